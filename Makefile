@@ -1,0 +1,46 @@
+# Every target sets up what it needs: a virtual environment, the pinned dependencies, a JRE where no Java >= 17 is found.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= python3
+READY := $(VENV)/.ready
+
+.PHONY: demo test check format bench soak lock setup clean
+
+demo: setup
+	$(BIN)/dstream demo
+
+test: setup
+	$(BIN)/python -m pytest -m "not soak"
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+soak: setup
+	$(BIN)/python -m pytest -m soak --timeout 3600
+
+setup: $(READY)
+
+# pyspark comes as a source archive of 456 MB that pip builds once; afterwards pip's cache serves it.
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "DStream needs Python 3.11 or newer; '$(PYTHON)' is older. Try: make PYTHON=python3.11 ..." >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing the pinned dependencies into $(VENV) (the first time Spark, 456 MB, is fetched and built: a few minutes) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+# Writes requirements.lock anew: names, versions and hashes, never an address.
+lock: setup
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 -o requirements.lock --quiet
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

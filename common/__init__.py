@@ -1,0 +1,1 @@
+"""What both stages use, and nothing else. A module enters here when the second stage needs it."""

@@ -1,0 +1,41 @@
+"""Every error DStream raises on purpose: one root, and one class for each thing a caller can do about it.
+
+Foreign exceptions are translated where they enter (the adapters) and kept as the cause. A message is a participle
+with facts ("reading change table cdc.dbo_Persons_CT: ..."); a hint says what a person must do. Neither ever holds a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class DStreamError(Exception):
+    """Root of all errors raised on purpose; `hint` is the remedy, for a person."""
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
+
+class ConfigurationError(DStreamError):
+    """The configuration or the command line is wrong: stop with status 2 and show every problem."""
+
+    def __init__(self, problems: Sequence[str], *, hint: str | None = None) -> None:
+        super().__init__("\n".join(problems), hint=hint)
+        self.problems = tuple(problems)
+
+
+class TransientError(DStreamError):
+    """It may work later: back off and try again."""
+
+
+class PermanentError(DStreamError):
+    """Trying again cannot help: stop this table, dead-letter this message, or end with status 1."""
+
+
+class LeaseLost(DStreamError):
+    """Another owner holds the table's lock, or may hold it by now: stop this table before its next send."""

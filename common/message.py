@@ -1,0 +1,26 @@
+"""A message as both stages see it: the body's bytes and the properties that travel with them. Knows no broker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+PropertyValue = str | int | float | bool | bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One change on its way (SPEC 5): what must arrive unchanged at the topic."""
+
+    body: bytes
+    message_id: str | None
+    session_id: str | None = None
+    subject: str | None = None
+    content_type: str | None = "application/json"
+    partition_key: str | None = None
+    correlation_id: str | None = None
+    reply_to: str | None = None
+    to: str | None = None
+    time_to_live: timedelta | None = None
+    application_properties: Mapping[str, PropertyValue] = field(default_factory=dict)

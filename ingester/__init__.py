@@ -1,0 +1,1 @@
+"""Stage 1: from SQL Server's change tables to the ingest queue."""
