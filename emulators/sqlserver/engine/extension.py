@@ -1,0 +1,219 @@
+"""The seam between the database engine and Change Data Capture: what each side offers the other.
+
+The engine knows tables, transactions and T-SQL; it knows nothing of LSNs. `cdc/` knows the log, the capture job and the
+change tables; it parses no T-SQL and opens no SQLite connection of its own accord.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from emulators.sqlserver.results import Column, Event, Value
+from emulators.sqlserver.sqltypes import SqlType
+
+Row = tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """A column as the catalog holds it. `column_id` counts from 1 and is never used again after a drop."""
+
+    column_id: int
+    name: str
+    type: SqlType
+    nullable: bool = True
+    identity: bool = False
+    computed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KeyIndex:
+    """A primary key or unique index: its name and the ids of its columns in key order."""
+
+    name: str
+    column_ids: tuple[int, ...]
+    primary: bool
+    index_id: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A user table or a system table as the catalog holds it; immutable, a DDL statement makes a new one."""
+
+    object_id: int
+    schema: str
+    name: str
+    columns: tuple[TableColumn, ...]
+    keys: tuple[KeyIndex, ...] = ()
+    system: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RowChange:
+    """One row touched by a statement; values in the table's column order. An insert has no `before`, a delete no `after`."""
+
+    before: Row | None
+    after: Row | None
+
+
+class Transaction:
+    """A user's transaction, from its first write to its end. `cdc` may hang its own state on `notes`."""
+
+    def __init__(self, number: int, begin_time: str) -> None:
+        self.number = number
+        self.begin_time = begin_time
+        """Server-local time in datetime form (sqltypes.py)."""
+        self.notes: dict[str, object] = {}
+
+
+class ChangeObserver(Protocol):
+    """Told of every change in one database; called on the writer's thread while it holds the database's writer lock."""
+
+    def tracks(self, object_id: int) -> bool:
+        """Whether the table's row changes are wanted; the engine skips the work of collecting them otherwise."""
+        ...
+
+    def statement(
+        self, transaction: Transaction, table: Table, changes: Sequence[RowChange], updated: frozenset[int]
+    ) -> None:
+        """One statement's row changes on one table, in execution order; `updated`: the column ids an UPDATE's SET names."""
+        ...
+
+    def saved(self, transaction: Transaction, savepoint: str) -> None: ...
+
+    def rolled_back_to(self, transaction: Transaction, savepoint: str) -> None: ...
+
+    def committing(self, transaction: Transaction, connection: sqlite3.Connection) -> None:
+        """Last call inside the SQLite transaction: write the log records with it, so that both commit or neither does."""
+        ...
+
+    def rolled_back(self, transaction: Transaction) -> None: ...
+
+    def table_changed(self, before: Table, after: Table | None, ddl: str, transaction: Transaction | None) -> None:
+        """ALTER TABLE (after = the new shape) or DROP TABLE (after = None). Raises SqlError to refuse it (4928, 4711, ...)."""
+        ...
+
+
+class Database(Protocol):
+    """What the engine offers to extensions: one database's catalog and storage."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def database_id(self) -> int: ...
+
+    def writer(self) -> AbstractContextManager[sqlite3.Connection]:
+        """The database's single write connection inside BEGIN IMMEDIATE: commits on leaving, rolls back on an exception.
+
+        Waits for a user's open write transaction to end. Never to be entered by a thread that already holds it.
+        """
+        ...
+
+    def reader(self) -> sqlite3.Connection:
+        """A connection of this thread for reading committed data."""
+        ...
+
+    def table(self, schema: str, name: str) -> Table | None:
+        """Names compare by the database's collation (without case by default)."""
+        ...
+
+    def table_by_id(self, object_id: int) -> Table | None: ...
+
+    def tables(self) -> Sequence[Table]: ...
+
+    def storage(self, table: Table) -> str:
+        """The quoted name of the SQLite table behind `table`; its columns have the quoted names of the table's columns."""
+        ...
+
+    def create_system_table(
+        self,
+        connection: sqlite3.Connection,
+        schema: str,
+        name: str,
+        columns: Sequence[Column],
+        order: Sequence[str] = (),
+    ) -> Table:
+        """Make a table that queries can read as schema.name; `order`: the columns of its clustered unique index."""
+        ...
+
+    def drop_system_table(self, connection: sqlite3.Connection, table: Table) -> None: ...
+
+    def create_schema(self, name: str) -> None: ...
+
+    def drop_schema(self, name: str) -> None: ...
+
+    def set_observer(self, observer: ChangeObserver | None) -> None: ...
+
+    def set_cdc_enabled(self, enabled: bool) -> None:
+        """sys.databases.is_cdc_enabled."""
+        ...
+
+    def set_tracked(self, object_id: int, tracked: bool) -> None:
+        """sys.tables.is_tracked_by_cdc."""
+        ...
+
+    def now(self) -> str:
+        """Server-local time in datetime form, rounded to 1/300 s."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """Who calls: the session's database, login, and whether a user transaction is open."""
+
+    database: Database
+    login: str
+    session_id: int
+    in_transaction: bool
+
+
+Procedure = Callable[[CallContext, Mapping[str, Value]], Iterator[Event]]
+"""Arguments by lower-case name with @; positional ones are named by the engine from `parameters` of ProcedureSpec."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcedureSpec:
+    """A system procedure: its parameters in order, which of them must be given, and what runs."""
+
+    parameters: tuple[str, ...]
+    required: tuple[str, ...]
+    run: Procedure
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarFunction:
+    """A scalar function such as sys.fn_cdc_get_max_lsn: argument count, result type, and what computes it."""
+
+    arguments: int
+    type: SqlType
+    call: Callable[[CallContext, Sequence[Value]], Value]
+
+
+@dataclass(frozen=True, slots=True)
+class TableFunction:
+    """A table-valued function: its columns and what yields its rows for the (already evaluated) arguments."""
+
+    arguments: int
+    columns: tuple[Column, ...]
+    call: Callable[[CallContext, Sequence[Value]], Iterator[Row]]
+
+
+class Extension(Protocol):
+    """What `cdc/` offers to the engine. Names are lower case and schema-qualified: "sys.sp_cdc_enable_db"."""
+
+    def procedures(self) -> Mapping[str, ProcedureSpec]: ...
+
+    def scalar_functions(self) -> Mapping[str, ScalarFunction]: ...
+
+    def table_function(self, database: Database, schema: str, name: str) -> TableFunction | None:
+        """Asked when a FROM names a function; None when it is not ours (the engine then raises 208)."""
+        ...
+
+    def close(self) -> None:
+        """Stop every thread (capture jobs)."""
+        ...
