@@ -81,7 +81,7 @@ class Entities:
         return [info for name, info in self._held.items() if name.startswith(f"{topic.lower()}/subscriptions/")]
 
 
-class PlainHttp(RequestsTransport):
+class PlainHttp(RequestsTransport):  # type: ignore[misc]  # azure-core loads transports lazily: their type is unknown
     """The SDK's administration client always says https; the emulator's management port speaks http."""
 
     def send(self, request: Any, **kwargs: Any) -> Any:
