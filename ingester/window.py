@@ -1,0 +1,114 @@
+"""What to read next, and which rows make one change. Pure: no SQL, no clock.
+
+A window ends on a whole transaction (the log's max LSN, or the start of the next capture instance); a page inside it may end
+anywhere, because a position orders everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from common.errors import PermanentError
+from ingester.change import Operation
+from ingester.lsn import Lsn, Position
+from ingester.source import CaptureInstance
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """(after, upto] of one capture instance; `hands_over` when a newer instance takes the table up at `upto`."""
+
+    instance: CaptureInstance
+    after: Position | None
+    upto: Position | None
+    hands_over: bool
+
+
+def choose_instance(
+    instances: Sequence[CaptureInstance], after: Position | None
+) -> tuple[CaptureInstance, CaptureInstance | None]:
+    """The capture instance that holds the changes after `after`, and the one that takes over from it.
+
+    The old one is read up to the new one's `start_lsn`, and the new one from there. Without an offset reading starts with the oldest.
+    Between that point and the next both are filled, so neither a gap nor a duplicate can arise.
+    """
+    ordered = sorted(instances, key=lambda instance: instance.start_lsn)
+    chosen = 0
+    while after is not None and chosen + 1 < len(ordered) and after >= Position.before(ordered[chosen + 1].start_lsn):
+        chosen += 1
+    return ordered[chosen], ordered[chosen + 1] if chosen + 1 < len(ordered) else None
+
+
+def window(instances: Sequence[CaptureInstance], after: Position | None, max_lsn: Lsn | None) -> Window:
+    """What may be read now. `upto` is None while nothing was captured yet."""
+    instance, successor = choose_instance(instances, after)
+    if max_lsn is None:
+        return Window(instance, after, None, hands_over=False)
+    end = Position.end_of(max_lsn)
+    border = Position.before(successor.start_lsn) if successor else None
+    if border is not None and border <= end:
+        return Window(instance, after, border, hands_over=True)
+    return Window(instance, after, end, hands_over=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Changes between the offset and the low watermark were removed before they were read."""
+
+    offset: Position
+    low_watermark: Lsn
+
+
+def gap(after: Position, low_watermark: Lsn | None) -> Gap | None:
+    """Whether changes after `after` may be gone. A low watermark of 0x00 means that the instance is unknown, not that it is old."""
+    if low_watermark is None or low_watermark.unknown or after >= Position.before(low_watermark):
+        return None
+    return Gap(after, low_watermark)
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """One row of a change table: a position, the update mask as a number (bit ordinal - 1), and the columns' values."""
+
+    position: Position
+    mask: int
+    commit_time: str | None
+    values: Sequence[object]
+
+
+@dataclass(frozen=True, slots=True)
+class PairedRows:
+    """Rows that make one change: `before` only for an update whose before image was read."""
+
+    before: Image | None
+    row: Image
+
+
+def pair(images: Sequence[Image], *, full: bool) -> list[PairedRows]:
+    """Join an update's two rows, which follow each other in position order.
+
+    A before image that ends a full page is left for the next page. Raises PermanentError for one that has no after image.
+    """
+    paired: list[PairedRows] = []
+    before: Image | None = None
+    for image in images:
+        if before is not None and not _same_update(before, image):
+            raise PermanentError(f"pairing update images: the row at {before.position} has no after image")
+        if image.position.operation == Operation.BEFORE_UPDATE:
+            before = image
+            continue
+        paired.append(PairedRows(before, image))
+        before = None
+    if before is not None and not full:
+        raise PermanentError(f"pairing update images: the row at {before.position} has no after image")
+    return paired
+
+
+def _same_update(before: Image, after: Image) -> bool:
+    one, other = before.position, after.position
+    return other.operation == Operation.UPDATE and (one.lsn, one.command_id, one.seqval) == (
+        other.lsn,
+        other.command_id,
+        other.seqval,
+    )

@@ -1,0 +1,97 @@
+"""What a Python worker keeps between tasks, and how it drains a bucket: the worker's half of wiring.
+
+A connection and a sender cost up to half a second to open, so they live as long as the worker. Spark closes workers after 60 s
+of quiet; the next task opens them again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from common.servicebus import open_sender
+
+from common.bus import Sender
+from ingester.drain import Drain, Slice, SliceResult, failed
+from ingester.encode import Encoder
+from ingester.settings import IngesterSettings
+from ingester.sqlserver_connection import Connection
+from ingester.sqlserver_offsets import SqlServerOffsets
+from ingester.sqlserver_source import SqlServerSource
+
+THREADS = 8
+"""Tables of a bucket whose waiting overlaps in one task: cheaper than as many worker processes."""
+
+
+@dataclass(slots=True)
+class _Bench:
+    """One thread's tools: nothing in it may be used by two at once."""
+
+    drain: Drain
+    connection: Connection
+    sender: Sender
+
+    def close(self) -> None:
+        self.connection.close()
+        self.sender.close()
+
+
+class Worker:
+    """The benches of one process; as many as were ever needed at once."""
+
+    def __init__(self, settings: IngesterSettings) -> None:
+        self._settings = settings
+        self._idle: list[_Bench] = []
+        self._lock = threading.Lock()
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="table")
+
+    def run(self, bucket: Sequence[Slice]) -> list[SliceResult]:
+        """Drain every slice; what goes wrong with one is its result."""
+        if len(bucket) == 1:
+            return [self._run(bucket[0])]
+        return list(self._threads.map(self._run, bucket))
+
+    def _run(self, todo: Slice) -> SliceResult:
+        try:
+            bench = self._take()
+        except Exception as error:
+            return failed(todo, error)
+        try:
+            result = bench.drain.run(todo)
+        except (
+            Exception
+        ) as error:  # a defect of ours or of a driver: said with its type, and the tools are not trusted again
+            result = failed(todo, error)
+        if result.trouble is None:
+            with self._lock:
+                self._idle.append(bench)
+        else:
+            bench.close()
+        return result
+
+    def _take(self) -> _Bench:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        settings = self._settings
+        connection = Connection(settings.address)
+        sender = open_sender(settings.queue.bus, settings.queue.name)
+        source = SqlServerSource(
+            connection, before_images=settings.before_images, decimals_as_numbers=settings.decimals == "number"
+        )
+        encoder = Encoder(settings.origin, settings.queue.name, settings.queue.ordering, settings.queue.key_buckets)
+        return _Bench(Drain(source, SqlServerOffsets(connection), sender, encoder, time.time), connection, sender)
+
+
+_worker: Worker | None = None
+
+
+def run_bucket(settings: IngesterSettings, bucket: Sequence[Slice]) -> list[SliceResult]:
+    """The task that Spark runs: `settings` is the same for all tasks of an ingester."""
+    global _worker
+    if _worker is None:
+        _worker = Worker(settings)
+    return _worker.run(bucket)

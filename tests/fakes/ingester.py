@@ -1,0 +1,176 @@
+"""Stand-ins for the ingester's ports, for loop logic alone: a change table, an offset store and a queue in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from common.errors import LeaseLost, TransientError
+from common.message import Message
+from common.names import Origin, TableName
+from ingester.change import Change, Operation
+from ingester.drain import Drain, Slice, SliceResult
+from ingester.encode import Encoder
+from ingester.lsn import Lsn, Position
+from ingester.source import (
+    CapturedColumn,
+    CaptureInstance,
+    Page,
+    Probe,
+    ProbeAnswer,
+    ProbeRequest,
+    TableState,
+)
+
+
+def lsn(number: int) -> Lsn:
+    """The `number`th LSN."""
+    return Lsn(number.to_bytes(10, "big"))
+
+
+def position(number: int, command: int = 1, seq: int = 1, operation: int = 2) -> Position:
+    """A position in transaction `number`."""
+    return Position(lsn(number), command, seq.to_bytes(10, "big"), operation)
+
+
+PERSONS = TableName("dbo", "Persons")
+ORDERS = TableName("sales", "Orders")
+
+
+def instance(table: TableName = PERSONS, start: int = 1, name: str | None = None) -> CaptureInstance:
+    """A capture instance with the columns ID (the key) and Name."""
+    name = name or f"{table.schema}_{table.table}"
+    columns = (CapturedColumn("ID", "int", 1, key_ordinal=1), CapturedColumn("Name", "nvarchar", 2))
+    return CaptureInstance(name, table, f"{name}_CT", lsn(start), columns)
+
+
+@dataclass
+class FakeSource:
+    """Change tables by capture instance: positions in order. `fail`: raised by the next call, once."""
+
+    instances: dict[TableName, tuple[CaptureInstance, ...]] = field(default_factory=dict)
+    rows: dict[str, list[Position]] = field(default_factory=dict)
+    low: dict[str, Lsn] = field(default_factory=dict)
+    max_lsn: Lsn | None = None
+    fail: Exception | None = None
+    after_page: Callable[[], None] | None = None
+    pages: int = 0
+
+    def states(self, tables: Sequence[TableName]) -> Mapping[TableName, TableState]:
+        self._raise()
+        return {table: TableState(table in self.instances, self.instances.get(table, ())) for table in tables}
+
+    def probe(self, requests: Sequence[ProbeRequest]) -> Probe:
+        self._raise()
+        return Probe(self.max_lsn, {request.instance.name: self._answer(request) for request in requests})
+
+    def _answer(self, request: ProbeRequest) -> ProbeAnswer:
+        name = request.instance.name
+        after = request.after or Position.before(request.instance.start_lsn)
+        pending = self.max_lsn is not None and any(
+            after < found <= Position.end_of(self.max_lsn) for found in self.rows.get(name, ())
+        )
+        return ProbeAnswer(self.low.get(name, request.instance.start_lsn), pending)
+
+    def page(self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int) -> Page:
+        self._raise()
+        self.pages += 1
+        low = self.low.get(instance.name, instance.start_lsn)
+        found = [p for p in self.rows.get(instance.name, ()) if after < p <= upto and p.lsn >= low][:rows]
+        if self.after_page is not None:
+            self.after_page()
+        changes = [
+            Change(instance.table, instance.name, p, Operation(p.operation), {"ID": int.from_bytes(p.lsn.value, "big")})
+            for p in found
+        ]
+        low = self.low.get(instance.name, instance.start_lsn)
+        return Page(changes, found[-1] if found else None, len(found) == rows, low)
+
+    def close(self) -> None:
+        pass
+
+    def _raise(self) -> None:
+        if self.fail is not None:
+            error, self.fail = self.fail, None
+            raise error
+
+
+@dataclass
+class FakeOffsets:
+    """The promises of `ingester/offsets.py` in a dictionary."""
+
+    stored: dict[TableName, Position | None] = field(default_factory=dict)
+    epochs: dict[TableName, int] = field(default_factory=dict)
+    fail: Exception | None = None
+    commits: list[Position] = field(default_factory=list)
+
+    def ensure(self) -> None:
+        pass
+
+    def claim(self, table: TableName, epoch: int) -> Position | None:
+        self.epochs[table] = max(epoch, self.epochs.get(table, 0))
+        self.stored.setdefault(table, None)
+        return self.load(table, epoch)
+
+    def load(self, table: TableName, epoch: int) -> Position | None:
+        if self.epochs.get(table, 0) > epoch:
+            raise LeaseLost("a newer owner")
+        return self.stored.get(table)
+
+    def commit(self, table: TableName, epoch: int, *, seen: Position | None, position: Position) -> None:
+        if self.fail is not None:
+            error, self.fail = self.fail, None
+            raise error
+        if self.epochs.get(table, 0) > epoch or self.stored.get(table) != seen:
+            raise LeaseLost("a newer owner")
+        self.stored[table] = position
+        self.commits.append(position)
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass
+class FakeSender:
+    """What was accepted. `fail_after`: accept so many messages of the next send, then break."""
+
+    sent: list[Message] = field(default_factory=list)
+    fail_after: int | None = None
+
+    def send(self, messages: Sequence[Message]) -> None:
+        if self.fail_after is not None:
+            self.sent += messages[: self.fail_after]
+            self.fail_after = None
+            raise TransientError("sending: the connection broke")
+        self.sent += messages
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass
+class ThreadExecutor:
+    """Drains in the calling thread, as a Spark task would in its worker."""
+
+    drain: Drain
+    slots: int = 2
+    fail: Exception | None = None
+    buckets: list[list[Slice]] = field(default_factory=list)
+
+    def run(self, bucket: Sequence[Slice]) -> Sequence[SliceResult]:
+        self.buckets.append(list(bucket))
+        if self.fail is not None:
+            error, self.fail = self.fail, None
+            raise error
+        return [self.drain.run(todo) for todo in bucket]
+
+    def cancel(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def encoder() -> Encoder:
+    """An encoder of the SPEC's example names."""
+    return Encoder(Origin("server", "database"), "ingest-queue")

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from common.errors import PermanentError, TransientError
+from ingester.drain import Drain, Slice, Trouble
+from ingester.lsn import Position
+from tests.fakes.ingester import (
+    PERSONS,
+    FakeOffsets,
+    FakeSender,
+    FakeSource,
+    encoder,
+    instance,
+    lsn,
+    position,
+)
+
+ROWS = [position(n, seq=s) for n in (1, 2, 3) for s in (1, 2, 3, 4)]
+
+
+class Bench:
+    """A drain over 12 changes in 3 transactions, with a clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.clock = 1000.0
+        self.source = FakeSource(rows={"dbo_Persons": list(ROWS)}, max_lsn=lsn(3))
+        self.offsets = FakeOffsets()
+        self.offsets.claim(PERSONS, 7)
+        self.sender = FakeSender()
+        self.drain = Drain(self.source, self.offsets, self.sender, encoder(), lambda: self.clock)
+        self.todo = Slice(
+            table=PERSONS,
+            instance=instance(),
+            start=Position.before(lsn(1)),
+            upto=Position.end_of(lsn(3)),
+            epoch=7,
+            rows=5,
+            seconds=10,
+        )
+
+    def sent(self) -> list[str]:
+        return [str(m.message_id) for m in self.sender.sent]
+
+
+EXPECTED = [
+    str(m) for m in (f"database.dbo.Persons:{p.lsn.hex}-{p.command_id}-{p.seqval.hex()}-{p.operation}" for p in ROWS)
+]
+
+
+def test_every_page_size_reads_every_change_once_in_order() -> None:
+    for rows in range(2, 14):
+        bench = Bench()
+        result = bench.drain.run(replace(bench.todo, rows=rows))
+        assert bench.sent() == EXPECTED, rows
+        assert (result.changes, result.position, result.trouble) == (12, ROWS[-1], None)
+
+
+def test_the_offset_is_committed_after_each_page_to_the_pages_last_position() -> None:
+    bench = Bench()
+    bench.drain.run(bench.todo)
+    assert bench.offsets.commits == [ROWS[4], ROWS[9], ROWS[11]]
+
+
+def test_nothing_is_committed_when_the_send_fails_and_a_second_run_begins_at_the_stored_offset() -> None:
+    bench = Bench()
+    bench.sender.fail_after = 3
+    first = bench.drain.run(bench.todo)
+    assert (first.trouble, first.changes, bench.offsets.stored[PERSONS]) == (Trouble.TRANSIENT, 0, None)
+    bench.drain.run(bench.todo)
+    assert bench.sent() == EXPECTED[:3] + EXPECTED
+
+
+def test_a_commit_that_fails_stops_the_slice_before_the_next_page() -> None:
+    bench = Bench()
+    bench.offsets.fail = TransientError("committing: the connection broke")
+    result = bench.drain.run(bench.todo)
+    assert result.trouble is Trouble.TRANSIENT
+    assert bench.source.pages == 1
+    assert bench.sent() == EXPECTED[:5]
+
+
+def test_an_owner_that_was_superseded_sends_nothing() -> None:
+    bench = Bench()
+    bench.offsets.claim(PERSONS, 8)
+    assert bench.drain.run(bench.todo).trouble is Trouble.LEASE_LOST
+    assert bench.sent() == []
+
+
+def test_an_owner_that_is_superseded_between_send_and_commit_cannot_commit() -> None:
+    bench = Bench()
+    bench.source.after_page = lambda: bench.offsets.epochs.update({PERSONS: 8})
+    assert bench.drain.run(bench.todo).trouble is Trouble.LEASE_LOST
+    assert bench.offsets.stored[PERSONS] is None
+
+
+def test_nothing_is_sent_after_the_lease_may_have_run_out() -> None:
+    bench = Bench()
+    bench.source.after_page = lambda: setattr(bench, "clock", 1060.0)
+    result = bench.drain.run(replace(bench.todo, not_after=1060.0))
+    assert result.trouble is Trouble.LEASE_LOST
+    assert bench.sent() == []
+
+
+def test_a_slice_ends_after_its_seconds_and_says_that_there_is_more() -> None:
+    bench = Bench()
+    bench.source.after_page = lambda: setattr(bench, "clock", bench.clock + 6)
+    result = bench.drain.run(bench.todo)
+    assert (result.more, result.pages) == (True, 2)
+
+
+def test_rows_purged_while_they_were_read_are_a_gap_and_are_not_skipped_over() -> None:
+    bench = Bench()
+    bench.offsets.stored[PERSONS] = ROWS[1]
+    bench.source.after_page = lambda: bench.source.low.update({"dbo_Persons": lsn(3)})
+    result = bench.drain.run(bench.todo)
+    assert result.trouble is Trouble.PERMANENT
+    assert "dbo.Persons" in result.message
+    assert ROWS[1].lsn.hex in result.message
+    assert lsn(3).hex in result.message
+    assert "on_gap" in (result.hint or "")
+    assert bench.sent() == []
+
+
+def test_a_change_beyond_the_windows_end_waits_for_the_next_window() -> None:
+    bench = Bench()
+    result = bench.drain.run(replace(bench.todo, upto=Position.end_of(lsn(2))))
+    assert bench.sent() == EXPECTED[:8]
+    assert result.more is False
+
+
+def test_a_permanent_error_comes_back_as_a_value_with_its_remedy() -> None:
+    bench = Bench()
+    bench.source.fail = PermanentError("reading: permission denied", hint="grant SELECT")
+    result = bench.drain.run(bench.todo)
+    assert (result.trouble, result.message, result.hint) == (
+        Trouble.PERMANENT,
+        "reading: permission denied",
+        "grant SELECT",
+    )

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+
+from ingester.schedule import Outcome, Rhythm, Schedule, next_interval
+from tests.fakes.ingester import ORDERS, PERSONS
+
+RHYTHM = Rhythm(5.0, 60.0)
+
+
+def test_an_idle_table_is_looked_at_half_as_often_each_time_down_to_the_slowest() -> None:
+    intervals, last = [], 0.0
+    for _ in range(6):
+        last = next_interval(RHYTHM, last, Outcome.IDLE)
+        intervals.append(last)
+    assert intervals == [5, 10, 20, 40, 60, 60]
+
+
+@pytest.mark.parametrize("last", [0.0, 5.0, 60.0])
+def test_after_a_change_the_shortest_interval_holds_again(last: float) -> None:
+    assert next_interval(RHYTHM, last, Outcome.CHANGED) == 5
+
+
+def test_a_table_with_more_is_due_at_once() -> None:
+    assert next_interval(RHYTHM, 60, Outcome.MORE) == 0
+
+
+def test_failures_back_off_like_idleness() -> None:
+    assert next_interval(RHYTHM, 10, Outcome.FAILED) == 20
+
+
+@pytest.mark.parametrize("chance", [0.0, 0.5, 0.999])
+def test_jitter_never_makes_an_active_table_wait_longer_than_its_interval(chance: float) -> None:
+    schedule = Schedule(lambda: chance)
+    schedule.add(PERSONS, RHYTHM, now=0)
+    schedule.take(0)
+    schedule.put(PERSONS, Outcome.CHANGED, now=100)
+    due = schedule.next_due()
+    assert due is not None
+    assert 104.5 <= due <= 105
+
+
+def test_a_table_handed_out_is_not_due_until_it_comes_back() -> None:
+    schedule = Schedule(lambda: 0.0)
+    schedule.add(PERSONS, RHYTHM, now=0)
+    schedule.add(ORDERS, RHYTHM, now=0)
+    assert schedule.take(0) == [PERSONS, ORDERS]
+    assert schedule.take(1000) == []
+    schedule.put(ORDERS, Outcome.IDLE, now=1000)
+    assert schedule.take(1004) == []
+    assert schedule.take(1005) == [ORDERS]
