@@ -1,0 +1,317 @@
+"""One client's connection: handshake, then request after request until either side ends it.
+
+The thread that runs a request also looks for an ATTENTION: between chunks of the answer, and whenever the engine asks
+`cancelled()` in a wait. So no second thread reads the socket, and nothing is shared.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from emulators.sqlserver.results import Engine, Event, Info, ResultSet, Session, SqlError
+from emulators.sqlserver.wire import login7, prelogin, rpc, tokens, transactions
+from emulators.sqlserver.wire.errors import ProtocolError
+from emulators.sqlserver.wire.packets import (
+    IGNORE,
+    RESET_CONNECTION,
+    RESET_CONNECTION_SKIP_TRAN,
+    Message,
+    MessageWriter,
+    PacketType,
+    Reassembler,
+)
+from emulators.sqlserver.wire.prepared import PreparedStatements
+from emulators.sqlserver.wire.reader import after_all_headers, decode_ucs2
+from emulators.sqlserver.wire.response import Response
+from emulators.sqlserver.wire.tokens import Done, Environment, Status
+from emulators.sqlserver.wire.transactions import Action, TransactionRequest
+
+log = logging.getLogger(__name__)
+
+_HANDSHAKE_SECONDS = 15.0
+_HANDSHAKE_LIMIT = 128 * 1024
+_MESSAGE_LIMIT = 128 * 1024 * 1024
+_POLL_SECONDS = 0.01
+_RECEIVE = 65536
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What all connections of a server share; `packet_size` None means the client's wish."""
+
+    server_name: str
+    statement_log: Callable[[str], None]
+    packet_size: int | None = None
+
+
+class _Closed(Exception):
+    """The connection is over: the client went away, or was told why and let go."""
+
+
+class Connection:
+    """Runs one client's socket on the calling thread."""
+
+    def __init__(self, client: socket.socket, engine: Engine, settings: Settings) -> None:
+        self._socket = client
+        self._engine = engine
+        self._settings = settings
+        self._incoming = Reassembler(_HANDSHAKE_LIMIT)
+        self._outgoing = MessageWriter()
+        self._attention = False
+        self._gone = False
+        self._polled = 0.0
+
+    def run(self) -> None:
+        """Serve until the connection ends; whatever ends it, the session is closed and with it rolled back."""
+        session: Session | None = None
+        try:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket.settimeout(_HANDSHAKE_SECONDS)
+            session = self._log_in()
+            self._socket.settimeout(None)
+            self._incoming.limit = _MESSAGE_LIMIT
+            self._serve(session)
+        except (_Closed, ConnectionError, TimeoutError):
+            pass
+        except ProtocolError as error:
+            log.warning("closing a connection: %s", error)
+        except OSError as error:
+            log.debug("closing a connection: %s", error)
+        finally:
+            self._socket.close()
+            if session is not None:
+                session.close()
+
+    def abort(self) -> None:
+        """End the connection from another thread: whoever reads, writes or waits in it finds the client gone."""
+        try:
+            self._socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            log.debug("aborting a connection that had ended")
+
+    # Handshake
+
+    def _log_in(self) -> Session:
+        message = self._receive()
+        if message.type is PacketType.PRELOGIN:
+            offer = prelogin.parse(message.body)
+            self._send(prelogin.answer())
+            if offer.demands_encryption:
+                raise _Closed
+            message = self._receive()
+        if message.type is not PacketType.LOGIN7:
+            raise ProtocolError(f"{message.type.name} where LOGIN7 was due")
+        login = login7.parse(message.body)
+        try:
+            session = self._session(login)
+        except SqlError as error:
+            self._refuse(login, error)
+            raise _Closed from None
+        self._outgoing.session_id = session.session_id
+        size = login.packet_size if self._settings.packet_size is None else self._settings.packet_size
+        self._send(self._welcome(login, session, size))
+        self._outgoing.packet_size = size
+        return session
+
+    def _session(self, login: login7.Login7) -> Session:
+        if login.integrated or login.federated:
+            raise SqlError(
+                18452,
+                "Login failed. The login is from an untrusted domain and cannot be used with Integrated authentication.",
+                14,
+            )
+        if login.tds_version < login7.TDS_7_3:
+            raise SqlError(50001, f"The emulator does not support TDS before 7.3 (0x{login.tds_version:08x}).", 20)
+        return self._engine.login(login.request)
+
+    def _refuse(self, login: login7.Login7, error: SqlError) -> None:
+        """The error, after 4060 also the general one, as SQL Server does."""
+        name = self._settings.server_name
+        out = tokens.error(error, name)
+        if error.number == 4060:
+            out += tokens.error(SqlError(18456, f"Login failed for user '{login.request.user}'.", 14), name)
+        self._send(out + tokens.done(Done.DONE, Status.ERROR))
+
+    def _welcome(self, login: login7.Login7, session: Session, size: int) -> bytes:
+        name = self._settings.server_name
+        database = session.database
+        changed = Info(5701, f"Changed database context to '{database}'.", 0, 2)
+        language = Info(5703, "Changed language setting to us_english.")
+        version = min(login.tds_version, login7.TDS_7_4)
+        return b"".join(
+            (
+                tokens.text_change(Environment.DATABASE, database, "master"),
+                tokens.info(changed, name),
+                tokens.collation_change(),
+                tokens.text_change(Environment.LANGUAGE, "us_english"),
+                tokens.info(language, name),
+                tokens.login_ack(version),
+                tokens.text_change(Environment.PACKET_SIZE, str(size), str(login.packet_size)),
+                tokens.feature_ext_ack() if login.extended and version == login7.TDS_7_4 else b"",
+                tokens.done(Done.DONE, Status.FINAL),
+            )
+        )
+
+    # Requests
+
+    def _serve(self, session: Session) -> None:
+        prepared = PreparedStatements(session, self._settings.statement_log)
+        while True:
+            message = self._receive()
+            if message.type is PacketType.ATTENTION:
+                self._send(tokens.done(Done.DONE, Status.ATTENTION))
+            elif message.status & IGNORE:
+                self._send(tokens.done(Done.DONE, Status.ERROR))
+            else:
+                self._request(message, session, prepared)
+
+    def _request(self, message: Message, session: Session, prepared: PreparedStatements) -> None:
+        opening = b""
+        if message.status & (RESET_CONNECTION | RESET_CONNECTION_SKIP_TRAN):
+            prepared.reset()
+            opening = tokens.environment_change(Environment.RESET_DONE)
+        self._write(opening)
+        try:
+            if message.type is PacketType.SQL_BATCH:
+                self._batch(message.body, session)
+            elif message.type is PacketType.RPC:
+                self._calls(message.body, session, prepared)
+            elif message.type is PacketType.TRANSACTION_MANAGER:
+                self._transaction(message.body, session)
+            else:
+                raise SqlError(50001, f"The emulator does not support {message.type.name} requests.")
+        except SqlError as error:
+            response = self._response(session)
+            self._write(response.fail(error) + response.finish())
+        self._finish()
+
+    def _batch(self, body: bytes, session: Session) -> None:
+        reader = after_all_headers(body)
+        text = decode_ucs2(reader.take(reader.remaining))
+        self._settings.statement_log(text)
+        self._answer(lambda: session.batch(text, {}, self.cancelled), self._response(session))
+
+    def _calls(self, body: bytes, session: Session, prepared: PreparedStatements) -> None:
+        calls = rpc.parse(body)
+        for place, call in enumerate(calls):
+            response = Response(
+                self._settings.server_name,
+                lambda: session.in_transaction,
+                ordinals=call.ordinals,
+                more=place + 1 < len(calls),
+            )
+            self._answer(lambda call=call: prepared.run(call, self.cancelled), response)  # type: ignore[misc]
+            if self._attention:
+                return
+
+    def _transaction(self, body: bytes, session: Session) -> None:
+        request = transactions.parse(body)
+        self._answer(lambda: _transaction_events(request, session), self._response(session))
+
+    def _response(self, session: Session) -> Response:
+        return Response(self._settings.server_name, lambda: session.in_transaction)
+
+    def _answer(self, run: Callable[[], Iterator[Event]], response: Response) -> None:
+        """Run a request and write its answer, except for the message's end."""
+        try:
+            self._events(run(), response)
+        except SqlError as error:
+            if not self._attention:
+                self._write(response.fail(error))
+        except (_Closed, ProtocolError, OSError):
+            raise
+        except Exception as error:
+            log.exception("running a request: defect of the emulator")
+            self._write(response.fail(SqlError(50001, f"Defect of the emulator: {error!r}", 16)))
+        self._write(response.cancelled() if self._attention else response.finish())
+
+    def _events(self, events: Iterator[Event], response: Response) -> None:
+        try:
+            for event in events:
+                try:
+                    for chunk in response.tokens(event):
+                        self._write(chunk)
+                        if self.cancelled():
+                            return
+                finally:
+                    if isinstance(event, ResultSet):
+                        _close(event.rows)
+        finally:
+            _close(events)
+
+    # Socket
+
+    def cancelled(self) -> bool:
+        """Whether the client sent an ATTENTION or went away; looks at the socket at most every 10 ms."""
+        if not (self._attention or self._gone):
+            now = time.monotonic()
+            if now - self._polled >= _POLL_SECONDS:
+                self._polled = now
+                self._poll()
+        return self._attention or self._gone
+
+    def _poll(self) -> None:
+        """Read what came meanwhile. With a whole message waiting nothing more is read: the client is ahead of its answers."""
+        self._socket.setblocking(False)
+        try:
+            while not self._incoming.waiting:
+                data = self._socket.recv(_RECEIVE)
+                if not data:
+                    self._gone = True
+                    return
+                self._incoming.feed(data)
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._gone = True
+            return
+        finally:
+            self._socket.setblocking(True)
+        self._attention = self._incoming.take_attention()
+
+    def _receive(self) -> Message:
+        while (message := self._incoming.pop()) is None:
+            data = self._socket.recv(_RECEIVE)
+            if not data:
+                raise _Closed
+            self._incoming.feed(data)
+        return message
+
+    def _write(self, data: bytes) -> None:
+        if self._gone:
+            raise _Closed
+        if packets := self._outgoing.add(data):
+            self._socket.sendall(packets)
+
+    def _send(self, data: bytes) -> None:
+        self._write(data)
+        self._socket.sendall(self._outgoing.finish())
+
+    def _finish(self) -> None:
+        """End the answer; an ATTENTION is acknowledged in a message of its own (drivers wait for the first one's end)."""
+        self._socket.sendall(self._outgoing.finish())
+        if self._attention:
+            self._attention = False
+            self._send(tokens.done(Done.DONE, Status.ATTENTION))
+
+
+def _transaction_events(request: TransactionRequest, session: Session) -> Iterator[Event]:
+    if request.action is Action.SAVE:
+        yield from session.save(request.name)
+    elif request.action is Action.COMMIT:
+        yield from session.commit(request.name)
+    elif request.action is Action.ROLLBACK:
+        yield from session.rollback(request.name)
+    if request.begin is not None:
+        yield from session.begin(request.begin.isolation, request.begin.name)
+
+
+def _close(iterator: object) -> None:
+    """Let a generator run its `finally` now, not when it is collected."""
+    close = getattr(iterator, "close", None)
+    if close is not None:
+        close()

@@ -1,0 +1,89 @@
+"""PRELOGIN (MS-TDS 2.2.6.5): the options both sides exchange before LOGIN7, encryption above all.
+
+This server has no TLS: it answers ENCRYPT_NOT_SUP. A client that asked for encryption without insisting goes on in clear
+text; for one that insists (`demands_encryption`) the protocol has the server say so and end the connection.
+TLS would come in here: `answer` would return ENCRYPT_OFF or ENCRYPT_ON, and the handshake follow in PRELOGIN packets.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+
+from emulators.sqlserver.wire.errors import ProtocolError
+
+_OPTION = struct.Struct(">BHH")
+_TERMINATOR = 0xFF
+
+SERVER_VERSION = (16, 0, 4175)
+"""SQL Server 2022: major, minor, build; also told in LOGINACK."""
+
+
+class Option(IntEnum):
+    VERSION = 0
+    ENCRYPTION = 1
+    INSTANCE = 2
+    THREAD_ID = 3
+    MARS = 4
+
+
+class Encryption(IntEnum):
+    OFF = 0
+    ON = 1
+    NOT_SUPPORTED = 2
+    REQUIRED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Prelogin:
+    """What the client offered; `encryption` is the two low bits of its option (the rest asks for client certificates)."""
+
+    encryption: Encryption
+    mars: bool
+
+    @property
+    def demands_encryption(self) -> bool:
+        return self.encryption in (Encryption.ON, Encryption.REQUIRED)
+
+
+def parse(data: bytes) -> Prelogin:
+    """Read a client's PRELOGIN. Raises ProtocolError when an option lies outside the message or no terminator comes."""
+    options = _options(data)
+    encryption = options.get(Option.ENCRYPTION) or bytes([Encryption.NOT_SUPPORTED])
+    mars = options.get(Option.MARS, b"")
+    return Prelogin(Encryption(encryption[0] & 3), mars[:1] == b"\x01")
+
+
+def _options(data: bytes) -> dict[int, bytes]:
+    options: dict[int, bytes] = {}
+    position = 0
+    while position < len(data):
+        if data[position] == _TERMINATOR:
+            return options
+        if position + _OPTION.size > len(data):
+            break
+        token, offset, length = _OPTION.unpack_from(data, position)
+        if offset + length > len(data):
+            raise ProtocolError(f"PRELOGIN option {token} lies outside the message")
+        options[token] = data[offset : offset + length]
+        position += _OPTION.size
+    raise ProtocolError("PRELOGIN without a terminator")
+
+
+def answer() -> bytes:
+    """The server's PRELOGIN: its version, no encryption, no MARS."""
+    major, minor, build = SERVER_VERSION
+    options = [
+        (Option.VERSION, struct.pack(">BBHH", major, minor, build, 0)),
+        (Option.ENCRYPTION, bytes([Encryption.NOT_SUPPORTED])),
+        (Option.INSTANCE, b"\0"),
+        (Option.THREAD_ID, b""),
+        (Option.MARS, b"\0"),
+    ]
+    offset = _OPTION.size * len(options) + 1
+    head, body = b"", b""
+    for token, value in options:
+        head += _OPTION.pack(token, offset + len(body), len(value))
+        body += value
+    return head + bytes([_TERMINATOR]) + body
