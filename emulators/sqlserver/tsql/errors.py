@@ -1,0 +1,202 @@
+"""SQL Server's errors, by number, with Microsoft's texts. Makes exceptions; decides nothing.
+
+Source: https://learn.microsoft.com/sql/relational-databases/errors-events/database-engine-events-and-errors
+"""
+
+from __future__ import annotations
+
+from emulators.sqlserver.results import SqlError
+
+
+def unsupported(construct: str) -> SqlError:
+    """The emulator's own error: T-SQL that the real server may know and this one does not."""
+    return SqlError(50001, f"emulator: {construct} is not supported", 16)
+
+
+def syntax(near: str) -> SqlError:
+    return SqlError(102, f"Incorrect syntax near '{near}'.", 15)
+
+
+def keyword_syntax(near: str) -> SqlError:
+    return SqlError(156, f"Incorrect syntax near the keyword '{near}'.", 15)
+
+
+def undeclared_variable(name: str) -> SqlError:
+    return SqlError(137, f'Must declare the scalar variable "{name}".', 15)
+
+
+def invalid_object(name: str) -> SqlError:
+    return SqlError(208, f"Invalid object name '{name}'.", 16)
+
+
+def invalid_column(name: str) -> SqlError:
+    return SqlError(207, f"Invalid column name '{name}'.", 16)
+
+
+def ambiguous_column(name: str) -> SqlError:
+    return SqlError(209, f"Ambiguous column name '{name}'.", 16)
+
+
+def unbound_identifier(name: str) -> SqlError:
+    return SqlError(4104, f'The multi-part identifier "{name}" could not be bound.', 16)
+
+
+def unknown_function(name: str) -> SqlError:
+    return SqlError(195, f"'{name}' is not a recognized built-in function name.", 15)
+
+
+def argument_count(name: str, count: int) -> SqlError:
+    return SqlError(174, f"The {name} function requires {count} argument(s).", 15)
+
+
+def unknown_type(name: str) -> SqlError:
+    return SqlError(2715, f"Column, parameter, or variable #1: Cannot find data type {name}.", 16, 6)
+
+
+def conversion_failed(source: str, value: str, target: str) -> SqlError:
+    return SqlError(245, f"Conversion failed when converting the {source} value '{value}' to data type {target}.", 16)
+
+
+def conversion_overflow(source: str, value: str, target: str) -> SqlError:
+    return SqlError(248, f"The conversion of the {source} value '{value}' overflowed an {target} column.", 16)
+
+
+def converting(source: str, target: str) -> SqlError:
+    return SqlError(8114, f"Error converting data type {source} to {target}.", 16, 5)
+
+
+def date_conversion() -> SqlError:
+    return SqlError(241, "Conversion failed when converting date and/or time from character string.", 16)
+
+
+def date_range(source: str, target: str) -> SqlError:
+    text = f"The conversion of a {source} data type to a {target} data type resulted in an out-of-range value."
+    return SqlError(242, text, 16, 3)
+
+
+def date_overflow(target: str) -> SqlError:
+    return SqlError(517, f"Adding a value to a '{target}' column caused an overflow.", 16)
+
+
+def arithmetic_overflow(target: str) -> SqlError:
+    return SqlError(8115, f"Arithmetic overflow error converting expression to data type {target}.", 16, 2)
+
+
+def numeric_overflow(source: str, target: str) -> SqlError:
+    return SqlError(8115, f"Arithmetic overflow error converting {source} to data type {target}.", 16, 8)
+
+
+def small_overflow(target: str, value: int) -> SqlError:
+    return SqlError(220, f"Arithmetic overflow error for data type {target}, value = {value}.", 16)
+
+
+def divide_by_zero() -> SqlError:
+    return SqlError(8134, "Divide by zero error encountered.", 16)
+
+
+def guid_conversion() -> SqlError:
+    return SqlError(8169, "Conversion failed when converting from a character string to uniqueidentifier.", 16, 2)
+
+
+def explicit_conversion(source: str, target: str) -> SqlError:
+    return SqlError(529, f"Explicit conversion from data type {source} to {target} is not allowed.", 16)
+
+
+def implicit_conversion(source: str, target: str) -> SqlError:
+    text = (
+        f"Implicit conversion from data type {source} to {target} is not allowed. "
+        "Use the CONVERT function to run this query."
+    )
+    return SqlError(257, text, 16, 3)
+
+
+def type_clash(left: str, right: str) -> SqlError:
+    return SqlError(206, f"Operand type clash: {left} is incompatible with {right}", 16, 2)
+
+
+def invalid_operator(kind: str, name: str) -> SqlError:
+    return SqlError(8117, f"Operand data type {kind} is invalid for {name} operator.", 16)
+
+
+def scalar_subquery() -> SqlError:
+    text = (
+        "Subquery returned more than 1 value. This is not permitted when the subquery follows "
+        "=, !=, <, <= , >, >= or when the subquery is used as an expression."
+    )
+    return SqlError(512, text, 16)
+
+
+def truncated(table: str, column: str, value: str) -> SqlError:
+    text = (
+        f"String or binary data would be truncated in table '{table}', column '{column}'. Truncated value: '{value}'."
+    )
+    return SqlError(2628, text, 16)
+
+
+def null_refused(column: str, table: str, statement: str) -> SqlError:
+    text = (
+        f"Cannot insert the value NULL into column '{column}', table '{table}'; "
+        f"column does not allow nulls. {statement} fails."
+    )
+    return SqlError(515, text, 16, 2)
+
+
+def duplicate_key(kind: str, constraint: str, table: str, values: str) -> SqlError:
+    """`kind`: PRIMARY KEY or UNIQUE KEY."""
+    text = (
+        f"Violation of {kind} constraint '{constraint}'. Cannot insert duplicate key in object '{table}'. "
+        f"The duplicate key value is ({values})."
+    )
+    return SqlError(2627, text, 14)
+
+
+def duplicate_index_key(index: str, table: str, values: str) -> SqlError:
+    text = (
+        f"Cannot insert duplicate key row in object '{table}' with unique index '{index}'. "
+        f"The duplicate key value is ({values})."
+    )
+    return SqlError(2601, text, 14)
+
+
+def unknown_database(name: str) -> SqlError:
+    text = f"Database '{name}' does not exist. Make sure that the name is entered correctly."
+    return SqlError(911, text, 16)
+
+
+def object_exists(name: str) -> SqlError:
+    return SqlError(2714, f"There is already an object named '{name}' in the database.", 16, 6)
+
+
+def cannot_drop(kind: str, name: str) -> SqlError:
+    text = f"Cannot drop the {kind} '{name}', because it does not exist or you do not have permission."
+    return SqlError(3701, text, 11, 5)
+
+
+def unknown_procedure(name: str) -> SqlError:
+    return SqlError(2812, f"Could not find stored procedure '{name}'.", 16, 62)
+
+
+def missing_parameter(procedure: str, parameter: str) -> SqlError:
+    text = f"Procedure or function '{procedure}' expects parameter '{parameter}', which was not supplied."
+    return SqlError(201, text, 16, 4, procedure)
+
+
+def too_many_arguments(procedure: str) -> SqlError:
+    text = f"Procedure or function {procedure} has too many arguments specified."
+    return SqlError(8144, text, 16, 2, procedure)
+
+
+def not_a_parameter(parameter: str, procedure: str) -> SqlError:
+    return SqlError(8145, f"{parameter} is not a parameter for procedure {procedure}.", 16, 2, procedure)
+
+
+def lock_timeout() -> SqlError:
+    return SqlError(1222, "Lock request time out period exceeded.", 16, 45)
+
+
+def snapshot_refused(database: str) -> SqlError:
+    text = (
+        f"Snapshot isolation transaction failed accessing database '{database}' because snapshot isolation is not "
+        "allowed in this database. Use ALTER DATABASE to allow snapshot isolation."
+    )
+    return SqlError(3952, text, 16)
