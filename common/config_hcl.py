@@ -1,0 +1,232 @@
+"""The second step of reading `dstream.hcl`: HCL into blocks and values that know their lines.
+
+Only literals are read: text, numbers, true, false, null, lists and maps. HCL's own expressions, functions and interpolation are
+refused by line; python-hcl2 alone would hand them over as text.
+https://github.com/hashicorp/hcl/blob/main/hclsyntax/spec.md
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import hcl2
+from hcl2.rules.base import AttributeRule, BlockRule
+from hcl2.rules.containers import ObjectElemKeyRule, ObjectElemRule, ObjectRule, TupleRule
+from hcl2.rules.expressions import ExprTermRule, UnaryOpRule
+from hcl2.rules.literal_rules import FloatLitRule, IdentifierRule, IntLitRule, LiteralValueRule
+from hcl2.rules.strings import HeredocTemplateRule, StringRule
+from hcl2.utils import SerializationOptions, process_escape_sequences
+from lark.exceptions import UnexpectedInput, UnexpectedToken, VisitError
+
+from common.config_template import Problem, Rendered, Unset, complain
+
+_OPTIONS = SerializationOptions(strip_string_quotes=True, explicit_blocks=False, preserve_heredocs=False)
+_NOT_LITERAL = "is an expression; only literal values and {{ env(...) }} are read here"
+_ESCAPED = re.compile(r'(?:[^\\]|\\[nrt"\\]|\\u[0-9a-fA-F]{4}|\\U[0-9a-fA-F]{8})*')
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A literal: str, int, float, bool, None, Unset, or a list or map of further values."""
+
+    line: int
+    data: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """`name { ... }`: its settings and inner blocks in the order of the file."""
+
+    name: str
+    line: int
+    entries: list[tuple[str, int, Value | Block]] = field(default_factory=list)
+
+    def blocks(self, name: str) -> list[Block]:
+        return [entry for key, _, entry in self.entries if key == name and isinstance(entry, Block)]
+
+
+class _Refused(Exception):  # never leaves this module
+    def __init__(self, line: int, text: str) -> None:
+        self.problem = Problem(line, text)
+
+
+def parse(rendered: Rendered, *, path: str) -> Block:
+    """The file as one block without a name. Raises ConfigurationError: a syntax error, or every value that is no literal."""
+    try:
+        body = hcl2.parses(rendered.text).body
+    except UnexpectedInput as error:
+        raise complain(path, [_syntax_problem(error, rendered.text)]) from None
+    except (VisitError, RuntimeError):  # template directives (`%{ if }`) that do not close
+        raise complain(path, [Problem(_directive_line(rendered.text), "a %{ } directive is not closed")]) from None
+    problems: list[Problem] = []
+    root = Block("", 1, list(_entries(body, rendered, problems)))
+    if problems:
+        raise complain(path, problems)
+    return root
+
+
+def _entries(body: Any, rendered: Rendered, problems: list[Problem]) -> Iterator[tuple[str, int, Value | Block]]:
+    for child in body.children:
+        line = _line(child) if isinstance(child, AttributeRule | BlockRule) else 0
+        try:
+            if isinstance(child, AttributeRule):
+                name = _name(child.identifier, rendered, line)
+                yield name, line, Value(line, _data(child.expression, rendered, name))
+            elif isinstance(child, BlockRule):
+                name = _name(child.labels[0], rendered, line)
+                if len(child.labels) > 1:
+                    raise _Refused(line, f'block "{name}" takes no label: write {name} {{ ... }}')
+                yield name, line, Block(name, line, list(_entries(child.body, rendered, problems)))
+        except _Refused as refused:
+            problems.append(refused.problem)
+
+
+def _name(identifier: Any, rendered: Rendered, line: int) -> str:
+    name = str(identifier.serialize(_OPTIONS))
+    if rendered.holds_marker(name):
+        raise _Refused(line, "a value from the environment cannot name a setting")
+    return name
+
+
+def _data(node: Any, rendered: Rendered, setting: str) -> Any:
+    """A node of python-hcl2's tree as plain data; raises _Refused."""
+    line = _line(node)
+    if isinstance(node, ExprTermRule):
+        return _data(node.expression, rendered, setting)
+    if isinstance(node, StringRule):
+        return _joined(_text_parts(node, rendered, setting))
+    if isinstance(node, HeredocTemplateRule):
+        return _joined(rendered.pieces(_heredoc(node, line, setting)))
+    if isinstance(node, IntLitRule):
+        return int(node.token.value)
+    if isinstance(node, FloatLitRule):
+        return float(node.token.value)
+    if isinstance(node, LiteralValueRule):
+        return {"true": True, "false": False, "null": None}[str(node.token.value)]
+    if isinstance(node, UnaryOpRule) and node.operator == "-":
+        number = _data(node.expr_term, rendered, setting)
+        if isinstance(number, int | float) and not isinstance(number, bool):
+            return -number
+    if isinstance(node, IdentifierRule) and rendered.holds_marker(str(node.token.value)):
+        return _unquoted(_joined(rendered.pieces(str(node.token.value))))
+    if isinstance(node, TupleRule):
+        return [Value(_line(item), _data(item, rendered, setting)) for item in node.elements]
+    if isinstance(node, ObjectRule):
+        return {
+            _key(item, rendered): Value(_line(item), _data(item.expression, rendered, setting))
+            for item in node.elements
+        }
+    if isinstance(node, IdentifierRule):
+        raise _Refused(line, f'"{setting}": text stands in double quotes')
+    raise _Refused(line, f'"{setting}" {_NOT_LITERAL}')
+
+
+def _line(node: Any) -> int:
+    """The line a node begins on. python-hcl2 keeps it on the tree it was made from."""
+    return int(node.to_lark().meta.line)
+
+
+def _key(element: ObjectElemRule, rendered: Rendered) -> str:
+    if not isinstance(element.key, ObjectElemKeyRule):
+        raise _Refused(_line(element), f"a map's key {_NOT_LITERAL}")
+    return _name(element.key, rendered, _line(element))
+
+
+def _text_parts(node: StringRule, rendered: Rendered, setting: str) -> Iterator[str | Unset]:
+    """The parts of a quoted text. `$${` and `%%{` are HCL's way to write `${` and `%{`."""
+    line = _line(node)
+    for part in node.string_parts:
+        kind, text = part.content.lark_name(), str(part.content.serialize(_OPTIONS))
+        if kind in ("ESCAPED_INTERPOLATION", "ESCAPED_DIRECTIVE"):
+            yield from rendered.pieces(text[1:])
+        elif kind != "STRING_CHARS":
+            raise _Refused(
+                line, f'"{setting}" holds an interpolation; write $${{ or %%{{ for the characters themselves'
+            )
+        else:
+            for number, piece in enumerate(rendered.pieces(text)):
+                of_the_file = number % 2 == 0 and isinstance(piece, str)
+                yield _unescaped(str(piece), setting, line) if of_the_file else piece
+
+
+def _unescaped(text: str, setting: str, line: int) -> str:
+    """Escapes resolved. What python-hcl2 lets pass and HCL does not is refused: a line end, an unknown escape (`host\\instance`)."""
+    if "\n" in text:
+        raise _Refused(line, f'"{setting}": a quoted text ends on its own line; write \\n for a line end')
+    if not _ESCAPED.fullmatch(text):
+        raise _Refused(line, f'"{setting}" holds an escape that HCL does not know; write \\\\ for a backslash')
+    return process_escape_sequences(text)
+
+
+def _heredoc(node: HeredocTemplateRule, line: int, setting: str) -> str:
+    text = str(node.serialize(_OPTIONS))
+    if re.search(r"(?<!\$)\$\{|(?<!%)%\{", text):
+        raise _Refused(line, f'"{setting}" holds an interpolation; write $${{ or %%{{ for the characters themselves')
+    return text.replace("$${", "${").replace("%%{", "%{")
+
+
+def _joined(parts: Iterator[str | Unset]) -> str | Unset:
+    whole = ""
+    for part in parts:
+        if isinstance(part, Unset):
+            return part
+        whole += part
+    return whole
+
+
+def _unquoted(value: str | Unset) -> Any:
+    """`sessions = {{ env("N") }}`: what stands without quotes is a number or a truth value where it looks like one."""
+    if isinstance(value, Unset):
+        return value
+    if value in ("true", "false"):
+        return value == "true"
+    if (number := _NUMBER.fullmatch(value)) is not None:
+        return float(value) if number[1] else int(value)
+    return value
+
+
+def _syntax_problem(error: UnexpectedInput, text: str) -> Problem:
+    """Where and why, without the text itself: it may hold a secret."""
+    ended = isinstance(error, UnexpectedToken) and error.token.type == "$END"
+    if (opened := _unclosed_quote(text, error.line)) is not None:
+        return Problem(opened, "syntax: a quote is not closed on this line")
+    if ended:
+        return Problem(_unclosed_brace(text), "syntax: the bracket or block opened here is not closed")
+    return Problem(error.line, f"syntax: column {error.column} is not what HCL expects there")
+
+
+_LEXEME = re.compile(r'"(?:[^"\\\n]|\\.)*("|$)|#.*|//.*|/\*.*?\*/|[{}\[\]()]', re.MULTILINE | re.DOTALL)
+
+
+def _lexemes(text: str) -> Iterator[tuple[int, str]]:
+    """(line, lexeme) of quotes and brackets outside comments."""
+    for found in _LEXEME.finditer(text):
+        if found[0][0] in '"{}[]()':
+            yield text.count("\n", 0, found.start()) + 1, found[0]
+
+
+def _unclosed_quote(text: str, until: int) -> int | None:
+    for line, lexeme in _lexemes(text):
+        if line > until:
+            return None
+        if lexeme[0] == '"' and (len(lexeme) == 1 or not re.fullmatch(r'"(?:[^"\\]|\\.)*"', lexeme)):
+            return line
+    return None
+
+
+def _unclosed_brace(text: str) -> int:
+    opened: list[int] = []
+    for line, lexeme in _lexemes(text):
+        if lexeme in ("{", "[", "("):
+            opened.append(line)
+        elif lexeme in ("}", "]", ")") and opened:
+            opened.pop()
+    return opened[-1] if opened else text.count("\n") + 1
+
+
+def _directive_line(text: str) -> int:
+    return text.count("\n", 0, max(text.find("%{"), 0)) + 1

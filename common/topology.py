@@ -1,0 +1,200 @@
+"""What both stages must agree on, declared once: the source's name, its tables, the queue, and how a bus is reached.
+
+Each setting's `description` is its manual: type and unit follow from the annotation, the reason for the default and the meaning
+of zero or none stand in the text. docs/configuration.md is written from it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, SecretStr
+
+from common.config import Location, Problem, Secret, Settings, Unset, UnsetSecret, complain
+from common.names import Ordering, Origin, TableName, check_server_name, colliding, server_label
+from common.sqladdress import SqlAddress
+
+Provision = Literal["create", "verify", "none"]
+
+
+def _bus_type(value: Any) -> Any:
+    return "azure_service_bus" if value == "servicebus" else value
+
+
+def _bus_string(secret: SecretStr) -> SecretStr:
+    """A Service Bus connection string has an endpoint; anything else is a mix-up that would only show at the first connect."""
+    if isinstance(secret, UnsetSecret):
+        return secret
+    parts = secret.get_secret_value().split(";")
+    if not any(part.strip().lower().startswith("endpoint=sb://") for part in parts):
+        raise ValueError("is no Service Bus connection string: it has no Endpoint=sb://...")
+    return secret
+
+
+def _http_url(text: str) -> str:
+    url = urlsplit(text)
+    if url.scheme not in ("http", "https") or not url.hostname or url.username or url.query or url.fragment:
+        raise ValueError("must be an http:// or https:// address without user, query or fragment")
+    return text.rstrip("/")
+
+
+def _entity_name(text: str) -> str:
+    if not text or len(text) > 260 or not all((c.isalnum() and c.isascii()) or c in "._-/" for c in text):
+        raise ValueError("must be 1 to 260 of the characters A-Z a-z 0-9 . _ - /")
+    if not (text[0].isalnum() and text[-1].isalnum()):
+        raise ValueError("must begin and end with a letter or digit")
+    return text
+
+
+def _address(value: Any) -> SqlAddress | Unset:
+    if isinstance(value, SqlAddress | Unset):
+        return value
+    if not isinstance(value, str):
+        raise ValueError("must be text in double quotes")
+    return SqlAddress.parse(value)
+
+
+def _table(value: Any) -> TableName:
+    if isinstance(value, TableName):
+        return value
+    if not isinstance(value, str):
+        raise ValueError("must be text in double quotes")
+    return TableName.parse(value)
+
+
+def _some(tables: tuple[TableName, ...]) -> tuple[TableName, ...]:
+    if not tables:
+        raise ValueError("must name at least one table")
+    return tables
+
+
+def _database_name(text: str) -> str:
+    if not text or len(text) > 128:
+        raise ValueError("must be 1 to 128 characters, SQL Server's limit")
+    return text
+
+
+Address = Annotated[SqlAddress | Unset, PlainValidator(_address)]
+Table = Annotated[TableName, PlainValidator(_table)]
+BusType = Annotated[Literal["azure_service_bus"], BeforeValidator(_bus_type)]
+BusString = Annotated[Secret, AfterValidator(_bus_string)]
+EntityName = Annotated[str, AfterValidator(_entity_name)]
+HttpUrl = Annotated[str, AfterValidator(_http_url)]
+
+
+class BusSettings(Settings):
+    """How to reach a Service Bus namespace."""
+
+    type: BusType = Field(
+        default="azure_service_bus",
+        description="The technology. `servicebus` means the same. There is one, hence the default.",
+    )
+    connection_string: BusString = Field(
+        description="Connection string of the namespace: `Endpoint=sb://...`. Secret. Rights: see operations.md.",
+    )
+    management_endpoint: HttpUrl | None = Field(
+        default=None,
+        description=(
+            "Address of the management API, for emulators that serve it apart from the namespace (`http://localhost:5300`). "
+            "None, the default: the namespace itself, over https."
+        ),
+    )
+
+
+class QueueSettings(BusSettings):
+    """The ingest queue: where the ingester sends and the router receives."""
+
+    name: EntityName = Field(description="The queue's name, 1 to 260 characters.")
+    ordering: Ordering = Field(
+        default="table",
+        description=(
+            "What keeps its order: `table` (one session a table), `key` (a session a table and bucket of its primary key) or `none` "
+            "(no sessions). `table` is the default because it promises most. The queue must have been created to match."
+        ),
+    )
+    key_buckets: int = Field(
+        default=64,
+        ge=1,
+        le=4096,
+        description=(
+            "Sessions a table when `ordering` is `key`; without meaning otherwise. 64 is more than sessions that are worked on at "
+            "once, and few enough to be cheap. Change it only while the queue is empty: rows move to other sessions."
+        ),
+    )
+    provision: Provision = Field(
+        default="create",
+        description=(
+            "What is done about the queue at start: `create` it when missing, `verify` that it is there and fits, or `none` "
+            "(no management call, no Manage right). `create`, so that a first start works."
+        ),
+    )
+
+
+class Topology(Settings):
+    """The part of the `ingester` block that both stages read."""
+
+    db_connection_string: Address = Field(
+        description=(
+            "The source database, as `sqlserver://user:password@host:1433?database=DB` or in ADO form. Secret. "
+            "The router reads it for names alone, and not at all when `server_name` and `database` are set."
+        ),
+    )
+    server_name: Annotated[str, AfterValidator(check_server_name)] | None = Field(
+        default=None,
+        description=(
+            "The server's part of topic and lock names. None, the default: the first label of the host in "
+            "`db_connection_string`. Set it where that label is not unique (instances, `sql.prod` and `sql.dev`)."
+        ),
+    )
+    database: Annotated[str, AfterValidator(_database_name)] | None = Field(
+        default=None,
+        description="The database's part of topic and lock names. None, the default: the database of `db_connection_string`.",
+    )
+    queue: QueueSettings = Field(description="The ingest queue.")
+    tables: Annotated[tuple[Table, ...], AfterValidator(_some)] = Field(
+        description="The tables, at least one: `Persons` (schema dbo), `sales.Orders`, `[sales].[Order Details]`.",
+    )
+
+    @property
+    def db(self) -> SqlAddress:
+        """The source's address. Raises ConfigurationError when its environment variable is not set."""
+        address = self.db_connection_string
+        if isinstance(address, Unset):
+            raise complain(
+                address.path, [Problem(address.line, f"ingester.db_connection_string: {address.complaint()}")]
+            )
+        return address
+
+    @property
+    def nameless(self) -> Unset | None:
+        """What is not set and yet needed for names; None when `origin` is known."""
+        named = self.server_name is not None and self.database is not None
+        return None if named or isinstance(self.db_connection_string, SqlAddress) else self.db_connection_string
+
+    @property
+    def origin(self) -> Origin:
+        """The parts of every name. Raises ConfigurationError as `db` does, when a part has to come from the address."""
+        server = self.server_name if self.server_name is not None else server_label(self.db.host)
+        return Origin(server.lower(), self.database if self.database is not None else self.db.database)
+
+
+def twice_listed(data: Any) -> list[tuple[Location, str]]:
+    """A check for `bind`: tables that would share a topic, because they are the same or differ in case alone."""
+    numbers: dict[int, TableName] = {}
+    for number, text in enumerate(listed(data)):
+        try:
+            numbers[number] = _table(text)
+        except ValueError:
+            continue  # the model says it better
+    places = {id(table): number for number, table in numbers.items()}
+    return [
+        (("tables", places[id(later)]), f"names {later}, and {first} before it: they would share a topic and a session")
+        for first, later in colliding(Origin("server", "database"), list(numbers.values()))
+    ]
+
+
+def listed(data: Any) -> tuple[Any, ...]:
+    """The raw `tables` of a block, or nothing when it is no list."""
+    tables = data.get("tables")
+    return tables if isinstance(tables, tuple) else ()

@@ -1,0 +1,270 @@
+"""The `ingester` block: every setting of stage 1, validated and frozen. Opens nothing; `ingester/wiring.py` acts on it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from difflib import get_close_matches
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
+
+from common.config import Bound, Document, Location, Problem, Secret, Settings, UnsetPolicy, bind
+from common.durations import Duration, PositiveDuration, format_duration, parse_duration
+from common.names import TableName
+from common.topology import Table, Topology, listed, twice_listed
+
+
+def _container_name(text: str) -> str:
+    if not re.fullmatch(r"(?=.{3,63}\Z)[a-z0-9]+(-[a-z0-9]+)*", text):
+        raise ValueError("must be 3 to 63 lower-case letters, digits and single hyphens: a blob container's name")
+    return text
+
+
+def _conf_value(value: Any) -> Any:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
+
+
+class PollIntervals(Settings):
+    """How often a table is looked at: `poll_interval` after a change, doubling to `max_poll_interval` while it is idle."""
+
+    poll_interval: PositiveDuration = Field(
+        default=timedelta(seconds=5),
+        description="Shortest time between two looks at a table. `5s` is SQL Server's own pause between two captures.",
+    )
+    max_poll_interval: PositiveDuration = Field(
+        default=timedelta(minutes=2),
+        description="Longest time between two looks at an idle table, and so the worst delay of its next change.",
+    )
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.poll_interval > self.max_poll_interval:
+            raise ValueError("has a poll_interval longer than its max_poll_interval")
+        return self
+
+
+class TableOverride(Settings):
+    """Settings of one table. What is not given is taken from `poll_interval_defaults`."""
+
+    table_name: Table = Field(description="One of `tables`.")
+    poll_interval: PositiveDuration | None = Field(
+        default=None, description="As in `poll_interval_defaults`. None, the default: the value there."
+    )
+    max_poll_interval: PositiveDuration | None = Field(
+        default=None, description="As in `poll_interval_defaults`. None, the default: the value there."
+    )
+
+
+class TablesOverrides(Settings):
+    """Holds one `overrides` block for each table that differs."""
+
+    overrides: tuple[TableOverride, ...] = Field(
+        default=(), description="May repeat; none, the default: every table has the defaults."
+    )
+
+
+class LockSettings(Settings):
+    """Where the lock of each table is kept, so that one ingester at a time reads it."""
+
+    type: Literal["azure_blob", "sqlserver", "local"] = Field(
+        description=(
+            "`azure_blob`: a blob lease a table. `sqlserver`: the source database is the lock service. "
+            "`local`: this process alone, for a laptop."
+        ),
+    )
+    connection_string: Secret | None = Field(
+        default=None,
+        description="Connection string of the storage account. Secret. Required for `azure_blob`, without meaning otherwise.",
+    )
+    container_name: Annotated[str, AfterValidator(_container_name)] = Field(
+        default="locks", description="Blob container of the leases. `locks` is the name in existing installations."
+    )
+
+    @model_validator(mode="after")
+    def _reachable(self) -> Self:
+        if self.type == "azure_blob" and self.connection_string is None:
+            raise ValueError('of type "azure_blob" wants a connection_string')
+        return self
+
+
+class SparkSettings(Settings):
+    """The Spark job's own settings."""
+
+    master: Annotated[str, Field(min_length=1)] = Field(
+        default="local[8]",
+        description=(
+            "Where the job runs: `local[n]` or a cluster's address. 8 slots, whatever the cores: a slot mostly waits for the "
+            "database or the bus."
+        ),
+    )
+    conf: Mapping[str, Annotated[str, BeforeValidator(_conf_value)]] = Field(
+        default_factory=dict,
+        repr=False,
+        description='Further Spark settings, `{ "spark.executor.memory" = "1g" }`, laid over DStream\'s own. Empty by default.',
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TableSettings:
+    """One table with the intervals that hold for it."""
+
+    name: TableName
+    poll_interval: timedelta
+    max_poll_interval: timedelta
+
+
+class IngesterSettings(Topology):
+    """The `ingester` block."""
+
+    db_type: Literal["sqlserver"] = Field(description="The kind of source database. There is one.")
+    locks: LockSettings = Field(description="The locks of the tables.")
+    poll_interval_defaults: PollIntervals = Field(
+        default_factory=PollIntervals, description="Polling of tables without an override."
+    )
+    tables_overrides: TablesOverrides = Field(
+        default_factory=TablesOverrides, description="Tables that differ from the defaults."
+    )
+    on_gap: Literal["fail", "skip"] = Field(
+        default="fail",
+        description=(
+            "What happens when cleanup removed changes that were not read: `fail` stops that table with the remedy, `skip` goes on "
+            "after a warning. `fail`, because a loss wants a person's decision."
+        ),
+    )
+    on_oversize: Literal["fail", "dead_letter"] = Field(
+        default="fail",
+        description=(
+            "What happens to a change that fits no message: `fail` stops that table, `dead_letter` sets the change aside and goes on. "
+            "`fail`, because setting aside breaks the order."
+        ),
+    )
+    before_images: bool = Field(
+        default=False,
+        description="Whether updates and deletes carry the row before the change as well. Off: it doubles an update's size.",
+    )
+    decimals: Literal["string", "number"] = Field(
+        default="string",
+        description=(
+            "How decimal and money values are written: `string` or `number`, the same digits. `string`, because most JSON readers "
+            "round long numbers."
+        ),
+    )
+    page_rows: int = Field(
+        default=2000,
+        ge=1,
+        le=100_000,
+        description=(
+            "Most rows a page, and so the most that is sent again after a crash. 2000 keeps a page near a second; the batch "
+            "sizer makes it smaller for wide rows."
+        ),
+    )
+    slice: PositiveDuration = Field(
+        default=timedelta(seconds=10),
+        description="Longest time a task reads one backlog before it hands back. `10s` lets a stop finish well within 20 s.",
+    )
+    coalesce: Duration = Field(
+        default=timedelta(milliseconds=100),
+        description="How long due tables are gathered into one Spark job. `100ms` is little beside a poll interval. `0s`: not at all.",
+    )
+    max_message_size: Annotated[int, Field(ge=1024)] | None = Field(
+        default=None,
+        description="Most bytes a message. None, the default: what the queue itself says when a link is opened.",
+    )
+    spark: SparkSettings = Field(default_factory=SparkSettings, description="Spark's own settings.")
+
+    @model_validator(mode="after")
+    def _consistent(self, info: ValidationInfo) -> Self:
+        """For settings made in code; a file's are checked with their lines by `from_document`."""
+        if (info.context or {}).get("checked"):
+            return self
+        names = [override.table_name for override in self.tables_overrides.overrides]
+        if not set(names) <= set(self.tables) or len(set(names)) < len(names):
+            raise ValueError("has an override for a table that is not in tables, or two for one table")
+        if any(table.poll_interval > table.max_poll_interval for table in self.schedule):
+            raise ValueError("has a poll_interval longer than the max_poll_interval that holds for the table")
+        if twice := twice_listed({"tables": self.tables}):
+            raise ValueError(f"tables {twice[0][1]}")
+        return self
+
+    @property
+    def schedule(self) -> tuple[TableSettings, ...]:
+        """Every table with its intervals, in the order of the file."""
+        overrides = {override.table_name: override for override in self.tables_overrides.overrides}
+        usual = self.poll_interval_defaults
+        return tuple(
+            TableSettings(
+                name,
+                (own.poll_interval if (own := overrides.get(name)) else None) or usual.poll_interval,
+                (own.max_poll_interval if own else None) or usual.max_poll_interval,
+            )
+            for name in self.tables
+        )
+
+
+def from_document(document: Document, *, unset: UnsetPolicy = "refuse") -> Bound[IngesterSettings]:
+    """The ingester's settings, or every problem of its block."""
+    block = document.block("ingester")
+    if block is None:
+        return Bound(None, [Problem(1, 'block "ingester" is missing')])
+    return bind(block, IngesterSettings, unset=unset, checks=(twice_listed, _check_overrides))
+
+
+def _check_overrides(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
+    """Overrides against the tables and the defaults, on plain data: the rest of the block may be wrong."""
+    tables = [name for text in listed(data) if (name := _name(text)) is not None]
+    usual = data.get("poll_interval_defaults")
+    usual = usual if isinstance(usual, dict) else {}
+    seen: set[TableName] = set()
+    for number, override in enumerate(_overrides(data)):
+        at: Location = ("tables_overrides", "overrides", number)
+        name = _name(override.get("table_name"))
+        if name is not None and name not in tables:
+            near = get_close_matches(name.key, [table.key for table in tables], n=1, cutoff=0.7)
+            meant = f' (did you mean "{near[0]}"?)' if near else ""
+            yield (*at, "table_name"), f"names {name}, which is not in tables{meant}"
+        elif name is not None and name in seen:
+            yield (*at, "table_name"), f"names {name} a second time"
+        elif name is not None:
+            seen.add(name)
+        yield from _check_intervals(at, override, usual)
+
+
+def _check_intervals(
+    at: Location, override: Mapping[str, Any], usual: Mapping[str, Any]
+) -> Iterator[tuple[Location, str]]:
+    """The intervals that will hold for the table: its own, else the defaults."""
+    given = [key for key in ("poll_interval", "max_poll_interval") if key in override]
+    shortest = _duration({**usual, **override}.get("poll_interval"), "poll_interval")
+    longest = _duration({**usual, **override}.get("max_poll_interval"), "max_poll_interval")
+    if given and shortest is not None and longest is not None and shortest > longest:
+        told = f"{format_duration(shortest)}, {format_duration(longest)}"
+        yield (*at, given[0]), f"makes poll_interval longer than max_poll_interval for its table ({told})"
+
+
+def _overrides(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    holder = data.get("tables_overrides")
+    found = holder.get("overrides") if isinstance(holder, dict) else None
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, tuple) else []
+
+
+def _name(text: Any) -> TableName | None:
+    try:
+        return TableName.parse(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+
+
+def _duration(text: Any, setting: str) -> timedelta | None:
+    """What is written, what holds when nothing is, or None when it is written wrongly (the model says so)."""
+    if text is None:
+        default = PollIntervals.model_fields[setting].default
+        return default if isinstance(default, timedelta) else None
+    try:
+        return parse_duration(text) if isinstance(text, str) else None
+    except ValueError:
+        return None

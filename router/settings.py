@@ -1,0 +1,121 @@
+"""The `router` block (older name: `publisher`) and what the router needs of the `ingester` block, validated and frozen.
+
+Needs no SQL Server password: names come from `ingester.server_name` and `ingester.database`, or from an address read for them alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from common.config import Block, Bound, Document, Problem, Settings, UnsetPolicy, bind
+from common.names import Ordering, TableName
+from common.topology import BusSettings, Provision, Topology, twice_listed
+
+
+def _subscription_name(text: str) -> str:
+    if not 1 <= len(text) <= 50 or not all((c.isalnum() and c.isascii()) or c in "._-" for c in text):
+        raise ValueError("must be 1 to 50 of the characters A-Z a-z 0-9 . _ -")
+    if not (text[0].isalnum() and text[-1].isalnum()):
+        raise ValueError("must begin and end with a letter or digit")
+    return text
+
+
+def _each_once(names: tuple[str, ...]) -> tuple[str, ...]:
+    if len({name.lower() for name in names}) < len(names):
+        raise ValueError("names a subscription twice; Service Bus does not tell upper from lower case")
+    return names
+
+
+class RouterBlock(Settings):
+    """The `router` block as it stands in the file."""
+
+    source: BusSettings = Field(
+        description="The namespace of the ingest queue; the queue's name is `ingester.queue.name`."
+    )
+    output: BusSettings = Field(description="The namespace of the topics; it may be the same.")
+    provision: Provision = Field(
+        default="create",
+        description=(
+            "What is done about queue, topics and subscriptions at start: `create` what is missing, `verify` that all is there and fits, "
+            "or `none` (no management call, no Manage right). `create`, so that a first start works."
+        ),
+    )
+    subscriptions: Annotated[
+        tuple[Annotated[str, AfterValidator(_subscription_name)], ...], AfterValidator(_each_once)
+    ] = Field(
+        default=("sub1",),
+        description=(
+            "Subscriptions created on each topic. `[]`: none. A topic without a subscription drops its messages, "
+            "and a subscription that nobody reads fills its topic; `sub1` is the name in existing installations."
+        ),
+    )
+    sessions: int = Field(
+        default=8,
+        ge=1,
+        le=512,
+        description="Sessions worked on at once. 8 hide the round trips of one another; more cost a thread and a link each.",
+    )
+    prefetch: int = Field(
+        default=200,
+        ge=0,
+        le=5000,
+        description="Messages fetched ahead, a session. 200 fill a batch without waiting. 0: fetched when asked for, which is slow.",
+    )
+    batch: int = Field(
+        default=200,
+        ge=1,
+        le=5000,
+        description="Most messages routed and settled together, and so the most that come again after a crash, a session.",
+    )
+
+
+class RouterSettings(RouterBlock):
+    """All that the router runs on."""
+
+    queue_name: str
+    ordering: Ordering
+    destinations: Mapping[str, TableName]
+
+
+def from_document(document: Document) -> Bound[RouterSettings]:
+    """The router's settings, or every problem of its block and of its part of the ingester's."""
+    block = bind_block(document, unset="refuse")
+    topology = _topology(document)
+    shared = topology.value
+    problems = block.problems + topology.problems + ([] if shared is None else _nameless(shared))
+    if problems or block.value is None or shared is None:
+        return Bound(None, problems)
+    settings = RouterSettings(
+        **dict(block.value),
+        queue_name=shared.queue.name,
+        ordering=shared.queue.ordering,
+        destinations={shared.origin.topic(table): table for table in shared.tables},
+    )
+    return Bound(settings, [])
+
+
+def bind_block(document: Document, *, unset: UnsetPolicy) -> Bound[RouterBlock]:
+    """The `router` or `publisher` block by itself."""
+    block = document.block("router", "publisher")
+    if block is None:
+        return Bound(None, [Problem(1, 'block "router" is missing')])
+    return bind(block, RouterBlock, unset=unset)
+
+
+def _nameless(shared: Topology) -> list[Problem]:
+    if (unset := shared.nameless) is None:
+        return []
+    remedy = "topic names need it: set it, or ingester.server_name and ingester.database"
+    return [Problem(unset.line, f"ingester.db_connection_string: {unset.complaint()}; {remedy}")]
+
+
+def _topology(document: Document) -> Bound[Topology]:
+    """The ingester's block, reduced to what both stages read; the rest may want variables that are not set here."""
+    block = document.block("ingester")
+    if block is None:
+        return Bound(None, [Problem(1, 'block "ingester" is missing: the router takes queue and tables from it')])
+    shared = [entry for entry in block.entries if entry[0] in Topology.model_fields]
+    return bind(Block(block.name, block.line, shared), Topology, unset="hold", checks=(twice_listed,))
