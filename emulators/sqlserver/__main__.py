@@ -1,0 +1,72 @@
+"""`python -m emulators.sqlserver`: the SQL Server emulator as a program of its own, until SIGTERM or SIGINT.
+
+It reads its arguments and wires engine and server; it holds no behaviour of either.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from emulators.sqlserver.server import SqlServerEmulator
+
+
+def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m emulators.sqlserver",
+        description="A SQL Server emulator with Change Data Capture, for development and tests.",
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    parser.add_argument("--port", type=int, default=1433, help="0 takes a free port (default: %(default)s)")
+    parser.add_argument("--user", default="sa", help="the login (default: %(default)s)")
+    parser.add_argument("--password", required=True, help="the login's password")
+    parser.add_argument(
+        "--database", action="append", metavar="NAME", help="a database to have; may be given again (default: demo)"
+    )
+    parser.add_argument(
+        "--capture-interval", type=float, default=5.0, metavar="SECONDS", help="polling interval of the capture job"
+    )
+    parser.add_argument("--data-dir", type=Path, default=None, help="where databases are kept (default: nowhere)")
+    parser.add_argument("--json", action="store_true", help="print the address as one line of JSON")
+    return parser.parse_args(argv)
+
+
+def announcement(server: SqlServerEmulator, arguments: argparse.Namespace, databases: Sequence[str]) -> str:
+    """The line that tells where the server listens."""
+    if arguments.json:
+        return json.dumps(
+            {"host": server.host, "port": server.port, "user": arguments.user, "databases": list(databases)}
+        )
+    return f"SQL Server emulator listening on {server.host}:{server.port}, databases: {', '.join(databases)}"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = parse_arguments(argv)
+    # Only now: --help must not wait for the parser and the engine to load.
+    from emulators.sqlserver.build import build_engine
+
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    databases = arguments.database or ["demo"]
+    engine = build_engine(
+        users={arguments.user: arguments.password},
+        databases=databases,
+        capture_interval=arguments.capture_interval,
+        data_dir=arguments.data_dir,
+    )
+    try:
+        with SqlServerEmulator(engine, host=arguments.host, port=arguments.port) as server:
+            print(announcement(server, arguments, databases), flush=True)
+            stop.wait()
+    finally:
+        engine.close()
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
