@@ -8,17 +8,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from common.errors import PermanentError
 from common.message import Message
+
+
+class MessageTooLarge(PermanentError):
+    """This one message fits no message of the entity; what stood before it was accepted."""
+
+    def __init__(self, entity: str, *, message_id: str | None, size: int, limit: int) -> None:
+        super().__init__(
+            f"sending to {entity}: message {message_id} has a body of {size} bytes and the entity takes {limit}",
+            hint="raise the entity's maximum message size (Premium tier), or dead-letter oversized changes",
+        )
+        self.message_id = message_id
+        self.size = size
+        self.limit = limit
 
 
 class Sender(Protocol):
     """Sends to one entity. Not thread-safe: one sender a thread."""
 
     def send(self, messages: Sequence[Message]) -> None:
-        """Return when the broker has accepted all of `messages`, in their order, in as few batches as their size allows.
+        """Return when the broker has accepted all of `messages`, in as few batches as their size and sessions allow.
 
-        Raises TransientError (nothing or a prefix was accepted; send all again, duplicate detection removes the prefix),
-        or PermanentError (missing entity, missing right, a message that fits no message: see MessageTooLarge).
+        The order within each session is kept; messages without a session keep theirs. A batch holds one session (the service
+        asks for it), so those of other sessions may overtake. Raises TransientError (of each session, nothing or a prefix was
+        accepted; send all again, duplicate detection removes what was), MessageTooLarge, or PermanentError (missing entity,
+        missing right). After a TransientError the same sender may be used again: it opens a new link by itself.
         """
         ...
 
@@ -26,13 +42,20 @@ class Sender(Protocol):
 
 
 class Delivery(Protocol):
-    """A received message under its peek-lock."""
+    """A received message under its peek-lock, or under its session's lock."""
 
     @property
     def message(self) -> Message: ...
 
     @property
-    def delivery_count(self) -> int: ...
+    def delivery_count(self) -> int:
+        """How often it was delivered and not settled before this time: 0 for the first delivery."""
+        ...
+
+    @property
+    def fault(self) -> str | None:
+        """Why `message` is not what was sent (a body that is no byte string), for a person; None as a rule."""
+        ...
 
 
 class Receiver(Protocol):
@@ -42,18 +65,46 @@ class Receiver(Protocol):
     def session_id(self) -> str | None: ...
 
     def receive(self, *, max_count: int, max_wait: float) -> Sequence[Delivery]:
-        """Up to `max_count` deliveries in order; empty when none came within `max_wait` seconds.
+        """Up to `max_count` deliveries in order, as soon as there is one; empty when none came within `max_wait` seconds.
 
-        Raises TransientError when the link or the session lock is gone: open a new receiver.
+        Raises TransientError when the link or the session lock is gone: close this receiver and open a new one.
         """
         ...
 
     def settle_many(self, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
-        """Complete all; return those whose lock was lost (they will come again)."""
+        """Complete all; return those whose lock was lost (they will come again).
+
+        Raises TransientError when the answer did not come: some are completed, the others come again.
+        """
         ...
 
-    def dead_letter(self, delivery: Delivery, *, reason: str, description: str) -> None: ...
+    def dead_letter(self, delivery: Delivery, *, reason: str, description: str) -> None:
+        """Move it to the dead-letter queue. Raises TransientError when its lock or the link is gone: it comes again."""
+        ...
 
-    def abandon(self, delivery: Delivery) -> None: ...
+    def release(self, deliveries: Sequence[Delivery]) -> None:
+        """Give them back unread: they come again at once, and where the broker can, their delivery count does not rise."""
+        ...
 
-    def close(self) -> None: ...
+    def renew(self, deliveries: Sequence[Delivery]) -> None:
+        """Extend the lock of the session, or of these deliveries, when half of it is used up; free of cost otherwise.
+
+        Raises TransientError when the lock is lost.
+        """
+        ...
+
+    def close(self) -> None:
+        """Unsettled deliveries come again; a session is free for others. Never raises."""
+        ...
+
+
+class Receivers(Protocol):
+    """Where receivers come from: the sessions of a queue, or a queue without sessions. Callable from any thread."""
+
+    def open(self, *, max_wait: float) -> Receiver | None:
+        """A receiver for the next session that holds messages and nobody's lock; None when none came within `max_wait` seconds.
+
+        Of a queue without sessions: a receiver for the queue, at once. Raises TransientError, or PermanentError (missing entity,
+        missing right, a queue whose sessions do not match).
+        """
+        ...

@@ -1,0 +1,86 @@
+"""Service Bus connection strings: read, checked, and kept so that no secret shows in a repr or an error. No I/O, no SDK."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from common.errors import ConfigurationError
+
+_NAMES = {
+    name.lower(): name
+    for name in (
+        "Endpoint",
+        "SharedAccessKeyName",
+        "SharedAccessKey",
+        "SharedAccessSignature",
+        "EntityPath",
+        "UseDevelopmentEmulator",
+    )
+}
+
+_HINT = "Endpoint=sb://NAME.servicebus.windows.net/;SharedAccessKeyName=POLICY;SharedAccessKey=KEY"
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceBusAddress:
+    """A namespace and the right to use it. `connection_string` is what the SDK is given; only `host` is ever shown.
+
+    `host`: name and, where one was written, port. `entity_path`: the one entity that the policy belongs to, or None.
+    """
+
+    host: str
+    emulator: bool
+    entity_path: str | None
+    connection_string: str = field(repr=False)
+
+    @property
+    def hostname(self) -> str:
+        return urlsplit(f"//{self.host}").hostname or self.host
+
+    def __str__(self) -> str:
+        return self.host
+
+
+def read_address(text: str) -> ServiceBusAddress:
+    """Raises ConfigurationError that says which part is missing or malformed, without showing any value of it."""
+    parts: dict[str, str] = {}
+    problems: list[str] = []
+    for part in filter(None, (piece.strip() for piece in text.split(";"))):
+        name, separator, value = part.partition("=")
+        known = _NAMES.get(name.strip().lower())
+        if known is None or not separator:
+            problems.append(
+                "the Service Bus connection string has a part that is none of " + ", ".join(_NAMES.values())
+            )
+        else:
+            parts[known] = value.strip()
+    problems += _missing(parts)
+    host = urlsplit(parts.get("Endpoint", "")).netloc
+    if parts.get("Endpoint") and not host:
+        problems.append(
+            "the Endpoint of the Service Bus connection string is no address such as sb://NAME.servicebus.windows.net"
+        )
+    if problems:
+        raise ConfigurationError(list(dict.fromkeys(problems)), hint=f"it should read {_HINT}")
+    emulator = parts.get("UseDevelopmentEmulator", "").lower() == "true"
+    if emulator:
+        parts["UseDevelopmentEmulator"] = "true"  # the SDK knows this one spelling only
+    rebuilt = ";".join(f"{name}={value}" for name, value in parts.items())
+    return ServiceBusAddress(host, emulator, parts.get("EntityPath") or None, rebuilt)
+
+
+def _missing(parts: dict[str, str]) -> list[str]:
+    problems = []
+    if not parts.get("Endpoint"):
+        problems.append("the Service Bus connection string has no Endpoint")
+    if parts.get("SharedAccessSignature"):
+        if parts.get("SharedAccessKey"):
+            problems.append("the Service Bus connection string has both a SharedAccessKey and a SharedAccessSignature")
+        return problems
+    problems += [
+        f"the Service Bus connection string has no {name}"
+        for name in ("SharedAccessKeyName", "SharedAccessKey")
+        if not parts.get(name)
+    ]
+    return problems

@@ -1,0 +1,81 @@
+"""The SDK's exceptions become DStream's: one place that knows which of them time can heal. Never shows a secret.
+
+Kinds of errors: https://learn.microsoft.com/azure/service-bus-messaging/service-bus-messaging-exceptions-latest
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from azure.core.exceptions import ClientAuthenticationError
+from azure.servicebus.exceptions import (
+    MessagingEntityDisabledError,
+    MessagingEntityNotFoundError,
+    ServiceBusAuthenticationError,
+    ServiceBusAuthorizationError,
+    ServiceBusError,
+    ServiceBusQuotaExceededError,
+    ServiceBusServerBusyError,
+)
+
+from common.errors import DStreamError, PermanentError, TransientError
+
+_PERMANENT_CONDITIONS = ("amqp:not-allowed", "amqp:not-implemented", "amqp:invalid-field", "amqp:decode-error")
+"""Conditions that say the request itself is wrong (AMQP 1.0, 2.8.15); the SDK has no class for them."""
+
+_HINTS: tuple[tuple[tuple[type[Exception], ...], type[TransientError | PermanentError], str], ...] = (
+    (
+        (MessagingEntityNotFoundError,),
+        PermanentError,
+        'create the entity, or set provision = "create" with a policy that has the Manage right',
+    ),
+    (
+        (ServiceBusAuthenticationError, ServiceBusAuthorizationError, ClientAuthenticationError),
+        PermanentError,
+        "check the policy's name and key, and that it has the Send and Listen rights it needs here",
+    ),
+    (
+        (ServiceBusQuotaExceededError,),
+        TransientError,
+        "the entity is full, or has too many connections: read or delete subscriptions that nobody reads",
+    ),
+    ((MessagingEntityDisabledError,), TransientError, "enable the entity in the portal"),
+    ((ServiceBusServerBusyError,), TransientError, "the namespace throttles: spread the load or add messaging units"),
+)
+
+
+def quiet_sdk() -> None:
+    """The SDK logs every fault it hands over as well; a level that someone set on purpose is left alone."""
+    logger = logging.getLogger("azure")
+    if logger.level == logging.NOTSET:
+        logger.setLevel(logging.CRITICAL)
+
+
+def translate(error: Exception, doing: str) -> DStreamError:
+    """What `error` means to a caller; `doing` is a participle with facts ("sending to orders")."""
+    text = f"{doing}: {_one_line(error)}"
+    for classes, kind, hint in _HINTS:
+        if isinstance(error, classes):
+            return kind(text, hint=hint)
+    condition = str(getattr(error, "_condition", None) or "")
+    if condition.startswith(_PERMANENT_CONDITIONS) or any(f": {each}" in str(error) for each in _PERMANENT_CONDITIONS):
+        return PermanentError(text, hint="does the entity's session setting match queue.ordering?")
+    return TransientError(text)
+
+
+@contextmanager
+def translated(doing: str) -> Iterator[None]:
+    """Errors of the SDK and of sockets leave as DStreamError with their cause kept; all others pass."""
+    try:
+        yield
+    except (ServiceBusError, ClientAuthenticationError, OSError) as error:
+        raise translate(error, doing) from error
+    except ValueError as error:
+        # The SDK says "already closed" and "cannot be locked now" with bare ValueErrors.
+        raise TransientError(f"{doing}: {_one_line(error)}") from error
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
