@@ -122,7 +122,8 @@ class SparkExecutor:
         for key, value in settings.items():
             spark_conf.set(key, value)
         try:
-            gateway: Any = launch_gateway(spark_conf, {"stdout": PIPE, "stderr": STDOUT})
+            launch: Any = launch_gateway  # PySpark does not type it
+            gateway = launch(spark_conf, {"stdout": PIPE, "stderr": STDOUT})
             threading.Thread(target=_relay, args=(gateway.proc.stdout,), name="spark-output", daemon=True).start()
             return SparkContext(conf=spark_conf, gateway=gateway)
         except (Py4JError, PySparkException, OSError) as error:

@@ -88,7 +88,7 @@ class Connection:
             login_timeout=LOGIN_TIMEOUT,
             timeout=QUERY_TIMEOUT,
             tds_version="7.4",
-            **({} if address.encrypt is None else {"encryption": _ENCRYPTION[address.encrypt]}),
+            encryption=_ENCRYPTION.get(address.encrypt or ""),
         )
 
     def translate(self, error: pymssql.Error) -> DStreamError:

@@ -1,0 +1,250 @@
+"""The loop with its ports in memory and a clock that moves when the loop waits; no sockets, no JVM, no sleeping."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from common.errors import PermanentError, TransientError
+from common.names import TableName
+from ingester.drain import Drain
+from ingester.job import Job, JobSettings
+from ingester.local_locks import LocalLocks
+from ingester.lsn import Position
+from ingester.schedule import Rhythm
+from tests.fakes.ingester import (
+    ORDERS,
+    PERSONS,
+    FakeOffsets,
+    FakeSender,
+    FakeSource,
+    ThreadExecutor,
+    encoder,
+    instance,
+    lsn,
+    position,
+)
+
+
+class World:
+    """A job over two tables. `at`: what happens when the clock passes a time; the job stops at `until`."""
+
+    def __init__(self, *, skip_gaps: bool = False, rows: int = 5) -> None:
+        self.clock = 1000.0
+        self.stop = threading.Event()
+        self.source = FakeSource(
+            instances={PERSONS: (instance(),), ORDERS: (instance(ORDERS),)},
+            rows={"dbo_Persons": [], "sales_Orders": []},
+            max_lsn=lsn(1),
+        )
+        self.offsets = FakeOffsets()
+        self.sender = FakeSender()
+        self.locks = LocalLocks(self.now)
+        self.executor = ThreadExecutor(Drain(self.source, self.offsets, self.sender, encoder(), self.now))
+        self.events: list[tuple[float, Callable[[], None]]] = []
+        rhythm = Rhythm(5.0, 60.0)
+        self.job = Job(
+            JobSettings(
+                tables={PERSONS: rhythm, ORDERS: rhythm},
+                lock_names={PERSONS: "persons", ORDERS: "orders"},
+                page_rows=rows,
+                slice_seconds=10,
+                coalesce_seconds=0.1,
+                skip_gaps=skip_gaps,
+            ),
+            source=self.source,
+            offsets=self.offsets,
+            locks=self.locks,
+            executor=self.executor,
+            stop=self.stop,
+            now=self.now,
+            chance=lambda: 0.0,
+        )
+
+    def now(self) -> float:
+        """Every look at the clock moves it a little, so that the loop's waiting ends without sleeping."""
+        self.clock += 0.02
+        while self.events and self.events[0][0] <= self.clock:
+            self.events.pop(0)[1]()
+        return self.clock
+
+    def at(self, seconds: float, event: Callable[[], Any]) -> None:
+        self.events.append((1000.0 + seconds, lambda: event() and None))
+        self.events.sort(key=lambda e: e[0])
+
+    def commit(self, *numbers: int, name: str = "dbo_Persons") -> None:
+        """Transactions `numbers` were committed and captured."""
+        self.source.rows[name] += [position(n, seq=s) for n in numbers for s in (1, 2, 3)]
+        self.source.max_lsn = lsn(max(numbers))
+
+    def run(self, seconds: float) -> tuple[int, list[Any]]:
+        self.at(seconds, self.stop.set)
+        with capture_logs() as logs:
+            status = self.job.run()
+        return status, [dict(entry) for entry in logs]
+
+    def sent(self, table: str = "Persons") -> list[str]:
+        return [m.message_id or "" for m in self.sender.sent if m.application_properties["table"] == table]
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop asks the clock instead of waiting."""
+    monkeypatch.setattr(Job, "_wait_seconds", lambda self: 0.0 if not self._dispatcher.running else 1.0)
+
+
+def test_changes_are_sent_in_order_and_a_stop_ends_with_status_0() -> None:
+    world = World()
+    world.at(3, lambda: world.commit(2, 3))
+    world.at(20, lambda: world.commit(4))
+    status, _ = world.run(60)
+    assert status == 0
+    assert world.sent() == [f"database.dbo.Persons:{lsn(n).hex}-1-{s:020x}-2" for n in (2, 3, 4) for s in (1, 2, 3)]
+
+
+def test_an_idle_tables_offset_advances_with_the_log() -> None:
+    world = World()
+    world.at(3, lambda: world.commit(9))
+    world.run(200)
+    assert world.offsets.stored[ORDERS] == Position.end_of(lsn(9))
+
+
+def test_only_tables_that_hold_something_are_read() -> None:
+    world = World()
+    world.at(3, lambda: world.commit(2))
+    world.run(30)
+    assert {todo.table for bucket in world.executor.buckets for todo in bucket} == {PERSONS}
+
+
+def test_a_table_whose_changes_were_purged_stops_and_the_others_go_on() -> None:
+    world = World()
+    world.offsets.stored[PERSONS] = position(2)
+    world.source.low["dbo_Persons"] = lsn(5)
+    world.at(3, lambda: world.commit(6, name="sales_Orders"))
+    status, logs = world.run(60)
+    assert status == 0
+    assert len(world.sent("Orders")) == 3
+    assert world.offsets.stored[PERSONS] == position(2)
+    [error] = [entry for entry in logs if entry["log_level"] == "error"]
+    assert lsn(2).hex in error["error"]
+    assert lsn(5).hex in error["error"]
+
+
+def test_with_on_gap_skip_reading_goes_on_from_the_watermark_with_a_warning() -> None:
+    world = World(skip_gaps=True)
+    world.offsets.stored[PERSONS] = position(2)
+    world.source.low["dbo_Persons"] = lsn(5)
+    world.commit(6)
+    _, logs = world.run(30)
+    assert len(world.sent()) == 3
+    assert any(entry["event"] == "skipping lost changes" for entry in logs)
+
+
+def test_a_missing_table_is_reported_once_and_found_when_it_appears() -> None:
+    world = World()
+    del world.source.instances[PERSONS]
+    world.at(100, lambda: world.source.instances.update({PERSONS: (instance(),)}))
+    world.at(101, lambda: world.commit(2))
+    _, logs = world.run(300)
+    warnings = [entry["event"] for entry in logs if entry["log_level"] == "warning"]
+    assert warnings == ["table dbo.Persons does not exist in the database; it is looked for again on later passes"]
+    assert len(world.sent()) == 3
+
+
+def test_a_table_without_cdc_is_told_from_a_missing_one() -> None:
+    world = World()
+    world.source.instances[ORDERS] = ()
+    _, logs = world.run(10)
+    [warning] = [entry["event"] for entry in logs if entry["log_level"] == "warning"]
+    assert "sales.Orders is not under CDC" in warning
+    assert "sp_cdc_enable_table @source_schema = N'sales', @source_name = N'Orders'" in warning
+
+
+def test_a_lost_connection_is_retried_and_told_once() -> None:
+    world = World()
+    world.at(3, lambda: setattr(world.source, "fail", TransientError("SQL Server is away")))
+    world.at(4, lambda: world.commit(2))
+    _, logs = world.run(90)
+    assert [entry["event"] for entry in logs if "onnect" in entry["event"]] == [
+        "connection lost, will try again",
+        "reconnected to SQL Server",
+    ]
+    assert len(world.sent()) == 3
+
+
+def test_a_failed_commit_while_idle_does_not_drop_the_table() -> None:
+    world = World()
+    world.at(3, lambda: setattr(world.offsets, "fail", TransientError("away")))
+    world.at(4, lambda: world.commit(2))
+    world.at(80, lambda: world.commit(3, name="sales_Orders"))
+    world.run(300)
+    assert (len(set(world.sent())), len(set(world.sent("Orders")))) == (3, 3)
+
+
+def test_a_dead_worker_is_a_failure_that_is_tried_again() -> None:
+    world = World()
+    world.executor.fail = TransientError("running a Spark task: worker died")
+    world.at(3, lambda: world.commit(2))
+    _, logs = world.run(60)
+    assert [entry["event"] for entry in logs if entry["event"] in ("will try again", "recovered")] == [
+        "will try again",
+        "recovered",
+    ]
+    assert len(world.sent()) == 3
+
+
+def test_a_newer_owner_is_not_fought_over() -> None:
+    world = World()
+    world.at(3, lambda: world.offsets.epochs.update({PERSONS: 10**18}))
+    world.at(4, lambda: world.commit(2))
+    _, logs = world.run(100)
+    assert world.sent() == []
+    assert [entry["event"] for entry in logs if "lost" in entry["event"]] == ["lock lost"]
+
+
+def test_when_every_table_has_stopped_for_good_the_status_is_1() -> None:
+    world = World()
+    for name in (PERSONS, ORDERS):
+        world.offsets.stored[name] = position(2)
+    world.source.low = {"dbo_Persons": lsn(5), "sales_Orders": lsn(5)}
+    assert world.run(60)[0] == 1
+
+
+def test_a_probe_that_fails_for_one_table_stops_that_table_alone() -> None:
+    world = World()
+    probe = world.source.probe
+
+    def refuse(requests: Any) -> Any:
+        if any(request.instance.table == PERSONS for request in requests):
+            raise PermanentError("permission denied")
+        return probe(requests)
+
+    world.source.probe = refuse  # type: ignore[method-assign]  # one table's answer is made to fail
+    world.commit(2, name="sales_Orders")
+    status, _ = world.run(30)
+    assert (status, len(world.sent("Orders"))) == (0, 3)
+
+
+def test_a_backlog_is_drained_without_sleeping_between_pages() -> None:
+    world = World(rows=2)
+    world.commit(*range(2, 102))
+    world.run(60)
+    assert len(world.sent()) == 300
+
+
+def test_a_second_capture_instance_takes_over_without_gap_or_duplicate() -> None:
+    world = World()
+    old, new = instance(name="old"), instance(name="new", start=5)
+    world.source.instances[PERSONS] = (old,)
+    world.source.rows |= {"old": [], "new": []}
+    world.at(3, lambda: world.commit(2, 3, name="old"))
+    world.at(10, lambda: world.source.instances.update({PERSONS: (old, new)}))
+    world.at(11, lambda: (world.commit(4, 6, 7, name="old"), world.commit(6, 7, name="new")))
+    world.run(200)
+    numbers = [int(i.split(":")[1][:20], 16) for i in world.sent()]
+    assert numbers == [n for n in (2, 3, 4, 6, 7) for _ in range(3)]
+    assert TableName("dbo", "Persons") in world.offsets.stored
