@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 import tempfile
 import threading
 import zipimport
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from subprocess import PIPE, STDOUT
 from typing import IO, Any
@@ -125,12 +127,26 @@ class SparkExecutor:
             launch: Any = launch_gateway  # PySpark does not type it
             gateway = launch(spark_conf, {"stdout": PIPE, "stderr": STDOUT})
             threading.Thread(target=_relay, args=(gateway.proc.stdout,), name="spark-output", daemon=True).start()
-            return SparkContext(conf=spark_conf, gateway=gateway)
+            with _own_interrupt_handler():
+                return SparkContext(conf=spark_conf, gateway=gateway)
         except (Py4JError, PySparkException, OSError) as error:
             raise PermanentError(
                 f"starting Spark with master {master!r}: {str(error).splitlines()[0]}",
                 hint="check ingester.spark and the Java that JAVA_HOME names; --log-level debug shows what Spark printed",
             ) from error
+
+
+@contextmanager
+def _own_interrupt_handler() -> Iterator[None]:
+    """SparkContext takes SIGINT for itself; our own handler drains first, so it is put back."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 def _relay(output: IO[bytes]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from common.servicebus import open_sender
+from common.servicebus import ServiceBus
 
 from common.bus import Sender
 from ingester.drain import Drain, Slice, SliceResult, failed
@@ -77,12 +77,14 @@ class Worker:
             if self._idle:
                 return self._idle.pop()
         settings = self._settings
-        connection = Connection(settings.address)
-        sender = open_sender(settings.queue.bus, settings.queue.name)
+        connection = Connection(settings.db)
+        bus = ServiceBus.from_connection_string(settings.queue.connection_string.get_secret_value())
+        sender = bus.sender(settings.queue.name)
         source = SqlServerSource(
             connection, before_images=settings.before_images, decimals_as_numbers=settings.decimals == "number"
         )
-        encoder = Encoder(settings.origin, settings.queue.name, settings.queue.ordering, settings.queue.key_buckets)
+        queue = settings.queue
+        encoder = Encoder(settings.origin, queue.name, queue.ordering, queue.key_buckets)
         return _Bench(Drain(source, SqlServerOffsets(connection), sender, encoder, time.time), connection, sender)
 
 
