@@ -1,0 +1,146 @@
+"""The capture job: moves whole committed transactions from the log to the change tables, one SQLite transaction a scan.
+
+Source: https://learn.microsoft.com/sql/relational-databases/track-changes/about-change-data-capture-sql-server ("opens and commits its
+own transaction on each scan cycle"). A scan waits for a user's open write transaction, which on the real server it would not: the
+database below has one writer. It never reads the log twice, and never takes half a transaction.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from emulators.sqlserver.cdc import log_store, metadata
+from emulators.sqlserver.cdc.instance import change_row
+from emulators.sqlserver.cdc.log_store import LoggedTransaction
+from emulators.sqlserver.cdc.lsn import ZERO
+from emulators.sqlserver.engine.extension import Row
+
+if TYPE_CHECKING:
+    from emulators.sqlserver.cdc.database import DatabaseCdc
+    from emulators.sqlserver.cdc.jobs import JobSettings
+
+_LOG = logging.getLogger(__name__)
+
+IDLE_TRAN_ID = b"\0"
+"""`tran_id` of an entry of cdc.lsn_time_mapping that stands for no transaction (Debezium filters it)."""
+
+DEFAULT_IDLE_INTERVAL = 300.0
+"""Seconds without a transaction after which such an entry is made."""
+
+
+def scan_once(cdc: DatabaseCdc, maxtrans: int, stopped: Callable[[], bool] = lambda: False) -> int:
+    """Move up to `maxtrans` transactions; returns how many. `stopped` is asked once the writer lock is held."""
+    with cdc.database.writer() as connection:
+        if stopped():
+            return 0
+        transactions = log_store.first(connection, maxtrans)
+        if transactions:
+            _write(cdc, connection, transactions)
+            log_store.forget(connection, transactions[-1].start_lsn)
+        return len(transactions)
+
+
+def scan(cdc: DatabaseCdc, maxtrans: int, maxscans: int, stopped: Callable[[], bool] = lambda: False) -> int:
+    """Up to `maxscans` scan cycles of up to `maxtrans` transactions each; returns how many transactions were moved."""
+    total = 0
+    for _ in range(maxscans):
+        moved = scan_once(cdc, maxtrans, stopped)
+        total += moved
+        if moved < maxtrans:
+            break
+    return total
+
+
+def mark_idle(cdc: DatabaseCdc, stopped: Callable[[], bool] = lambda: False) -> None:
+    """Enter a moment without transactions in cdc.lsn_time_mapping, unless one has come in the meantime."""
+    with cdc.database.writer() as connection:
+        if stopped() or log_store.first(connection, 1):
+            return
+        entry = (cdc.lsns.commit(), None, cdc.database.now(), IDLE_TRAN_ID, ZERO)
+        metadata.insert(cdc.database, connection, "lsn_time_mapping", [entry])
+
+
+def _write(cdc: DatabaseCdc, connection: sqlite3.Connection, transactions: Sequence[LoggedTransaction]) -> None:
+    rows: dict[str, list[Row]] = defaultdict(list)
+    ddl: list[Row] = []
+    for transaction in transactions:
+        lsn = transaction.start_lsn
+        for record in transaction.records:
+            for instance in cdc.instances_of(record.object_id):
+                row = change_row(instance, record, lsn) if instance.start_lsn < lsn else None
+                if row is not None:
+                    rows[instance.change_table].append(row)
+        for change in transaction.ddl:
+            for instance in cdc.instances_of(change.object_id):
+                ddl.append((change.object_id, instance.object_id, 0, change.command, lsn, change.time))
+    for change_table, its_rows in rows.items():
+        metadata.insert(cdc.database, connection, change_table, its_rows)
+    metadata.insert(cdc.database, connection, "ddl_history", ddl)
+    entries = [(t.start_lsn, t.begin_time, t.end_time, t.tran_id, t.begin_lsn) for t in transactions]
+    metadata.insert(cdc.database, connection, "lsn_time_mapping", entries)
+
+
+class CaptureJob:
+    """The thread that scans one database every polling interval, until stopped or, when not continuous, once."""
+
+    def __init__(
+        self, cdc: DatabaseCdc, settings: JobSettings, idle_interval: float, clock: Callable[[], float]
+    ) -> None:
+        """`clock`: seconds, monotone; it decides when the log counts as idle."""
+        self._cdc = cdc
+        self._settings = settings
+        self._idle_interval = idle_interval
+        self._clock = clock
+        self._busy_at = clock()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"cdc.{cdc.database.name}_capture", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive() and not self._stop.is_set()
+
+    def stop(self, wait: bool = True) -> None:
+        """No scan commits once this returns; without `wait` (the caller may hold the writer lock) none begins any more."""
+        self._stop.set()
+        if wait and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self.cycle()
+            except sqlite3.ProgrammingError:
+                _LOG.info("capture job ends: database %s is closed", self._cdc.database.name)
+                return
+            except Exception:
+                _LOG.exception("capture job of database %s: scan failed, trying again", self._cdc.database.name)
+            if not self._settings.continuous:
+                return
+            self._stop.wait(self._settings.polling_interval)
+
+    def cycle(self) -> None:
+        """One scan cycle of the job: move what waits, or mark the log idle when nothing has come for long."""
+        moved = self._scan() if self._cdc.take_waiting_work() else 0
+        if moved:
+            self._busy_at = self._clock()
+        elif self._clock() - self._busy_at >= self._idle_interval:
+            mark_idle(self._cdc, self._stop.is_set)
+            self._busy_at = self._clock()
+
+    def _scan(self) -> int:
+        maxtrans, maxscans = self._settings.maxtrans, self._settings.maxscans
+        moved = maxtrans * maxscans
+        try:
+            moved = scan(self._cdc, maxtrans, maxscans, self._stop.is_set)
+        finally:
+            if moved >= maxtrans * maxscans:
+                self._cdc.work_waits()
+        return moved

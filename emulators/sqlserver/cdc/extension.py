@@ -1,0 +1,90 @@
+"""What Change Data Capture offers to the engine: its procedures, its functions, and the capture state of each database.
+
+Opens no connection and starts no thread by itself: a capture job runs from sys.sp_cdc_enable_table, or `attach`, to
+sys.sp_cdc_disable_db, `detach` or `close`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from emulators.sqlserver.cdc import enable, functions, metadata, procedures
+from emulators.sqlserver.cdc.capture import DEFAULT_IDLE_INTERVAL
+from emulators.sqlserver.cdc.database import DatabaseCdc
+from emulators.sqlserver.engine.extension import Database, ProcedureSpec, ScalarFunction, TableFunction
+
+
+class CdcExtension:
+    """The Extension of an engine; one serves all of its databases."""
+
+    def __init__(
+        self,
+        *,
+        capture_interval: float | None = None,
+        idle_interval: float = DEFAULT_IDLE_INTERVAL,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`capture_interval`: seconds, replaces the 5 s polling interval of new capture jobs. `idle_interval`: seconds
+        without transactions after which cdc.lsn_time_mapping gets an empty entry. `clock`: seconds, monotone."""
+        self._capture_interval = capture_interval
+        self._idle_interval = idle_interval
+        self._clock = clock
+        self._states: dict[int, DatabaseCdc] = {}
+        self._lock = threading.Lock()
+        self._procedures = procedures.procedures(self)
+        self._scalar_functions = functions.scalar_functions(self)
+
+    def procedures(self) -> Mapping[str, ProcedureSpec]:
+        return self._procedures
+
+    def scalar_functions(self) -> Mapping[str, ScalarFunction]:
+        return self._scalar_functions
+
+    def table_function(self, database: Database, schema: str, name: str) -> TableFunction | None:
+        if schema.lower() != metadata.SCHEMA:
+            return None
+        return functions.table_function(self.find(database), database, name)
+
+    def find(self, database: Database) -> DatabaseCdc | None:
+        """The capture state of a database; None where it is not enabled."""
+        return self._states.get(database.database_id)
+
+    def enable(self, database: Database) -> None:
+        enable.create_metadata(database)
+        self.attach(database)
+
+    def disable(self, database: Database) -> None:
+        with self._lock:
+            state = self._states.pop(database.database_id, None)
+        if state is not None:
+            enable.drop_metadata(state)
+
+    def attach(self, database: Database) -> None:
+        """Take up capture in a database that already has it (opened again from disk); elsewhere do nothing."""
+        if not metadata.exist(database) or self.find(database) is not None:
+            return
+        state = DatabaseCdc(
+            database,
+            capture_interval=self._capture_interval,
+            idle_interval=self._idle_interval,
+            clock=self._clock,
+        )
+        state.open()
+        with self._lock:
+            self._states[database.database_id] = state
+
+    def detach(self, database: Database) -> None:
+        """Stop capture in a database that is being closed or dropped, leaving what it holds."""
+        with self._lock:
+            state = self._states.pop(database.database_id, None)
+        if state is not None:
+            state.close()
+
+    def close(self) -> None:
+        with self._lock:
+            states = list(self._states.values())
+            self._states.clear()
+        for state in states:
+            state.close()

@@ -1,0 +1,284 @@
+"""The procedures sys.sp_cdc_...: their parameters as documented, the checks on who may call when, and the calls behind them.
+
+Sources: the procedure pages under https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/ . Those that
+are known and not imitated are refused by name. Inside a user's transaction only those that read are served: the others write
+in a transaction of their own, which would wait for the user's for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol
+
+from emulators.sqlserver.cdc import capture, enable, errors, jobs, reports
+from emulators.sqlserver.cdc.cleanup import cleanup
+from emulators.sqlserver.cdc.database import DatabaseCdc
+from emulators.sqlserver.cdc.functions import binary_lsn
+from emulators.sqlserver.cdc.instance import CaptureInstance
+from emulators.sqlserver.engine.extension import CallContext, Database, ProcedureSpec
+from emulators.sqlserver.results import Event, Info, ReturnStatus, SqlError, Value
+
+Arguments = Mapping[str, Value]
+_Run = Callable[[CallContext, Arguments], Iterator[Event]]
+
+_REFUSED = (
+    "sp_cdc_add_job",
+    "sp_cdc_drop_job",
+    "sp_cdc_generate_wrapper_function",
+    "sp_cdc_vupgrade",
+    "sp_cdc_dbsnapshotlsn",
+)
+
+
+class Registry(Protocol):
+    """Where the procedures find, make and give up the capture state of a database."""
+
+    def find(self, database: Database) -> DatabaseCdc | None: ...
+
+    def enable(self, database: Database) -> None: ...
+
+    def disable(self, database: Database) -> None: ...
+
+
+def procedures(registry: Registry) -> Mapping[str, ProcedureSpec]:
+    """All procedures by schema-qualified lower-case name."""
+    calls = _Procedures(registry)
+    source = ("@source_schema", "@source_name")
+    specs = {
+        "sp_cdc_enable_db": _spec((), (), calls.enable_db),
+        "sp_cdc_disable_db": _spec((), (), calls.disable_db),
+        "sp_cdc_enable_table": _spec(
+            (
+                *(*source, "@capture_instance", "@supports_net_changes", "@role_name", "@index_name"),
+                *("@captured_column_list", "@filegroup_name", "@allow_partition_switch"),
+            ),
+            (*source, "@role_name"),
+            calls.enable_table,
+        ),
+        "sp_cdc_disable_table": _spec(
+            (*source, "@capture_instance"), (*source, "@capture_instance"), calls.disable_table
+        ),
+        "sp_cdc_help_change_data_capture": _spec(source, (), calls.help_change_data_capture),
+        "sp_cdc_help_jobs": _spec((), (), calls.help_jobs),
+        "sp_cdc_change_job": _spec(
+            (
+                *("@job_type", "@maxtrans", "@maxscans", "@continuous", "@pollinginterval"),
+                *("@retention", "@threshold"),
+            ),
+            (),
+            calls.change_job,
+        ),
+        "sp_cdc_start_job": _spec(("@job_type",), (), calls.start_job),
+        "sp_cdc_stop_job": _spec(("@job_type",), (), calls.stop_job),
+        "sp_cdc_scan": _spec(
+            ("@maxtrans", "@maxscans", "@continuous", "@pollinginterval", "@is_from_job"), (), calls.scan
+        ),
+        "sp_cdc_cleanup_change_table": _spec(
+            ("@capture_instance", "@low_water_mark", "@threshold", "@fcleanupfailed"),
+            ("@capture_instance", "@low_water_mark"),
+            calls.cleanup_change_table,
+        ),
+        "sp_cdc_get_captured_columns": _spec(
+            ("@capture_instance",), ("@capture_instance",), calls.get_captured_columns
+        ),
+        "sp_cdc_get_ddl_history": _spec(("@capture_instance",), ("@capture_instance",), calls.get_ddl_history),
+    }
+    specs |= {name: _spec((), (), _refusal(name)) for name in _REFUSED}
+    return {f"sys.{name}": spec for name, spec in specs.items()}
+
+
+def _spec(parameters: tuple[str, ...], required: tuple[str, ...], run: _Run) -> ProcedureSpec:
+    return ProcedureSpec(parameters, required, run)
+
+
+def _refusal(name: str) -> _Run:
+    def run(context: CallContext, arguments: Arguments) -> Iterator[Event]:
+        raise errors.unsupported(f"sys.{name}")
+
+    return run
+
+
+class _Procedures:
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def enable_db(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
+        """22905 is a message of severity 10 when it is enabled already."""
+        _outside_transaction(context, "sp_cdc_enable_db")
+        if self._registry.find(context.database) is not None:
+            yield Info(22905, errors.already_enabled_text(context.database.name), 10, procedure="sp_cdc_enable_db")
+        else:
+            self._registry.enable(context.database)
+        yield ReturnStatus(0)
+
+    def disable_db(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
+        """Nothing happens where it is not enabled."""
+        _outside_transaction(context, "sp_cdc_disable_db")
+        if self._registry.find(context.database) is not None:
+            self._registry.disable(context.database)
+        yield ReturnStatus(0)
+
+    def enable_table(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
+        _outside_transaction(context, "sp_cdc_enable_table")
+        cdc = self._cdc(context)
+        net_changes = _integer(arguments, "@supports_net_changes")
+        request = enable.EnableTable(
+            source_schema=_name(arguments, "@source_schema"),
+            source_name=_name(arguments, "@source_name"),
+            role_name=_text(arguments, "@role_name"),
+            capture_instance=_text(arguments, "@capture_instance"),
+            supports_net_changes=None if net_changes is None else bool(net_changes),
+            index_name=_text(arguments, "@index_name"),
+            captured_column_list=_text(arguments, "@captured_column_list"),
+            filegroup_name=_text(arguments, "@filegroup_name"),
+            allow_partition_switch=_integer(arguments, "@allow_partition_switch") != 0,
+        )
+        if enable.enable_table(cdc, request):
+            cdc.start_job()
+            for job in ("capture", "cleanup"):
+                text = f"Job 'cdc.{context.database.name}_{job}' started successfully."
+                yield Info(14243, text, procedure="sp_cdc_enable_table")
+        yield ReturnStatus(0)
+
+    def disable_table(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
+        _outside_transaction(context, "sp_cdc_disable_table")
+        schema, name = _name(arguments, "@source_schema"), _name(arguments, "@source_name")
+        enable.disable_table(self._cdc(context), schema, name, _name(arguments, "@capture_instance"))
+        yield ReturnStatus(0)
+
+    def help_change_data_capture(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
+        cdc = self._cdc(context)
+        schema, name = _text(arguments, "@source_schema") or None, _text(arguments, "@source_name") or None
+        if (schema is None) != (name is None):
+            raise errors.unpaired_source()
+        instances = cdc.instances
+        if schema is not None and name is not None:
+            source = context.database.table(schema, name)
+            if source is None:
+                raise errors.unknown_table(schema, name)
+            instances = cdc.instances_of(source.object_id)
+            if not instances:
+                raise errors.table_not_enabled(schema, name)
+        yield reports.help_change_data_capture(cdc, instances)
+        yield ReturnStatus(0)
+
+    def help_jobs(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
+        yield reports.help_jobs(self._cdc(context))
+        yield ReturnStatus(0)
+
+    def change_job(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
+        """Takes effect when the job is stopped and started again."""
+        _outside_transaction(context, "sp_cdc_change_job")
+        cdc = self._cdc(context)
+        settings = jobs.changed(cdc.job_settings(), arguments)
+        with context.database.writer() as connection:
+            jobs.save(connection, settings)
+        yield ReturnStatus(0)
+
+    def start_job(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
+        cdc = self._cdc(context)
+        _only_capture(arguments, "sp_cdc_start_job")
+        if not cdc.start_job():
+            raise _job_error(22022, context, "is already running")
+        yield Info(14243, f"Job 'cdc.{context.database.name}_capture' started successfully.")
+        yield ReturnStatus(0)
+
+    def stop_job(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
+        cdc = self._cdc(context)
+        _only_capture(arguments, "sp_cdc_stop_job")
+        if not cdc.stop_job(wait=not context.in_transaction):
+            raise _job_error(22022, context, "is not currently running")
+        yield Info(14254, f"Job 'cdc.{context.database.name}_capture' stopped successfully.")
+        yield ReturnStatus(0)
+
+    def scan(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
+        """One scan now, beside the job if that runs (the real server refuses with 22903 while the job has the log)."""
+        _outside_transaction(context, "sp_cdc_scan")
+        if _integer(arguments, "@continuous"):
+            raise errors.unsupported("sys.sp_cdc_scan with @continuous = 1")
+        maxtrans, maxscans = _integer(arguments, "@maxtrans"), _integer(arguments, "@maxscans")
+        maxtrans = 500 if maxtrans is None else maxtrans
+        maxscans = 10 if maxscans is None else maxscans
+        if maxtrans <= 0:
+            raise errors.bad_maxtrans()
+        if maxscans <= 0:
+            raise errors.bad_maxscans()
+        capture.scan(self._cdc(context), maxtrans, maxscans)
+        yield ReturnStatus(0)
+
+    def cleanup_change_table(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
+        _outside_transaction(context, "sp_cdc_cleanup_change_table")
+        cdc = self._cdc(context)
+        instance = self._instance(context, cdc, arguments)
+        threshold = _integer(arguments, "@threshold")
+        if threshold is not None and threshold <= 0:
+            raise errors.unsupported(f"@threshold = {threshold}")
+        cleanup(cdc, instance, binary_lsn(arguments.get("@low_water_mark")), threshold or 5000)
+        yield ReturnStatus(0)
+
+    def get_captured_columns(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
+        cdc = self._cdc(context)
+        yield reports.captured_columns(cdc, self._instance(context, cdc, arguments))
+        yield ReturnStatus(0)
+
+    def get_ddl_history(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
+        cdc = self._cdc(context)
+        yield reports.ddl_history(cdc, self._instance(context, cdc, arguments))
+        yield ReturnStatus(0)
+
+    def _cdc(self, context: CallContext) -> DatabaseCdc:
+        cdc = self._registry.find(context.database)
+        if cdc is None:
+            raise errors.not_enabled(context.database.name)
+        return cdc
+
+    def _instance(self, context: CallContext, cdc: DatabaseCdc, arguments: Arguments) -> CaptureInstance:
+        name = _name(arguments, "@capture_instance")
+        instance = cdc.instance(name)
+        if instance is None:
+            raise errors.unknown_instance(name, context.database.name)
+        return instance
+
+
+def _outside_transaction(context: CallContext, procedure: str) -> None:
+    if context.in_transaction:
+        raise errors.unsupported(f"sys.{procedure} inside a user transaction")
+
+
+def _only_capture(arguments: Arguments, procedure: str) -> None:
+    job_type = (_text(arguments, "@job_type") or "capture").casefold()
+    if job_type == "cleanup":
+        raise errors.unsupported(f"sys.{procedure} for the cleanup job")
+    if job_type != "capture":
+        raise errors.unknown_job_type(job_type)
+
+
+def _job_error(number: int, context: CallContext, state: str) -> SqlError:
+    """SQL Server Agent's answer, by way of msdb.dbo.sp_start_job and sp_stop_job."""
+    job = f"cdc.{context.database.name}_capture"
+    action = "run" if "already" in state else "stop"
+    return SqlError(
+        number,
+        f"SQLServerAgent Error: Request to {action} job {job} (from User {context.login}) refused because the job {state}.",
+    )
+
+
+def _name(arguments: Arguments, parameter: str) -> str:
+    text = _text(arguments, parameter)
+    if not text:
+        raise errors.empty_parameter(parameter)
+    return text
+
+
+def _text(arguments: Arguments, parameter: str) -> str | None:
+    value = arguments.get(parameter)
+    return None if value is None else str(value)
+
+
+def _integer(arguments: Arguments, parameter: str) -> int | None:
+    value = arguments.get(parameter)
+    if value is None:
+        return None
+    if isinstance(value, bytes):
+        raise errors.unsupported(f"a binary value for {parameter}")
+    return int(value)
