@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from common.servicebus import ServiceBus
-
 from common.bus import Sender
+from common.servicebus import ServiceBus
 from ingester.drain import Drain, Slice, SliceResult, failed
 from ingester.encode import Encoder
 from ingester.settings import IngesterSettings
