@@ -13,16 +13,16 @@ from common.message import Message
 
 
 class MessageTooLarge(PermanentError):
-    """This one message fits no message of the entity; what stood before it was accepted."""
+    """One message fits no message of the entity. `refused` is that message, `accepted` those that the broker took before it."""
 
-    def __init__(self, entity: str, *, message_id: str | None, size: int, limit: int) -> None:
+    def __init__(self, entity: str, refused: Message, *, limit: int, accepted: Sequence[Message] = ()) -> None:
+        size, message_id = len(refused.body), refused.message_id
         super().__init__(
             f"sending to {entity}: message {message_id} has a body of {size} bytes and the entity takes {limit}",
             hint="raise the entity's maximum message size (Premium tier), or dead-letter oversized changes",
         )
-        self.message_id = message_id
-        self.size = size
-        self.limit = limit
+        self.refused = refused
+        self.accepted = tuple(accepted)
 
 
 class Sender(Protocol):

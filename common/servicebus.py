@@ -42,8 +42,9 @@ from common.servicebus_messages import from_sdk, to_sdk
 OPEN_TIMEOUT = 20.0
 """Seconds for one attempt to open a link, sign-in included; a healthy one takes about half a second."""
 
-SEND_TIMEOUT = 30.0
-"""Seconds for the broker's answer to one send; without a bound the SDK waits for ever on an answer it cannot read."""
+SEND_TIMEOUT = 15.0
+"""Seconds for the broker's answer to one send, less than the 20 s a stop may take; unbounded, the SDK waits for ever on an
+answer it cannot read."""
 
 SETTLE_TIMEOUT = 15.0
 """Seconds for the answer to a settlement; shorter than the 20 s a stop may take."""
@@ -74,10 +75,11 @@ class BusSender:
         self._opened()
 
     def send(self, messages: Sequence[Message]) -> None:
+        accepted: list[Message] = []
         try:
             with translated(f"sending to {self._entity}"):
                 for run in by_session(messages):
-                    self._send_session(run)
+                    self._send_session(run, accepted)
         except TransientError:
             # The link's state is unknown now; the next send begins with a fresh one.
             self.close()
@@ -100,34 +102,33 @@ class BusSender:
             self._client, self._sender = client, sender
         return self._sender
 
-    def _send_session(self, messages: Sequence[Message]) -> None:
+    def _send_session(self, messages: Sequence[Message], accepted: list[Message]) -> None:
         sender = self._opened()
-        batch = sender.create_message_batch()
+        batch, held = sender.create_message_batch(), list[Message]()
         for message in messages:
-            if _added(batch, message):
-                continue
-            if len(batch):
-                sender.send_messages(batch, timeout=SEND_TIMEOUT)
-                batch = sender.create_message_batch()
-                if _added(batch, message):
+            if not _added(batch, message):
+                if held:
+                    sender.send_messages(batch, timeout=SEND_TIMEOUT)
+                    accepted += held
+                    batch, held = sender.create_message_batch(), []
+                if not _added(batch, message):
+                    self._send_alone(sender, message, accepted)
                     continue
-            self._send_alone(sender, message, batch.max_size_in_bytes)
-        if len(batch):
+            held.append(message)
+        if held:
             sender.send_messages(batch, timeout=SEND_TIMEOUT)
+            accepted += held
 
-    def _send_alone(self, sender: ServiceBusSender, message: Message, batch_limit: int) -> None:
+    def _send_alone(self, sender: ServiceBusSender, message: Message, accepted: list[Message]) -> None:
         """Larger than any batch: Premium entities take single messages far above the size of a batch."""
-        limit = int(getattr(sender, "_max_message_size_on_link", 0) or batch_limit)
-        if len(message.body) <= limit:
-            try:
-                sender.send_messages(to_sdk(message), timeout=SEND_TIMEOUT)
-                return
-            except MessageSizeExceededError as error:
-                raise self._too_large(message, limit) from error
-        raise self._too_large(message, limit)
-
-    def _too_large(self, message: Message, limit: int) -> MessageTooLarge:
-        return MessageTooLarge(self._entity, message_id=message.message_id, size=len(message.body), limit=limit)
+        limit = int(getattr(sender, "_max_message_size_on_link", 0) or sender.create_message_batch().max_size_in_bytes)
+        if len(message.body) > limit:
+            raise MessageTooLarge(self._entity, message, limit=limit, accepted=accepted)
+        try:
+            sender.send_messages(to_sdk(message), timeout=SEND_TIMEOUT)
+        except MessageSizeExceededError as error:
+            raise MessageTooLarge(self._entity, message, limit=limit, accepted=accepted) from error
+        accepted.append(message)
 
 
 def by_session(messages: Sequence[Message]) -> Iterator[Sequence[Message]]:

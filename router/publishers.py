@@ -1,0 +1,137 @@
+"""One open sender for every configured topic, made before the first message is taken; after a fault it is opened anew and backs off.
+
+No management call is made here. A topic that is missing shows when its sender opens, before anything was received.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol, TypeVar
+
+import structlog
+
+from common.bus import MessageTooLarge, Sender
+from common.errors import DStreamError, PermanentError, TransientError
+from common.message import Message
+from common.retry import Backoff
+
+OPENED_AT_ONCE = 16
+"""Links opened side by side: each takes about half a second of waiting, and a namespace limits how many come at once."""
+
+DESTINATION_BACKOFF = Backoff(first=0.5, longest=30.0)
+
+_T = TypeVar("_T")
+
+log = structlog.get_logger(__name__)
+
+
+class OpenableSender(Sender, Protocol):
+    """A sender that can show a missing entity or right before the first message."""
+
+    def open(self) -> None: ...
+
+
+class Publisher:
+    """The sender of one topic, shared by the slots, and the memory of how it has been doing."""
+
+    def __init__(
+        self,
+        topic: str,
+        sender: OpenableSender,
+        *,
+        backoff: Backoff = DESTINATION_BACKOFF,
+        clock: Callable[[], float] = time.monotonic,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self.topic = topic
+        self._sender = sender
+        self._backoff = backoff
+        self._clock = clock
+        self._chance = chance
+        self._guard = threading.Lock()
+        self._failures = 0
+        self._not_before = 0.0
+
+    def open(self) -> None:
+        """Raises TransientError or PermanentError."""
+        with self._guard:
+            self._sender.open()
+
+    def pause(self) -> float:
+        """Seconds until the topic may be tried again; 0 when all is well."""
+        return max(0.0, self._not_before - self._clock())
+
+    def send(self, messages: Sequence[Message]) -> None:
+        """Raises TransientError, having backed off: nothing is known about `messages`; MessageTooLarge as the sender does."""
+        with self._guard:
+            try:
+                self._sender.send(messages)
+            except MessageTooLarge:
+                self._recovered()
+                raise
+            except DStreamError as error:
+                self._failed(error)
+                # A topic deleted, or a right taken away, while the router runs holds up its own table and nobody else's.
+                raise TransientError(error.message, hint=error.hint) from error
+            self._recovered()
+
+    def _failed(self, error: DStreamError) -> None:
+        self._failures += 1
+        self._not_before = self._clock() + self._backoff.delay(self._failures, self._chance)
+        if self._failures == 1:
+            report = log.error if isinstance(error, PermanentError) else log.warning
+            report("destination away", topic=self.topic, error=error.message, hint=error.hint)
+
+    def _recovered(self) -> None:
+        if self._failures:
+            log.info("destination back", topic=self.topic, failed_sends=self._failures)
+        self._failures = 0
+
+    def close(self) -> None:
+        with self._guard:
+            self._sender.close()
+
+
+class Publishers:
+    """All publishers, by topic (lower case)."""
+
+    def __init__(self, publishers: Iterable[Publisher]) -> None:
+        self._by_topic = {publisher.topic.lower(): publisher for publisher in publishers}
+
+    @property
+    def topics(self) -> Collection[str]:
+        return self._by_topic.keys()
+
+    def __getitem__(self, topic: str) -> Publisher:
+        return self._by_topic[topic]
+
+    def open(self) -> None:
+        """Open all, side by side. Raises one PermanentError that names every topic it concerns, else the first TransientError."""
+        faults = [fault for fault in self._side_by_side(_fault_of_opening) if fault is not None]
+        permanent = [fault for fault in faults if isinstance(fault, PermanentError)]
+        if permanent:
+            text = "; ".join(dict.fromkeys(fault.message for fault in permanent))
+            raise PermanentError(text, hint=permanent[0].hint) from permanent[0]
+        if faults:
+            raise faults[0]
+
+    def close(self) -> None:
+        self._side_by_side(Publisher.close)
+
+    def _side_by_side(self, work: Callable[[Publisher], _T]) -> list[_T]:
+        if not self._by_topic:
+            return []
+        with ThreadPoolExecutor(min(OPENED_AT_ONCE, len(self._by_topic)), thread_name_prefix="publishers") as pool:
+            return list(pool.map(work, self._by_topic.values()))
+
+
+def _fault_of_opening(publisher: Publisher) -> DStreamError | None:
+    try:
+        publisher.open()
+    except DStreamError as error:
+        return error
+    return None

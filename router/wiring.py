@@ -1,0 +1,123 @@
+"""Settings to a running router; the only module here that names the adapters."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import structlog
+
+from common.errors import DStreamError, TransientError
+from common.provision import QueueNeed, TopicNeed, provision
+from common.retry import Backoff
+from common.servicebus import ServiceBus
+from router.forward import Forwarder, Gate, Pace
+from router.publishers import Publisher, Publishers
+from router.settings import RouterSettings
+from router.tally import Tally
+
+STOP_WITHIN = 18.0
+"""Seconds that slots have to finish what they hold; Kubernetes kills after 30 s, and the promise is 20."""
+
+log = structlog.get_logger(__name__)
+
+
+def run(
+    settings: RouterSettings, stop: threading.Event, *, pace: Pace | None = None, tally: Tally | None = None
+) -> int:
+    """Route until `stop` is set: 0 when everything in flight was settled or given back, 1 when a slot did not end in time.
+
+    Raises PermanentError or ConfigurationError when it cannot start, or when the queue is gone while it runs; `stop` is set then.
+    """
+    source = ServiceBus.from_connection_string(settings.source.connection_string.get_secret_value())
+    output = ServiceBus.from_connection_string(settings.output.connection_string.get_secret_value())
+    publishers = Publishers(Publisher(topic, output.sender(topic)) for topic in settings.destinations)
+    tally = tally or Tally()
+    started = time.monotonic()
+    try:
+        if not _insist(lambda: _provision(settings, source, output), stop, "preparing the entities"):
+            return 0
+        if not _insist(publishers.open, stop, "opening the publishers"):
+            return 0
+        log.info(
+            "router started", queue=settings.queue_name, topics=len(settings.destinations), slots=settings.sessions
+        )
+        return _route(settings, source, publishers, stop, pace or Pace(batch=settings.batch), tally)
+    finally:
+        publishers.close()
+        log.info(
+            "router stopped",
+            routed=tally.routed.total(),
+            dead_lettered=dict(tally.dead_lettered),
+            lost_locks=tally.lost_locks,
+            retries=tally.retries.total(),
+            seconds=round(time.monotonic() - started, 1),
+        )
+
+
+def _insist(step: Callable[[], None], stop: threading.Event, what: str) -> bool:
+    """Try `step` until it works; False when `stop` came first. A permanent fault leaves as it is."""
+    backoff, failures = Backoff(), 0
+    while not stop.is_set():
+        try:
+            step()
+        except TransientError as error:
+            failures += 1
+            if failures == 1:
+                log.warning("waiting for Service Bus", while_=what, error=error.message, hint=error.hint)
+            stop.wait(backoff.delay(failures))
+        else:
+            return True
+    return False
+
+
+def _provision(settings: RouterSettings, source: ServiceBus, output: ServiceBus) -> None:
+    provision(
+        source.address,
+        [QueueNeed(settings.queue_name, sessions=settings.ordering != "none")],
+        how=settings.provision,
+        management_endpoint=settings.source.management_endpoint,
+    )
+    provision(
+        output.address,
+        [TopicNeed(topic, settings.subscriptions) for topic in settings.destinations],
+        how=settings.provision,
+        management_endpoint=settings.output.management_endpoint,
+    )
+
+
+def _route(
+    settings: RouterSettings,
+    source: ServiceBus,
+    publishers: Publishers,
+    stop: threading.Event,
+    pace: Pace,
+    tally: Tally,
+) -> int:
+    sessions = settings.ordering != "none"
+    receivers = source.receivers(settings.queue_name, sessions=sessions, prefetch=settings.prefetch)
+    gate = Gate()
+    fatal: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            Forwarder(receivers, publishers, stop, sessions, pace, gate, tally).run()
+        except BaseException as error:
+            # Not only DStreamError: a slot that died of a defect must not leave a router that looks alive.
+            fatal.append(error)
+            stop.set()
+
+    slots = [threading.Thread(target=work, name=f"slot-{number}", daemon=True) for number in range(settings.sessions)]
+    for slot in slots:
+        slot.start()
+    stop.wait()
+    deadline = time.monotonic() + STOP_WITHIN
+    for slot in slots:
+        slot.join(max(0.0, deadline - time.monotonic()))
+    if fatal:
+        raise next((error for error in fatal if isinstance(error, DStreamError)), fatal[0])
+    late = sum(slot.is_alive() for slot in slots)
+    if late:
+        log.error("slots did not stop in time", slots=late, effect="their messages come again when their locks run out")
+    return 1 if late else 0
