@@ -15,7 +15,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar, get_args, get_orig
 from pydantic import BaseModel, BeforeValidator, ConfigDict, SecretStr, ValidationError
 
 from common.config_hcl import Block, Value, parse
-from common.config_template import Problem, Unset, complain, render
+from common.config_template import UNREADABLE, Problem, Unset, complain, render
 from common.errors import ConfigurationError
 
 __all__ = ["Block", "Bound", "Check", "Document", "Location", "Problem", "Secret", "Settings", "Unset", "UnsetPolicy"]
@@ -64,32 +64,35 @@ M = TypeVar("M", bound=Settings)
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed file: the blocks of its top level, by name."""
+    """A parsed file: the blocks of its top level, and what was wrong with single values while reading it."""
 
     path: str
     root: Block
+    unreadable: list[Problem]
 
     def block(self, *names: str) -> Block | None:
-        """The one block with one of `names` (the first is today's, the others older), or None.
+        """The first block with one of `names`, or None. That there is only one is what `problems` sees to."""
+        return next((entry for key, _, entry in self.root.entries if key in names and isinstance(entry, Block)), None)
 
-        Raises ConfigurationError when there are several.
+    def problems(self, known: Sequence[tuple[str, ...]]) -> list[Problem]:
+        """What is wrong at the top level: unreadable values, unknown names, and a block given twice.
+
+        `known` holds the names of each block: today's first, the older ones after it.
         """
-        found = [entry for key, _, entry in self.root.entries if key in names and isinstance(entry, Block)]
-        if len(found) > 1:
-            told = " and ".join(f"{block.name} (line {block.line})" for block in found)
-            raise complain(
-                self.path, [Problem(found[-1].line, f"one block is wanted, not {told}; keep one {names[0]}")]
-            )
-        return found[0] if found else None
-
-    def problems(self, known: Sequence[str]) -> list[Problem]:
-        """Complaints about what stands at the top level and is none of the `known` blocks."""
-        found = []
+        found = list(self.unreadable)
+        first: dict[str, tuple[str, int]] = {}
         for key, line, entry in self.root.entries:
-            if key not in known:
-                found.append(Problem(line, f'unknown {_kind(entry)} "{key}"{_near(key, known)}'))
+            names = next((names for names in known if key in names), None)
+            if names is None:
+                near = _near(key, [name for names in known for name in names])
+                found.append(Problem(line, f'unknown {_kind(entry)} "{key}"{near}'))
             elif isinstance(entry, Value):
                 found.append(Problem(line, f'"{key}" is a block: write {key} {{ ... }}'))
+            elif names[0] in first:
+                told, before = first[names[0]]
+                found.append(Problem(line, f'"{key}" is one block too many: "{told}" stands on line {before} already'))
+            else:
+                first[names[0]] = key, line
         return found
 
 
@@ -113,7 +116,8 @@ def read(path: str | Path, environ: Mapping[str, str]) -> Document:
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise complain(str(path), [Problem(line, "is not UTF-8")]) from None
-    return Document(str(path), parse(render(source, path=str(path), environ=environ), path=str(path)))
+    root, problems = parse(render(source, path=str(path), environ=environ), path=str(path))
+    return Document(str(path), root, problems)
 
 
 def bind(block: Block, model: type[M], *, unset: UnsetPolicy, checks: Sequence[Check] = ()) -> Bound[M]:
@@ -153,7 +157,7 @@ class _Plain:
         for key, line, entry in block.entries:
             inner, repeats = _inner_model(model, key)
             here = (*at, key)
-            if key in taken and not (repeats and isinstance(entry, Block)):
+            if key in taken and not (isinstance(taken[key], list) and isinstance(entry, Block)):
                 self.problems.append(
                     Problem(line, f'"{key}" stands here a second time (first on line {self.lines[here]})')
                 )
@@ -207,6 +211,8 @@ def _translated(
     unset = dict(data.unset)
     for item in error.errors(include_url=False, include_input=True):
         at: Location = item["loc"]
+        if item["input"] is UNREADABLE:
+            continue  # complained about while reading
         holder = _model_at(model, at[:-1])
         name, line = _dotted(block.name, at), data.line(at)
         if at in unset:

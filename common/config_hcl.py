@@ -21,7 +21,7 @@ from hcl2.rules.strings import HeredocTemplateRule, StringRule
 from hcl2.utils import SerializationOptions, process_escape_sequences
 from lark.exceptions import UnexpectedInput, UnexpectedToken, VisitError
 
-from common.config_template import Problem, Rendered, Unset, complain
+from common.config_template import UNREADABLE, Problem, Rendered, Unreadable, Unset, complain
 
 _OPTIONS = SerializationOptions(strip_string_quotes=True, explicit_blocks=False, preserve_heredocs=False)
 _NOT_LITERAL = "is an expression; only literal values and {{ env(...) }} are read here"
@@ -31,7 +31,7 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A literal: str, int, float, bool, None, Unset, or a list or map of further values."""
+    """A literal: str, int, float, bool, None, Unset, Unreadable, or a list or map of further values."""
 
     line: int
     data: Any
@@ -54,35 +54,46 @@ class _Refused(Exception):  # never leaves this module
         self.problem = Problem(line, text)
 
 
-def parse(rendered: Rendered, *, path: str) -> Block:
-    """The file as one block without a name. Raises ConfigurationError: a syntax error, or every value that is no literal."""
+def parse(rendered: Rendered, *, path: str) -> tuple[Block, list[Problem]]:
+    """The file as one block without a name, and a problem for each value that is no literal.
+
+    Raises ConfigurationError for a syntax error: nothing after it can be understood.
+    """
     try:
         body = hcl2.parses(rendered.text).body
     except UnexpectedInput as error:
-        raise complain(path, [_syntax_problem(error, rendered.text)]) from None
+        raise complain(path, [*rendered.problems, _syntax_problem(error, rendered.text)]) from None
     except (VisitError, RuntimeError):  # template directives (`%{ if }`) that do not close
-        raise complain(path, [Problem(_directive_line(rendered.text), "a %{ } directive is not closed")]) from None
-    problems: list[Problem] = []
-    root = Block("", 1, list(_entries(body, rendered, problems)))
-    if problems:
-        raise complain(path, problems)
-    return root
+        unclosed = Problem(_directive_line(rendered.text), "syntax: a %{ } directive is not closed")
+        raise complain(path, [*rendered.problems, unclosed]) from None
+    problems = list(rendered.problems)
+    return Block("", 1, list(_entries(body, rendered, problems))), problems
 
 
 def _entries(body: Any, rendered: Rendered, problems: list[Problem]) -> Iterator[tuple[str, int, Value | Block]]:
     for child in body.children:
-        line = _line(child) if isinstance(child, AttributeRule | BlockRule) else 0
+        if not isinstance(child, AttributeRule | BlockRule):
+            continue  # comments and line ends
+        line = _line(child)
         try:
-            if isinstance(child, AttributeRule):
-                name = _name(child.identifier, rendered, line)
-                yield name, line, Value(line, _data(child.expression, rendered, name))
-            elif isinstance(child, BlockRule):
-                name = _name(child.labels[0], rendered, line)
-                if len(child.labels) > 1:
-                    raise _Refused(line, f'block "{name}" takes no label: write {name} {{ ... }}')
-                yield name, line, Block(name, line, list(_entries(child.body, rendered, problems)))
+            name = _name(child.identifier if isinstance(child, AttributeRule) else child.labels[0], rendered, line)
         except _Refused as refused:
             problems.append(refused.problem)
+            continue
+        if isinstance(child, AttributeRule):
+            yield name, line, Value(line, _readable(child.expression, rendered, name, problems))
+        else:
+            if len(child.labels) > 1:
+                problems.append(Problem(line, f'block "{name}" takes no label: write {name} {{ ... }}'))
+            yield name, line, Block(name, line, list(_entries(child.body, rendered, problems)))
+
+
+def _readable(node: Any, rendered: Rendered, setting: str, problems: list[Problem]) -> Any:
+    try:
+        return _data(node, rendered, setting)
+    except _Refused as refused:
+        problems.append(refused.problem)
+        return UNREADABLE
 
 
 def _name(identifier: Any, rendered: Rendered, line: int) -> str:
@@ -136,7 +147,7 @@ def _key(element: ObjectElemRule, rendered: Rendered) -> str:
     return _name(element.key, rendered, _line(element))
 
 
-def _text_parts(node: StringRule, rendered: Rendered, setting: str) -> Iterator[str | Unset]:
+def _text_parts(node: StringRule, rendered: Rendered, setting: str) -> Iterator[str | Unset | Unreadable]:
     """The parts of a quoted text. `$${` and `%%{` are HCL's way to write `${` and `%{`."""
     line = _line(node)
     for part in node.string_parts:
@@ -169,18 +180,18 @@ def _heredoc(node: HeredocTemplateRule, line: int, setting: str) -> str:
     return text.replace("$${", "${").replace("%%{", "%{")
 
 
-def _joined(parts: Iterator[str | Unset]) -> str | Unset:
+def _joined(parts: Iterator[str | Unset | Unreadable]) -> str | Unset | Unreadable:
     whole = ""
     for part in parts:
-        if isinstance(part, Unset):
+        if isinstance(part, Unset | Unreadable):
             return part
         whole += part
     return whole
 
 
-def _unquoted(value: str | Unset) -> Any:
+def _unquoted(value: str | Unset | Unreadable) -> Any:
     """`sessions = {{ env("N") }}`: what stands without quotes is a number or a truth value where it looks like one."""
-    if isinstance(value, Unset):
+    if isinstance(value, Unset | Unreadable):
         return value
     if value in ("true", "false"):
         return value == "true"

@@ -32,6 +32,13 @@ class Unset:
         return f"environment variable {self.variable} is not set"
 
 
+class Unreadable:
+    """Stands where a value would that was complained about already, so that the rest of the file is still checked."""
+
+
+UNREADABLE = Unreadable()
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One complaint about one line of a file; sorted by line."""
@@ -52,9 +59,10 @@ class Rendered:
 
     text: str
     prefix: str
-    values: list[str | Unset] = field(default_factory=list)
+    values: list[str | Unset | Unreadable] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
 
-    def pieces(self, text: str) -> Iterator[str | Unset]:
+    def pieces(self, text: str) -> Iterator[str | Unset | Unreadable]:
         """`text` cut at its markers, each replaced by its value; line ends that a marker brought along are dropped."""
         for number, piece in enumerate(re.split(rf"{self.prefix}(\d+)_\n*", text)):
             yield self.values[int(piece)] if number % 2 else piece
@@ -69,11 +77,14 @@ class _VariableUnset(Exception):  # never leaves this module
 
 
 def render(source: str, *, path: str, environ: Mapping[str, str]) -> Rendered:
-    """Evaluate each `{{ }}` of `source`; raises ConfigurationError for what Jinja refuses, all lines at once."""
+    """Evaluate each `{{ }}` of `source`. What an expression does wrong is kept in `problems`, by line.
+
+    Raises ConfigurationError when Jinja cannot tell expressions and text apart (`{{` that does not close).
+    """
     jinja = _environment(environ)
     problems: list[Problem] = []
     out: list[str] = []
-    rendered: list[str | Unset] = []
+    values: list[str | Unset | Unreadable] = []
     prefix = "dstream_value_"
     while prefix in source:
         prefix += "x_"
@@ -86,14 +97,11 @@ def render(source: str, *, path: str, environ: Mapping[str, str]) -> Rendered:
         if kind == "data":
             out.append(text)
         elif kind == "expression":
-            value = _evaluate(jinja, text, Problem(start, ""), path, problems)
-            out.append(f"{prefix}{len(rendered)}_" + "\n" * text.count("\n"))
-            rendered.append(value)
+            out.append(f"{prefix}{len(values)}_" + "\n" * text.count("\n"))
+            values.append(_evaluate(jinja, text, start, path, problems))
         else:
             problems.append(Problem(start, "Jinja statements are not supported here: only {{ env(...) }} expressions"))
-    if problems:
-        raise complain(path, problems)
-    return Rendered("".join(out), prefix, rendered)
+    return Rendered("".join(out), prefix, values, problems)
 
 
 def _environment(environ: Mapping[str, str]) -> ImmutableSandboxedEnvironment:
@@ -140,27 +148,26 @@ def _segments(jinja: ImmutableSandboxedEnvironment, source: str, path: str) -> I
 
 
 def _evaluate(
-    jinja: ImmutableSandboxedEnvironment, text: str, at: Problem, path: str, problems: list[Problem]
-) -> str | Unset:
-    """The value of one expression. Complaints name types, never values: they may be secrets."""
+    jinja: ImmutableSandboxedEnvironment, text: str, line: int, path: str, problems: list[Problem]
+) -> str | Unset | Unreadable:
+    """The value of one expression that begins on `line`. Complaints name types, never values: they may be secrets."""
     if (bare := _BARE_ENV.fullmatch(text)) is not None:
         text = f"env({bare[1]})"
     try:
         unknown = meta.find_undeclared_variables(jinja.parse("{{" + text + "}}")) - {"env"}
-        if unknown:
-            names = ", ".join(sorted(unknown))
-            problems.append(Problem(at.line, f"template: unknown name {names}; only env is known here"))
-            return ""
-        value: Any = jinja.compile_expression(text, undefined_to_none=False)()
+        value: Any = None if unknown else jinja.compile_expression(text, undefined_to_none=False)()
     except _VariableUnset as unset:
-        return Unset(unset.variable, path, at.line)
+        return Unset(unset.variable, path, line)
     except TemplateSyntaxError as error:
-        problems.append(Problem(at.line + error.lineno - 1, f"template: {error.message}"))
-        return ""
+        problems.append(Problem(line + error.lineno - 1, f"template: {error.message}"))
+        return UNREADABLE
     except Exception as error:  # whatever a user's expression may raise
-        problems.append(Problem(at.line, f"template: the expression fails with {type(error).__name__}"))
-        return ""
+        problems.append(Problem(line, f"template: the expression fails with {type(error).__name__}"))
+        return UNREADABLE
+    if unknown:
+        problems.append(Problem(line, f"template: unknown name {', '.join(sorted(unknown))}; only env is known here"))
+        return UNREADABLE
     if not isinstance(value, str | int | float):
-        problems.append(Problem(at.line, f"template: the expression gives {type(value).__name__}, not text"))
-        return ""
+        problems.append(Problem(line, f"template: the expression gives {type(value).__name__}, not text"))
+        return UNREADABLE
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -13,7 +13,7 @@ from common.errors import ConfigurationError
 from ingester.settings import IngesterSettings
 from router.settings import RouterSettings
 
-BLOCKS = ("ingester", "router", "publisher")
+BLOCKS = (("ingester",), ("router", "publisher"))
 
 T = TypeVar("T")
 

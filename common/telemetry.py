@@ -1,0 +1,128 @@
+"""Structured logs on stderr, as text or JSON, ours and the libraries' alike; and the last line of defence for secrets.
+
+A secret should never reach a log call. One that does all the same (a library's error text) is masked in the finished line.
+Normal operation is quiet: what is logged is start, stop, locks, gaps, faults and recovery; everything else is a metric.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, Literal
+
+import structlog
+from pydantic import BaseModel, SecretStr
+
+from common.config import UnsetSecret
+
+LogFormat = Literal["text", "json"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+MASK = "***"
+_SHORTEST = 4  # a shorter text would mask parts of ordinary words, and no key or sane password is that short
+
+# They tell every frame, token and retry; what matters of it arrives as our own errors.
+_NOISY = ("azure", "uamqp", "py4j", "urllib3")
+
+_secrets: set[str] = set()
+
+
+def configure_logging(level: LogLevel, format: LogFormat) -> None:
+    """Send every log record of this process to stderr. May be called again: the last call holds."""
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.PositionalArgumentsFormatter(),
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+    handler = _Stderr()
+    handler.setFormatter(_formatter(format, shared))
+    root = logging.getLogger()
+    for earlier in [known for known in root.handlers if isinstance(known, _Stderr)]:
+        root.removeHandler(earlier)
+    root.addHandler(handler)
+    root.setLevel(level.upper())
+    logging.captureWarnings(True)
+    for name in _NOISY:
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def register_secret(value: str) -> None:
+    """Mask `value` in every line logged from now on, and by itself each key or password inside a connection string."""
+    parts = re.findall(r"(?:key|password|pwd|signature)\s*=\s*([^;]+)", value, re.IGNORECASE)
+    for secret in (value, *parts):
+        if len(secret := secret.strip()) >= _SHORTEST:
+            # As the renderers may write it: plain, in JSON, in a repr.
+            _secrets.update((secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]))
+            _secrets.add(repr(secret)[1:-1])
+
+
+def register_secrets(settings: object) -> None:
+    """Register every SecretStr inside settings: models, dataclasses, mappings and sequences."""
+    if isinstance(settings, UnsetSecret):
+        return
+    if isinstance(settings, SecretStr):
+        register_secret(settings.get_secret_value())
+    elif isinstance(settings, BaseModel):
+        for name in type(settings).model_fields:
+            register_secrets(getattr(settings, name))
+    elif is_dataclass(settings) and not isinstance(settings, type):
+        for item in fields(settings):
+            register_secrets(getattr(settings, item.name))
+    elif isinstance(settings, Mapping):
+        for value in settings.values():
+            register_secrets(value)
+    elif isinstance(settings, list | tuple):
+        for value in settings:
+            register_secrets(value)
+
+
+def masked(text: str) -> str:
+    """`text` with every registered secret replaced, the longest first."""
+    for secret in sorted(_secrets, key=len, reverse=True):
+        text = text.replace(secret, MASK)
+    return text
+
+
+class _Stderr(logging.Handler):
+    """Writes to what sys.stderr is at that moment."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            sys.stderr.write(masked(self.format(record)) + "\n")
+            sys.stderr.flush()
+        except Exception:  # the contract of logging: a handler never raises into the caller
+            self.handleError(record)
+
+
+def _formatter(format: LogFormat, shared: list[structlog.typing.Processor]) -> logging.Formatter:
+    processors: list[structlog.typing.Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
+    if format == "json":
+        processors += [structlog.processors.format_exc_info, structlog.processors.EventRenamer("message")]
+        processors += [structlog.processors.JSONRenderer(serializer=_to_json)]
+    else:
+        processors += [
+            structlog.dev.ConsoleRenderer(
+                colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback, sort_keys=False
+            )
+        ]
+    return structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=processors)
+
+
+def _to_json(event: Any, **options: Any) -> str:
+    return json.dumps(event, ensure_ascii=False, **options)

@@ -1,0 +1,239 @@
+"""The command line: what is said, which stage runs, and how a failure is told. Decides nothing about changes.
+
+Stages are imported inside their command, so that the router starts without Spark and `--help` without anything.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from enum import StrEnum
+from importlib import import_module, metadata
+from pathlib import Path
+from typing import Annotated, Any, ParamSpec, TypeVar
+
+import typer
+
+from common.errors import ConfigurationError, DStreamError
+
+OK, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
+
+app = typer.Typer(
+    name="dstream",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+class Level(StrEnum):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class Format(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+Config = Annotated[Path, typer.Option("--config", "-c", help="The configuration file.")]
+UnreadConfig = Annotated[Path, typer.Option("--config", "-c", help="Accepted everywhere; this command brings its own.")]
+LogLevel = Annotated[Level, typer.Option("--log-level", envvar="DSTREAM_LOG_LEVEL", help="The least that is logged.")]
+LogFormat = Annotated[Format, typer.Option("--log-format", help="How log lines are written.")]
+DEFAULT = Path("dstream.hcl")
+
+P = ParamSpec("P")
+S = TypeVar("S")
+
+
+def reported(command: Callable[P, int]) -> Callable[P, None]:
+    """Make a command's result the exit status, and every failure one line a problem: never a traceback for a user's mistake."""
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            status = command(*args, **kwargs)
+        except KeyboardInterrupt:
+            status = INTERRUPTED
+        except DStreamError as error:
+            status = _tell(error)
+        except Exception as error:
+            status = _tell_unexpected(error)
+        raise typer.Exit(status)
+
+    return run
+
+
+@app.command("ingester")
+@reported
+def ingester_command(
+    config: Config = DEFAULT, log_level: LogLevel = Level.INFO, log_format: LogFormat = Format.TEXT
+) -> int:
+    """Run stage 1, change tables to queue, until stopped."""
+    settings = prepared("load_ingester", config, log_level, log_format)
+    return started("ingester.wiring", settings)
+
+
+@app.command("router")
+@reported
+def router_command(
+    config: Config = DEFAULT, log_level: LogLevel = Level.INFO, log_format: LogFormat = Format.TEXT
+) -> int:
+    """Run stage 2, queue to topics, until stopped."""
+    settings = prepared("load_router", config, log_level, log_format)
+    return started("router.wiring", settings)
+
+
+@app.command("server")
+@reported
+def server_command(
+    config: Config = DEFAULT, log_level: LogLevel = Level.INFO, log_format: LogFormat = Format.TEXT
+) -> int:
+    """Run both stages, each in its own process.
+
+    Neither is restarted: if one dies, the other drains, and the exit status is 1.
+    """
+    prepared("load_both", config, log_level, log_format)
+    arguments = ["--config", str(config), "--log-level", log_level, "--log-format", log_format]
+    return served(arguments)
+
+
+@app.command("demo")
+@reported
+def demo_command(
+    seconds: Annotated[float, typer.Option(min=1, help="How long the workload runs.")] = 20,
+    changes: Annotated[int | None, typer.Option(min=1, help="Commit this many changes, however long it takes.")] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave everything up after the verdict.")] = False,
+    config: UnreadConfig = DEFAULT,
+    log_level: LogLevel = Level.WARNING,
+    log_format: LogFormat = Format.TEXT,
+) -> int:
+    """Run the whole pipeline on emulators, with a verdict.
+
+    Starts the embedded emulators and both stages, drives a live workload, and compares what was committed with what arrived.
+    """
+    logged(log_level, log_format)
+    return started("dstream.demo", seconds=seconds, changes=changes, keep=keep)
+
+
+@app.command("emulators")
+@reported
+def emulators_command(
+    config: UnreadConfig = DEFAULT, log_level: LogLevel = Level.INFO, log_format: LogFormat = Format.TEXT
+) -> int:
+    """Run the emulators alone, until stopped.
+
+    Prints their connection strings.
+    """
+    logged(log_level, log_format)
+    return started("dstream.local")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"dstream {metadata.version('dstream-cdc')}")
+        raise typer.Exit(OK)
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """Change data capture from SQL Server to Azure Service Bus: nothing lost, in order, from commit to topic."""
+
+
+def main() -> None:
+    """The entry point; ends the process with SPEC 2's exit status: 0 clean, 1 failed, 2 bad configuration or usage."""
+    app(prog_name="dstream")
+
+
+def logged(level: Level, format: Format) -> None:
+    """Set up logging."""
+    from common.telemetry import configure_logging
+
+    configure_logging(level.value, format.value)
+
+
+def prepared(loader: str, config: Path, level: Level, format: Format) -> Any:
+    """Logging set up, the configuration loaded by `dstream.loading`, and its secrets known to the log."""
+    from common.telemetry import register_secrets
+    from dstream import loading
+
+    logged(level, format)
+    settings = getattr(loading, loader)(config, os.environ)
+    register_secrets(settings)
+    return settings
+
+
+def started(module: str, *settings: Any, **choices: Any) -> int:
+    """Call `run(*settings, stop=..., **choices)` of a module, with an event that SIGTERM and SIGINT set."""
+    from dstream.signals import stop_on_signals
+
+    run = _imported(module).run
+    return int(run(*settings, stop=stop_on_signals(), **choices))
+
+
+def served(arguments: list[str]) -> int:
+    """Both stages under one roof, with these arguments each."""
+    from dstream.server import Server, stage_commands
+    from dstream.signals import stop_on_signals
+
+    server = Server(stage_commands(arguments))
+    return server.run(stop_on_signals(second=server.kill))
+
+
+def _imported(module: str) -> Any:
+    """A stage's module; what it lacks is named together with the extra that brings it."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing in ("", "common", "dstream", "emulators", "ingester", "router"):
+            raise
+        extra = "ingester" if module.startswith("ingester") else "demo"
+        raise ConfigurationError(
+            [f"the Python package {missing} is not installed"], hint=f"pip install 'dstream-cdc[{extra}]'"
+        ) from None
+
+
+def _tell(error: DStreamError) -> int:
+    problems = error.problems if isinstance(error, ConfigurationError) else (error.message,)
+    for problem in problems:
+        _say(problem)
+    if error.hint:
+        _say(f"hint: {error.hint}")
+    _say_traceback()
+    return MISUSED if isinstance(error, ConfigurationError) else FAILED
+
+
+def _tell_unexpected(error: Exception) -> int:
+    again = "" if _debugging() else "; run it again with --log-level debug for the traceback"
+    _say(f"unexpected {type(error).__name__}{again}")
+    _say_traceback()
+    return FAILED
+
+
+def _say(text: str) -> None:
+    from common.telemetry import masked
+
+    print(masked(f"dstream: {text}"), file=sys.stderr)
+
+
+def _say_traceback() -> None:
+    from common.telemetry import masked
+
+    if _debugging():
+        print(masked(traceback.format_exc()), end="", file=sys.stderr)
+
+
+def _debugging() -> bool:
+    return logging.getLogger().isEnabledFor(logging.DEBUG)

@@ -1,0 +1,27 @@
+"""SIGTERM and SIGINT: the first asks to stop, the second ends the process at once. Decides nothing else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+
+
+def stop_on_signals(second: Callable[[], None] = lambda: None) -> threading.Event:
+    """An event that the first signal sets; at the next one `second` is called and the process exits with 128 + signal.
+
+    Must be called from the main thread.
+    """
+    stop = threading.Event()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if stop.is_set():
+            second()
+            os._exit(128 + number)
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, handle)
+    return stop
