@@ -30,40 +30,12 @@ _FAMILIES = {
 FAMILY = {name: family for family, names in _FAMILIES.items() for name in names}
 """Type name -> "int", "exact", "float", "string", "binary", "guid" or "date"."""
 
-_PRECEDENCE = [
-    "binary",
-    "varbinary",
-    "char",
-    "varchar",
-    "nchar",
-    "nvarchar",
-    "sysname",
-    "uniqueidentifier",
-    "timestamp",
-    "rowversion",
-    "image",
-    "text",
-    "ntext",
-    "bit",
-    "tinyint",
-    "smallint",
-    "int",
-    "bigint",
-    "smallmoney",
-    "money",
-    "numeric",
-    "decimal",
-    "real",
-    "float",
-    "time",
-    "date",
-    "smalldatetime",
-    "datetime",
-    "datetime2",
-    "datetimeoffset",
-    "xml",
-]
-_RANK = {name: rank for rank, name in enumerate(_PRECEDENCE)}
+_PRECEDENCE = (
+    "binary varbinary char varchar nchar nvarchar sysname uniqueidentifier timestamp rowversion image text ntext bit "
+    "tinyint smallint int bigint smallmoney money numeric decimal real float time date smalldatetime datetime "
+    "datetime2 datetimeoffset xml"
+)
+_RANK = {name: rank for rank, name in enumerate(_PRECEDENCE.split())}
 
 INT = SqlType("int")
 BIGINT = SqlType("bigint")

@@ -1,0 +1,331 @@
+"""CREATE, ALTER, DROP and TRUNCATE. Options that change nothing here (file groups, index options, NONCLUSTERED) are read over;
+what would change behaviour (foreign keys, checks, computed columns, views, procedures, triggers) is refused by name.
+"""
+
+from __future__ import annotations
+
+from emulators.sqlserver.results import SqlError
+from emulators.sqlserver.tsql import definitions as df
+from emulators.sqlserver.tsql.errors import unsupported
+from emulators.sqlserver.tsql.reader import Reader
+from emulators.sqlserver.tsql.starts import STARTS
+from emulators.sqlserver.tsql.statements import Name, Statement
+from emulators.sqlserver.tsql.tokens import END, NSTRING, STRING, identifier
+
+_TABLE_CONSTRAINTS = ("CONSTRAINT", "PRIMARY", "UNIQUE", "FOREIGN", "CHECK", "INDEX", "PERIOD")
+
+
+class _Columns:
+    """What the parentheses of CREATE TABLE, or the list behind ADD, hold."""
+
+    def __init__(self) -> None:
+        self.columns: list[df.ColumnSpec] = []
+        self.keys: list[df.KeySpec] = []
+        self.defaults: list[tuple[str, df.DefaultSpec]] = []
+
+
+def parse_definition(reader: Reader) -> Statement:
+    line, begin = reader.line(), reader.position
+    verb = reader.advance().key
+    if verb == "TRUNCATE":
+        reader.expect("TABLE")
+        table = reader.qualified()
+        if reader.at("WITH"):
+            raise unsupported("TRUNCATE TABLE ... WITH")
+        return df.TruncateTable(line, _text(reader, begin), table)
+    return _VERBS[verb](reader, line, begin)
+
+
+def _text(reader: Reader, begin: int) -> str:
+    return reader.text(reader.tokens[begin : reader.position])
+
+
+def _create(reader: Reader, line: int, begin: int) -> Statement:
+    if reader.accept("TABLE"):
+        return _create_table(reader, line, begin)
+    if reader.accept("SCHEMA"):
+        name = reader.name()
+        if reader.accept("AUTHORIZATION"):
+            reader.name()
+        return df.CreateSchema(line, _text(reader, begin), name)
+    if reader.accept("DATABASE"):
+        name = reader.name()
+        if reader.accept("COLLATE"):
+            _collation(reader)
+        if reader.here.kind != END and not reader.at(";") and reader.here.key not in STARTS:
+            raise unsupported(f"CREATE DATABASE ... {reader.here.text}")
+        return df.CreateDatabase(line, _text(reader, begin), name)
+    unique = reader.accept("UNIQUE")
+    if not reader.accept("CLUSTERED"):
+        reader.accept("NONCLUSTERED")
+    if reader.accept("INDEX"):
+        return _create_index(reader, line, begin, unique)
+    raise unsupported(f"CREATE {reader.here.text.upper()}")
+
+
+def _create_table(reader: Reader, line: int, begin: int) -> Statement:
+    table = reader.qualified()
+    if table[-1].startswith("#"):
+        raise unsupported("a temporary table")
+    reader.expect("(")
+    found = _Columns()
+    while True:
+        if reader.at(")"):
+            break
+        _element(reader, found)
+        if not reader.accept(","):
+            break
+    reader.expect(")")
+    _storage_options(reader)
+    _one_primary_key(found, table)
+    return df.CreateTable(line, _text(reader, begin), table, tuple(found.columns), tuple(found.keys))
+
+
+def _one_primary_key(found: _Columns, table: Name) -> None:
+    if sum(key.primary for key in found.keys) > 1:
+        text = f"Cannot add multiple PRIMARY KEY constraints to table '{table[-1]}'."
+        raise SqlError(8110, text, 16)
+
+
+def _storage_options(reader: Reader) -> None:
+    """ON filegroup, TEXTIMAGE_ON, WITH (index options)."""
+    while True:
+        if reader.at("WITH", "("):
+            reader.advance()
+            if any(
+                t.key in ("SYSTEM_VERSIONING", "MEMORY_OPTIMIZED")
+                for t in reader.tokens[reader.position : reader.position + 2]
+            ):
+                raise unsupported(f"table option {reader.peek().text}")
+            reader.skip_parentheses()
+        elif reader.at("ON") or reader.at("TEXTIMAGE_ON"):
+            reader.advance()
+            reader.name() if not reader.at("PRIMARY") else reader.advance()
+        else:
+            return
+
+
+def _element(reader: Reader, found: _Columns) -> None:
+    if reader.here.key in _TABLE_CONSTRAINTS:
+        _table_constraint(reader, found)
+        return
+    found.columns.append(_column(reader, found))
+
+
+def _table_constraint(reader: Reader, found: _Columns) -> None:
+    name = reader.name() if reader.accept("CONSTRAINT") else ""
+    if reader.accept("DEFAULT"):
+        spec = _default(reader, name)
+        reader.expect("FOR")
+        found.defaults.append((reader.name(), spec))
+        return
+    primary = reader.accept("PRIMARY", "KEY")
+    if not primary and not reader.accept("UNIQUE"):
+        raise unsupported(f"{reader.here.key} constraint")
+    _clustering(reader)
+    found.keys.append(df.KeySpec(_key_columns(reader), primary, name))
+    _storage_options(reader)
+
+
+def _clustering(reader: Reader) -> None:
+    if not reader.accept("CLUSTERED"):
+        reader.accept("NONCLUSTERED")
+
+
+def _key_columns(reader: Reader) -> tuple[str, ...]:
+    reader.expect("(")
+    names = []
+    while True:
+        names.append(reader.name())
+        if not reader.accept("ASC"):
+            reader.accept("DESC")
+        if not reader.accept(","):
+            break
+    reader.expect(")")
+    return tuple(names)
+
+
+def _collation(reader: Reader) -> None:
+    name = reader.name().upper()
+    if "_CS" in name or "_BIN" in name or "_AI" in name:
+        raise unsupported(f"collation {name}")
+
+
+def _column(reader: Reader, found: _Columns) -> df.ColumnSpec:
+    token = reader.here
+    if token.key in ("ROWVERSION", "TIMESTAMP") and reader.peek().key in (",", ")"):
+        name = identifier(token)
+    else:
+        name = reader.name()
+    if reader.at("AS"):
+        raise unsupported("a computed column")
+    kind = reader.type()
+    nullable: bool | None = None
+    identity: tuple[int, int] | None = None
+    default: df.DefaultSpec | None = None
+    constraint = ""
+    while True:
+        if reader.accept("NULL"):
+            nullable = True
+        elif reader.accept("NOT", "NULL"):
+            nullable = False
+        elif reader.accept("NOT", "FOR", "REPLICATION") or reader.accept("ROWGUIDCOL") or reader.accept("SPARSE"):
+            pass
+        elif reader.accept("COLLATE"):
+            _collation(reader)
+        elif reader.accept("IDENTITY"):
+            identity = _identity(reader)
+        elif reader.accept("CONSTRAINT"):
+            constraint = reader.name()
+        elif reader.accept("DEFAULT"):
+            default = _default(reader, constraint)
+            if reader.accept("WITH"):
+                reader.expect("VALUES")
+        elif reader.at("PRIMARY", "KEY") or reader.at("UNIQUE"):
+            primary = reader.accept("PRIMARY", "KEY")
+            if not primary:
+                reader.advance()
+            _clustering(reader)
+            found.keys.append(df.KeySpec((name,), primary, constraint))
+            _storage_options(reader)
+        elif reader.here.key in (",", ")", ";") or reader.here.kind == END or reader.here.key in STARTS:
+            return df.ColumnSpec(name, kind, nullable, identity, default)
+        else:
+            raise unsupported(f"column option {reader.here.text}")
+
+
+def _identity(reader: Reader) -> tuple[int, int]:
+    if not reader.accept("("):
+        return 1, 1
+    seed = reader.integer()
+    reader.expect(",")
+    step = reader.integer()
+    reader.expect(")")
+    return seed, step
+
+
+_AFTER_DEFAULT = (
+    "NULL",
+    "NOT",
+    "CONSTRAINT",
+    "PRIMARY",
+    "UNIQUE",
+    "CHECK",
+    "REFERENCES",
+    "FOR",
+    ",",
+    ";",
+    "COLLATE",
+    "IDENTITY",
+)
+
+
+def _default(reader: Reader, name: str) -> df.DefaultSpec:
+    if reader.at("NULL"):
+        tokens = [reader.advance()]
+    else:
+        tokens = reader.until(_AFTER_DEFAULT, STARTS)
+    value = reader.fragment(tokens)
+    return df.DefaultSpec(reader.text(tokens), value, name)
+
+
+def _create_index(reader: Reader, line: int, begin: int, unique: bool) -> Statement:
+    name = reader.name()
+    reader.expect("ON")
+    table = reader.qualified()
+    columns = _key_columns(reader)
+    if reader.accept("INCLUDE"):
+        reader.names_in_parentheses()
+    if reader.at("WHERE"):
+        if unique:
+            raise unsupported("a filtered unique index")
+        reader.until((";", "WITH", "ON"), STARTS)
+    _storage_options(reader)
+    return df.CreateIndex(line, _text(reader, begin), table, name, columns, unique)
+
+
+def _alter(reader: Reader, line: int, begin: int) -> Statement:
+    if reader.accept("DATABASE"):
+        return _alter_database(reader, line, begin)
+    if not reader.accept("TABLE"):
+        raise unsupported(f"ALTER {reader.here.text.upper()}")
+    table = reader.qualified()
+    if reader.at("WITH"):
+        reader.advance()
+        reader.advance()
+    if reader.accept("ADD"):
+        found = _Columns()
+        _element(reader, found)
+        while reader.accept(","):
+            _element(reader, found)
+        text = _text(reader, begin)
+        return df.AddColumns(line, text, table, tuple(found.columns), tuple(found.keys), tuple(found.defaults))
+    if reader.accept("ALTER", "COLUMN"):
+        found = _Columns()
+        column = _column(reader, found)
+        if found.keys or column.default or column.identity:
+            raise reader.unexpected()
+        return df.AlterColumn(line, _text(reader, begin), table, column)
+    if reader.accept("DROP"):
+        return _drop_parts(reader, line, begin, table)
+    raise unsupported(f"ALTER TABLE ... {reader.here.text.upper()}")
+
+
+def _drop_parts(reader: Reader, line: int, begin: int, table: Name) -> Statement:
+    columns: list[str] = []
+    constraints: list[str] = []
+    into = constraints
+    if_exists = False
+    while True:
+        if reader.accept("COLUMN"):
+            into = columns
+        elif reader.accept("CONSTRAINT"):
+            into = constraints
+        if_exists = reader.accept("IF", "EXISTS") or if_exists
+        into.append(reader.name())
+        if not reader.accept(","):
+            break
+    return df.DropParts(line, _text(reader, begin), table, tuple(columns), tuple(constraints), if_exists)
+
+
+def _alter_database(reader: Reader, line: int, begin: int) -> Statement:
+    name = "" if reader.accept("CURRENT") else reader.name()
+    if not reader.accept("SET"):
+        raise unsupported(f"ALTER DATABASE ... {reader.here.text.upper()}")
+    option = reader.advance().key
+    reader.accept("=")
+    value = ""
+    if reader.here.kind in (STRING, NSTRING) or (
+        reader.here.kind != END and reader.here.key not in (*STARTS, ";", "WITH")
+    ):
+        value = reader.advance().key
+    if reader.accept("WITH"):
+        reader.until((";",), STARTS - {"ROLLBACK"})
+    return df.AlterDatabase(line, _text(reader, begin), name, option, value)
+
+
+def _drop(reader: Reader, line: int, begin: int) -> Statement:
+    kind = reader.advance().key
+    if kind not in ("TABLE", "DATABASE", "SCHEMA", "INDEX"):
+        raise unsupported(f"DROP {kind}")
+    if_exists = reader.accept("IF", "EXISTS")
+    if kind == "INDEX":
+        name = reader.qualified()
+        if reader.accept("ON"):
+            return df.DropIndex(line, _text(reader, begin), reader.qualified(), name[-1], if_exists)
+        if len(name) < 2:
+            raise reader.unexpected()
+        return df.DropIndex(line, _text(reader, begin), name[:-1], name[-1], if_exists)
+    if kind == "SCHEMA":
+        name = reader.qualified()
+        return df.DropSchema(line, _text(reader, begin), name[-1], if_exists)
+    names = [reader.qualified()]
+    while reader.accept(","):
+        names.append(reader.qualified())
+    text = _text(reader, begin)
+    if kind == "TABLE":
+        return df.DropTable(line, text, tuple(names), if_exists)
+    return df.DropDatabase(line, text, tuple(item[-1] for item in names), if_exists)
+
+
+_VERBS = {"CREATE": _create, "ALTER": _alter, "DROP": _drop}

@@ -1,0 +1,134 @@
+"""The DDL statements as the engine runs them. Data only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from emulators.sqlserver.sqltypes import SqlType
+from emulators.sqlserver.tsql.fragments import Fragment
+from emulators.sqlserver.tsql.statements import Name, Statement
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultSpec:
+    """DEFAULT: its expression, as written and as a SELECT; `name` "" lets the server choose."""
+
+    text: str
+    value: Fragment
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KeySpec:
+    """PRIMARY KEY or UNIQUE; `constraint` is false for CREATE UNIQUE INDEX."""
+
+    columns: tuple[str, ...]
+    primary: bool
+    name: str = ""
+    constraint: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSpec:
+    name: str
+    type: SqlType
+    nullable: bool | None = None
+    identity: tuple[int, int] | None = None
+    default: DefaultSpec | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Definition(Statement):
+    """`text`: the statement as written."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable(Definition):
+    table: Name
+    columns: tuple[ColumnSpec, ...]
+    keys: tuple[KeySpec, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AddColumns(Definition):
+    """ALTER TABLE ... ADD columns and constraints; `defaults`: DEFAULT ... FOR column."""
+
+    table: Name
+    columns: tuple[ColumnSpec, ...]
+    keys: tuple[KeySpec, ...]
+    defaults: tuple[tuple[str, DefaultSpec], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DropParts(Definition):
+    """ALTER TABLE ... DROP COLUMN and DROP CONSTRAINT."""
+
+    table: Name
+    columns: tuple[str, ...]
+    constraints: tuple[str, ...]
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlterColumn(Definition):
+    table: Name
+    column: ColumnSpec
+
+
+@dataclass(frozen=True, slots=True)
+class DropTable(Definition):
+    tables: tuple[Name, ...]
+    if_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateTable(Definition):
+    table: Name
+
+
+@dataclass(frozen=True, slots=True)
+class CreateIndex(Definition):
+    table: Name
+    name: str
+    columns: tuple[str, ...]
+    unique: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DropIndex(Definition):
+    table: Name
+    name: str
+    if_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSchema(Definition):
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropSchema(Definition):
+    name: str
+    if_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CreateDatabase(Definition):
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class AlterDatabase(Definition):
+    """`option` in upper case; "" name: CURRENT."""
+
+    name: str
+    option: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropDatabase(Definition):
+    names: tuple[str, ...]
+    if_exists: bool

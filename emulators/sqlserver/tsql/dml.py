@@ -1,0 +1,329 @@
+"""SELECT, INSERT, UPDATE and DELETE: finds their clauses, and writes an UPDATE or DELETE as the SELECT of the rows it touches.
+
+What the query parser cannot read (TOP in DELETE, SET with +=, a second FROM) is taken apart here. MERGE is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from emulators.sqlserver.tsql import statements as st
+from emulators.sqlserver.tsql.errors import unsupported
+from emulators.sqlserver.tsql.fragments import Fragment, fragment, joined, literal
+from emulators.sqlserver.tsql.reader import Reader
+from emulators.sqlserver.tsql.starts import STARTS
+from emulators.sqlserver.tsql.tokens import HEX, MONEY, NSTRING, NUMBER, OP, QUOTED, STRING, VARIABLE, WORD, Token
+
+_LITERALS = frozenset((NUMBER, STRING, NSTRING, HEX, MONEY))
+_LOCK_HINTS = frozenset(("TABLOCKX", "XLOCK", "UPDLOCK", "TABLOCK", "HOLDLOCK", "SERIALIZABLE", "REPEATABLEREAD"))
+_ASSIGNMENTS = ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=")
+_CLAUSES = ("FROM", "WHERE", "OPTION", "OUTPUT", ";")
+
+
+def query_tokens(reader: Reader) -> list[Token]:
+    """The tokens of a query that begins here, set operators and all. A CTE's WITH may come first."""
+    begin, depth, cases = reader.position, 0, 0
+    previous = ""
+    opened = False
+    while reader.here.text or reader.here.kind != 9:
+        token = reader.here
+        key = token.key
+        if key == "(":
+            depth += 1
+        elif key == ")":
+            if depth == 0:
+                break
+            depth -= 1
+        elif depth == 0:
+            if key == "CASE":
+                cases += 1
+            elif key == "END" and cases:
+                cases -= 1
+            elif key == ";":
+                break
+            elif key == "SELECT" and (not opened or previous in ("UNION", "ALL", "EXCEPT", "INTERSECT")):
+                opened = True
+            elif (key == "WITH" and (reader.position == begin or reader.peek().key == "(")) or (
+                key == "WITH" and reader.peek().key == "TIES"
+            ):
+                pass
+            elif cases == 0 and key in STARTS:
+                if not opened and key in ("INSERT", "UPDATE", "DELETE", "MERGE"):
+                    raise unsupported(f"WITH ... {key}")
+                break
+        previous = key
+        reader.position += 1
+    tokens = list(reader.tokens[begin : reader.position])
+    if not tokens:
+        raise reader.unexpected()
+    return tokens
+
+
+def parse_select(reader: Reader) -> st.Statement:
+    """A query, or SELECT @x = ... when every item assigns."""
+    line = reader.line()
+    tokens = query_tokens(reader)
+    assigns: tuple[str, ...] = ()
+    if len(tokens) > 2 and tokens[0].key == "SELECT":
+        tokens, assigns = _without_assignments(reader, tokens)
+    locks = any(
+        token.key in _LOCK_HINTS and before.key in ("(", ",") for before, token in zip(tokens, tokens[1:], strict=False)
+    )
+    text = _gapped(reader, tokens) if assigns else fragment(reader.sql, tokens)
+    return st.Select(line, text, assigns, locks)
+
+
+def _without_assignments(reader: Reader, tokens: list[Token]) -> tuple[list[Token], tuple[str, ...]]:
+    """SELECT @a = x, @b = y FROM ...: the same query over x, y and the variables' names."""
+    kept: list[Token] = []
+    names: list[str] = []
+    depth, item_start = 0, True
+    index = 0
+    while index < len(tokens):
+        token = tokens[index]
+        if depth == 0 and token.key in ("FROM", "WHERE", "ORDER", "OPTION", "UNION"):
+            break
+        if item_start and token.kind == VARIABLE and index + 1 < len(tokens) and tokens[index + 1].key == "=":
+            names.append(token.text.lower())
+            index += 2
+            item_start = False
+            continue
+        depth += (token.key == "(") - (token.key == ")")
+        item_start = depth == 0 and (token.key == "," or (token.key == "SELECT" and not kept))
+        if kept and kept[0].key == "SELECT" and len(kept) == 1 and token.key == "TOP":
+            item_start = False
+        kept.append(token)
+        if len(kept) >= 2 and kept[1].key == "TOP" and not names and token.key == ")" and depth == 0:
+            item_start = True
+        index += 1
+    if not names:
+        return tokens, ()
+    items = 1 + _commas(kept)
+    if items != len(names):
+        text = (
+            "A SELECT statement that assigns a value to a variable must not be combined with data-retrieval operations."
+        )
+        raise st_error(141, text)
+    return kept + tokens[index:], tuple(names)
+
+
+def st_error(number: int, text: str) -> Exception:
+    from emulators.sqlserver.results import SqlError
+
+    return SqlError(number, text, 15)
+
+
+def _commas(tokens: Sequence[Token]) -> int:
+    depth = count = 0
+    for token in tokens:
+        depth += (token.key == "(") - (token.key == ")")
+        count += depth == 0 and token.key == ","
+    return count
+
+
+def _gapped(reader: Reader, tokens: Sequence[Token]) -> Fragment:
+    """A fragment of tokens with holes between them."""
+    variables = frozenset(token.text.lower() for token in tokens if token.kind == VARIABLE)
+    return Fragment(" ".join(token.text for token in tokens), (), variables)
+
+
+def parse_insert(reader: Reader) -> st.Statement:
+    line = reader.line()
+    reader.expect("INSERT")
+    if reader.at("TOP"):
+        raise unsupported("INSERT TOP")
+    if reader.here.key == "BULK":
+        raise unsupported("INSERT BULK")
+    reader.accept("INTO")
+    if reader.here.kind == VARIABLE:
+        raise unsupported("INSERT into a table variable")
+    table = reader.qualified()
+    _hints(reader)
+    columns = None
+    if reader.at("(") and reader.peek().key not in ("SELECT", "WITH"):
+        columns = _column_list(reader)
+    output = _output(reader, ("VALUES", "SELECT", "WITH", "DEFAULT", "EXEC", "EXECUTE", "("))
+    if reader.accept("DEFAULT", "VALUES"):
+        return st.Insert(line, table, columns, None, None, output)
+    if reader.accept("VALUES"):
+        return st.Insert(line, table, columns, _rows(reader), None, output)
+    if reader.here.key in ("EXEC", "EXECUTE"):
+        raise unsupported("INSERT ... EXEC")
+    if reader.here.key not in ("SELECT", "WITH", "("):
+        raise reader.unexpected()
+    return st.Insert(line, table, columns, None, fragment(reader.sql, query_tokens(reader)), output)
+
+
+def _column_list(reader: Reader) -> tuple[str, ...]:
+    reader.expect("(")
+    names = [reader.qualified()[-1]]
+    while reader.accept(","):
+        names.append(reader.qualified()[-1])
+    reader.expect(")")
+    return tuple(names)
+
+
+def _hints(reader: Reader) -> None:
+    if reader.at("WITH", "("):
+        reader.advance()
+        reader.skip_parentheses()
+
+
+def _rows(reader: Reader) -> tuple[tuple[st.Cell, ...], ...]:
+    rows: list[tuple[st.Cell, ...]] = []
+    while True:
+        reader.expect("(")
+        rows.append(_row(reader))
+        if not reader.accept(","):
+            break
+    if len(rows) > 1000:
+        text = (
+            "The number of row value expressions in the INSERT statement exceeds the maximum allowed number of "
+            "1000 row values."
+        )
+        raise st_error(10738, text)
+    if len({len(row) for row in rows}) > 1:
+        text = "All the rows in a table value constructor must have the same number of values"
+        raise st_error(10709, text)
+    return tuple(rows)
+
+
+def _row(reader: Reader) -> tuple[st.Cell, ...]:
+    cells: list[st.Cell] = []
+    tokens = reader.tokens
+    while True:
+        position = reader.position
+        token, following = tokens[position], tokens[min(position + 1, len(tokens) - 1)]
+        if token.kind in _LITERALS and following.key in (",", ")"):
+            cells.append(literal(token))
+            reader.position += 1
+        else:
+            cells.append(_cell(reader))
+        closing = reader.advance().key
+        if closing == ")":
+            return tuple(cells)
+        if closing != ",":
+            raise reader.unexpected(tokens[reader.position - 1])
+
+
+def _cell(reader: Reader) -> st.Cell:
+    if reader.at("DEFAULT"):
+        reader.advance()
+        return st.Default()
+    if reader.at("-") and reader.peek().kind == NUMBER and reader.peek(2).key in (",", ")"):
+        reader.advance()
+        kind, value = literal(reader.advance())
+        negative = f"-{value}" if isinstance(value, str) else -value if isinstance(value, int | float) else value
+        return kind, negative
+    return reader.fragment(reader.until((",",)))
+
+
+def _output(reader: Reader, stops: Sequence[str]) -> st.Output | None:
+    if not reader.accept("OUTPUT"):
+        return None
+    tokens = reader.until((*stops, "INTO"))
+    if reader.at("INTO"):
+        raise unsupported("OUTPUT ... INTO")
+    return st.Output(reader.fragment(tokens))
+
+
+def _top(reader: Reader) -> str:
+    if not reader.accept("TOP"):
+        return ""
+    if reader.at("("):
+        begin = reader.position
+        reader.skip_parentheses()
+        tokens = reader.tokens[begin : reader.position]
+    else:
+        tokens = [reader.advance()]
+    if reader.at("PERCENT"):
+        raise unsupported("TOP ... PERCENT")
+    return f"TOP {reader.text(tokens)} "
+
+
+def _target(reader: Reader) -> tuple[st.Name, str]:
+    if reader.here.kind == VARIABLE:
+        raise unsupported("a table variable")
+    begin = reader.position
+    name = reader.qualified()
+    text = reader.text(reader.tokens[begin : reader.position])
+    _hints(reader)
+    return name, text
+
+
+def parse_update(reader: Reader) -> st.Statement:
+    line = reader.line()
+    reader.expect("UPDATE")
+    top = _top(reader)
+    target, written = _target(reader)
+    reader.expect("SET")
+    columns: list[tuple[str, str]] = []
+    parts: list[Fragment] = []
+    lifted = 0
+    while True:
+        column, part = _set_clause(reader, f"SELECT {top}" if not parts else ", ", lifted)
+        columns.append(column)
+        parts.append(part)
+        lifted += len(part.lifted)
+        if not reader.accept(","):
+            break
+    output = _output(reader, ("FROM", "WHERE", "OPTION", ";"))
+    tail, has_from = _tail(reader, written, lifted)
+    return st.Update(line, target, tuple(columns), joined([*parts, tail]), has_from, output)
+
+
+def _set_clause(reader: Reader, prefix: str, lifted: int) -> tuple[tuple[str, str], Fragment]:
+    """One `column = expression`: ((column, "" or "DEFAULT"), the expression as part of a SELECT list)."""
+    if reader.here.kind == VARIABLE:
+        raise unsupported("UPDATE ... SET @variable")
+    if reader.here.kind not in (WORD, QUOTED):
+        raise reader.unexpected()
+    begin = reader.position
+    name = reader.qualified()[-1]
+    written = reader.text(reader.tokens[begin : reader.position])
+    operator = reader.advance()
+    if operator.key not in _ASSIGNMENTS:
+        raise reader.unexpected(operator)
+    if operator.key == "=" and reader.accept("DEFAULT"):
+        return (name, "DEFAULT"), Fragment(prefix + "NULL")
+    tokens = reader.until((",", *_CLAUSES), STARTS)
+    if not tokens:
+        raise reader.unexpected()
+    if operator.key == "=":
+        return (name, ""), fragment(reader.sql, tokens, prefix, True, lifted, "=")
+    part = fragment(reader.sql, tokens, f"{prefix}{written} {operator.key[0]} (", True, lifted)
+    return (name, ""), Fragment(part.text + ")", part.lifted, part.variables)
+
+
+def _tail(reader: Reader, written: str, lifted: int) -> tuple[Fragment, bool]:
+    """FROM, WHERE and OPTION; without a FROM, the target itself is the FROM."""
+    has_from = reader.at("FROM")
+    tokens = _clause_tokens(reader)
+    prefix = " " if has_from else f" FROM {written} "
+    if not tokens:
+        return Fragment(prefix), has_from
+    return fragment(reader.sql, tokens, prefix, True, lifted), has_from
+
+
+def _clause_tokens(reader: Reader) -> list[Token]:
+    begin = reader.position
+    while True:
+        reader.until((";",), STARTS)
+        if reader.at("WITH", "("):
+            reader.advance()
+            continue
+        return list(reader.tokens[begin : reader.position])
+
+
+def parse_delete(reader: Reader) -> st.Statement:
+    line = reader.line()
+    reader.expect("DELETE")
+    top = _top(reader)
+    reader.accept("FROM")
+    target, written = _target(reader)
+    output = _output(reader, ("FROM", "WHERE", "OPTION", ";"))
+    if reader.here.kind == OP and reader.here.key not in (";", ")"):
+        raise reader.unexpected()
+    tail, has_from = _tail(reader, written, 0)
+    query = joined([Fragment(f"SELECT {top}0"), tail])
+    return st.Delete(line, target, query, has_from, output)

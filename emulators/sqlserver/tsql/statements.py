@@ -1,0 +1,204 @@
+"""The statements of a batch as the interpreter runs them. Data only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from emulators.sqlserver.results import Value
+from emulators.sqlserver.sqltypes import SqlType
+from emulators.sqlserver.tsql.fragments import Fragment
+
+Name = tuple[str, ...]
+"""A name of one to four parts, as written: ("dbo", "Persons"); an omitted part is ""."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """`line` counts from 1 in the batch."""
+
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Select(Statement):
+    """A query; `assigns`: SELECT @x = ... sets variables instead of returning rows."""
+
+    query: Fragment
+    assigns: tuple[str, ...] = ()
+    locks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """DEFAULT as a value."""
+
+
+Cell = tuple[SqlType, Value] | Fragment | Default
+"""One value of VALUES: a literal, an expression (index into a row of the fragment's results), or DEFAULT."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """OUTPUT: a SELECT list over the pseudo-tables inserted and deleted, as text behind SELECT."""
+
+    query: Fragment
+
+
+@dataclass(frozen=True, slots=True)
+class Insert(Statement):
+    """One of `rows` (VALUES), `query` (INSERT ... SELECT), `execute` (INSERT ... EXEC is refused) or neither (DEFAULT VALUES)."""
+
+    table: Name
+    columns: tuple[str, ...] | None
+    rows: tuple[tuple[Cell, ...], ...] | None
+    query: Fragment | None
+    output: Output | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Update(Statement):
+    """`tail`: FROM and WHERE as text; `query`: SELECT of the SET expressions with that tail, {} standing for the row's own columns."""
+
+    target: Name
+    columns: tuple[tuple[str, str], ...]
+    query: Fragment
+    has_from: bool
+    output: Output | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delete(Statement):
+    target: Name
+    query: Fragment
+    has_from: bool
+    output: Output | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Block(Statement):
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class If(Statement):
+    condition: Fragment
+    then: Statement
+    otherwise: Statement | None
+
+
+@dataclass(frozen=True, slots=True)
+class While(Statement):
+    condition: Fragment
+    body: Statement
+
+
+@dataclass(frozen=True, slots=True)
+class TryCatch(Statement):
+    body: Block
+    handler: Block
+
+
+@dataclass(frozen=True, slots=True)
+class Declare(Statement):
+    variables: tuple[tuple[str, SqlType, Fragment | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SetVariable(Statement):
+    name: str
+    value: Fragment
+
+
+@dataclass(frozen=True, slots=True)
+class SetOption(Statement):
+    """SET option value: names in upper case, "IDENTITY_INSERT" with its table, "ISOLATION" with its level."""
+
+    option: str
+    value: str
+    table: Name = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Print(Statement):
+    value: Fragment
+
+
+@dataclass(frozen=True, slots=True)
+class Use(Statement):
+    database: str
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    name: str
+    value: Fragment | None
+    output: str = ""
+    """`value` None: DEFAULT. `output`: the variable that receives an OUTPUT parameter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Execute(Statement):
+    procedure: Name
+    arguments: tuple[Argument, ...]
+    result: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecuteText(Statement):
+    """EXEC ('...')."""
+
+    text: Fragment
+
+
+@dataclass(frozen=True, slots=True)
+class BeginTransaction(Statement):
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitTransaction(Statement):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackTransaction(Statement):
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SaveTransaction(Statement):
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Throw(Statement):
+    """No arguments: raise the caught error again."""
+
+    arguments: Fragment | None
+
+
+@dataclass(frozen=True, slots=True)
+class RaiseError(Statement):
+    arguments: Fragment
+
+
+@dataclass(frozen=True, slots=True)
+class WaitFor(Statement):
+    """WAITFOR DELAY."""
+
+    delay: Fragment
+
+
+@dataclass(frozen=True, slots=True)
+class Return(Statement):
+    value: Fragment | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Break(Statement):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Continue(Statement):
+    pass
