@@ -56,13 +56,29 @@ def quiet_sdk() -> None:
 def translate(error: Exception, doing: str) -> DStreamError:
     """What `error` means to a caller; `doing` is a participle with facts ("sending to orders")."""
     text = f"{doing}: {_one_line(error)}"
+    refusal = _refused_sign_in(error)
+    if isinstance(error, ServiceBusAuthenticationError) and refusal is None:
+        # The SDK calls it an authentication error too when the connection breaks during the sign-in.
+        return TransientError(text)
     for classes, kind, hint in _HINTS:
         if isinstance(error, classes):
-            return kind(text, hint=hint)
+            return kind(f"{text} {refusal}" if refusal else text, hint=hint)
     condition = str(getattr(error, "_condition", None) or "")
     if condition.startswith(_PERMANENT_CONDITIONS) or any(f": {each}" in str(error) for each in _PERMANENT_CONDITIONS):
         return PermanentError(text, hint="does the entity's session setting match queue.ordering?")
     return TransientError(text)
+
+
+def _refused_sign_in(error: Exception) -> str | None:
+    """What the service said when it refused the token: status 401, 403 or 404 and a text; None for any other failure.
+
+    The SDK keeps the answer in the inner exception and leaves it out of the message.
+    """
+    inner = getattr(error, "inner_exception", None)
+    status = getattr(inner, "status_code", None)
+    if status not in {401, 403, 404}:
+        return None
+    return f"Status {status}: {_one_line(inner)}" if isinstance(inner, Exception) else f"Status {status}"
 
 
 @contextmanager
