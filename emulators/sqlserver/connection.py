@@ -11,6 +11,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from emulators.sqlserver.results import Engine, Event, Info, ResultSet, Session, SqlError
 from emulators.sqlserver.wire import login7, prelogin, rpc, tokens, transactions
@@ -193,24 +194,21 @@ class Connection:
         reader = after_all_headers(body)
         text = decode_ucs2(reader.take(reader.remaining))
         self._settings.statement_log(text)
-        self._answer(lambda: session.batch(text, {}, self.cancelled), self._response(session))
+        self._answer(partial(session.batch, text, {}, self.cancelled), self._response(session))
 
     def _calls(self, body: bytes, session: Session, prepared: PreparedStatements) -> None:
         calls = rpc.parse(body)
         for place, call in enumerate(calls):
             response = Response(
-                self._settings.server_name,
-                lambda: session.in_transaction,
-                ordinals=call.ordinals,
-                more=place + 1 < len(calls),
+                self._settings.server_name, lambda: session.in_transaction, call=call, more=place + 1 < len(calls)
             )
-            self._answer(lambda call=call: prepared.run(call, self.cancelled), response)  # type: ignore[misc]
+            self._answer(partial(prepared.run, call, self.cancelled), response)
             if self._attention:
                 return
 
     def _transaction(self, body: bytes, session: Session) -> None:
         request = transactions.parse(body)
-        self._answer(lambda: _transaction_events(request, session), self._response(session))
+        self._answer(partial(_transaction_events, request, session), self._response(session))
 
     def _response(self, session: Session) -> Response:
         return Response(self._settings.server_name, lambda: session.in_transaction)

@@ -7,7 +7,7 @@ call ends with RETURNSTATUS, RETURNVALUE and DONEPROC. No I/O; the events may be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 from emulators.sqlserver.results import (
@@ -25,19 +25,23 @@ from emulators.sqlserver.results import (
 )
 from emulators.sqlserver.wire import tokens
 from emulators.sqlserver.wire.rows import row_encoder
+from emulators.sqlserver.wire.rpc import Call
 from emulators.sqlserver.wire.tokens import Command, Done, Environment, Status
 
 _CHUNK_BYTES = 65536
 _CHUNK_ROWS = 512
 _FIRST_ROWS = 16
+_FAILED = -6
+"""What a call returns that ended in an error of severity 16."""
+
 _KINDS = {"begin": Command.BEGIN, "commit": Command.COMMIT, "rollback": Command.ROLLBACK}
 
 
 class Response:
     """The answer to one batch or one RPC.
 
-    `in_transaction` is asked whenever a DONE is written (DONE_INXACT). `ordinals`, given for an RPC only, maps the
-    lower-case names of its OUTPUT parameters to their places. `more`: another RPC of the same message follows.
+    `in_transaction` is asked whenever a DONE is written (DONE_INXACT). `call` is given for an RPC only; `more`: another RPC
+    of the same message follows.
     """
 
     def __init__(
@@ -45,13 +49,13 @@ class Response:
         server: str,
         in_transaction: Callable[[], bool],
         *,
-        ordinals: Mapping[str, int] | None = None,
+        call: Call | None = None,
         more: bool = False,
     ) -> None:
         self._server = server
         self._in_transaction = in_transaction
-        self._rpc = ordinals is not None
-        self._ordinals = ordinals or {}
+        self._call = call
+        self._rpc = call is not None
         self._more = more
         self._held: tuple[Done, Status, Command, int] | None = None
         self._statement_failed = False
@@ -90,8 +94,8 @@ class Response:
 
     def finish(self) -> bytes:
         """The last tokens of the answer."""
-        if self._rpc:
-            return self._finish_rpc()
+        if self._call is not None:
+            return self._finish_call(self._call)
         out = self._close_failed()
         if self._held is None:
             self._end(Status.FINAL, self._command)
@@ -100,10 +104,6 @@ class Response:
     def cancelled(self) -> bytes:
         """The last tokens of an answer cut short by an ATTENTION; its acknowledgement is a message of its own."""
         return self._release() + tokens.done(Done.DONEPROC if self._rpc else Done.DONE, self._inxact(Status.ERROR))
-
-    def reset_done(self) -> bytes:
-        """ENVCHANGE 18: a RESETCONNECTION asked for by the packet header took place."""
-        return tokens.environment_change(Environment.RESET_DONE)
 
     def _notice(self, event: Event) -> bytes:
         if isinstance(event, DatabaseChanged):
@@ -171,12 +171,12 @@ class Response:
         self._held = None
         return tokens.done(token, self._inxact(status | (Status.FINAL if last else Status.MORE)), command, count)
 
-    def _finish_rpc(self) -> bytes:
+    def _finish_call(self, call: Call) -> bytes:
         out = self._release()
         status = Status.ERROR if self._statement_failed else Status.FINAL
-        out += tokens.return_status(self._status if self._status is not None else (-6 if status else 0))
-        for place, value in enumerate(self._values):
-            out += tokens.return_value(value, self._ordinals.get(value.name.lower(), place))
+        out += tokens.return_status(self._status if self._status is not None else _FAILED if status else 0)
+        for nth, value in enumerate(self._values):
+            out += tokens.return_value(value, call.ordinal(value.name, nth))
         status |= Status.MORE if self._more else Status.FINAL
         return out + tokens.done(Done.DONEPROC, self._inxact(status))
 

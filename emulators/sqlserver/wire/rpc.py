@@ -5,7 +5,7 @@ It parses; what the well-known procedures mean is prepared.py's business.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from emulators.sqlserver.results import Parameter, SqlError
@@ -47,10 +47,11 @@ class Call:
     name: str
     parameters: Sequence[Parameter]
 
-    @property
-    def ordinals(self) -> Mapping[str, int]:
-        """Places of the named parameters, by lower-case name: RETURNVALUE refers to them."""
-        return {p.name.lower(): place for place, p in enumerate(self.parameters) if p.name}
+    def ordinal(self, name: str, nth: int) -> int:
+        """The place of an OUTPUT parameter, which RETURNVALUE tells: found by its name, else the nth one asked for."""
+        outputs = [place for place, p in enumerate(self.parameters) if p.output]
+        named = [place for place in outputs if name and self.parameters[place].name.lower() == name.lower()]
+        return named[0] if named else outputs[nth] if nth < len(outputs) else nth
 
 
 def parse(data: bytes) -> Sequence[Call]:
