@@ -1,0 +1,228 @@
+"""A connection: protocol headers, SASL, open, and the sessions on its channels.
+
+No I/O: octets go in by `receive`, what is to be sent is taken by `output`, and `wake` is called when there is some.
+Anything malformed ends this connection with a close frame and leaves every other one alone. Refuses connections that skip
+the SASL layer, as the service does, and an upgrade to TLS inside AMQP.
+Source: OASIS AMQP 1.0, part 2, sections 2.2 to 2.4 and 2.7; part 5, section 5.3.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Final, Protocol
+
+from . import performatives as p
+from .frames import AMQP_FRAME, AMQP_HEADER, HEARTBEAT, SASL_FRAME, SASL_HEADER, Frame, FrameReader, frame
+from .link import Link
+from .session import Session
+from .values import AmqpError, DecodeError, Value
+
+MAX_FRAME: Final = 65_536
+CHANNEL_MAX: Final = 255
+IDLE_TIMEOUT: Final = 240.0
+"""Seconds of silence after which the peer is taken for dead; what Service Bus announces."""
+MECHANISMS: Final = ["MSSBCBS", "PLAIN", "ANONYMOUS", "EXTERNAL"]
+_MIN_FRAME: Final = 512
+_LARGEST_PEER_FRAME: Final = 1 << 20
+
+_log = logging.getLogger(__name__)
+
+
+class Application(Protocol):
+    """Who decides what a connection may do."""
+
+    def authenticate(self, key_name: str, key: str) -> bool:
+        """SASL PLAIN: are these a shared access key and its name?"""
+        ...
+
+    def attach(self, link: Link) -> None:
+        """Answer with `link.accept` or `link.refuse`, at once or later."""
+        ...
+
+
+class _Phase(Enum):
+    HEADER = auto()
+    SASL = auto()
+    AMQP_HEADER = auto()
+    OPENING = auto()
+    OPEN = auto()
+    CLOSED = auto()
+
+
+class Connection:
+    """The state of one connection. `now` is a monotonic clock in seconds, for the idle time-out only."""
+
+    def __init__(
+        self,
+        application_of: Callable[[Connection], Application],
+        wake: Callable[[], None],
+        now: float = 0.0,
+        container: str = "servicebus-emulator",
+    ) -> None:
+        self.peer_max_frame = _MIN_FRAME
+        self.sessions: dict[int, Session] = {}
+        self._container = container
+        self._wake = wake
+        self._reader = FrameReader(MAX_FRAME)
+        self._out: list[bytes] = []
+        self._phase = _Phase.HEADER
+        self._last_heard = self._last_sent = now
+        self._heartbeat: float | None = None
+        self.application = application_of(self)
+
+    @property
+    def closed(self) -> bool:
+        """Nothing more will be read; the transport closes after the last output."""
+        return self._phase is _Phase.CLOSED
+
+    def write(self, data: bytes) -> None:
+        """Queue octets; the first ones wake the transport."""
+        if not self._out:
+            self._wake()
+        self._out.append(data)
+
+    def output(self, now: float) -> bytes:
+        """What is to be sent, taken."""
+        data = b"".join(self._out)
+        self._out.clear()
+        if data:
+            self._last_sent = now
+        return data
+
+    def receive(self, data: bytes, now: float) -> None:
+        """Octets of the peer."""
+        if self.closed:
+            return
+        self._last_heard = now
+        try:
+            for item in self._reader.feed(data):
+                if isinstance(item, bytes):
+                    self._header(item)
+                else:
+                    self._frame(item)
+                if self.closed:
+                    return
+        except AmqpError as failure:
+            self.abort(failure)
+        except Exception:  # one client's connection ends here, not everybody's server
+            _log.exception("handling a frame")
+            self.abort(AmqpError("amqp:internal-error", "The server failed to handle a frame."))
+
+    def tick(self, now: float) -> None:
+        """Send a heartbeat when the peer wants one; close when it has been silent too long."""
+        if self.closed:
+            return
+        if self._heartbeat is not None and now - self._last_sent >= self._heartbeat:
+            self.write(HEARTBEAT)
+        if now - self._last_heard > IDLE_TIMEOUT:
+            self.abort(AmqpError("amqp:connection:forced", "The connection was inactive for more than 240 seconds."))
+
+    def abort(self, failure: AmqpError) -> None:
+        """Close from our side, with an error."""
+        if self.closed:
+            return
+        if self._phase is _Phase.OPENING:
+            self._answer_open()
+        if self._phase is _Phase.OPEN:
+            self.write(frame(0, p.perform(p.CLOSE, p.error(failure))))
+        self._phase = _Phase.CLOSED
+        self._wake()
+        self.lost()
+
+    def lost(self) -> None:
+        """The transport is gone, or about to be: every link ends."""
+        self._phase = _Phase.CLOSED
+        sessions = list(self.sessions.values())
+        self.sessions.clear()
+        for session in sessions:
+            session.gone()
+
+    # -- what the peer says
+
+    def _header(self, header: bytes) -> None:
+        if self._phase is _Phase.HEADER and header == SASL_HEADER:
+            self.write(SASL_HEADER)
+            self.write(frame(0, p.sasl_mechanisms(MECHANISMS), SASL_FRAME))
+            self._phase = _Phase.SASL
+        elif self._phase is _Phase.AMQP_HEADER and header == AMQP_HEADER:
+            self.write(AMQP_HEADER)
+            self._phase = _Phase.OPENING
+        else:
+            # Part 2, section 2.2: answer with the header that would have been right, then close.
+            self.write(SASL_HEADER if self._phase is _Phase.HEADER else AMQP_HEADER)
+            self._phase = _Phase.CLOSED
+
+    def _frame(self, item: Frame) -> None:
+        if not item.body:
+            return
+        code, fields, end = p.parse(item.body)
+        if self._phase is _Phase.SASL:
+            self._sasl(item.kind, code, fields)
+        elif item.kind != AMQP_FRAME:
+            raise DecodeError("a SASL frame after SASL")
+        elif self._phase is _Phase.OPENING:
+            self._open(code, fields)
+        else:
+            self._performative(item, code, fields, end)
+
+    def _sasl(self, kind: int, code: int, fields: list[Value]) -> None:
+        if kind != SASL_FRAME or code != p.SASL_INIT:
+            raise DecodeError("expected sasl-init")
+        mechanism, response = fields[0], fields[1]
+        good = mechanism in MECHANISMS
+        if mechanism == "PLAIN":
+            parts = bytes(response or b"").decode("utf-8", "replace").split("\0")
+            good = len(parts) == 3 and self.application.authenticate(parts[1], parts[2])
+        self.write(frame(0, p.sasl_outcome(0 if good else 1), SASL_FRAME))
+        self._phase = _Phase.AMQP_HEADER if good else _Phase.CLOSED
+        self._reader.expect_header()
+
+    def _open(self, code: int, fields: list[Value]) -> None:
+        if code != p.OPEN:
+            raise DecodeError("expected open")
+        wanted = fields[2] if isinstance(fields[2], int) else _LARGEST_PEER_FRAME
+        self.peer_max_frame = max(_MIN_FRAME, min(wanted, _LARGEST_PEER_FRAME))
+        if isinstance(fields[4], int) and fields[4] > 0:
+            self._heartbeat = fields[4] / 2000
+        self._answer_open()
+
+    def _answer_open(self) -> None:
+        self.write(frame(0, p.open_(self._container, MAX_FRAME, CHANNEL_MAX, int(IDLE_TIMEOUT * 1000))))
+        self._phase = _Phase.OPEN
+
+    def _performative(self, item: Frame, code: int, fields: list[Value], end: int) -> None:
+        if code == p.CLOSE:
+            self.write(frame(0, p.perform(p.CLOSE)))
+            self.lost()
+            return
+        if code == p.BEGIN:
+            self._begin(item.channel, fields)
+            return
+        session = self.sessions.get(item.channel)
+        if session is None:
+            return  # the SDK sends detach after end
+        if code == p.TRANSFER:
+            session.transfer(fields, item.body[end:])
+        elif code == p.DISPOSITION:
+            session.disposition(fields)
+        elif code == p.FLOW:
+            session.flow(fields)
+        elif code == p.ATTACH:
+            session.attach(fields)
+        elif code == p.DETACH:
+            session.detach(fields)
+        elif code == p.END:
+            del self.sessions[item.channel]
+            session.gone()
+            session.write(p.perform(p.END))
+        else:
+            raise DecodeError(f"performative 0x{code:02x} has no place here")
+
+    def _begin(self, channel: int, fields: list[Value]) -> None:
+        if channel > CHANNEL_MAX or channel in self.sessions:
+            raise AmqpError("amqp:connection:framing-error", f"channel {channel} is not free")
+        if not isinstance(fields[1], int) or not isinstance(fields[2], int):
+            raise DecodeError("begin without windows")
+        self.sessions[channel] = Session(self, channel, fields)

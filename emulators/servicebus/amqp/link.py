@@ -1,0 +1,265 @@
+"""A link as the server sees it: attach, credit, assembly of incoming deliveries.
+
+No I/O: what is to be sent goes to the connection's output. What a link is for (an entity, `$cbs`, `$management`) is its
+endpoint's business. Credit given to a sending client is advice: the SDK tops up its own, so overrunning it is forgiven.
+Source: OASIS AMQP 1.0, part 2, sections 2.6 and 2.7.3 to 2.7.7.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from . import performatives as p
+from .values import AmqpError, DecodeError, Described, Symbol, UByte, UInt, ULong, Value
+
+if TYPE_CHECKING:
+    from .session import Session
+
+CREDIT: Final = 1000
+_SETTLED: Final = 1
+
+
+@dataclass(slots=True)
+class Delivery:
+    """A complete incoming message. `payload` is None when it outgrew the link's maximum and was thrown away."""
+
+    id: int
+    tag: bytes
+    message_format: int
+    settled: bool
+    payload: bytes | None
+
+
+class Endpoint(Protocol):
+    """What stands behind an attached link."""
+
+    def credited(self, link: Link) -> None:
+        """The client granted (or took back) credit; deliver what it allows."""
+        ...
+
+    def received(self, link: Link, delivery: Delivery) -> None:
+        """A message came in. Answer an unsettled one with `link.accepted` or `link.rejected`."""
+        ...
+
+    def settle(self, link: Link, tag: bytes, state: Described) -> AmqpError | None:
+        """The client states the outcome of a delivery; None, or why it could not be applied."""
+        ...
+
+    def detached(self, link: Link) -> None:
+        """The link is gone, by detach, end, close or a lost connection. Called once."""
+        ...
+
+
+class Link:
+    """One link. `client_receives` tells its direction; `credit` is the client's when it receives, ours when it sends."""
+
+    __slots__ = (
+        "_assembling", "_attach", "_attached", "_oversize", "_payload", "client_receives", "credit", "delivery_count",
+        "drain", "endpoint", "handle", "max_message_size", "name", "properties", "session", "settled_deliveries",
+        "source", "target",
+    )  # fmt: skip
+
+    def __init__(self, session: Session, attach: list[Value]) -> None:
+        self.session = session
+        self._attach = attach
+        self._attached = False
+        self.name: str = _required(attach[0], str, "attach.name")
+        self.handle: int = _required(attach[1], int, "attach.handle")
+        self.client_receives: bool = _required(attach[2], bool, "attach.role")
+        self.settled_deliveries = attach[3] == _SETTLED
+        self.source = _terminus(attach[5], p.SOURCE)
+        self.target = _terminus(attach[6], p.TARGET)
+        properties = attach[13]
+        self.properties: dict[Value, Value] = properties if isinstance(properties, dict) else {}
+        self.endpoint: Endpoint | None = None
+        self.credit = 0
+        self.delivery_count = 0
+        self.drain = False
+        self.max_message_size = 0
+        self._assembling: Delivery | None = None
+        self._payload = bytearray()
+        self._oversize = False
+
+    @property
+    def address(self) -> str | None:
+        """The node the client names: its source when it receives, its target when it sends."""
+        terminus = self.source if self.client_receives else self.target
+        address = terminus[0] if terminus else None
+        return address if isinstance(address, str) else None
+
+    def accept(
+        self,
+        endpoint: Endpoint,
+        *,
+        max_message_size: int = 0,
+        filters: dict[Value, Value] | None = None,
+        properties: dict[Value, Value] | None = None,
+    ) -> None:
+        """Answer the attach. `filters` replaces the source's filter set; sizes in octets."""
+        self.endpoint = endpoint
+        self.max_message_size = max_message_size
+        self._attached = True
+        source = list(self.source) if self.source else [None]
+        if filters is not None:
+            source = p.padded(source, 8)
+            source[7] = filters
+        ask = self._attach
+        self.session.write(
+            p.perform(
+                p.ATTACH,
+                self.name,
+                UInt(self.handle),
+                not self.client_receives,
+                UByte(ask[3] if ask[3] is not None else 2),
+                UByte(ask[4] or 0),
+                Described(ULong(p.SOURCE), source),
+                Described(ULong(p.TARGET), self.target or [None]),
+                None,
+                None,
+                UInt(0) if self.client_receives else None,
+                ULong(max_message_size),
+                None,
+                None,
+                properties,
+            )
+        )
+        if not self.client_receives:
+            self._grant()
+
+    def refuse(self, failure: AmqpError) -> None:
+        """Answer the attach with no termini and detach at once."""
+        count = UInt(0) if self.client_receives else None
+        role = not self.client_receives
+        body = p.perform(p.ATTACH, self.name, UInt(self.handle), role, None, None, None, None, None, None, count)
+        self.session.write(body)
+        self.session.write(p.detach(self.handle, failure))
+        self.session.forget(self)
+
+    def close(self, failure: AmqpError) -> None:
+        """Detach from our side, with an error."""
+        self.session.write(p.detach(self.handle, failure))
+        self.session.forget(self)
+        self.gone()
+
+    def gone(self) -> None:
+        """Tell the endpoint, once."""
+        endpoint, self.endpoint = self.endpoint, None
+        self.credit = 0
+        if endpoint is not None:
+            endpoint.detached(self)
+
+    # -- the client receives
+
+    def send(self, tag: bytes, payload: bytes, settled: bool) -> None:
+        """Deliver a message; the caller has seen to it that there is credit."""
+        self.credit -= 1
+        self.delivery_count += 1
+        self.session.deliver(self, tag, payload, settled)
+
+    def flow(self, fields: list[Value]) -> None:
+        """A flow of the client: new credit, perhaps to be drained, perhaps to be echoed."""
+        if not self.client_receives or self.endpoint is None:
+            return
+        if fields[6] is not None:
+            self.credit = (fields[5] or 0) + fields[6] - self.delivery_count
+            self.drain = bool(fields[8])
+            self.endpoint.credited(self)
+        if self.drain and self.credit > 0:
+            self.delivery_count += self.credit
+            self.credit = 0
+            self.session.write_flow(self, drain=True)
+        elif self.drain or fields[9]:
+            self.session.write_flow(self, drain=self.drain)
+
+    # -- the client sends
+
+    def transfer(self, fields: list[Value], payload: bytes) -> None:
+        """One transfer frame; the last of a delivery hands it to the endpoint."""
+        delivery = self._assembling
+        if delivery is None:
+            identifier = _required(fields[1], int, "transfer.delivery-id")
+            tag = _required(fields[2], bytes, "transfer.delivery-tag")
+            delivery = Delivery(identifier, tag, fields[3] or 0, bool(fields[4]), None)
+        elif fields[4]:
+            delivery.settled = True
+        if fields[9]:
+            self._clear()
+            return
+        if fields[5]:
+            self._assembling = delivery
+            self._collect(payload)
+            return
+        if self._assembling is not None:
+            self._collect(payload)
+            payload = bytes(self._payload)
+        too_large = self._oversize or 0 < self.max_message_size < len(payload)
+        delivery.payload = None if too_large else payload
+        self._clear()
+        self.delivery_count += 1
+        self.credit -= 1
+        if self.credit < CREDIT // 2:
+            self._grant()
+        if self.endpoint is not None:
+            self.endpoint.received(self, delivery)
+
+    def _collect(self, payload: bytes) -> None:
+        if self._oversize:
+            return
+        self._payload += payload
+        if 0 < self.max_message_size < len(self._payload):
+            self._oversize = True
+            self._payload = bytearray()
+
+    def _clear(self) -> None:
+        self._assembling = None
+        self._oversize = False
+        if self._payload:
+            self._payload = bytearray()
+
+    def _grant(self) -> None:
+        self.credit = CREDIT
+        self.session.write_flow(self)
+
+    def accepted(self, delivery: Delivery) -> None:
+        """The message is safe."""
+        if not delivery.settled:
+            self.session.write(p.disposition(True, delivery.id, None, p.OUTCOMES[p.ACCEPTED]))
+
+    def rejected(self, delivery: Delivery, failure: AmqpError) -> None:
+        """The message was not taken; a settled one is lost, as its sender chose."""
+        if not delivery.settled:
+            self.session.write(p.disposition(True, delivery.id, None, p.rejected(failure)))
+
+
+def symbol_map(value: Value) -> dict[str, Any]:
+    """A filter set or property map by plain name; a described filter as its value."""
+    if not isinstance(value, dict):
+        return {}
+    return {str(key): item.value if isinstance(item, Described) else item for key, item in value.items()}
+
+
+def filters_of(link: Link) -> dict[str, Any]:
+    """The source's filter set."""
+    return symbol_map(link.source[7]) if link.source and len(link.source) > 7 else {}
+
+
+def symbols(values: dict[str, Value]) -> dict[Value, Value]:
+    """A map whose keys are symbols."""
+    return {Symbol(key): value for key, value in values.items()}
+
+
+def _terminus(value: Value, code: int) -> list[Value] | None:
+    if value is None:
+        return None
+    if not isinstance(value, Described) or not isinstance(value.value, list):
+        raise DecodeError("a source or target must be a described list")
+    if value.descriptor != code:
+        raise AmqpError("amqp:not-implemented", f"Termini of type {value.descriptor!r} are not supported.")
+    return value.value
+
+
+def _required(value: Value, kind: type, name: str) -> Any:
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise DecodeError(f"{name} is missing or of the wrong type")
+    return value

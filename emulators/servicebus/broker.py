@@ -1,0 +1,175 @@
+"""One client's connection to the namespace: its tokens, and what each link it attaches leads to.
+
+No link to an entity without the right to it: granted by a token put to `$cbs` or by SASL PLAIN with a policy's key. A link
+whose grant expires is detached. Transactions (a link to a coordinator) are refused by name.
+Sources: learn.microsoft.com "AMQP 1.0 in Azure Service Bus: protocol guide", "Claims-based security"; AMQP CBS draft.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+from .amqp.link import Link, filters_of
+from .amqp.values import AmqpError
+from .endpoints import SESSION_FILTER, ReceiveEndpoint, SendEndpoint, SessionEndpoint
+from .entity import Subscription, Topic, require_enabled
+from .management import ManagementEndpoint
+from .namespace import Namespace, Node
+from .requests import Request, RequestEndpoint, Response, ResponseEndpoint, text
+from .sas import AccessPolicies, Grant, InvalidToken, resource_path
+from .sessions import SessionStore
+from .store import CompetingStore
+
+CBS: Final = "$cbs"
+MANAGEMENT: Final = "/$management"
+MAX_REQUEST: Final = 1 << 20
+
+Detach = Callable[[AmqpError], None]
+
+
+class ClientBroker:
+    """The `Application` of one connection."""
+
+    def __init__(self, namespace: Namespace, policies: AccessPolicies, clock: Callable[[], float]) -> None:
+        self._namespace = namespace
+        self._policies = policies
+        self._clock = clock
+        self._grants: dict[str, Grant] = {}
+        self._guarded: dict[Link, tuple[str, str, Detach]] = {}
+
+    # -- rights
+
+    def authenticate(self, key_name: str, key: str) -> bool:
+        """SASL PLAIN: the policy's rights on everything, as long as the connection lives."""
+        if not self._policies.is_key(key_name, key):
+            return False
+        self._grants[""] = Grant("", self._policies.rights(key_name), math.inf)
+        return True
+
+    def put_token(self, token: str) -> None:
+        """Raises InvalidToken. The stated type is not asked: azure-servicebus calls its signatures "jwt"."""
+        grant = self._policies.verify(token, self._clock())
+        self._grants[grant.path] = grant
+
+    def permitted(self, path: str, right: str) -> bool:
+        """May this connection do that to the entity now? Path in lower case."""
+        now = self._clock()
+        return any(right in grant.rights and grant.covers(path, now) for grant in self._grants.values())
+
+    def _require(self, path: str, *rights: str) -> None:
+        if not any(self.permitted(path, right) for right in rights):
+            text = f"Unauthorized access. '{' or '.join(rights)}' claim(s) are required to perform this operation."
+            raise AmqpError("amqp:unauthorized-access", f"{text} Resource: '{path}'.")
+
+    def check_grants(self) -> None:
+        """Detach links whose grant has expired."""
+        for path, right, detach in list(self._guarded.values()):
+            if not self.permitted(path, right):
+                detach(AmqpError("amqp:unauthorized-access", f"ExpiredToken: The token for '{path}' is expired."))
+
+    # -- links
+
+    def attach(self, link: Link) -> None:
+        """Lead the link to its node or refuse it."""
+        try:
+            self._attach(link)
+        except AmqpError as failure:
+            link.refuse(failure)
+
+    def _attach(self, link: Link) -> None:
+        if link.address is None:
+            raise AmqpError("amqp:invalid-field", "The link names no address.")
+        path = resource_path(link.address)
+        if path == CBS:
+            link.accept(
+                ResponseEndpoint(link) if link.client_receives else CbsEndpoint(self), max_message_size=MAX_REQUEST
+            )
+        elif path.endswith(MANAGEMENT):
+            self._attach_management(link, path.removesuffix(MANAGEMENT))
+        elif link.client_receives:
+            self._attach_receiver(link, path)
+        else:
+            self._attach_sender(link, path)
+
+    def _attach_management(self, link: Link, path: str) -> None:
+        self._namespace.find(path)
+        self._require(path, "Listen", "Send")
+        if link.client_receives:
+            link.accept(ResponseEndpoint(link), max_message_size=MAX_REQUEST)
+            return
+        endpoint = ManagementEndpoint(
+            lambda: self._namespace.find(path), self._namespace.now, lambda right: self.permitted(path, right)
+        )
+        link.accept(endpoint, max_message_size=MAX_REQUEST)
+
+    def _attach_sender(self, link: Link, path: str) -> None:
+        node = self._namespace.find(path)
+        self._require(path, "Send")
+        entity = node.entity
+        if isinstance(entity, Subscription) or node.dead_letters:
+            raise AmqpError("amqp:not-allowed", f"'{path}' cannot be sent to.")
+        require_enabled(entity.path, entity.description.status, ("SendDisabled",))
+        endpoint = SendEndpoint(entity, self._namespace.now)
+        endpoint.on_detach = self._guard(link, node, path, "Send", link.close)
+        link.accept(endpoint, max_message_size=entity.max_message_size)
+
+    def _attach_receiver(self, link: Link, path: str) -> None:
+        node = self._namespace.find(path)
+        self._require(path, "Listen")
+        entity, store = node.entity, node.store
+        if isinstance(entity, Topic):
+            raise AmqpError("amqp:not-allowed", f"'{path}' is a topic: receive from its subscriptions.")
+        require_enabled(entity.path, entity.description.status, ("ReceiveDisabled",))
+        wants_session = SESSION_FILTER in filters_of(link)
+        if isinstance(store, SessionStore):
+            if not wants_session:
+                text = "It is not possible for an entity that requires sessions to create a non-sessionful message receiver."
+                raise AmqpError("amqp:not-allowed", text)
+            session = SessionEndpoint(link, store, self._namespace.now)
+            session.on_detach = self._guard(link, node, path, "Listen", session.detach)
+            session.request()
+        elif isinstance(store, CompetingStore):
+            if wants_session:
+                text = "A sessionful message receiver cannot be created on an entity that does not require sessions."
+                raise AmqpError("amqp:not-allowed", text)
+            receiver = ReceiveEndpoint(link, store, self._namespace.now)
+            receiver.on_detach = self._guard(link, node, path, "Listen", receiver.detach)
+            link.accept(receiver)
+
+    def _guard(self, link: Link, node: Node, path: str, right: str, detach: Detach) -> Callable[[], None]:
+        """Detach the link when its entity is deleted or its grant expires; returns how to stop that."""
+        unwatch = self._namespace.watch(node.entity, detach)
+        self._guarded[link] = (path, right, detach)
+
+        def release() -> None:
+            unwatch()
+            self._guarded.pop(link, None)
+
+        return release
+
+
+class CbsEndpoint(RequestEndpoint):
+    """`$cbs`: tokens put for the connection."""
+
+    status_name = "status-code"
+    description_name = "status-description"
+
+    def __init__(self, broker: ClientBroker) -> None:
+        self._broker = broker
+
+    def refusal(self, failure: AmqpError) -> Response:
+        """400: the request, not the token, is wrong."""
+        return Response(400, failure.description)
+
+    def handle(self, link: Link, request: Request) -> Response:
+        """put-token; 202 or 401. Raises AmqpError for any other operation."""
+        operation = text(request.properties.get("operation"))
+        if operation != "put-token":
+            raise AmqpError("amqp:not-implemented", f"Operation '{operation}' is not supported.")
+        try:
+            self._broker.put_token(text(request.body))
+        except InvalidToken as error:
+            return Response(401, f"InvalidSignature: {error}.")
+        return Response(202, "Accepted")

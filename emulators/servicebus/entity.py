@@ -1,0 +1,359 @@
+"""Queues, topics and subscriptions: what happens to a message between its sender and the stores.
+
+Accepting is atomic: a batch goes in whole or not at all. Duplicates inside the detection window are accepted and dropped
+without a word. A scheduled message waits with a sequence number of its own and gets another one when it is enqueued.
+Every subscription gets a copy of every message (the `$Default` true filter); other filters, forwarding, partitioning and
+deletion on idle are refused by name where entities are described.
+Sources: learn.microsoft.com "Duplicate detection", "Message sequencing and timestamps", "Topic filters and actions".
+"""
+
+from __future__ import annotations
+
+import heapq
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from typing import Final
+
+from .amqp.values import AmqpError, Value
+from .description import (
+    FOREVER,
+    Description,
+    QueueDescription,
+    RuntimeCounts,
+    SubscriptionDescription,
+    TopicDescription,
+)
+from .message import Message, MessageState
+from .sessions import SessionStore
+from .store import NEVER, CompetingStore, MessageStore, StoreSettings
+
+SendSettings = QueueDescription | TopicDescription
+ReceiveSettings = QueueDescription | SubscriptionDescription
+
+_DEAD_LETTER_SETTINGS: Final = StoreSettings(60_000, None, None, False)
+
+
+def milliseconds(duration: timedelta) -> int:
+    """A duration as the broker counts."""
+    return duration // timedelta(milliseconds=1)
+
+
+class Schedule:
+    """Messages that are not due yet."""
+
+    def __init__(self) -> None:
+        self._messages: dict[int, Message] = {}
+        self._heap: list[tuple[int, int]] = []
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def __iter__(self) -> Iterator[Message]:
+        return iter(self._messages.values())
+
+    @property
+    def due(self) -> int:
+        """When the next message is due, or NEVER; a cancelled one may still be counted."""
+        return self._heap[0][0] if self._heap else NEVER
+
+    def add(self, message: Message, at: int) -> None:
+        """Keep a message that has its sequence number until `at`."""
+        message.state = MessageState.SCHEDULED
+        self._messages[message.sequence] = message
+        heapq.heappush(self._heap, (at, message.sequence))
+
+    def cancel(self, sequences: Iterable[int]) -> int:
+        """Forget messages, all or none; how many octets that frees. Raises AmqpError."""
+        wanted = list(sequences)
+        for sequence in wanted:
+            if sequence not in self._messages:
+                text = f"The scheduled message with sequence number {sequence} does not exist."
+                raise AmqpError("com.microsoft:message-not-found", text)
+        return sum(self._messages.pop(sequence).size for sequence in dict.fromkeys(wanted))
+
+    def take_due(self, now: int) -> list[Message]:
+        """Messages whose time has come, in order of their time."""
+        taken = []
+        while self._heap and self._heap[0][0] <= now:
+            _, sequence = heapq.heappop(self._heap)
+            message = self._messages.pop(sequence, None)
+            if message is not None:
+                taken.append(message)
+        return taken
+
+
+class DuplicateHistory:
+    """Message ids seen within a window."""
+
+    def __init__(self) -> None:
+        self._seen: dict[Value, int] = {}
+
+    def is_new(self, message_id: Value, now: int, window: int) -> bool:
+        """Remember an id; False when it was there. Window in milliseconds."""
+        while self._seen:
+            oldest = next(iter(self._seen))
+            if self._seen[oldest] + window > now:
+                break
+            del self._seen[oldest]
+        if message_id in self._seen:
+            return False
+        self._seen[message_id] = now
+        return True
+
+
+class Ingress(ABC):
+    """An entity one can send to."""
+
+    description: SendSettings
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.schedule = Schedule()
+        self._scheduled_size = 0
+        self._history = DuplicateHistory()
+
+    @property
+    def max_message_size(self) -> int:
+        """Octets."""
+        return self.description.max_message_size_in_kilobytes * 1024
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Octets of all messages."""
+
+    @abstractmethod
+    def _next_sequence(self) -> int: ...
+
+    @abstractmethod
+    def _enqueue(self, message: Message, now: int) -> int: ...
+
+    @abstractmethod
+    def _pump(self, now: int) -> None: ...
+
+    def _check(self, messages: list[Message]) -> None:
+        """May these come in? Raises AmqpError."""
+        require_enabled(self.path, self.description.status, ("SendDisabled",))
+        for message in messages:
+            if message.size > self.max_message_size:
+                raise too_large(message.size, self.max_message_size)
+        if self.size + sum(m.size for m in messages) > self.description.max_size_in_megabytes << 20:
+            text = f"The maximum entity size of '{self.path}' has been reached or exceeded."
+            raise AmqpError("amqp:resource-limit-exceeded", text)
+
+    def accept(self, messages: list[Message], now: int) -> list[int]:
+        """Take messages in, all or none; their sequence numbers (0 for a dropped duplicate). Raises AmqpError."""
+        self._check(messages)
+        self.release_due(now)
+        sequences = [self._accept_one(message, now) for message in messages]
+        self._pump(now)
+        return sequences
+
+    def _accept_one(self, message: Message, now: int) -> int:
+        if self.description.requires_duplicate_detection and message.message_id is not None:
+            window = milliseconds(self.description.duplicate_detection_history_time_window)
+            if not self._history.is_new(message.message_id, now, window):
+                return 0
+        if message.scheduled_at is None or message.scheduled_at <= now:
+            return self._enqueue(message, now)
+        message.sequence = self._next_sequence()
+        message.enqueued_at = now
+        self._scheduled_size += message.size
+        self.schedule.add(message, message.scheduled_at)
+        return message.sequence
+
+    def cancel_scheduled(self, sequences: Iterable[int]) -> None:
+        """Raises AmqpError."""
+        self._scheduled_size -= self.schedule.cancel(sequences)
+
+    def release_due(self, now: int) -> None:
+        """Enqueue the scheduled messages whose time has come."""
+        if self.schedule.due > now:
+            return
+        for message in self.schedule.take_due(now):
+            self._scheduled_size -= message.size
+            self._enqueue(message, now)
+        self._pump(now)
+
+
+class Outlet:
+    """An entity one can receive from: a store and its dead-letter queue."""
+
+    def __init__(self, path: str, description: ReceiveSettings) -> None:
+        self.path = path
+        self.dead_letters = CompetingStore(_DEAD_LETTER_SETTINGS, None)
+        kind: type[CompetingStore | SessionStore] = SessionStore if description.requires_session else CompetingStore
+        self.store: CompetingStore | SessionStore = kind(_settings(description), self.dead_letters)
+
+    def reconfigure(self, description: ReceiveSettings) -> None:
+        """New settings for messages and locks from now on."""
+        self.store.settings = _settings(description)
+
+    def stores(self) -> tuple[MessageStore, MessageStore]:
+        """The store and its dead-letter queue."""
+        return self.store, self.dead_letters
+
+    def sweep(self, now: int) -> None:
+        """Do what is due."""
+        self.store.sweep(now)
+        self.dead_letters.sweep(now)
+
+
+class Queue(Ingress):
+    """A queue."""
+
+    description: QueueDescription
+
+    def __init__(self, path: str, description: QueueDescription) -> None:
+        super().__init__(path)
+        self.description = description
+        self.outlet = Outlet(path, description)
+
+    @property
+    def size(self) -> int:
+        return self.outlet.store.size + self.outlet.dead_letters.size + self._scheduled_size
+
+    def reconfigure(self, description: Description) -> None:
+        """New settings, from now on."""
+        assert isinstance(description, QueueDescription)
+        self.description = description
+        self.outlet.reconfigure(description)
+
+    def counts(self) -> RuntimeCounts:
+        """What is here now."""
+        store, dead = self.outlet.stores()
+        return RuntimeCounts(
+            active=len(store), dead_letter=len(dead), scheduled=len(self.schedule), size_in_bytes=self.size
+        )
+
+    def sweep(self, now: int) -> None:
+        """Do what is due."""
+        self.release_due(now)
+        self.outlet.sweep(now)
+
+    def _check(self, messages: list[Message]) -> None:
+        super()._check(messages)
+        if self.description.requires_session:
+            require_sessions(self.path, messages)
+
+    def _next_sequence(self) -> int:
+        return self.outlet.store.next_sequence()
+
+    def _enqueue(self, message: Message, now: int) -> int:
+        return self.outlet.store.enqueue(message, now)
+
+    def _pump(self, now: int) -> None:
+        self.outlet.store.pump(now)
+
+
+class Subscription:
+    """A subscription: an outlet that a topic fills."""
+
+    def __init__(self, path: str, description: SubscriptionDescription) -> None:
+        self.path = path
+        self.description = description
+        self.outlet = Outlet(path, description)
+
+    def reconfigure(self, description: Description) -> None:
+        """New settings, from now on."""
+        assert isinstance(description, SubscriptionDescription)
+        self.description = description
+        self.outlet.reconfigure(description)
+
+    def counts(self) -> RuntimeCounts:
+        """What is here now."""
+        store, dead = self.outlet.stores()
+        return RuntimeCounts(active=len(store), dead_letter=len(dead), size_in_bytes=store.size + dead.size)
+
+    def sweep(self, now: int) -> None:
+        """Do what is due."""
+        self.outlet.sweep(now)
+
+
+class Topic(Ingress):
+    """A topic and its subscriptions, by lower-case name."""
+
+    description: TopicDescription
+
+    def __init__(self, path: str, description: TopicDescription) -> None:
+        super().__init__(path)
+        self.description = description
+        self.subscriptions: dict[str, Subscription] = {}
+        self._sequence = 0
+
+    @property
+    def size(self) -> int:
+        return self._scheduled_size + sum(s.counts().size_in_bytes for s in self.subscriptions.values())
+
+    def reconfigure(self, description: Description) -> None:
+        """New settings, from now on."""
+        assert isinstance(description, TopicDescription)
+        self.description = description
+
+    def counts(self) -> RuntimeCounts:
+        """What is here now."""
+        return RuntimeCounts(
+            scheduled=len(self.schedule), size_in_bytes=self.size, subscriptions=len(self.subscriptions)
+        )
+
+    def sweep(self, now: int) -> None:
+        """Do what is due; its subscriptions are swept by themselves."""
+        self.release_due(now)
+
+    def _check(self, messages: list[Message]) -> None:
+        super()._check(messages)
+        for subscription in self.subscriptions.values():
+            if subscription.description.requires_session:
+                require_sessions(self.path, messages)
+
+    def _next_sequence(self) -> int:
+        self._sequence += 1
+        return self._sequence
+
+    def _enqueue(self, message: Message, now: int) -> int:
+        sequence = self._next_sequence()
+        ttl = self.description.default_message_time_to_live
+        if ttl != FOREVER and (message.ttl is None or message.ttl > milliseconds(ttl)):
+            message.ttl = milliseconds(ttl)
+        for subscription in self.subscriptions.values():
+            copy = message.copy()
+            copy.enqueue_sequence = sequence
+            subscription.outlet.store.enqueue(copy, now)
+        return sequence
+
+    def _pump(self, now: int) -> None:
+        for subscription in self.subscriptions.values():
+            subscription.outlet.store.pump(now)
+
+
+Entity = Queue | Topic | Subscription
+
+
+def require_enabled(path: str, status: str, disabling: tuple[str, ...]) -> None:
+    """Raises AmqpError when the entity's status forbids."""
+    if status == "Disabled" or status in disabling:
+        raise AmqpError("com.microsoft:entity-disabled", f"The messaging entity '{path}' is currently {status}.")
+
+
+def require_sessions(path: str, messages: list[Message]) -> None:
+    """Raises AmqpError when a message has no session id."""
+    if any(message.session_id is None for message in messages):
+        text = f"The SessionId was not set on a message, and it cannot be sent to the entity '{path}', which requires sessions."
+        raise AmqpError("amqp:not-allowed", text)
+
+
+def too_large(size: int | None, limit: int) -> AmqpError:
+    """The answer to a message above the entity's limit; `size` None when nobody counted to the end."""
+    what = "The received message" if size is None else f"The received message (size:{size})"
+    return AmqpError("amqp:link:message-size-exceeded", f"{what} exceeds the limit ({limit} bytes) of the entity.")
+
+
+def _settings(description: ReceiveSettings) -> StoreSettings:
+    ttl = description.default_message_time_to_live
+    return StoreSettings(
+        lock_duration=milliseconds(description.lock_duration),
+        max_delivery_count=description.max_delivery_count,
+        default_ttl=None if ttl == FOREVER else milliseconds(ttl),
+        dead_letter_expired=description.dead_lettering_on_message_expiration,
+    )

@@ -1,0 +1,251 @@
+"""A message in the broker: the few facts the broker acts on, and the rest as the octets the sender wrote.
+
+Of a message's sections the header and the message annotations are taken apart, message-id and group-id are read, and
+everything else (properties, application properties, body, footer) stays opaque and goes out as it came in. Annotations the
+broker owns are dropped from what a sender writes. Refuses octets that are no AMQP message, and delivery annotations are
+not carried (they are hop by hop).
+Sources: OASIS AMQP 1.0, part 3, section 3.2; learn.microsoft.com "AMQP 1.0 in Azure Service Bus: protocol guide".
+"""
+
+from __future__ import annotations
+
+import struct
+from copy import copy
+from enum import IntEnum
+from typing import Final
+
+from .amqp.decode import compound, decode, skip
+from .amqp.encode import encode, encode_list, encode_map_body, encode_uint
+from .amqp.values import DecodeError, Symbol, Timestamp, Value
+
+BATCH_FORMAT: Final = 0x80013700
+"""Message format of a batch: every data section of the body is a message."""
+
+HEADER: Final = 0x70
+DELIVERY_ANNOTATIONS: Final = 0x71
+MESSAGE_ANNOTATIONS: Final = 0x72
+PROPERTIES: Final = 0x73
+APPLICATION_PROPERTIES: Final = 0x74
+DATA: Final = 0x75
+AMQP_VALUE: Final = 0x77
+FOOTER: Final = 0x78
+
+_OWNED: Final = frozenset(
+    (
+        "x-opt-sequence-number", "x-opt-enqueued-time", "x-opt-locked-until", "x-opt-message-state",
+        "x-opt-enqueue-sequence-number", "x-opt-deadletter-source",
+    )
+)  # fmt: skip
+_SCHEDULED: Final = "x-opt-scheduled-enqueue-time"
+_MESSAGE_ID: Final = 0
+_GROUP_ID: Final = 10
+_SEQUENCE: Final = encode(Symbol("x-opt-sequence-number")) + b"\x81"
+_ENQUEUED: Final = encode(Symbol("x-opt-enqueued-time")) + b"\x83"
+_LOCKED: Final = encode(Symbol("x-opt-locked-until")) + b"\x83"
+_STATE: Final = encode(Symbol("x-opt-message-state")) + b"\x71"
+_ENQUEUE_SEQUENCE: Final = encode(Symbol("x-opt-enqueue-sequence-number")) + b"\x81"
+_pack_long = struct.Struct(">q").pack
+_pack_int = struct.Struct(">i").pack
+
+
+class MessageState(IntEnum):
+    """`x-opt-message-state`."""
+
+    ACTIVE = 0
+    DEFERRED = 1
+    SCHEDULED = 2
+
+
+class Message:
+    """One message of one entity. Times are milliseconds since the Unix epoch; `tail` is everything the broker leaves alone."""
+
+    __slots__ = (
+        "annotation_count", "annotations", "delivery_count", "durable", "enqueue_sequence", "enqueued_at",
+        "expires_at", "lock_token", "locked_until", "message_id", "priority", "scheduled_at", "sequence",
+        "session_id", "size", "state", "tail", "ttl",
+    )  # fmt: skip
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.durable: bytes = b"\x40"
+        self.priority: bytes = b"\x40"
+        self.ttl: int | None = None
+        self.annotations = b""
+        self.annotation_count = 0
+        self.message_id: Value = None
+        self.session_id: str | None = None
+        self.scheduled_at: int | None = None
+        self.tail = b""
+        self.sequence = 0
+        self.enqueue_sequence: int | None = None
+        self.enqueued_at = 0
+        self.expires_at: int | None = None
+        self.delivery_count = 0
+        self.state = MessageState.ACTIVE
+        self.lock_token: bytes | None = None
+        self.locked_until = 0
+
+    def copy(self) -> Message:
+        """A message of its own for another entity; the octets are shared."""
+        return copy(self)
+
+
+def sections(encoded: bytes) -> list[tuple[int, int, int]]:
+    """Code, offset of the value and offset behind it, of every section of a message. Raises DecodeError."""
+    found = []
+    at = 0
+    while at < len(encoded):
+        if encoded[at : at + 2] == b"\x00\x53" and at + 3 <= len(encoded):
+            code, start = encoded[at + 2], at + 3
+        else:
+            code, start = _descriptor(encoded, at)
+        if not HEADER <= code <= FOOTER:
+            raise DecodeError(f"0x{code:02x} is no section of a message")
+        end = skip(encoded, start)
+        found.append((code, start, end))
+        at = end
+    if not found:
+        raise DecodeError("a message without sections")
+    return found
+
+
+def _descriptor(encoded: bytes, at: int) -> tuple[int, int]:
+    if encoded[at] != 0x00:
+        raise DecodeError(f"no section begins at octet {at}")
+    code, start = decode(encoded, at + 1)
+    if not isinstance(code, int):
+        raise DecodeError(f"section descriptor {code!r} is not supported")
+    return code, start
+
+
+def parse_message(encoded: bytes) -> Message:
+    """Raises DecodeError."""
+    message = Message(len(encoded))
+    tail_at = 0
+    for code, start, end in sections(encoded):
+        if code > PROPERTIES:
+            break
+        if code == HEADER:
+            _read_header(message, encoded, start)
+        elif code == MESSAGE_ANNOTATIONS:
+            _read_annotations(message, encoded, start)
+        elif code == PROPERTIES:
+            _read_properties(message, encoded, start)
+            break
+        tail_at = end
+    message.tail = encoded[tail_at:]
+    return message
+
+
+def split_batch(encoded: bytes) -> list[bytes]:
+    """The encoded messages in a batch. Raises DecodeError."""
+    inner = []
+    for code, start, end in sections(encoded):
+        if code == DATA:
+            value, _ = decode(encoded[:end], start)
+            if not isinstance(value, bytes):
+                raise DecodeError("a data section must hold binary")
+            inner.append(value)
+    if not inner:
+        raise DecodeError("a batch without messages")
+    return inner
+
+
+def _read_header(message: Message, encoded: bytes, at: int) -> None:
+    fields, _ = decode(encoded, at)
+    if not isinstance(fields, list):
+        raise DecodeError("a header must be a list")
+    fields += [None] * (3 - len(fields))
+    message.durable = encode(fields[0])
+    message.priority = encode(fields[1])
+    message.ttl = fields[2]
+
+
+def _read_annotations(message: Message, encoded: bytes, at: int) -> None:
+    count, at, end = compound(encoded, at)
+    kept = []
+    for _ in range(count // 2):
+        begin = at
+        name, value_at = decode(encoded, at)
+        at = skip(encoded, value_at)
+        if name in _OWNED:
+            continue
+        if name == _SCHEDULED:
+            moment, _ = decode(encoded, value_at)
+            message.scheduled_at = int(moment) if isinstance(moment, Timestamp) else None
+        kept.append(encoded[begin:at])
+    if at != end:
+        raise DecodeError("size and count of the message annotations disagree")
+    message.annotations = b"".join(kept)
+    message.annotation_count = 2 * len(kept)
+
+
+def _read_properties(message: Message, encoded: bytes, at: int) -> None:
+    count, at, _ = compound(encoded, at)
+    for index in range(min(count, _GROUP_ID + 1)):
+        if index in (_MESSAGE_ID, _GROUP_ID):
+            value, at = decode(encoded, at)
+            if index == _MESSAGE_ID:
+                message.message_id = value
+            elif value is not None:
+                message.session_id = str(value)
+        else:
+            at = skip(encoded, at)
+
+
+def render(message: Message, locked_until: int | None = None) -> bytes:
+    """The message as it goes out, with what the broker knows in its header and annotations."""
+    header = encode_list(
+        (
+            message.durable,
+            message.priority,
+            b"\x40" if message.ttl is None else encode_uint(min(message.ttl, 0xFFFFFFFF)),
+            b"\x40",
+            encode_uint(message.delivery_count),
+        )
+    )
+    count = 4 + message.annotation_count
+    body = _ENQUEUED + _pack_long(message.enqueued_at) + _SEQUENCE + _pack_long(message.sequence)
+    if locked_until is not None:
+        body += _LOCKED + _pack_long(locked_until)
+        count += 2
+    if message.state:
+        body += _STATE + _pack_int(message.state)
+        count += 2
+    if message.enqueue_sequence is not None:
+        body += _ENQUEUE_SEQUENCE + _pack_long(message.enqueue_sequence)
+        count += 2
+    annotations = encode_map_body(count, body + message.annotations)
+    return b"".join((b"\x00\x53\x70", header, b"\x00\x53\x72", annotations, message.tail))
+
+
+def with_application_properties(tail: bytes, extra: dict[str, str]) -> bytes:
+    """The octets of `tail` with application properties set; those that are there already and unnamed keep their octets."""
+    if not tail:
+        return b"\x00\x53\x74" + _with_pairs(b"", 0, extra)
+    at = 0
+    for code, start, end in sections(tail):
+        if code == APPLICATION_PROPERTIES:
+            kept, count = _pairs_without(tail, start, extra)
+            return tail[:at] + b"\x00\x53\x74" + _with_pairs(kept, count, extra) + tail[end:]
+        if code > APPLICATION_PROPERTIES:
+            break
+        at = end
+    return tail[:at] + b"\x00\x53\x74" + _with_pairs(b"", 0, extra) + tail[at:]
+
+
+def _pairs_without(encoded: bytes, at: int, names: dict[str, str]) -> tuple[bytes, int]:
+    count, at, _ = compound(encoded, at)
+    kept = []
+    for _ in range(count // 2):
+        begin = at
+        name, value_at = decode(encoded, at)
+        at = skip(encoded, value_at)
+        if name not in names:
+            kept.append(encoded[begin:at])
+    return b"".join(kept), 2 * len(kept)
+
+
+def _with_pairs(kept: bytes, count: int, extra: dict[str, str]) -> bytes:
+    added = b"".join(encode(part) for pair in extra.items() for part in pair)
+    return encode_map_body(count + 2 * len(extra), kept + added)

@@ -1,0 +1,271 @@
+"""The emulator as a server: AMQP and the management API on local ports, in threads of its own.
+
+Plain TCP only, as Microsoft's emulator (`UseDevelopmentEmulator=true` makes the SDKs agree); put a TLS proxy before it for
+anything else. Writes are grouped: whatever a turn of the event loop produced for a connection leaves in one call.
+Everything is in memory and gone after `stop`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import TracebackType
+from typing import Final, TypeVar
+
+from .admin import AdminServer
+from .amqp.connection import Connection
+from .broker import ClientBroker
+from .description import Description, EntityInfo
+from .namespace import Namespace
+from .sas import AccessPolicies
+
+ROOT_POLICY: Final = "RootManageSharedAccessKey"
+DEVELOPMENT_KEY: Final = "U0FTX0tFWV9WQUxVRV9mb3JfZGV2ZWxvcG1lbnQ="
+"""Known to everybody: the emulator listens on the loopback interface and keeps no secrets."""
+DEFAULT_KEYS: Final = {ROOT_POLICY: DEVELOPMENT_KEY}
+TICK: Final = 0.05
+"""Seconds between two looks at what is due; locks and the like are checked exactly whenever they are used."""
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+
+class AmqpTransport(asyncio.Protocol):
+    """A TCP connection around a `Connection`."""
+
+    def __init__(self, server: AmqpServer) -> None:
+        self._server = server
+        self._loop = server.loop
+        self._scheduled = False
+        self._transport: asyncio.Transport | None = None
+        self.broker = server.client()
+        self.connection = Connection(lambda _: self.broker, self._wake, self._loop.time())
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._server.transports.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.connection.receive(data, self._loop.time())
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._server.transports.discard(self)
+        self._transport = None
+        self.connection.lost()
+
+    def _wake(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._scheduled = False
+        transport = self._transport
+        if transport is None:
+            return
+        data = self.connection.output(self._loop.time())
+        if data:
+            transport.write(data)
+        if self.connection.closed:
+            transport.close()
+
+    def abort(self) -> None:
+        """Hang up without a word."""
+        if self._transport is not None:
+            self._transport.abort()
+
+
+class AmqpServer:
+    """The AMQP side, on one event loop."""
+
+    def __init__(self, policies: AccessPolicies, clock: Callable[[], float], loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.namespace = Namespace(clock)
+        self.transports: set[AmqpTransport] = set()
+        self._policies = policies
+        self._clock = clock
+        self._ticker: asyncio.TimerHandle | None = None
+        self._server: asyncio.Server | None = None
+
+    def client(self) -> ClientBroker:
+        """What a new connection talks to."""
+        return ClientBroker(self.namespace, self._policies, self._clock)
+
+    async def listen(self, host: str, port: int) -> int:
+        """Start; returns the port in use."""
+        self._server = await self.loop.create_server(lambda: AmqpTransport(self), host, port)
+        self._ticker = self.loop.call_later(TICK, self._tick)
+        return int(self._server.sockets[0].getsockname()[1])
+
+    def _tick(self) -> None:
+        self._ticker = self.loop.call_later(TICK, self._tick)
+        self.namespace.sweep()
+        now = self.loop.time()
+        for transport in list(self.transports):
+            transport.connection.tick(now)
+            transport.broker.check_grants()
+
+    async def close(self) -> None:
+        """Stop listening and hang up on everybody."""
+        if self._ticker is not None:
+            self._ticker.cancel()
+        if self._server is not None:
+            self._server.close()
+            await self._server.wait_closed()
+        for transport in list(self.transports):
+            transport.abort()
+        while self.transports:
+            await asyncio.sleep(0)
+
+
+class LoopAdmin:
+    """`EntityAdmin` for any thread: every call runs on the event loop and waits for its result."""
+
+    def __init__(self, namespace: Namespace, loop: asyncio.AbstractEventLoop) -> None:
+        self._namespace = namespace
+        self._loop = loop
+
+    def _call(self, function: Callable[[], _T]) -> _T:
+        result: concurrent.futures.Future[_T] = concurrent.futures.Future()
+
+        def run() -> None:
+            try:
+                result.set_result(function())
+            except Exception as error:  # handed to the caller, whatever it is
+                result.set_exception(error)
+
+        self._loop.call_soon_threadsafe(run)
+        return result.result()
+
+    def create(self, path: str, description: Description) -> EntityInfo:
+        """See `EntityAdmin`."""
+        return self._call(lambda: self._namespace.create(path, description))
+
+    def update(self, path: str, description: Description) -> EntityInfo:
+        """See `EntityAdmin`."""
+        return self._call(lambda: self._namespace.update(path, description))
+
+    def get(self, path: str) -> EntityInfo:
+        """See `EntityAdmin`."""
+        return self._call(lambda: self._namespace.get(path))
+
+    def delete(self, path: str) -> None:
+        """See `EntityAdmin`."""
+        self._call(lambda: self._namespace.delete(path))
+
+    def queues(self) -> Sequence[EntityInfo]:
+        """See `EntityAdmin`."""
+        return self._call(self._namespace.queues)
+
+    def topics(self) -> Sequence[EntityInfo]:
+        """See `EntityAdmin`."""
+        return self._call(self._namespace.topics)
+
+    def subscriptions(self, topic: str) -> Sequence[EntityInfo]:
+        """See `EntityAdmin`."""
+        return self._call(lambda: self._namespace.subscriptions(topic))
+
+
+class ServiceBusEmulator:
+    """An emulated namespace. Start and stop it, or use it in a `with` statement; it does not start twice.
+
+    `keys`: policy name to key. `rights`: policy name to some of Listen, Send, Manage; a policy not named may do everything.
+    `clock`: seconds since the Unix epoch; locks, times to live, schedules, detection windows and tokens go by it.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        http_port: int = 0,
+        keys: Mapping[str, str] = DEFAULT_KEYS,
+        rights: Mapping[str, Collection[str]] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._host = host
+        self._keys = dict(keys)
+        self._policies = AccessPolicies(keys, rights)
+        self._loop = asyncio.new_event_loop()
+        self._amqp = AmqpServer(self._policies, clock, self._loop)
+        self._wanted_port = port
+        self._thread = threading.Thread(target=self._run, name="servicebus-amqp", daemon=True)
+        self._bound: concurrent.futures.Future[int] = concurrent.futures.Future()
+        manage = [name for name in keys if "Manage" in self._policies.rights(name)]
+        self.admin = LoopAdmin(self._amqp.namespace, self._loop)
+        self._http = AdminServer(self.admin, keys=keys, manage=manage, host=host, port=http_port)
+
+    def start(self) -> None:
+        """Listen on both ports. Raises OSError when one is taken."""
+        self._thread.start()
+        try:
+            self._bound.result()
+            self._http.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Hang up on everybody, free the ports, forget everything; safe to call twice."""
+        self._http.stop()
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+        if not self._loop.is_closed():
+            self._loop.close()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._bound.set_result(self._loop.run_until_complete(self._amqp.listen(self._host, self._wanted_port)))
+        except OSError as error:
+            self._bound.set_exception(error)
+            return
+        self._loop.run_forever()
+        self._loop.run_until_complete(self._amqp.close())
+
+    @property
+    def port(self) -> int:
+        """The AMQP port in use."""
+        return self._bound.result(timeout=0)
+
+    @property
+    def http_port(self) -> int:
+        """The management API's port in use."""
+        return self._http.port
+
+    @property
+    def connection_string(self) -> str:
+        """For the root policy, or the first one when there is none of that name."""
+        name = ROOT_POLICY if ROOT_POLICY in self._keys else next(iter(self._keys))
+        return self.connection_string_for(name)
+
+    def connection_string_for(self, policy: str) -> str:
+        """For a policy. Raises KeyError."""
+        return (
+            f"Endpoint=sb://{self._host}:{self.port};SharedAccessKeyName={policy};"
+            f"SharedAccessKey={self._keys[policy]};UseDevelopmentEmulator=true;"
+        )
+
+    def drop_connections(self) -> None:
+        """Hang up on every client at once, as a network would."""
+
+        def drop() -> None:
+            for transport in list(self._amqp.transports):
+                transport.abort()
+
+        self._loop.call_soon_threadsafe(drop)
+
+    def __enter__(self) -> ServiceBusEmulator:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()

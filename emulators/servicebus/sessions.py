@@ -1,0 +1,240 @@
+"""A store whose messages belong to sessions: one owner at a time holds a session and gets its messages, in order.
+
+The session lock stands for the locks of its messages. It ends by expiry (the messages count a delivery more), by the
+owner's link closing or its connection dying (they do not), and is kept by renewing.
+Source: learn.microsoft.com "Message sessions".
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from .amqp.values import AmqpError
+from .message import Message
+from .ready import ReadyQueue
+from .store import NEVER, Consumer, MessageStore, StoreSettings, lock_lost
+
+
+class SessionConsumer(Consumer, Protocol):
+    """A receiver that wants a session; `wanted` None means any that has messages."""
+
+    wanted: str | None
+    session_id: str | None
+
+    def granted(self, session_id: str, locked_until: int) -> None:
+        """The session is yours."""
+        ...
+
+    def denied(self, failure: AmqpError) -> None:
+        """There is no session for you."""
+        ...
+
+
+@dataclass(slots=True)
+class Session:
+    """One session. `locked_until` counts only while there is an owner."""
+
+    id: str
+    ready: ReadyQueue = field(default_factory=ReadyQueue)
+    owner: SessionConsumer | None = None
+    locked_until: int = NEVER
+    state: bytes | None = None
+    state_changed_at: int = 0
+
+
+@dataclass(slots=True)
+class _Waiting:
+    consumer: SessionConsumer
+    until: int
+
+
+def session_lost() -> AmqpError:
+    """The answer to work under a session lock that is gone."""
+    return AmqpError(
+        "com.microsoft:session-lock-lost",
+        "The session lock has expired on the MessageSession. Accept a new MessageSession.",
+    )
+
+
+class SessionStore(MessageStore):
+    """Sessions with their messages, owners and state."""
+
+    def __init__(self, settings: StoreSettings, dead_letters: MessageStore | None) -> None:
+        super().__init__(settings, dead_letters)
+        self._sessions: dict[str, Session] = {}
+        self._free: OrderedDict[str, None] = OrderedDict()
+        self._waiting: deque[_Waiting] = deque()
+        self._dirty: dict[str, None] = {}
+
+    # -- accepting sessions
+
+    def request(self, consumer: SessionConsumer, now: int, timeout: int) -> None:
+        """Grant a session, now or within `timeout` milliseconds, or deny it."""
+        if self.due <= now:
+            self.sweep(now)
+        if consumer.wanted is None:
+            self._waiting.append(_Waiting(consumer, now + timeout))
+            self.wake_at(now + timeout)
+            self._serve_waiting(now)
+            return
+        session = self._session(consumer.wanted)
+        if session.owner is not None:
+            text = f"The requested session '{session.id}' cannot be accepted. It may be locked by another receiver."
+            consumer.denied(AmqpError("com.microsoft:session-cannot-be-locked", text))
+            return
+        self._grant(session, consumer, now)
+
+    def leave(self, consumer: SessionConsumer, now: int) -> None:
+        """The receiver is gone: its session is free at once, and its messages count no delivery."""
+        self._waiting = deque(waiting for waiting in self._waiting if waiting.consumer is not consumer)
+        session = None if consumer.session_id is None else self._sessions.get(consumer.session_id)
+        if session is not None and session.owner is consumer:
+            self._release(session, now, failed=False)
+            self.pump(now)
+
+    def feed(self, consumer: SessionConsumer, now: int) -> None:
+        """The receiver's credit changed."""
+        if consumer.session_id is not None:
+            self._dirty[consumer.session_id] = None
+            self.pump(now)
+
+    def _session(self, name: str) -> Session:
+        session = self._sessions.get(name)
+        if session is None:
+            session = self._sessions[name] = Session(name)
+        return session
+
+    def _grant(self, session: Session, consumer: SessionConsumer, now: int) -> None:
+        session.owner = consumer
+        session.locked_until = now + self.settings.lock_duration
+        self.wake_at(session.locked_until)
+        self._free.pop(session.id, None)
+        consumer.granted(session.id, session.locked_until)
+
+    def _serve_waiting(self, now: int) -> None:
+        while self._waiting and self._free:
+            name = next(iter(self._free))
+            self._grant(self._sessions[name], self._waiting.popleft().consumer, now)
+
+    def _release(self, session: Session, now: int, failed: bool) -> None:
+        session.owner = None
+        session.locked_until = NEVER
+        for message in [m for m in self._locked.values() if m.session_id == session.id]:
+            self._unlock(message, now, failed)
+        if session.ready:
+            self._free[session.id] = None
+        elif session.state is None and not self._has_deferred(session.id):
+            self._sessions.pop(session.id, None)
+
+    def _has_deferred(self, name: str) -> bool:
+        return any(message.session_id == name for message in self._deferred.values())
+
+    # -- the session lock
+
+    def _owned(self, name: str, now: int) -> Session:
+        if self.due <= now:
+            self.sweep(now)
+        session = self._sessions.get(name)
+        if session is None or session.owner is None:
+            raise session_lost()
+        return session
+
+    def renew_session(self, name: str, now: int) -> int:
+        """Extend the session lock from now; the new expiry. Raises AmqpError."""
+        session = self._owned(name, now)
+        session.locked_until = now + self.settings.lock_duration
+        for message in self._locked.values():
+            if message.session_id == name:
+                message.locked_until = session.locked_until
+        return session.locked_until
+
+    def session_state(self, name: str, now: int) -> bytes | None:
+        """Raises AmqpError."""
+        return self._owned(name, now).state
+
+    def set_session_state(self, name: str, state: bytes | None, now: int) -> None:
+        """None clears it. Raises AmqpError."""
+        session = self._owned(name, now)
+        session.state = state
+        session.state_changed_at = now
+
+    def session_names(self, updated_after: int | None) -> list[str]:
+        """Sessions with messages or state; of a moment, those whose state changed after it."""
+        if updated_after is not None:
+            return sorted(
+                s.id for s in self._sessions.values() if s.state is not None and s.state_changed_at > updated_after
+            )
+        with_messages = {m.session_id for m in self.messages() if m.session_id is not None}
+        return sorted(with_messages | {s.id for s in self._sessions.values() if s.state is not None})
+
+    def _lock_until(self, message: Message, now: int) -> int:
+        session = self._sessions.get(message.session_id or "")
+        if session is None or session.owner is None:
+            raise session_lost()
+        return session.locked_until
+
+    def lost(self, token: bytes) -> AmqpError:
+        # A token that is unknown while its session may still be held tells nothing of the session lock.
+        return lock_lost()
+
+    def lost_by(self, consumer: SessionConsumer) -> AmqpError:
+        """Why a token of this receiver locks nothing."""
+        session = self._sessions.get(consumer.session_id or "")
+        return lock_lost() if session is not None and session.owner is consumer else session_lost()
+
+    # -- delivery
+
+    def pump(self, now: int) -> None:
+        if self.due <= now:
+            self.sweep(now)
+        self._serve_waiting(now)
+        while self._dirty:
+            name, _ = self._dirty.popitem()
+            session = self._sessions.get(name)
+            while session is not None and session.owner is not None and session.ready and session.owner.credit > 0:
+                self._hand_over(session.owner, session.ready.pop(), now)
+
+    def _make_ready(self, message: Message, returned: bool) -> None:
+        session = self._session(message.session_id or "")
+        if returned:
+            session.ready.put_back(message)
+        else:
+            session.ready.append(message)
+        if session.owner is None:
+            self._free[session.id] = None
+        else:
+            self._dirty[session.id] = None
+
+    def _ready_queues(self) -> Iterable[ReadyQueue]:
+        return [session.ready for session in self._sessions.values()]
+
+    # -- time
+
+    def _expire_locks(self, now: int) -> None:
+        for session in [s for s in self._sessions.values() if s.owner is not None and s.locked_until <= now]:
+            owner = session.owner
+            self._release(session, now, failed=True)
+            if owner is not None:
+                owner.detach(session_lost())
+        expired = [waiting for waiting in self._waiting if waiting.until <= now]
+        if expired:
+            self._waiting = deque(waiting for waiting in self._waiting if waiting.until > now)
+            for waiting in expired:
+                text = "The operation did not complete within the allotted timeout."
+                waiting.consumer.denied(AmqpError("com.microsoft:timeout", text))
+
+    def _expire_messages(self, now: int) -> None:
+        super()._expire_messages(now)
+        for name in [name for name in self._free if not self._sessions[name].ready]:
+            del self._free[name]
+
+    def _look_ahead(self) -> None:
+        super()._look_ahead()
+        for session in self._sessions.values():
+            if session.owner is not None:
+                self.wake_at(session.locked_until)
+        for waiting in self._waiting:
+            self.wake_at(waiting.until)
