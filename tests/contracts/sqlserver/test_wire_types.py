@@ -15,7 +15,7 @@ import pytest
 from emulators.sqlserver.results import Value
 from emulators.sqlserver.server import SqlServerEmulator
 from emulators.sqlserver.sqltypes import MAX, SqlType
-from tests.fakes.sql_engine import ScriptedEngine, rows_of
+from tests.fakes.sql_engine import Script, ScriptedEngine, rows_of
 
 Case = tuple[SqlType, Value, Any]
 
@@ -85,11 +85,15 @@ _NULLS: list[Case] = [(type_, None, None) for type_ in dict.fromkeys(case[0] for
 _ALL = CASES + _NULLS
 
 
+def _answering(type_: SqlType, stored: Value) -> Script:
+    return lambda s, p, c: iter([rows_of({"v": type_}, [[stored]])])
+
+
 @pytest.fixture(scope="module")
 def server() -> Iterator[SqlServerEmulator]:
     engine = ScriptedEngine()
     for i, (type_, stored, _) in enumerate(_ALL):
-        engine.script(f"case {i}", lambda s, p, c, t=type_, v=stored: iter([rows_of({"v": t}, [[v]])]))
+        engine.script(f"case {i}", _answering(type_, stored))
     columns = {f"c{i}": type_ for i, (type_, _, _) in enumerate(CASES)}
     row = [stored for _, stored, _ in CASES]
     engine.script("all", lambda s, p, c: iter([rows_of(columns, [row, [None] * len(row), row])]))
