@@ -1,0 +1,143 @@
+"""DDL on tracked tables. Sources: the pages About CDC, cdc.ddl_history and cdc.<capture_instance>_CT (D); measured (M)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from emulators.sqlserver.results import SqlError
+from emulators.sqlserver.sqltypes import SqlType
+from tests.unit.emulators.sqlserver.cdc.conftest import INT, Lab, person
+
+
+def test_an_added_column_is_not_captured_and_a_second_instance_has_it(lab: Lab) -> None:
+    """D, M."""
+    lab.enable()
+    with lab.database.transaction() as t:
+        t.add_column("Persons", "Age", INT)
+    lab.enable(capture_instance="second")
+    with lab.database.transaction() as t:
+        t.insert("Persons", person(1) | {"Age": 30})
+    lab.scan()
+    assert "Age" not in lab.changes()[0]
+    assert lab.changes("second")[0]["Age"] == 30
+
+
+def test_a_dropped_column_is_null_from_then_on(lab: Lab) -> None:
+    """D; rows that waited for capture at the time keep their value."""
+    lab.enable()
+    with lab.database.transaction() as t:
+        t.insert("Persons", person(1))
+    with lab.database.transaction() as t:
+        t.drop_column("Persons", "FirstName")
+        t.insert("Persons", {"ID": 2, "LastName": "Roe"})
+    lab.scan()
+    values = [(c["ID"], c["FirstName"], c["LastName"]) for c in lab.changes()]
+    assert values == [(1, "Ann", "Lee"), (2, None, "Roe")]
+
+
+def test_ddl_history_is_written_by_capture(lab: Lab) -> None:
+    """D, M."""
+    lab.enable()
+    with lab.database.transaction() as t:
+        t.add_column("Persons", "Age", INT)
+    assert lab.rows_of("sp_cdc_get_ddl_history", capture_instance="dbo_Persons") == []
+    lab.scan()
+    (entry,) = lab.entries()
+    (row,) = lab.rows_of("sp_cdc_get_ddl_history", capture_instance="dbo_Persons")
+    assert row == {
+        "source_schema": "dbo",
+        "source_table": "Persons",
+        "capture_instance": "dbo_Persons",
+        "required_column_update": 0,
+        "ddl_command": "ALTER TABLE Persons ADD Age",
+        "ddl_lsn": entry["start_lsn"],
+        "ddl_time": lab.time,
+    }
+
+
+def test_ddl_that_is_rolled_back_leaves_no_history(lab: Lab) -> None:
+    lab.enable()
+    with lab.database.transaction() as t:
+        t.add_column("Persons", "Age", INT)
+        t.rollback()
+    lab.scan()
+    assert lab.rows_of("sp_cdc_get_ddl_history", capture_instance="dbo_Persons") == []
+
+
+def test_truncate_is_4711(lab: Lab) -> None:
+    """D."""
+    lab.enable()
+    with pytest.raises(SqlError) as refused, lab.database.transaction() as t:
+        t.truncate("Persons")
+    assert refused.value.number == 4711
+    with lab.database.transaction() as t:
+        t.truncate("Notes")
+
+
+def test_dropping_a_table_drops_its_instances_and_keeps_the_others(lab: Lab) -> None:
+    """D."""
+    lab.enable()
+    lab.enable(capture_instance="second")
+    lab.enable("Notes")
+    with lab.database.transaction() as t:
+        t.insert("Persons", person(1))
+        t.drop_table("Persons")
+    lab.scan()
+    assert [row["capture_instance"] for row in lab.database.rows("cdc", "change_tables")] == ["dbo_Notes"]
+    assert lab.database.table("cdc", "dbo_Persons_CT") is None
+    assert lab.database.table("cdc", "second_CT") is None
+
+
+def test_a_rolled_back_drop_keeps_the_instances_capturing(lab: Lab) -> None:
+    lab.enable()
+    with lab.database.transaction() as t:
+        t.drop_table("Persons")
+        t.rollback()
+    with lab.database.transaction() as t:
+        t.insert("Persons", person(1))
+    lab.scan()
+    assert len(lab.changes()) == 1
+
+
+def test_renaming_a_captured_column_is_4928(lab: Lab) -> None:
+    """D, M."""
+    lab.enable(captured_column_list="ID, FirstName")
+    table = lab.database.table("dbo", "Persons")
+    assert table is not None
+    identity, first, last = table.columns
+    with pytest.raises(SqlError) as refused, lab.database.transaction() as t:
+        t.alter(table, replace(table, columns=(identity, replace(first, name="Given"), last)), "sp_rename")
+    assert refused.value.number == 4928
+    with lab.database.transaction() as t:
+        t.alter(table, replace(table, columns=(identity, first, replace(last, name="Family"))), "sp_rename")
+
+
+def test_renaming_the_table_is_allowed(lab: Lab) -> None:
+    """D, M."""
+    lab.enable()
+    table = lab.database.table("dbo", "Persons")
+    assert table is not None
+    with lab.database.transaction() as t:
+        t.alter(table, replace(table, name="People"), "sp_rename")
+
+
+def test_changing_a_captured_columns_type_is_refused_by_name(lab: Lab) -> None:
+    """The real server widens the change table later (D, M): not imitated."""
+    lab.enable()
+    table = lab.database.table("dbo", "Persons")
+    assert table is not None
+    wider = replace(table.columns[0], type=SqlType("bigint"))
+    with pytest.raises(SqlError, match="changing the type of captured column 'ID'"), lab.database.transaction() as t:
+        t.alter(table, replace(table, columns=(wider, *table.columns[1:])), "ALTER TABLE")
+
+
+def test_dropping_the_key_that_capture_uses_is_22983(lab: Lab) -> None:
+    """D: the error list; the number on a real server is unverified."""
+    lab.enable()
+    table = lab.database.table("dbo", "Persons")
+    assert table is not None
+    with pytest.raises(SqlError) as refused, lab.database.transaction() as t:
+        t.alter(table, replace(table, keys=()), "ALTER TABLE Persons DROP CONSTRAINT PK_Persons")
+    assert refused.value.number == 22983
