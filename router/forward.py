@@ -31,12 +31,13 @@ class Pace:
 
     batch: int = 200
     """Most messages planned, sent and settled together."""
-    accept_wait: float = 5.0
+    accept_wait: float = 3.0
     """Waiting for a session with messages. It delays a stop by as much, and costs a connection each time it ends empty."""
-    poll: float = 0.5
-    """Waiting for messages of an open session before looking at the stop again."""
-    idle: float = 2.0
-    """A session without messages for so long is given up, so that many tables share the slots."""
+    poll: float = 0.25
+    """Waiting for messages of an open session before looking at the stop again. A session that stays empty for it is given
+    up while others may be waiting, so that many tables share the slots."""
+    idle: float = 10.0
+    """A session that is empty for so long is given up even when nobody waits; until then its next message comes at once."""
     turn: float = 30.0
     """A session is given up after so long while others may be waiting, and a destination's outage holds a slot no longer."""
 
@@ -72,9 +73,9 @@ class Gate:
         if for_all:
             self._asking.release()
 
-    def nobody_waits_since(self, moment: float) -> bool:
-        """Whether someone asked for a session after `moment` and there was none."""
-        return self._last_empty >= moment
+    def nobody_waits(self, within: float) -> bool:
+        """Whether in the last `within` seconds someone asked for a session and there was none: then all have a slot."""
+        return self._clock() - self._last_empty <= within
 
 
 class SessionGone(Exception):
@@ -135,17 +136,19 @@ class Forwarder:
         began = heard = self.clock()
         while not self.stop.is_set():
             deliveries = receiver.receive(max_count=self.pace.batch, max_wait=self.pace.poll)
-            now = self.clock()
             if deliveries:
                 self._forward(receiver, deliveries)
                 heard = self.clock()
-            elif self.sessions and now - heard >= self.pace.idle:
+            if self.sessions and self._had_enough(began, heard):
                 return
-            if self.sessions and now - began >= self.pace.turn:
-                if not self.gate.nobody_waits_since(began):
-                    return
-                began = now
             receiver.renew(())
+
+    def _had_enough(self, began: float, heard: float) -> bool:
+        now = self.clock()
+        # An answer is as old as the question that is under way, and a slot's way there.
+        if self.gate.nobody_waits(self.pace.accept_wait + 2.0):
+            return now - heard >= self.pace.idle
+        return now - heard >= self.pace.poll or now - began >= self.pace.turn
 
     def _forward(self, receiver: Receiver, deliveries: Sequence[Delivery]) -> None:
         """Send and settle all of a batch, or raise: SessionGone and TransientError leave the rest to come again."""
