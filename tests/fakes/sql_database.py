@@ -32,7 +32,7 @@ def quoted(name: str) -> str:
 
 
 class FakeSqlDatabase:
-    """`clock` gives server-local time in datetime form; the default stands still."""
+    """`clock` gives server-local time in datetime form; the default stands still. `commit_fails` breaks user transactions."""
 
     def __init__(self, path: Path, name: str = "demo", clock: Callable[[], str] | None = None) -> None:
         self._path = path
@@ -48,6 +48,7 @@ class FakeSqlDatabase:
         self.observer: ChangeObserver | None = None
         self.cdc_enabled = False
         self.tracked: set[int] = set()
+        self.commit_fails = False
         self._writer = self._connect()
         self._writer.execute("PRAGMA journal_mode = WAL")
 
@@ -189,6 +190,8 @@ class FakeSqlDatabase:
                     raise _RolledBack
                 if self.observer:
                     self.observer.committing(running.transaction, self._writer)
+                if self.commit_fails:
+                    raise sqlite3.OperationalError("disk I/O error")
                 self._writer.execute("COMMIT")
             except BaseException as error:
                 self._writer.execute("ROLLBACK")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from dataclasses import replace
 
 import pytest
@@ -95,6 +96,18 @@ def test_a_rolled_back_drop_keeps_the_instances_capturing(lab: Lab) -> None:
     with lab.database.transaction() as t:
         t.drop_table("Persons")
         t.rollback()
+    with lab.database.transaction() as t:
+        t.insert("Persons", person(1))
+    lab.scan()
+    assert len(lab.changes()) == 1
+
+
+def test_a_drop_whose_commit_fails_keeps_the_instances_capturing(lab: Lab) -> None:
+    lab.enable()
+    lab.database.commit_fails = True
+    with pytest.raises(sqlite3.OperationalError), lab.database.transaction() as t:
+        t.drop_table("Persons")
+    lab.database.commit_fails = False
     with lab.database.transaction() as t:
         t.insert("Persons", person(1))
     lab.scan()
