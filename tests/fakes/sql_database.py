@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from emulators.sqlserver.engine.extension import (
     ChangeObserver,
@@ -24,7 +25,7 @@ from emulators.sqlserver.engine.extension import (
 from emulators.sqlserver.results import Column, SqlError
 from emulators.sqlserver.sqltypes import SqlType
 
-Named = dict[str, object]
+Named = dict[str, Any]
 
 
 def quoted(name: str) -> str:
@@ -320,7 +321,7 @@ class FakeTransaction:
         return f"{self._database.storage(table)} ({columns})"
 
     def _row(self, table: Table, row: Named) -> Row:
-        return tuple(row.get(column.name) for column in table.columns)  # type: ignore[misc]  # tests pass storage forms
+        return tuple(row.get(column.name) for column in table.columns)
 
     def _named(self, table: Table, row: Row) -> Named:
         return dict(zip([column.name for column in table.columns], row, strict=True))

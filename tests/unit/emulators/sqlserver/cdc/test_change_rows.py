@@ -49,7 +49,7 @@ def test_seqval_is_below_the_commit_lsn(lab: Lab) -> None:
     with lab.database.transaction() as t:
         t.insert("Persons", person(1), person(2))
     lab.scan()
-    assert all(c["__$seqval"] < c["__$start_lsn"] for c in lab.changes())  # type: ignore[operator]  # both bytes
+    assert all(c["__$seqval"] < c["__$start_lsn"] for c in lab.changes())
 
 
 def test_a_delete_is_operation_1_with_the_last_values_and_all_bits(lab: Lab) -> None:
@@ -113,7 +113,7 @@ def test_a_key_update_of_several_rows_is_all_deletes_then_all_inserts_each_with_
     with lab.database.transaction() as t:
         t.insert("Persons", person(1), person(2))
     with lab.database.transaction() as t:
-        t.update("Persons", everyone, lambda row: {"ID": row["ID"] + 1})  # type: ignore[operator]  # an int
+        t.update("Persons", everyone, lambda row: {"ID": row["ID"] + 1})
     lab.scan()
     changes = lab.changes()[2:]
     assert [brief(c) for c in changes] == [(1, 1, 1), (1, 1, 2), (2, 2, 2), (2, 2, 3)]

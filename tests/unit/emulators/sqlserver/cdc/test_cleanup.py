@@ -29,7 +29,7 @@ def test_the_low_watermark_rises_and_the_rows_below_it_go(lab: Lab) -> None:
     lsns = filled(lab, 1, 2, 3)
     clean(lab, lsns[1])
     assert lab.call("fn_cdc_get_min_lsn", "dbo_Persons") == lsns[1]
-    assert sorted({c["__$start_lsn"] for c in lab.changes()}) == lsns[1:]  # type: ignore[type-var]  # bytes
+    assert sorted({c["__$start_lsn"] for c in lab.changes()}) == lsns[1:]
 
 
 def test_a_threshold_smaller_than_the_rows_deletes_them_all_in_chunks(lab: Lab) -> None:

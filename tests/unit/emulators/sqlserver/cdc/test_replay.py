@@ -146,7 +146,7 @@ def replayed(changes: list[Named]) -> State:
 
 
 def check(lab: Lab, model: Model) -> None:
-    lsns = sorted({c["__$start_lsn"] for t in TABLES for c in lab.changes(f"dbo_{t}")})  # type: ignore[type-var]  # bytes
+    lsns = sorted({c["__$start_lsn"] for t in TABLES for c in lab.changes(f"dbo_{t}")})
     assert [entry["start_lsn"] for entry in lab.entries()] == lsns
     numbers = sorted({change[1] for change in model.changes})
     for name in TABLES:
@@ -160,7 +160,7 @@ def check(lab: Lab, model: Model) -> None:
             for c in changes
         ]
         assert seen == [change for change in model.changes if change[0] == name]
-        assert all(c["__$seqval"] < c["__$start_lsn"] for c in changes)  # type: ignore[operator]  # bytes
+        assert all(c["__$seqval"] < c["__$start_lsn"] for c in changes)
 
 
 @settings(max_examples=60, deadline=None)

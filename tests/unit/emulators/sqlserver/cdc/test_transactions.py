@@ -82,7 +82,7 @@ def test_an_entry_of_lsn_time_mapping_tells_times_and_transaction(lab: Lab) -> N
     (entry,) = lab.entries()
     assert (entry["tran_begin_time"], entry["tran_end_time"]) == ("2026-01-02 03:04:05.677", "2026-01-02 03:04:06.000")
     assert entry["tran_id"] != b"\0"
-    assert entry["tran_begin_lsn"] < entry["start_lsn"]  # type: ignore[operator]  # both bytes
+    assert entry["tran_begin_lsn"] < entry["start_lsn"]
 
 
 def test_transactions_that_touch_no_tracked_table_leave_no_entry(lab: Lab) -> None:
