@@ -241,7 +241,8 @@ def _reason(item: Mapping[str, Any]) -> str:
         return str(context["error"])
     if kind == "literal_error":
         expected: str = context["expected"]
-        return "must be one of " + expected.replace("'", '"').replace(" or ", ", ")
+        choices = expected.replace("'", '"').replace(" or ", ", ")
+        return f"must be one of {choices}" if "," in choices else f"must be {choices}"
     if kind == "greater_than_equal":
         return f"must be at least {context['ge']}"
     if kind == "less_than_equal":

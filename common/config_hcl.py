@@ -25,7 +25,11 @@ from common.config_template import UNREADABLE, Problem, Rendered, Unreadable, Un
 
 _OPTIONS = SerializationOptions(strip_string_quotes=True, explicit_blocks=False, preserve_heredocs=False)
 _NOT_LITERAL = "is an expression; only literal values and {{ env(...) }} are read here"
-_ESCAPED = re.compile(r'(?:[^\\]|\\[nrt"\\]|\\u[0-9a-fA-F]{4}|\\U[0-9a-fA-F]{8})*')
+# An escape of a lone surrogate or past U+10FFFF is no character, and python-hcl2 would leave it standing.
+_ESCAPED = re.compile(
+    r"""(?: [^\\] | \\[nrt"\\] | \\u(?![dD][89a-fA-F])[0-9a-fA-F]{4} | \\U(?!0000[dD][89a-fA-F])00(?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4} )*""",
+    re.VERBOSE,
+)
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 

@@ -145,6 +145,8 @@ def _segments(jinja: ImmutableSandboxedEnvironment, source: str, path: str) -> I
                 yield "statement", line, ""
     except TemplateSyntaxError as error:
         raise complain(path, [Problem(error.lineno, f"template: {error.message}")]) from None
+    if began:
+        raise complain(path, [Problem(began, "template: {{ is not closed by }}")])
 
 
 def _evaluate(

@@ -112,7 +112,7 @@ def demo_command(
     changes: Annotated[int | None, typer.Option(min=1, help="Commit this many changes, however long it takes.")] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Leave everything up after the verdict.")] = False,
     config: UnreadConfig = DEFAULT,
-    log_level: LogLevel = Level.WARNING,
+    log_level: LogLevel = Level.INFO,
     log_format: LogFormat = Format.TEXT,
 ) -> int:
     """Run the whole pipeline on emulators, with a verdict.

@@ -9,7 +9,6 @@ from typing import TypeVar
 import ingester.settings
 import router.settings
 from common.config import Document, Problem, complain, read
-from common.errors import ConfigurationError
 from ingester.settings import IngesterSettings
 from router.settings import RouterSettings
 
@@ -40,18 +39,12 @@ def load_router(path: str | Path, environ: Mapping[str, str]) -> RouterSettings:
 
 def load_both(path: str | Path, environ: Mapping[str, str]) -> tuple[IngesterSettings, RouterSettings]:
     """What `dstream server` runs on: every problem of both stages at once."""
-    problems: list[str] = []
-    try:
-        first = load_ingester(path, environ)
-    except ConfigurationError as error:
-        problems += error.problems
-    try:
-        second = load_router(path, environ)
-    except ConfigurationError as error:
-        problems += error.problems
-    if problems:
-        raise ConfigurationError(list(dict.fromkeys(problems)))
-    return first, second
+    document = read(path, environ)
+    first, second = ingester.settings.from_document(document), router.settings.from_document(document)
+    problems = first.problems + second.problems + document.problems(BLOCKS)
+    if problems or first.value is None or second.value is None:
+        raise complain(document.path, problems)
+    return first.value, second.value
 
 
 def _settled(document: Document, value: T | None, problems: list[Problem]) -> T:

@@ -1,0 +1,48 @@
+# The whole pipeline on one page. As it stands it talks to the local emulators (`dstream emulators`);
+# set the variables and it talks to the real services. Every setting: docs/configuration.md.
+
+ingester {
+    db_type              = "sqlserver"
+    db_connection_string = "{{ env("DSTREAM_DB_CONNECTION_STRING", "sqlserver://sa:DStream-local-1@localhost:1433?database=shop&encrypt=disable") }}"
+
+    poll_interval_defaults {
+        poll_interval     = "5s" # after a change, and
+        max_poll_interval = "2m" # at most, while a table is idle
+    }
+
+    queue {
+        type                = "azure_service_bus"
+        name                = "ingest-queue"
+        connection_string   = "{{ env("DSTREAM_INGEST_CONNECTION_STRING", "Endpoint=sb://localhost;SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;") }}"
+        management_endpoint = "{{ env("DSTREAM_MANAGEMENT_ENDPOINT", "http://localhost:5300") }}" # leave it out on Azure
+    }
+
+    # On Azure: type = "azure_blob" with connection_string and container_name, so that replicas share the tables.
+    locks {
+        type = "local"
+    }
+
+    tables = ["Persons", "sales.Orders"]
+
+    tables_overrides {
+        overrides {
+            table_name        = "Persons"
+            poll_interval     = "1s"
+            max_poll_interval = "10s"
+        }
+    }
+}
+
+router {
+    source {
+        type                = "azure_service_bus"
+        connection_string   = "{{ env("DSTREAM_ROUTER_CONNECTION_STRING", "Endpoint=sb://localhost;SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;") }}"
+        management_endpoint = "{{ env("DSTREAM_MANAGEMENT_ENDPOINT", "http://localhost:5300") }}"
+    }
+
+    output {
+        type                = "azure_service_bus"
+        connection_string   = "{{ env("DSTREAM_ROUTER_CONNECTION_STRING", "Endpoint=sb://localhost;SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;") }}"
+        management_endpoint = "{{ env("DSTREAM_MANAGEMENT_ENDPOINT", "http://localhost:5300") }}"
+    }
+}

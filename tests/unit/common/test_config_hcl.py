@@ -1,0 +1,126 @@
+"""HCL: literals with their lines; what is no literal is refused by line, and a syntax error shows where, never what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from common.config_hcl import Block, Value, parse
+from common.config_template import Problem, Rendered
+from common.errors import ConfigurationError
+
+
+def tree(source: str) -> tuple[Block, list[Problem]]:
+    return parse(Rendered(source, "no_marker_"), path="f.hcl")
+
+
+def plain(entry: Any) -> Any:
+    if isinstance(entry, Value):
+        return plain(entry.data)
+    if isinstance(entry, Block):
+        return [(key, plain(inner)) for key, _, inner in entry.entries]
+    if isinstance(entry, list):
+        return [plain(item) for item in entry]
+    return {key: plain(item) for key, item in entry.items()} if isinstance(entry, dict) else entry
+
+
+@pytest.mark.parametrize(
+    ("text", "data"),
+    [
+        ('"text"', "text"),
+        ('""', ""),
+        (r'"a\"b\\c\n\t\u00e9"', 'a"b\\c\n\té'),
+        ('"$${x} %%{y} $ % $$ 5%"', "${x} %{y} $ % $$ 5%"),
+        ("7", 7),
+        ("-7", -7),
+        ("1.5", 1.5),
+        ("1e3", 1000.0),
+        ("true", True),
+        ("null", None),
+        ('["a", 1, [true],]', ["a", 1, [True]]),
+        ('{ a = 1, "b.c" : "x" }', {"a": 1, "b.c": "x"}),
+        ("<<E\nline 1\n  line 2\nE\n", "line 1\n  line 2"),
+        ("<<-E\n  line 1\n  line 2\n  E\n", "line 1\nline 2"),
+    ],
+)
+def test_literals(text: str, data: Any) -> None:
+    root, problems = tree(f"a = {text}\n")
+    assert problems == []
+    assert plain(root) == [("a", data)]
+
+
+def test_blocks_repeat_nest_and_may_stand_on_one_line() -> None:
+    root, problems = tree('a { b = 1  c = "x" }\na {\n  d { }\n}\n')
+    assert problems == []
+    assert plain(root) == [("a", [("b", 1), ("c", "x")]), ("a", [("d", [])])]
+
+
+def test_every_part_knows_its_line() -> None:
+    root, _ = tree('# one\na {\n  b = [\n    "x",\n    "y"\n  ]\n\n  c = 1\n}\n')
+    block = root.entries[0][2]
+    assert isinstance(block, Block)
+    assert block.line == 2
+    assert [(key, line) for key, line, _ in block.entries] == [("b", 3), ("c", 8)]
+    value = block.entries[0][2]
+    assert isinstance(value, Value)
+    assert [item.line for item in value.data] == [4, 5]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("env", "double quotes"),
+        ('env("X")', "is an expression"),
+        ("1 + 2", "is an expression"),
+        ("a ? 1 : 2", "is an expression"),
+        ('"${x}"', "interpolation"),
+        ('"%{ if x }y%{ endif }"', "interpolation"),
+        ("[for x in y : x]", "is an expression"),
+        ('{ (a) = "x" }', "is an expression"),
+        ("var.x", "is an expression"),
+        ("<<E\n${x}\nE\n", "interpolation"),
+        (r'"host\instance"', "escape"),
+        (r'"\ud800"', "escape"),
+        ('"two\nlines"', "own line"),
+        ("-true", "is an expression"),
+    ],
+)
+def test_what_is_no_literal_is_refused_by_line_and_the_rest_is_read(text: str, words: str) -> None:
+    root, problems = tree(f"\na = {text}\nb = 1\n")
+    assert [problem.line for problem in problems] == [2]
+    assert words in problems[0].text
+    assert plain(root)[-1] == ("b", 1)
+
+
+def test_a_label_is_refused() -> None:
+    _, problems = tree('queue "main" {\n}\n')
+    assert problems == [Problem(1, 'block "queue" takes no label: write queue { ... }')]
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "words"),
+    [
+        ("a = 1\nb = \nc = 2\n", 2, "column"),
+        ("a = 1\nb = 2 3\n", 2, "column"),
+        ("a {\n  b = 1\n", 1, "not closed"),
+        ("a {\n  b {\n  }\n  c = [1,\n", 4, "not closed"),
+        ('a = "x\nb = "y"\n', 1, "quote"),
+        ('a = "x\\"\nb = 1\n', 1, "quote"),
+        ("a = 1\n}\n", 2, "column"),
+        ("a = 'x'\n", 1, "column"),
+        ("\n\na: 1\n", 3, "column"),
+        ('a = "%{ if x }"\n', 1, "directive"),
+    ],
+)
+def test_a_syntax_error_names_the_line_where_it_began(source: str, line: int, words: str) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        tree(source)
+    assert raised.value.problems[0].startswith(f"f.hcl:{line}: syntax: ")
+    assert words in raised.value.problems[0]
+
+
+def test_a_syntax_error_shows_nothing_of_the_file() -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        tree('password = "x" hunter2 "hunter2"\n')
+    assert "hunter2" not in str(raised.value)

@@ -1,0 +1,265 @@
+"""The `ingester` block: defaults, what is refused and on which line, and what holds for each table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from common.config import read
+from common.names import Origin, TableName
+from common.topology import QueueSettings
+from ingester.settings import IngesterSettings, LockSettings, TablesOverrides, from_document
+
+DB = "Server=tcp:SQL01.corp,1433;Database=Shop;User Id=u;Password=p"
+BUS = "Endpoint=sb://x;SharedAccessKeyName=n;SharedAccessKey=k"
+
+
+def source(more: str = "", *, tables: str = '["Persons"]', queue: str = "", locks: str = 'type = "local"') -> str:
+    """A small valid block; what a test adds begins on line 13."""
+    return f"""ingester {{
+  db_type = "sqlserver"
+  db_connection_string = "{DB}"
+  queue {{
+    type = "servicebus"
+    name = "ingest-queue"
+    connection_string = "{BUS}"
+{queue}  }}
+  locks {{
+    {locks}
+  }}
+  tables = {tables}
+{more}
+}}
+"""
+
+
+def load(tmp_path: Path, text: str, environ: Mapping[str, str] | None = None) -> IngesterSettings:
+    path = tmp_path / "f.hcl"
+    path.write_text(text, encoding="utf-8")
+    bound = from_document(read(path, environ or {}))
+    assert bound.problems == []
+    assert bound.value is not None
+    return bound.value
+
+
+def complaints(tmp_path: Path, text: str) -> list[tuple[int, str]]:
+    path = tmp_path / "f.hcl"
+    path.write_text(text, encoding="utf-8")
+    return sorted({(problem.line, problem.text) for problem in from_document(read(path, {})).problems})
+
+
+def test_a_small_block_is_whole_through_defaults(tmp_path: Path) -> None:
+    settings = load(tmp_path, source())
+    assert settings.db.host == "SQL01.corp"
+    assert settings.origin == Origin("sql01", "Shop")
+    assert settings.queue.type == "azure_service_bus"
+    assert settings.queue.ordering == "table"
+    assert settings.queue.provision == "create"
+    assert (settings.on_gap, settings.on_oversize, settings.decimals) == ("fail", "fail", "string")
+    assert (settings.before_images, settings.page_rows, settings.max_message_size) == (False, 2000, None)
+    assert (settings.slice, settings.coalesce) == (timedelta(seconds=10), timedelta(milliseconds=100))
+    (persons,) = settings.schedule
+    assert persons.name == TableName("dbo", "Persons")
+    assert (persons.poll_interval, persons.max_poll_interval) == (timedelta(seconds=5), timedelta(minutes=2))
+
+
+def test_overrides_repeat_and_leave_to_the_defaults_what_they_do_not_say(tmp_path: Path) -> None:
+    more = """
+      poll_interval_defaults {
+        poll_interval = "1s"
+        max_poll_interval = "1m"
+      }
+      tables_overrides {
+        overrides {
+          table_name = "dbo.Persons"
+          max_poll_interval = "10m"
+        }
+        overrides {
+          table_name = "[sales].[Order Details]"
+          poll_interval = "500ms"
+        }
+      }"""
+    settings = load(tmp_path, source(more, tables='["Persons", "sales.Order Details", "C"]'))
+    assert [
+        (item.poll_interval.total_seconds(), item.max_poll_interval.total_seconds()) for item in settings.schedule
+    ] == [
+        (1, 600),
+        (0.5, 60),
+        (1, 60),
+    ]
+
+
+def test_names_may_be_set_outright(tmp_path: Path) -> None:
+    settings = load(tmp_path, source('server_name = "Shop-SQL"\ndatabase = "Main"'))
+    assert settings.origin == Origin("shop-sql", "Main")
+
+
+def test_spark_takes_its_own_settings_as_text(tmp_path: Path) -> None:
+    settings = load(tmp_path, source('spark {\nmaster = "local[2]"\nconf = { "spark.a" = 1, b = true, c = "x" }\n}'))
+    assert settings.spark.master == "local[2]"
+    assert settings.spark.conf == {"spark.a": "1", "b": "true", "c": "x"}
+
+
+@pytest.mark.parametrize(
+    ("more", "line", "words"),
+    [
+        ('on_gap = "stop"', 13, 'on_gap must be one of "fail", "skip"'),
+        ('\nongap = "skip"', 14, 'unknown key "ongap" (did you mean "on_gap"?)'),
+        ("health {\n}", 13, 'unknown block "health"'),
+        ('page_rows = "10"', 13, "must be a whole number"),
+        ("page_rows = 0", 13, "must be at least 1"),
+        ("page_rows = true", 13, "must be a whole number"),
+        ('before_images = "yes"', 13, "must be true or false"),
+        ('slice = "0s"', 13, "must be more than zero"),
+        ('coalesce = "-1s"', 13, "must not be negative"),
+        ("slice = 10", 13, "must be a duration such as 500ms, 5s, 2m or 1h30m, in quotes"),
+        ("database = 7", 13, "must be text in double quotes"),
+        ('spark = "local"', 13, "is a block"),
+        ("on_gap {\n}", 13, "is a setting"),
+        ('spark {\nconf = "x"\n}', 14, "must be a map"),
+        ('spark {\nconf = { a = ["x"] }\n}', 14, "must be text"),
+        ("max_message_size = 10", 13, "must be at least 1024"),
+        ('tables = ["B"]', 13, "second time (first on line 12)"),
+        ('poll_interval_defaults {\npoll_interval = "-5s"\n}', 14, "must be more than zero"),
+        ('poll_interval_defaults {\npoll_interval = "3m"\n}', 13, "longer than its max_poll_interval"),
+        (
+            'tables_overrides {\noverrides {\ntable_name = "Person"\n}\n}',
+            15,
+            'not in tables (did you mean "dbo.Persons"?)',
+        ),
+        ('tables_overrides {\noverrides {\npoll_interval = "5s"\n}\n}', 14, 'key "table_name" is missing'),
+        (
+            'tables_overrides {\noverrides {\ntable_name = "Persons"\n}\noverrides {\ntable_name = "dbo.Persons"\n}\n}',
+            18,
+            "a second time",
+        ),
+        (
+            'tables_overrides {\noverrides {\ntable_name = "Persons"\npoll_interval = "5m"\n}\n}',
+            16,
+            "makes poll_interval longer than max_poll_interval for its table (5m, 2m)",
+        ),
+        ("tables_overrides {\noverrides = []\n}", 14, "is a block"),
+    ],
+)
+def test_a_wrong_setting_is_told_with_its_line(tmp_path: Path, more: str, line: int, words: str) -> None:
+    told = complaints(tmp_path, source(more))
+    assert [at for at, _ in told] == [line]
+    assert words in told[0][1]
+
+
+@pytest.mark.parametrize(
+    ("tables", "words"),
+    [
+        ("[]", "at least one table"),
+        ('"Persons"', "must be a list"),
+        ('["Persons", "Persons"]', "would share a topic"),
+        ('["Persons", "dbo.PERSONS"]', "would share a topic"),
+        ('["a.b.c"]', "more than two parts"),
+        ("[7]", "must be text"),
+    ],
+)
+def test_tables_are_a_list_of_different_names(tmp_path: Path, tables: str, words: str) -> None:
+    told = complaints(tmp_path, source(tables=tables))
+    assert [at for at, _ in told] == [12]
+    assert words in told[0][1]
+
+
+def test_each_line_of_a_long_list_of_tables_is_told_apart(tmp_path: Path) -> None:
+    assert [line for line, _ in complaints(tmp_path, source(tables='[\n"A",\n"a.b.c",\n"a"\n]'))] == [14, 15]
+
+
+def test_a_required_key_that_is_missing_is_told_at_its_block(tmp_path: Path) -> None:
+    assert complaints(tmp_path, "\ningester {\n  queue {\n  }\n}\n") == [
+        (2, 'ingester: block "locks" is missing'),
+        (2, 'ingester: key "db_connection_string" is missing'),
+        (2, 'ingester: key "db_type" is missing'),
+        (2, 'ingester: key "tables" is missing'),
+        (3, 'ingester.queue: key "connection_string" is missing'),
+        (3, 'ingester.queue: key "name" is missing'),
+    ]
+
+
+def test_no_ingester_block_at_all(tmp_path: Path) -> None:
+    assert complaints(tmp_path, "") == [(1, 'block "ingester" is missing')]
+
+
+@pytest.mark.parametrize(
+    ("locks", "words"),
+    [
+        ('type = "azure_blob"', "wants a connection_string"),
+        ('type = "zookeeper"', 'must be one of "azure_blob", "sqlserver", "local"'),
+        ('type = "local"\ncontainer_name = "My_Locks"', "lower-case"),
+    ],
+)
+def test_locks_are_of_a_known_kind_and_reachable(tmp_path: Path, locks: str, words: str) -> None:
+    ((_, text),) = complaints(tmp_path, source(locks=locks))
+    assert words in text
+
+
+@pytest.mark.parametrize("kind", ["azure_blob", "sqlserver", "local"])
+def test_every_kind_of_lock_loads(tmp_path: Path, kind: str) -> None:
+    settings = load(tmp_path, source(locks=f'type = "{kind}"\nconnection_string = "UseDevelopmentStorage=true"'))
+    assert settings.locks.type == kind
+
+
+@pytest.mark.parametrize(
+    ("queue", "words"),
+    [
+        ('ordering = "session"\n', 'must be one of "table", "key", "none"'),
+        ('management_endpoint = "localhost:5300"\n', "http:// or https://"),
+        ("key_buckets = 0\n", "at least 1"),
+        ('provision = "yes"\n', 'must be one of "create", "verify", "none"'),
+    ],
+)
+def test_the_queue_is_checked(tmp_path: Path, queue: str, words: str) -> None:
+    ((line, text),) = complaints(tmp_path, source(queue=queue))
+    assert line == 8
+    assert words in text
+
+
+def test_a_connection_string_for_something_else_is_found_before_the_first_connect(tmp_path: Path) -> None:
+    told = complaints(tmp_path, source().replace(BUS, "DefaultEndpointsProtocol=https;AccountKey=hunter2"))
+    assert told == [
+        (7, "ingester.queue.connection_string is no Service Bus connection string: it has no Endpoint=sb://...")
+    ]
+
+
+def test_an_address_that_asks_for_integrated_login_is_refused(tmp_path: Path) -> None:
+    told = complaints(tmp_path, source().replace(DB, "server=localhost;database=testdb;trusted_connection=true"))
+    assert [line for line, _ in told] == [3]
+    assert "integrated login" in told[0][1]
+
+
+def made(**changes: object) -> IngesterSettings:
+    queue = QueueSettings(name="q", connection_string=BUS)  # type: ignore[arg-type]  # text becomes a secret
+    usual: dict[str, object] = {"db_type": "sqlserver", "db_connection_string": DB, "queue": queue}
+    usual |= {"locks": LockSettings(type="local"), "tables": ("Persons",)}
+    return IngesterSettings.model_validate(usual | changes)
+
+
+def test_settings_can_be_made_in_code_and_are_frozen() -> None:
+    settings = made(slice=timedelta(seconds=1))
+    assert settings.slice == timedelta(seconds=1)
+    with pytest.raises(ValidationError):
+        settings.page_rows = 1  # type: ignore[misc]  # that it is refused is the point
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"tables": ("Persons", "persons")},
+        {"tables_overrides": TablesOverrides.model_validate({"overrides": ({"table_name": "Other"},)})},
+        {
+            "tables_overrides": TablesOverrides.model_validate(
+                {"overrides": ({"table_name": "Persons", "poll_interval": "5m"},)}
+            )
+        },
+    ],
+)
+def test_settings_made_in_code_are_checked_as_a_file_is(changes: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        made(**changes)

@@ -1,0 +1,128 @@
+"""The `router` block and what the router takes from the ingester's: no SQL Server password wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from common.config import Bound, read
+from common.names import TableName
+from router.settings import RouterSettings, from_document
+
+BUS = "Endpoint=sb://x;SharedAccessKeyName=n;SharedAccessKey=k"
+
+FILE = """ingester {
+  db_connection_string = "{{ env "DB" }}"
+  queue {
+    name = "ingest-queue"
+    ordering = "key"
+    connection_string = "{{ env "INGEST" }}"
+  }
+  locks {
+    type = "azure_blob"
+    connection_string = "{{ env "BLOB" }}"
+  }
+  tables = ["Persons", "sales.Orders"]
+NAMES
+}
+BLOCK {
+  source {
+    connection_string = "{{ env "BUS" }}"
+  }
+  output {
+    type = "servicebus"
+    connection_string = "{{ env "BUS" }}"
+    management_endpoint = "http://localhost:5300/"
+  }
+MORE
+}
+"""
+NAMES = 'server_name = "SQL01"\ndatabase = "Shop"'
+
+
+def bound(
+    tmp_path: Path, environ: Mapping[str, str], *, names: str = "", block: str = "router", more: str = ""
+) -> Bound[RouterSettings]:
+    path = tmp_path / "f.hcl"
+    path.write_text(FILE.replace("NAMES", names).replace("BLOCK", block).replace("MORE", more), encoding="utf-8")
+    return from_document(read(path, environ))
+
+
+@pytest.mark.parametrize("block", ["router", "publisher"])
+def test_the_router_runs_on_its_own_variables_when_names_are_set(tmp_path: Path, block: str) -> None:
+    settings = bound(tmp_path, {"BUS": BUS}, names=NAMES, block=block).value
+    assert settings is not None
+    assert settings.source.connection_string.get_secret_value() == BUS
+    assert settings.source.management_endpoint is None
+    assert settings.output.management_endpoint == "http://localhost:5300"
+    assert (settings.queue_name, settings.ordering) == ("ingest-queue", "key")
+    assert settings.destinations == {
+        "sql01.shop.persons.events": TableName("dbo", "Persons"),
+        "sql01.shop.sales.orders.events": TableName("sales", "Orders"),
+    }
+    assert (settings.provision, settings.subscriptions) == ("create", ("sub1",))
+    assert (settings.sessions, settings.prefetch, settings.batch) == (8, 200, 200)
+
+
+def test_names_come_from_the_address_when_they_are_not_set(tmp_path: Path) -> None:
+    settings = bound(tmp_path, {"BUS": BUS, "DB": "Server=10.0.0.1;Database=D;UID=u;PWD=p"}).value
+    assert settings is not None
+    assert list(settings.destinations) == ["10-0-0-1.d.persons.events", "10-0-0-1.d.sales.orders.events"]
+
+
+@pytest.mark.parametrize("names", ["", 'server_name = "SQL01"', 'database = "Shop"'])
+def test_without_names_or_address_the_variable_and_the_remedy_are_told(tmp_path: Path, names: str) -> None:
+    (problem,) = bound(tmp_path, {"BUS": BUS}, names=names).problems
+    assert problem.line == 2
+    assert "variable DB is not set" in problem.text
+    assert "ingester.server_name and ingester.database" in problem.text
+
+
+def test_its_own_unset_variables_are_all_told(tmp_path: Path) -> None:
+    assert [problem.line for problem in bound(tmp_path, {}, names=NAMES).problems] == [18, 22]
+
+
+def test_an_unset_variable_in_a_part_it_needs_of_the_ingester_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "f.hcl"
+    text = FILE.replace("NAMES", NAMES).replace("BLOCK", "router").replace("MORE", "")
+    path.write_text(text.replace('"ingest-queue"', '"{{ env "QUEUE" }}"'), encoding="utf-8")
+    (problem,) = from_document(read(path, {"BUS": BUS})).problems
+    assert (problem.line, problem.text) == (4, "ingester.queue.name: environment variable QUEUE is not set")
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("sessions = 0", "at least 1"),
+        ("prefetch = -1", "at least 0"),
+        ("batch = 1.5", "whole number"),
+        ('provision = "maybe"', 'one of "create", "verify", "none"'),
+        ('subscriptions = ["sub 1"]', "1 to 50"),
+        ('subscriptions = ["sub1", "SUB1"]', "twice"),
+        ('subscriptions = "sub1"', "must be a list"),
+        ('queue_name = "other"', 'unknown key "queue_name"'),
+        ("session = 3", 'did you mean "sessions"?'),
+    ],
+)
+def test_a_wrong_setting_is_told_with_its_line(tmp_path: Path, more: str, words: str) -> None:
+    (problem,) = bound(tmp_path, {"BUS": BUS}, names=NAMES, more=more).problems
+    assert problem.line == 26
+    assert words in problem.text
+
+
+def test_no_subscriptions_is_a_choice(tmp_path: Path) -> None:
+    settings = bound(tmp_path, {"BUS": BUS}, names=NAMES, more="subscriptions = []").value
+    assert settings is not None
+    assert settings.subscriptions == ()
+
+
+def test_a_file_without_blocks_says_which_are_missing(tmp_path: Path) -> None:
+    path = tmp_path / "f.hcl"
+    path.write_text("", encoding="utf-8")
+    told = {problem.text for problem in from_document(read(path, {})).problems}
+    assert told == {
+        'block "router" is missing',
+        'block "ingester" is missing: the router takes queue and tables from it',
+    }
