@@ -1,0 +1,95 @@
+"""Emulators, both stages, a workload and a subscriber, put together: what the demo shows and what the tests break on purpose."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from common.errors import PermanentError
+from common.names import Origin, TableName
+from dstream.demo.ledger import Ledger
+from dstream.demo.processes import Service, environment, write_config
+from dstream.demo.schema import TABLES, create
+from dstream.demo.subscriber import Subscriber
+from dstream.demo.verdict import Verdict, judge
+from dstream.demo.workload import Pace, Workload
+from dstream.local import Emulators
+
+DATABASE = "demo"
+CAPTURE_INTERVAL = 0.5
+"""Seconds between scans of the capture job: SQL Server's default is 5, and nobody wants to watch that."""
+
+
+class Pipeline:
+    """Starts everything on entering and stops it on leaving. Changes go to `ledger`, messages to `subscriber`."""
+
+    def __init__(self, folder: Path, *, pace: Pace, poll_interval: str = "500ms", seed: int = 1) -> None:
+        self._folder = folder
+        self._poll_interval = poll_interval
+        self.emulators = Emulators(database=DATABASE, capture_interval=CAPTURE_INTERVAL)
+        self.ledger = Ledger()
+        self.topics: dict[TableName, str] = {table: Origin("localhost", DATABASE).topic(table) for table in TABLES}
+        self._pace = pace
+        self._seed = seed
+        self.started_at = 0.0
+
+    def __enter__(self) -> Self:
+        self.emulators.start()
+        try:
+            create(self.emulators.login)
+        except BaseException:
+            self.emulators.stop()
+            raise
+        config = write_config(self._folder, self.emulators, self._poll_interval)
+        variables = environment(self.emulators)
+        self.ingester = Service("ingester", config, variables, self._folder / "ingester.log")
+        self.router = Service("router", config, variables, self._folder / "router.log")
+        self.workload = Workload(self.emulators.login, self.ledger, self._pace, seed=self._seed)
+        self.subscriber = Subscriber(self.emulators.bus_connection_string, self.topics)
+        self.started_at = time.time()
+        self.router.start()
+        self.ingester.start()
+        self.subscriber.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.workload.stop()
+        self.subscriber.stop()
+        for service in (self.ingester, self.router):
+            service.stop()
+        self.emulators.stop()
+
+    def check_alive(self) -> None:
+        """Raises PermanentError, with the end of its log, when a process has ended by itself."""
+        for service in (self.ingester, self.router):
+            status = service.died()
+            if status is not None:
+                raise PermanentError(f"{service.stage} ended by itself with status {status}:\n{service.tail()}")
+        if (name := self.emulators.died()) is not None:
+            raise PermanentError(f"the {name} emulator ended by itself")
+
+    def delivered(self) -> bool:
+        """Whether as many messages arrived on every topic as changes were committed."""
+        committed, received = self.ledger.counts(), self.subscriber.counts()
+        return all(received.get(table, 0) >= count for table, count in committed.items())
+
+    def settle(self, timeout: float, *, quiet: float = 2.0) -> None:
+        """Wait until everything arrived, and then a little for what should not arrive; or until `timeout` seconds are over."""
+        deadline = time.monotonic() + timeout
+        while not self.delivered() and time.monotonic() < deadline:
+            self.check_alive()
+            time.sleep(0.1)
+        time.sleep(quiet)
+
+    def verdict(self) -> Verdict:
+        """Both ends compared."""
+        return judge(self.ledger, self.subscriber.received(), TABLES)
+
+    def first_arrival(self) -> float | None:
+        """Seconds from the services' start to the first message on a topic."""
+        times = [messages[0].at for messages in self.subscriber.received().values() if messages]
+        return min(times) - self.started_at if times else None

@@ -1,0 +1,124 @@
+"""The services as a user runs them: `dstream ingester` and `dstream router`, processes with a configuration file and a log."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from dstream.demo.schema import TABLES
+from dstream.local import Emulators
+
+_CONFIG = """\
+ingester {{
+    db_type              = "sqlserver"
+    db_connection_string = "{{{{ env("DSTREAM_DB_CONNECTION_STRING") }}}}"
+
+    poll_interval_defaults {{
+        poll_interval     = "{poll_interval}"
+        max_poll_interval = "2s"
+    }}
+
+    queue {{
+        type                = "azure_service_bus"
+        name                = "ingest-queue"
+        connection_string   = "{{{{ env("DSTREAM_INGEST_CONNECTION_STRING") }}}}"
+        management_endpoint = "{management_endpoint}"
+    }}
+
+    locks {{
+        type = "local"
+    }}
+
+    tables = [{tables}]
+
+    spark {{
+        master = "local[4]"
+    }}
+}}
+
+router {{
+    source {{
+        type                = "azure_service_bus"
+        connection_string   = "{{{{ env("DSTREAM_PUBLISHER_CONNECTION_STRING") }}}}"
+        management_endpoint = "{management_endpoint}"
+    }}
+
+    output {{
+        type                = "azure_service_bus"
+        connection_string   = "{{{{ env("DSTREAM_PUBLISHER_CONNECTION_STRING") }}}}"
+        management_endpoint = "{management_endpoint}"
+    }}
+}}
+"""
+
+
+def write_config(folder: Path, emulators: Emulators, poll_interval: str) -> Path:
+    """A `dstream.hcl` for the demo's tables; secrets stay in the environment."""
+    path = folder / "dstream.hcl"
+    path.write_text(
+        _CONFIG.format(
+            poll_interval=poll_interval,
+            management_endpoint=emulators.management_endpoint,
+            tables=", ".join(f'"{table.key}"' for table in TABLES),
+        )
+    )
+    return path
+
+
+def environment(emulators: Emulators) -> dict[str, str]:
+    """The variables that the configuration asks for."""
+    return {
+        "DSTREAM_DB_CONNECTION_STRING": emulators.db_connection_string,
+        "DSTREAM_INGEST_CONNECTION_STRING": emulators.bus_connection_string,
+        "DSTREAM_PUBLISHER_CONNECTION_STRING": emulators.bus_connection_string,
+    }
+
+
+class Service:
+    """One stage as a process. Started again it appends to the same log."""
+
+    def __init__(self, stage: str, config: Path, variables: Mapping[str, str], log: Path) -> None:
+        self.stage = stage
+        self.log = log
+        self._command = [sys.executable, "-m", "dstream", stage, "--config", str(config)]
+        self._environment = {**os.environ, **variables}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it; returns at once."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command, stdout=log, stderr=subprocess.STDOUT, env=self._environment, process_group=0
+            )
+
+    def died(self) -> int | None:
+        """Its exit status, if it has ended."""
+        return None if self._process is None else self._process.poll()
+
+    def stop(self, timeout: float = 30) -> int:
+        """SIGTERM; the exit status. What does not stop in time is killed."""
+        return self._end(signal.SIGTERM, timeout)
+
+    def kill(self) -> int:
+        """SIGKILL, as a machine that loses power."""
+        return self._end(signal.SIGKILL, 10)
+
+    def _end(self, how: signal.Signals, timeout: float) -> int:
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        process.send_signal(how)
+        try:
+            return process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return process.wait()
+
+    def tail(self, lines: int = 15) -> str:
+        """The end of its log."""
+        text = self.log.read_text(errors="replace") if self.log.exists() else ""
+        return "\n".join(text.splitlines()[-lines:])

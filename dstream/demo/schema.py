@@ -1,0 +1,101 @@
+"""The demo's database: four tables, one of them in a schema of its own and one with every type, all under CDC."""
+
+from __future__ import annotations
+
+from common.names import TableName
+from dstream.local import Login
+
+CUSTOMERS = TableName("dbo", "Customers")
+ORDERS = TableName("sales", "Orders")
+ORDER_LINES = TableName("dbo", "OrderLines")
+EVERYTHING = TableName("dbo", "Everything")
+TABLES = (CUSTOMERS, ORDERS, ORDER_LINES, EVERYTHING)
+
+KEYS: dict[TableName, tuple[str, ...]] = {
+    CUSTOMERS: ("CustomerId",),
+    ORDERS: ("OrderId",),
+    ORDER_LINES: ("OrderId", "LineNumber"),
+    EVERYTHING: ("Id",),
+}
+
+EVERYTHING_COLUMNS = """\
+    Id INT NOT NULL PRIMARY KEY,
+    Version INT NOT NULL,
+    ABit BIT NULL,
+    ATinyint TINYINT NULL,
+    ASmallint SMALLINT NULL,
+    AnInt INT NULL,
+    ABigint BIGINT NULL,
+    ADecimal DECIMAL(38,10) NULL,
+    ANumeric NUMERIC(9,4) NULL,
+    AMoney MONEY NULL,
+    ASmallmoney SMALLMONEY NULL,
+    AFloat FLOAT NULL,
+    AReal REAL NULL,
+    AChar CHAR(10) NULL,
+    AVarchar VARCHAR(50) NULL,
+    AVarcharMax VARCHAR(MAX) NULL,
+    AText TEXT NULL,
+    ANchar NCHAR(10) NULL,
+    ANvarchar NVARCHAR(50) NULL,
+    ANvarcharMax NVARCHAR(MAX) NULL,
+    AnNtext NTEXT NULL,
+    AnXml XML NULL,
+    ADate DATE NULL,
+    ATime TIME(7) NULL,
+    AShortTime TIME(0) NULL,
+    ADatetime DATETIME NULL,
+    ASmalldatetime SMALLDATETIME NULL,
+    ADatetime2 DATETIME2(7) NULL,
+    AnOffset DATETIMEOFFSET(3) NULL,
+    ABinary BINARY(8) NULL,
+    AVarbinary VARBINARY(50) NULL,
+    AVarbinaryMax VARBINARY(MAX) NULL,
+    AnImage IMAGE NULL,
+    AGuid UNIQUEIDENTIFIER NULL,
+    ARowversion ROWVERSION"""
+
+_CREATE = (
+    "CREATE SCHEMA sales",
+    """\
+CREATE TABLE dbo.Customers (
+    CustomerId INT NOT NULL PRIMARY KEY,
+    Name NVARCHAR(100) NOT NULL,
+    Email VARCHAR(200) NULL,
+    Balance DECIMAL(18,2) NOT NULL,
+    Version INT NOT NULL
+)""",
+    """\
+CREATE TABLE sales.Orders (
+    OrderId INT NOT NULL PRIMARY KEY,
+    CustomerId INT NOT NULL,
+    Status NVARCHAR(20) NOT NULL,
+    Total MONEY NOT NULL,
+    PlacedAt DATETIME2(7) NOT NULL,
+    Version INT NOT NULL
+)""",
+    """\
+CREATE TABLE dbo.OrderLines (
+    OrderId INT NOT NULL,
+    LineNumber INT NOT NULL,
+    Sku VARCHAR(20) NOT NULL,
+    Quantity SMALLINT NOT NULL,
+    Price DECIMAL(10,2) NOT NULL,
+    Version INT NOT NULL,
+    CONSTRAINT PK_OrderLines PRIMARY KEY (OrderId, LineNumber)
+)""",
+    f"CREATE TABLE dbo.Everything (\n{EVERYTHING_COLUMNS}\n)",
+    "EXEC sys.sp_cdc_enable_db",
+)
+
+
+def create(login: Login) -> None:
+    """Make the tables and put them under CDC."""
+    with login.connect() as connection, connection.cursor() as cursor:
+        for statement in _CREATE:
+            cursor.execute(statement)
+        for table in TABLES:
+            cursor.execute(
+                "EXEC sys.sp_cdc_enable_table @source_schema = %s, @source_name = %s, @role_name = NULL",
+                (table.schema, table.table),
+            )

@@ -1,0 +1,121 @@
+"""The demo's course: start, workload with a live table, verdict."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+
+from common.names import TableName
+from dstream.demo import display
+from dstream.demo.pipeline import Pipeline
+from dstream.demo.schema import TABLES
+from dstream.demo.verdict import Verdict
+from dstream.demo.workload import Pace
+
+CHANGES = 6000
+"""Changes of a demo that is not told a number."""
+
+_SETTLE_SECONDS = 120.0
+"""How long the last messages are waited for before they count as lost."""
+_QUIET_SECONDS = 2.0
+
+_OFFSETS = "SELECT OBJECT_ID(N'dbo.cdc_offsets', N'U')"
+
+_INGESTED = """\
+SELECT COUNT(*) FROM cdc.{instance}_CT AS ct
+JOIN dbo.cdc_offsets AS o ON o.table_name = N'{key}'
+WHERE ct.[__$operation] <> 3 AND ct.[__$start_lsn] <= o.last_lsn"""
+
+
+class Show:
+    """One demo. `seconds`: over how long the workload spreads its `changes`; a slow machine takes longer."""
+
+    def __init__(self, folder: Path, *, seconds: float, changes: int | None, keep: bool, stop: threading.Event) -> None:
+        self._pipeline = Pipeline(folder, pace=Pace(changes or CHANGES, seconds))
+        self._folder = folder
+        self._keep = keep
+        self._stop = stop
+        self._console = Console()
+
+    def run(self) -> int:
+        """The exit status: 0 for a good verdict, 1 for any other and for a demo that was stopped."""
+        self._console.print(
+            "Starting the SQL Server and Service Bus emulators, the ingester (Spark) and the router ..."
+        )
+        with self._pipeline as pipeline:
+            pipeline.workload.start()
+            self._watch(pipeline)
+            if self._stop.is_set():
+                return 1
+            pipeline.workload.join()
+            self._stop.wait(_QUIET_SECONDS)  # for what should not arrive any more
+            result = pipeline.verdict()
+            display.messages(self._console, pipeline.subscriber.received())
+            display.verdict(self._console, result, _facts(pipeline, result))
+            if self._keep:
+                self._stay(pipeline)
+        return 0 if result.good else 1
+
+    def _watch(self, pipeline: Pipeline) -> None:
+        """Show the table until everything has arrived, or for as long as one would wait for the rest."""
+        counter = Ingested(pipeline)
+        deadline = float("inf")
+        try:
+            with Live(console=self._console, refresh_per_second=4) as live:
+                while time.monotonic() < deadline and not self._stop.wait(0.5):
+                    pipeline.check_alive()
+                    running = pipeline.workload.running
+                    if not running and deadline == float("inf"):
+                        deadline = time.monotonic() + _SETTLE_SECONDS
+                    title = "Committing changes:" if running else "Waiting for the last messages:"
+                    received = pipeline.subscriber.counts()
+                    live.update(display.progress(title, pipeline.ledger.counts(), counter.counts(), received))
+                    if not running and pipeline.delivered():
+                        return
+        finally:
+            counter.close()
+
+    def _stay(self, pipeline: Pipeline) -> None:
+        emulators = pipeline.emulators
+        self._console.print(
+            f"\nEverything stays up until Ctrl-C.\n  SQL Server   {emulators.db_connection_string}\n"
+            f"  Service Bus  {emulators.bus_connection_string}\n  management   {emulators.management_endpoint}\n"
+            f"  configuration and logs in {self._folder}",
+            soft_wrap=True,
+            markup=False,
+        )
+        while not self._stop.wait(0.5):
+            pipeline.check_alive()
+
+
+class Ingested:
+    """How many captured changes lie at or before each table's offset, asked of the database as anyone could."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._connection = pipeline.emulators.login.connect()
+        self._known: dict[TableName, int] = {}
+
+    def counts(self) -> dict[TableName, int]:
+        with self._connection.cursor() as cursor:
+            cursor.execute(_OFFSETS)
+            if cursor.fetchone()[0] is None:  # the ingester has not made its table yet
+                return self._known
+            for table in TABLES:
+                cursor.execute(_INGESTED.format(instance=f"{table.schema}_{table.table}", key=table.key))
+                self._known[table] = cursor.fetchone()[0]
+        return self._known
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _facts(pipeline: Pipeline, result: Verdict) -> list[tuple[str, str]]:
+    first = pipeline.first_arrival()
+    return [
+        ("first message after the services' start", "none" if first is None else f"{first:.1f} s (Spark included)"),
+        ("from commit to topic", f"median {result.lag(0.5):.2f} s, 99 % within {result.lag(0.99):.2f} s"),
+    ]

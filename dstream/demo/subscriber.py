@@ -1,0 +1,68 @@
+"""An ordinary subscriber of every topic, on the public SDK: what it receives is what any user of DStream would."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+
+from azure.servicebus import ServiceBusClient, ServiceBusReceiveMode
+from azure.servicebus.exceptions import ServiceBusError
+
+from common.names import TableName
+from dstream.demo.verdict import Received
+
+_WAIT = 0.5
+"""Seconds a receive waits, and so the longest that a stop takes."""
+
+
+class Subscriber:
+    """One thread a topic. `topics`: topic by table; each is read through its subscription `subscription`."""
+
+    def __init__(self, connection_string: str, topics: Mapping[TableName, str], subscription: str = "sub1") -> None:
+        self._connection_string = connection_string
+        self._subscription = subscription
+        self._received: dict[TableName, list[Received]] = {table: [] for table in topics}
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._run, args=(table, topic), name=f"subscriber-{topic}", daemon=True)
+            for table, topic in topics.items()
+        ]
+
+    def start(self) -> None:
+        """Begin to receive; a topic that is not there yet is waited for."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """End; returns when every receiver is closed."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def counts(self) -> dict[TableName, int]:
+        """Messages received so far."""
+        return {table: len(messages) for table, messages in self._received.items()}
+
+    def received(self) -> dict[TableName, Sequence[Received]]:
+        """What arrived, in order of arrival."""
+        return {table: list(messages) for table, messages in self._received.items()}
+
+    def _run(self, table: TableName, topic: str) -> None:
+        while not self._stop.is_set():
+            try:
+                self._receive(table, topic)
+            except ServiceBusError:  # the router has not made the topic yet, or the link was lost
+                self._stop.wait(_WAIT)
+
+    def _receive(self, table: TableName, topic: str) -> None:
+        with (
+            ServiceBusClient.from_connection_string(self._connection_string, retry_total=0) as client,
+            client.get_subscription_receiver(
+                topic, self._subscription, receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE
+            ) as receiver,
+        ):
+            while not self._stop.is_set():
+                for message in receiver.receive_messages(max_message_count=100, max_wait_time=_WAIT):
+                    body = b"".join(message.body)
+                    self._received[table].append(Received(body, message.message_id or "", time.time()))

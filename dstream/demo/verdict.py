@@ -1,0 +1,143 @@
+"""Compares what was committed with what a subscriber received: lost, duplicated, out of order, wrong. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from common.names import TableName
+from dstream.demo.ledger import Committed, Ledger
+
+_EXAMPLES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A message as a subscriber of the table's topic saw it; `at` is Unix time."""
+
+    body: bytes
+    message_id: str
+    at: float
+
+
+@dataclass(slots=True)
+class TableVerdict:
+    """Counts for one table; all but `committed` and `received` must be 0. `lags`: seconds from commit to arrival."""
+
+    committed: int = 0
+    received: int = 0
+    lost: int = 0
+    duplicated: int = 0
+    out_of_order: int = 0
+    wrong: int = 0
+    lags: list[float] = field(default_factory=list)
+    examples: list[str] = field(default_factory=list)
+
+    @property
+    def good(self) -> bool:
+        return not (self.lost or self.duplicated or self.out_of_order or self.wrong)
+
+    def _example(self, text: str) -> None:
+        if len(self.examples) < _EXAMPLES:
+            self.examples.append(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The demo's result."""
+
+    tables: Mapping[TableName, TableVerdict]
+
+    @property
+    def good(self) -> bool:
+        """Whether every committed change arrived once, in order, with its values."""
+        return all(table.good for table in self.tables.values())
+
+    def total(self, count: str) -> int:
+        """The sum of one of the counts over all tables."""
+        return sum(getattr(table, count) for table in self.tables.values())
+
+    def lag(self, share: float) -> float:
+        """The lag that `share` of the changes stayed below, in seconds."""
+        lags = sorted(lag for table in self.tables.values() for lag in table.lags)
+        if not lags:
+            return 0.0
+        return median(lags) if share == 0.5 else lags[min(len(lags) - 1, int(share * len(lags)))]
+
+
+def judge(ledger: Ledger, received: Mapping[TableName, Sequence[Received]], tables: Sequence[TableName]) -> Verdict:
+    """The verdict over `tables`; `received` holds each topic's messages in the order of arrival."""
+    return Verdict({table: _judge_table(table, ledger, received.get(table, ())) for table in tables})
+
+
+def _judge_table(table: TableName, ledger: Ledger, received: Sequence[Received]) -> TableVerdict:
+    entries = ledger.entries(table)
+    verdict = TableVerdict(committed=len(entries), received=len(received))
+    expected = {change.identity: (change, group, at) for change, group, at in entries}
+    seen: set[tuple[str, object]] = set()
+    last_group = 0
+    for message in received:
+        found = _identity(message)
+        if found is None or found not in expected:
+            verdict.wrong += 1
+            verdict._example(f"wrong: no such change was committed: {_short(message.body)}")
+            continue
+        if found in seen:
+            verdict.duplicated += 1
+            verdict._example(f"duplicated: {_short(message.body)}")
+            continue
+        seen.add(found)
+        change, group, at = expected[found]
+        verdict.lags.append(message.at - at)
+        if group < last_group:
+            verdict.out_of_order += 1
+            verdict._example(f"out of order: {_short(message.body)}")
+        last_group = max(group, last_group)
+        difference = _difference(change, message.body)
+        if difference:
+            verdict.wrong += 1
+            verdict._example(f"wrong: {difference}")
+    for identity, (change, _, _) in expected.items():
+        if identity not in seen:
+            verdict.lost += 1
+            verdict._example(f"lost: {change.operation} {dict(change.row)!r:.200}")
+    return verdict
+
+
+def _identity(message: Received) -> tuple[str, object] | None:
+    try:
+        body = json.loads(message.body)
+        operation = body["metadata"]["OperationType"]
+        return ("Delete" if operation == "Delete" else "Write"), body["data"]["Version"]
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _difference(change: Committed, body: bytes) -> str | None:
+    """How the message differs from the committed change, in words."""
+    message = json.loads(body)
+    metadata, data = message["metadata"], message["data"]
+    for key, want in (
+        ("OperationType", change.operation),
+        ("TableName", change.table.table),
+        ("Schema", change.table.schema),
+    ):
+        if metadata.get(key) != want:
+            return f"{key} is {metadata.get(key)!r}, was {want!r}"
+    if data.keys() != change.row.keys():
+        return f"columns {sorted(data.keys() ^ change.row.keys())} should be on both sides"
+    for column, value in change.row.items():
+        if not _same(value, data[column]):
+            return f"{change.table}.{column} of Version {change.row['Version']} is {data[column]!r}, was {value!r}"
+    return None
+
+
+def _same(value: object, arrived: object) -> bool:
+    """Python holds True equal to 1; JSON does not."""
+    return value == arrived and isinstance(value, bool) == isinstance(arrived, bool)
+
+
+def _short(body: bytes) -> str:
+    return body[:200].decode("utf-8", "replace")

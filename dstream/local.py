@@ -1,0 +1,188 @@
+"""`dstream emulators`: the two emulators as processes of their own, for development, and the demo's ground to stand on.
+
+They hold their data in memory only as long as they run.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from common.errors import PermanentError
+
+USER, PASSWORD = "sa", "DStream-local-1"
+SQLSERVER_PORT, AMQP_PORT, MANAGEMENT_PORT = 1433, 5672, 5300
+"""The ports of the real services and of Microsoft's emulator, so that the example configuration fits."""
+SHOP = "shop"
+
+_SHOP_TABLES = (
+    "CREATE SCHEMA sales",
+    "CREATE TABLE dbo.Persons (ID INT NOT NULL PRIMARY KEY, FirstName NVARCHAR(50) NULL, LastName NVARCHAR(50) NULL)",
+    "CREATE TABLE sales.Orders (OrderId INT NOT NULL PRIMARY KEY, PersonId INT NOT NULL, Total DECIMAL(10,2) NOT NULL)",
+    "EXEC sys.sp_cdc_enable_db",
+    "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N'Persons', @role_name = NULL",
+    "EXEC sys.sp_cdc_enable_table @source_schema = N'sales', @source_name = N'Orders', @role_name = NULL",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Where the emulators listen; 0 takes a free port."""
+
+    sqlserver: int = 0
+    amqp: int = 0
+    management: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """How an ordinary client reaches a database."""
+
+    host: str
+    port: int
+    user: str
+    password: str
+    database: str
+
+    def connect(self) -> Any:
+        """A pymssql connection in autocommit, as any application would open it."""
+        import pymssql
+
+        return pymssql.connect(
+            server=self.host,
+            port=str(self.port),
+            user=self.user,
+            password=self.password,
+            database=self.database,
+            autocommit=True,
+            appname="an application",
+        )
+
+
+class Emulators:
+    """Both emulators, each a process: they take a core of their own, and dying with them is nobody else."""
+
+    def __init__(self, *, database: str, capture_interval: float, ports: Ports = Ports()) -> None:
+        self._commands: Mapping[str, list[str]] = {
+            "sqlserver": [
+                *("--port", str(ports.sqlserver), "--user", USER, "--password", PASSWORD),
+                *("--database", database, "--capture-interval", str(capture_interval)),
+            ],
+            "servicebus": ["--port", str(ports.amqp), "--http-port", str(ports.management)],
+        }
+        self._database = database
+        self._children: dict[str, subprocess.Popen[str]] = {}
+        self._addresses: dict[str, dict[str, Any]] = {}
+
+    def start(self) -> None:
+        """Start both and wait until they listen. Raises PermanentError when one cannot (a port that is taken)."""
+        for name, arguments in self._commands.items():
+            command = [sys.executable, "-m", f"emulators.{name}", *arguments, "--json"]
+            self._children[name] = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
+            )
+        for name, child in self._children.items():
+            assert child.stdout is not None
+            assert child.stderr is not None
+            line = child.stdout.readline()
+            if not line:
+                self.stop()
+                last = (child.stderr.read().strip().splitlines() or ["it said nothing"])[-1]
+                raise PermanentError(f"starting the {name} emulator: {last}", hint="is another program on its port?")
+            self._addresses[name] = json.loads(line)
+            threading.Thread(target=_pass_on, args=(child,), name=f"{name}-output", daemon=True).start()
+
+    def stop(self) -> None:
+        """End both; quiet when they have ended."""
+        for child in self._children.values():
+            child.terminate()
+        for child in self._children.values():
+            try:
+                child.wait(10)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+            for stream in (child.stdout, child.stderr):
+                if stream is not None:
+                    stream.close()
+        self._children.clear()
+
+    def died(self) -> str | None:
+        """The name of an emulator that has ended by itself."""
+        return next((name for name, child in self._children.items() if child.poll() is not None), None)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def login(self) -> Login:
+        """How an application reaches the database."""
+        return Login("localhost", self._addresses["sqlserver"]["port"], USER, PASSWORD, self._database)
+
+    @property
+    def db_connection_string(self) -> str:
+        """For `ingester.db_connection_string`."""
+        port = self._addresses["sqlserver"]["port"]
+        return f"sqlserver://{USER}:{PASSWORD}@localhost:{port}?database={self._database}&encrypt=disable"
+
+    @property
+    def bus_connection_string(self) -> str:
+        """For the queue, `router.source` and `router.output`."""
+        return str(self._addresses["servicebus"]["connection_string"])
+
+    @property
+    def management_endpoint(self) -> str:
+        """For `management_endpoint`."""
+        return f"http://localhost:{self._addresses['servicebus']['http_port']}"
+
+
+def _pass_on(child: subprocess.Popen[str]) -> None:
+    """What an emulator has to say goes where our own complaints go."""
+    assert child.stderr is not None
+    try:
+        for line in child.stderr:
+            print(line, end="", file=sys.stderr)
+    except ValueError:  # closed by stop()
+        return
+
+
+def run(*, stop: threading.Event) -> int:
+    """Run the emulators until `stop`, with a small database to try things on."""
+    ports = Ports(SQLSERVER_PORT, AMQP_PORT, MANAGEMENT_PORT)
+    with Emulators(database=SHOP, capture_interval=1.0, ports=ports) as emulators:
+        _create_shop(emulators.login)
+        print(_welcome(emulators), flush=True)
+        while not stop.wait(0.2):
+            if (name := emulators.died()) is not None:
+                raise PermanentError(f"running the emulators: {name} ended by itself")
+    return 0
+
+
+def _create_shop(login: Login) -> None:
+    with login.connect() as connection, connection.cursor() as cursor:
+        for statement in _SHOP_TABLES:
+            cursor.execute(statement)
+
+
+def _welcome(emulators: Emulators) -> str:
+    return f"""\
+The emulators are up; dstream.hcl fits them as it stands. Press Ctrl-C to stop.
+
+  SQL Server    {emulators.db_connection_string}
+                database {SHOP}, tables dbo.Persons and sales.Orders under CDC
+  Service Bus   {emulators.bus_connection_string}
+  management    {emulators.management_endpoint}
+
+They keep their data only while they run."""
