@@ -82,6 +82,8 @@ class Connection:
             log.warning("closing a connection: %s", error)
         except OSError as error:
             log.debug("closing a connection: %s", error)
+        except Exception:
+            log.exception("serving a connection: defect of the emulator")
         finally:
             self._socket.close()
             if session is not None:
@@ -171,12 +173,12 @@ class Connection:
                 self._request(message, session, prepared)
 
     def _request(self, message: Message, session: Session, prepared: PreparedStatements) -> None:
-        opening = b""
-        if message.status & (RESET_CONNECTION | RESET_CONNECTION_SKIP_TRAN):
-            prepared.reset()
-            opening = tokens.environment_change(Environment.RESET_DONE)
-        self._write(opening)
         try:
+            if message.status & RESET_CONNECTION_SKIP_TRAN:
+                raise SqlError(50001, "The emulator does not support RESETCONNECTIONSKIPTRAN.")
+            if message.status & RESET_CONNECTION:
+                prepared.reset()
+                self._write(tokens.environment_change(Environment.RESET_DONE))
             if message.type is PacketType.SQL_BATCH:
                 self._batch(message.body, session)
             elif message.type is PacketType.RPC:

@@ -62,7 +62,7 @@ class Environment(IntEnum):
 
 
 def b_varchar(text: str) -> bytes:
-    data = utf16(text[:127])
+    data = utf16(text)[: 2 * 255]
     return bytes([len(data) // 2]) + data
 
 

@@ -434,3 +434,23 @@ def test_the_answer_to_a_reset_connection_tells_that_it_was_done(
         answer = transport.recv(4096)
         assert answer[8:14] == b"\xe3\x03\x00\x12\x00\x00"
         assert engine.sessions[0].resets == 1
+
+
+def test_a_defect_in_the_engines_login_ends_that_connection_only(
+    server: SqlServerEmulator, engine: ScriptedEngine, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as broken:
+        broken.setattr(engine, "login", None)
+        with pytest.raises((pytds.Error, OSError)):
+            connect("pytds", server)
+    assert "defect of the emulator" in caplog.text
+    connect("pytds", server).close()
+
+
+def test_a_column_name_of_128_characters_arrives_whole(engine: ScriptedEngine, server: SqlServerEmulator) -> None:
+    name = "\u4e2d" * 128
+    engine.script("q", lambda s, p, c: iter([rows_of({name: INT}, [[1]])]))
+    with connect("pytds", server, autocommit=True) as connection:
+        cursor = connection.cursor()
+        cursor.execute("q")
+        assert cursor.description[0][0] == name
