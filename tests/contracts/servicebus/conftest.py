@@ -1,0 +1,110 @@
+"""A namespace to try with Azure's own client: the emulator on a clock that tests move.
+
+Every sender and receiver of the SDK opens a connection of its own and takes half a second for it, so a module shares them.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+import warnings
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusReceiver, ServiceBusSender
+
+from emulators.servicebus.description import Description, QueueDescription
+from emulators.servicebus.server import ServiceBusEmulator
+
+LOCK = timedelta(seconds=5)
+
+
+class Clock:
+    """The wall clock, moved forward at will."""
+
+    def __init__(self) -> None:
+        self.offset = 0.0
+
+    def __call__(self) -> float:
+        return time.time() + self.offset
+
+    def advance(self, duration: timedelta) -> None:
+        self.offset += duration.total_seconds()
+
+
+class Bus:
+    """The emulator and one client whose senders and receivers are opened once."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.emulator = ServiceBusEmulator(
+            keys={"RootManageSharedAccessKey": "root key", "Sender": "sender key", "Listener": "listener key"},
+            rights={"Sender": ["Send"], "Listener": ["Listen"]},
+            clock=self.clock,
+        )
+        self.emulator.start()
+        self.client = ServiceBusClient.from_connection_string(self.emulator.connection_string, retry_total=0)
+        self._open: dict[tuple[Any, ...], ServiceBusSender | ServiceBusReceiver] = {}
+
+    def close(self) -> None:
+        for handler in self._open.values():
+            handler.close()
+        self.client.close()
+        self.emulator.stop()
+        # The SDK forgets the socket of a connection that failed or was refused: let none outlive its test module.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
+
+    def create(self, path: str, description: Description | None = None) -> str:
+        """Create an entity unless it is there; a queue with a short lock when nothing is said."""
+        known = {info.path for info in (*self.emulator.admin.queues(), *self.emulator.admin.topics())}
+        if path not in known:
+            self.emulator.admin.create(path, description or QueueDescription(lock_duration=LOCK))
+        return path
+
+    def sender(self, queue: str) -> ServiceBusSender:
+        return self._shared(("sender", queue), lambda: self.client.get_queue_sender(queue))
+
+    def receiver(self, queue: str, **options: Any) -> ServiceBusReceiver:
+        key = ("receiver", queue, *sorted(options.items()))
+        return self._shared(key, lambda: self.client.get_queue_receiver(queue, **options))
+
+    def _shared(self, key: tuple[Any, ...], open_: Any) -> Any:
+        if key not in self._open:
+            self._open[key] = open_().__enter__()
+        return self._open[key]
+
+    def send(self, queue: str, *bodies: str, **properties: Any) -> None:
+        self.sender(queue).send_messages([ServiceBusMessage(body, **properties) for body in bodies])
+
+    def active(self, path: str) -> int:
+        return self.emulator.admin.get(path).counts.active
+
+    def dead(self, path: str) -> int:
+        return self.emulator.admin.get(path).counts.dead_letter
+
+    def drain(self, queue: str) -> list[str]:
+        """Take everything out, by receive-and-delete; the bodies."""
+        bodies: list[str] = []
+        while count := self.active(queue):
+            receiver = self.receiver(queue, receive_mode="receiveanddelete")
+            bodies += [str(m) for m in receiver.receive_messages(count, max_wait_time=2)]
+        return bodies
+
+
+@pytest.fixture
+def lonely_bus() -> Iterator[Bus]:
+    """A namespace of the test's own, whose connections it may cut."""
+    namespace = Bus()
+    yield namespace
+    namespace.close()
+
+
+@pytest.fixture(scope="module")
+def bus() -> Iterator[Bus]:
+    namespace = Bus()
+    yield namespace
+    namespace.close()
