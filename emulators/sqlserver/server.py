@@ -58,6 +58,12 @@ class SqlServerEmulator:
         """The port listened on; the asked-for one before `start`."""
         return self._address[1]
 
+    @property
+    def connections(self) -> int:
+        """How many clients are connected now."""
+        with self._lock:
+            return len(self._connections)
+
     def start(self) -> None:
         """Listen and return. Raises OSError when the address is taken, RuntimeError when already started."""
         if self._listener is not None:

@@ -17,23 +17,29 @@ from tests.fakes.sql_engine import Column, ScriptedEngine, rows_of
 
 
 class Endless:
-    """A result set without end, which notes that it was let go of."""
+    """A result set without end, which notes that batch and rows were let go of, in this order: rows first."""
 
     def __init__(self) -> None:
         self.released = threading.Event()
+        self.rows: Iterator[list[Value]] = iter(())
+        self.order: list[str] = []
 
     def script(self, session: Any, parameters: Any, cancelled: Any) -> Iterator[Event]:
         try:
-            yield ResultSet([Column("n", SqlType("int")), Column("t", SqlType("nvarchar", 50))], self._rows())
+            self.rows = self._rows()
+            yield ResultSet([Column("n", SqlType("int")), Column("t", SqlType("nvarchar", 50))], self.rows)
         finally:
+            self.order.append("batch")
             self.released.set()
 
-    @staticmethod
-    def _rows() -> Iterator[list[Value]]:
+    def _rows(self) -> Iterator[list[Value]]:
         n = 0
-        while True:
-            n += 1
-            yield [n, "some text to fill packets with"]
+        try:
+            while True:
+                n += 1
+                yield [n, "some text to fill packets with"]
+        finally:
+            self.order.append("rows")
 
 
 @pytest.fixture
@@ -83,6 +89,7 @@ def test_an_abandoned_result_set_does_not_spoil_the_next_query(
             cursor.execute("one")
             assert [tuple(row) for row in cursor.fetchall()] == [(1,)]
             assert endless.released.wait(10)
+    assert endless.order == ["rows", "batch"] * 3
 
 
 def test_an_abandoned_rpc_does_not_spoil_the_next_query(endless: Endless, server: SqlServerEmulator) -> None:

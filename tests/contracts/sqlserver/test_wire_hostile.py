@@ -119,6 +119,13 @@ def test_a_login_without_prelogin_is_accepted(client: Client) -> None:
     assert client.message()[-13] == DONE
 
 
+@pytest.mark.parametrize("encryption", [1, 3])
+def test_a_client_that_insists_on_encryption_is_told_and_let_go(client: Client, encryption: int) -> None:
+    client.send(packet(PRELOGIN, struct.pack(">BHHBB", 1, 6, 1, 0xFF, encryption)))
+    assert client.message()[-3:] == b"\x02\x00\x00"
+    assert client.closed()
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -245,3 +252,13 @@ def test_random_bytes_neither_hang_nor_kill_the_server(server: SqlServerEmulator
     with client.socket:
         client.logged_in().send(batch("one"))
         assert client.message()[0] == 0x81
+
+
+def test_the_login_answer_tells_database_language_and_packet_size_in_the_servers_order(client: Client) -> None:
+    client.send(packet(LOGIN, login_body()))
+    answer = client.message()
+    marks = [b"\xe3\x1b\x00\x01\x04", struct.pack("<i", 5701), b"\xe3\x08\x00\x07\x05", struct.pack("<i", 5703)]
+    marks += [b"\x01\x74\x00\x00\x04\x14", b"\x04\x04" + "4096".encode("utf-16-le"), b"\xfd\x00\x00"]
+    places = [answer.find(mark) for mark in marks]
+    assert -1 not in places
+    assert places == sorted(places)

@@ -121,6 +121,7 @@ def test_a_hundred_connections_in_sequence_leave_no_thread(server: SqlServerEmul
         if thread.name == "sqlserver-connection":
             thread.join(5)
     assert threading.active_count() <= before
+    assert server.connections == 0
 
 
 # Result sets
