@@ -8,7 +8,6 @@ It refuses to hide a lost lock: what was not completed is returned, and comes ag
 from __future__ import annotations
 
 import select
-import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -22,6 +21,7 @@ from azure.servicebus import (
     ServiceBusReceiver,
     ServiceBusSender,
 )
+from azure.servicebus._pyamqp.error import AMQPException
 from azure.servicebus.exceptions import (
     MessageLockLostError,
     MessageSizeExceededError,
@@ -66,6 +66,7 @@ class BusSender:
         self._entity = entity
         self._client: ServiceBusClient | None = None
         self._sender: ServiceBusSender | None = None
+        self._wire: Any = None
 
     def __repr__(self) -> str:
         return f"<BusSender {self._entity} at {self._address}: {'open' if self._sender else 'closed'}>"
@@ -86,8 +87,9 @@ class BusSender:
             raise
 
     def close(self) -> None:
-        sender, client, self._sender, self._client = self._sender, self._client, None, None
-        _close_quietly(sender, client)
+        sender, client, wire = self._sender, self._client, self._wire
+        self._sender = self._client = self._wire = None
+        _close_quietly(sender, client, wire)
 
     def _opened(self) -> ServiceBusSender:
         if self._sender is None:
@@ -99,7 +101,7 @@ class BusSender:
             except BaseException:
                 _close_quietly(sender, client)
                 raise
-            self._client, self._sender = client, sender
+            self._client, self._sender, self._wire = client, sender, _wire(sender)
         return self._sender
 
     def _send_session(self, messages: Sequence[Message], accepted: list[Message]) -> None:
@@ -179,6 +181,7 @@ class BusReceiver:
     def __init__(self, client: ServiceBusClient, receiver: ServiceBusReceiver, queue: str) -> None:
         self._client = client
         self._receiver = receiver
+        self._wire = _wire(receiver)
         self._queue = queue
         self._session_id = receiver.session.session_id if receiver.session else None
         self._renewals = 0
@@ -218,9 +221,12 @@ class BusReceiver:
         buffered: Any = getattr(handler, "_received_messages", None)
         if buffered is None or count <= 0:
             return ()
-        while buffered.qsize() < count and _readable(handler):
-            if not handler.do_work():
-                break
+        try:
+            while buffered.qsize() < count and _readable(handler) and handler.do_work():
+                continue
+        except (AMQPException, OSError) as error:
+            # What came before the fault is handed over; the next call meets the fault again.
+            log.debug("reading ahead failed", receiver=self._where, error=str(error))
         ready = min(count, buffered.qsize())
         return self._receiver.receive_messages(ready, max_wait_time=1) if ready else ()
 
@@ -282,7 +288,7 @@ class BusReceiver:
         return (until - datetime.now(UTC)).total_seconds() if until is not None else 0.0
 
     def close(self) -> None:
-        _close_quietly(self._receiver, self._client)
+        _close_quietly(self._receiver, self._client, self._wire)
 
 
 def _own(delivery: Delivery) -> BusDelivery:
@@ -376,14 +382,17 @@ def _client(address: ServiceBusAddress, *, try_timeout: float = OPEN_TIMEOUT) ->
     return ServiceBusClient.from_connection_string(address.connection_string, retry_total=0, try_timeout=try_timeout)
 
 
-def _close_quietly(*handles: ServiceBusSender | ServiceBusReceiver | ServiceBusClient | None) -> None:
+def _wire(handle: ServiceBusSender | ServiceBusReceiver) -> Any:
+    """The SDK's transport, or None. When a connection breaks, the SDK forgets to close the socket under it."""
+    handler = getattr(handle, "_handler", None)
+    return getattr(getattr(handler, "_connection", None), "_transport", None)
+
+
+def _close_quietly(*handles: Any) -> None:
     """Closing speaks to a peer that may be gone; there is nothing a caller could do about it."""
     for handle in handles:
         if handle is not None:
-            started = time.monotonic()
             try:
                 handle.close()
             except (ServiceBusError, OSError, ValueError, AttributeError, TypeError) as error:
-                log.debug(
-                    "closing failed", kind=type(handle).__name__, error=str(error), seconds=time.monotonic() - started
-                )
+                log.debug("closing failed", kind=type(handle).__name__, error=str(error))

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from azure.core.exceptions import ClientAuthenticationError
+from azure.servicebus._pyamqp.error import AMQPException  # what the grouped settlement meets below the public API
 from azure.servicebus.exceptions import (
     MessagingEntityDisabledError,
     MessagingEntityNotFoundError,
@@ -86,7 +87,7 @@ def translated(doing: str) -> Iterator[None]:
     """Errors of the SDK and of sockets leave as DStreamError with their cause kept; all others pass."""
     try:
         yield
-    except (ServiceBusError, ClientAuthenticationError, OSError) as error:
+    except (ServiceBusError, ClientAuthenticationError, AMQPException, OSError) as error:
         raise translate(error, doing) from error
     except ValueError as error:
         # The SDK says "already closed" and "cannot be locked now" with bare ValueErrors.

@@ -1,0 +1,239 @@
+"""A broker in a dict behind the ports of common/bus.py, with sessions, locks and dead letters, and with faults to order.
+
+It keeps what the contract suite (tests/contracts/bus) asks of the real adapter; unit tests of the loops stand on that.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from common.bus import Delivery, MessageTooLarge
+from common.errors import PermanentError, TransientError
+from common.message import Message
+
+
+@dataclass(eq=False)
+class Held:
+    """A message in an entity: who has it locked, and how often it was delivered in vain."""
+
+    message: Message
+    fault: str | None = None
+    count: int = 0
+    holder: FakeReceiver | None = None
+
+
+@dataclass
+class FakeEntity:
+    """A queue or topic. `faults`: what the next sends raise, in turn; `limit`: bytes a message may have."""
+
+    name: str
+    sessions: bool = False
+    limit: int = 262_144
+    held: list[Held] = field(default_factory=list)
+    dead: list[tuple[Message, str, str]] = field(default_factory=list)
+    faults: deque[Exception] = field(default_factory=deque)
+    sends: list[list[Message]] = field(default_factory=list)
+
+    @property
+    def bodies(self) -> list[bytes]:
+        return [held.message.body for held in self.held]
+
+
+class FakeBroker:
+    """Entities by name; everything under one condition, so that a receiver can wait for a sender."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.entities: dict[str, FakeEntity] = {}
+        self.open_receivers: list[FakeReceiver] = []
+        self.open_faults: deque[Exception] = deque()
+
+    def create(self, name: str, *, sessions: bool = False, limit: int = 262_144) -> FakeEntity:
+        self.entities[name] = FakeEntity(name, sessions=sessions, limit=limit)
+        return self.entities[name]
+
+    def entity(self, name: str) -> FakeEntity:
+        try:
+            return self.entities[name]
+        except KeyError:
+            raise PermanentError(f"opening {name}: it does not exist") from None
+
+    def sender(self, name: str) -> FakeSender:
+        return FakeSender(self, name)
+
+    def receivers(self, name: str, *, sessions: bool) -> FakeReceivers:
+        return FakeReceivers(self, name, sessions)
+
+    def expire_locks(self) -> None:
+        """All locks run out at once: messages are free, and their delivery counts rise."""
+        with self.changed:
+            for receiver in self.open_receivers:
+                receiver.lock_lost = True
+            for held in (held for entity in self.entities.values() for held in entity.held if held.holder):
+                held.holder = None
+                held.count += 1
+            self.open_receivers.clear()
+
+
+class FakeSender:
+    def __init__(self, broker: FakeBroker, name: str) -> None:
+        self._broker = broker
+        self._name = name
+        self.opened = 0
+        self.closed = False
+
+    def open(self) -> None:
+        self.opened += 1
+        self._broker.entity(self._name)
+
+    def send(self, messages: Sequence[Message]) -> None:
+        entity = self._broker.entity(self._name)
+        if entity.faults:
+            raise entity.faults.popleft()
+        accepted: list[Message] = []
+        with self._broker.changed:
+            for message in sorted(messages, key=lambda message: _first(messages, message.session_id)):
+                if len(message.body) > entity.limit:
+                    raise MessageTooLarge(self._name, message, limit=entity.limit, accepted=accepted)
+                if entity.sessions and message.session_id is None:
+                    raise PermanentError(f"sending to {self._name}: a message has no session id")
+                entity.held.append(Held(message))
+                accepted.append(message)
+            entity.sends.append(list(messages))
+            self._broker.changed.notify_all()
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def _first(messages: Sequence[Message], session_id: str | None) -> int:
+    return next(at for at, message in enumerate(messages) if message.session_id == session_id)
+
+
+class FakeDelivery:
+    def __init__(self, held: Held) -> None:
+        self.held = held
+        self.delivery_count = held.count
+
+    @property
+    def message(self) -> Message:
+        return self.held.message
+
+    @property
+    def fault(self) -> str | None:
+        return self.held.fault
+
+
+class FakeReceiver:
+    def __init__(self, broker: FakeBroker, entity: FakeEntity, session_id: str | None) -> None:
+        self._broker = broker
+        self._entity = entity
+        self.session_id = session_id
+        self.lock_lost = False
+        self.renewals = 0
+        self.settle_faults: deque[Exception] = deque()
+        broker.open_receivers.append(self)
+
+    def receive(self, *, max_count: int, max_wait: float) -> Sequence[FakeDelivery]:
+        deadline = time.monotonic() + max_wait
+        with self._broker.changed:
+            while True:
+                self._check()
+                ready = [held for held in self._mine() if held.holder is None][:max_count]
+                left = deadline - time.monotonic()
+                if ready or left <= 0:
+                    break
+                self._broker.changed.wait(left)
+            for held in ready:
+                held.holder = self
+            return [FakeDelivery(held) for held in ready]
+
+    def _mine(self) -> list[Held]:
+        return [
+            held for held in self._entity.held if self.session_id is None or held.message.session_id == self.session_id
+        ]
+
+    def _check(self) -> None:
+        if self.lock_lost and self.session_id is not None:
+            raise TransientError(f"receiving from {self._entity.name}: the session lock is lost")
+
+    def settle_many(self, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
+        if self.settle_faults:
+            raise self.settle_faults.popleft()
+        with self._broker.changed:
+            return [delivery for delivery in deliveries if not self._take(delivery)]
+
+    def _take(self, delivery: Delivery) -> bool:
+        held = _held(delivery)
+        if held.holder is not self:
+            return False
+        self._entity.held.remove(held)
+        return True
+
+    def dead_letter(self, delivery: Delivery, *, reason: str, description: str) -> None:
+        with self._broker.changed:
+            if not self._take(delivery):
+                raise TransientError(f"dead-lettering a message of {self._entity.name}: the lock is lost")
+            self._entity.dead.append((delivery.message, reason, description))
+
+    def release(self, deliveries: Sequence[Delivery]) -> None:
+        with self._broker.changed:
+            for held in map(_held, deliveries):
+                if held.holder is self:
+                    held.holder = None
+            self._broker.changed.notify_all()
+
+    def renew(self, deliveries: Sequence[Delivery]) -> None:
+        with self._broker.changed:
+            self._check()
+            self.renewals += 1
+
+    def close(self) -> None:
+        with self._broker.changed:
+            for held in self._mine():
+                if held.holder is self:
+                    held.holder = None
+            if self in self._broker.open_receivers:
+                self._broker.open_receivers.remove(self)
+            self._broker.changed.notify_all()
+
+
+def _held(delivery: Delivery) -> Held:
+    assert isinstance(delivery, FakeDelivery)
+    return delivery.held
+
+
+class FakeReceivers:
+    def __init__(self, broker: FakeBroker, name: str, sessions: bool) -> None:
+        self._broker = broker
+        self._name = name
+        self._sessions = sessions
+        self.opened: list[str | None] = []
+
+    def open(self, *, max_wait: float) -> FakeReceiver | None:
+        if self._broker.open_faults:
+            raise self._broker.open_faults.popleft()
+        entity = self._broker.entity(self._name)
+        if entity.sessions is not self._sessions:
+            raise PermanentError(f"opening a receiver for {self._name}: its sessions do not match")
+        deadline = time.monotonic() + max_wait
+        with self._broker.changed:
+            while True:
+                session = self._free_session(entity) if self._sessions else None
+                left = deadline - time.monotonic()
+                if session is not None or not self._sessions or left <= 0:
+                    break
+                self._broker.changed.wait(left)
+            if self._sessions and session is None:
+                return None
+            self.opened.append(session)
+            return FakeReceiver(self._broker, entity, session)
+
+    def _free_session(self, entity: FakeEntity) -> str | None:
+        taken = {receiver.session_id for receiver in self._broker.open_receivers}
+        names = [held.message.session_id for held in entity.held]
+        return next((name for name in names if name is not None and name not in taken), None)
