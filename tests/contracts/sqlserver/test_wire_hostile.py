@@ -257,7 +257,7 @@ def test_random_bytes_neither_hang_nor_kill_the_server(server: SqlServerEmulator
 def test_the_login_answer_tells_database_language_and_packet_size_in_the_servers_order(client: Client) -> None:
     client.send(packet(LOGIN, login_body()))
     answer = client.message()
-    marks = [b"\xe3\x1b\x00\x01\x04", struct.pack("<i", 5701), b"\xe3\x08\x00\x07\x05", struct.pack("<i", 5703)]
+    marks = [b"\xe3\x17\x00\x01\x04", struct.pack("<i", 5701), b"\xe3\x08\x00\x07\x05", struct.pack("<i", 5703)]
     marks += [b"\x01\x74\x00\x00\x04\x14", b"\x04\x04" + "4096".encode("utf-16-le"), b"\xfd\x00\x00"]
     places = [answer.find(mark) for mark in marks]
     assert -1 not in places
