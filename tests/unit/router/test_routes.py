@@ -1,0 +1,105 @@
+"""What becomes of each delivery, decided without I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from common.message import Message, PropertyValue
+from router.routes import Group, Poison, plan, without
+from tests.fakes.bus import FakeDelivery, Held
+
+KNOWN = {"srv.db.persons.events", "srv.db.orders.events"}
+
+
+def delivery(
+    body: bytes = b"{}", properties: Mapping[str, PropertyValue] | None = None, fault: str | None = None
+) -> FakeDelivery:
+    return FakeDelivery(Held(Message(body, "id", application_properties=properties or {}), fault))
+
+
+def to(topic: str) -> FakeDelivery:
+    return delivery(properties={"destination": topic})
+
+
+def poison_of(single: FakeDelivery) -> Poison:
+    (poison,) = plan([single], KNOWN).poison
+    return poison
+
+
+def test_groups_keep_the_order_of_their_deliveries() -> None:
+    persons = [to("srv.db.persons.events") for _ in range(3)]
+    orders = [to("srv.db.orders.events") for _ in range(2)]
+    decided = plan([persons[0], orders[0], persons[1], orders[1], persons[2]], KNOWN)
+    assert decided.groups == (
+        Group("srv.db.persons.events", tuple(persons)),
+        Group("srv.db.orders.events", tuple(orders)),
+    )
+    assert decided.poison == ()
+
+
+def test_property_decides_and_the_body_is_not_read() -> None:
+    named = delivery(b"\xff no JSON", {"destination": "srv.db.orders.events"})
+    assert [group.destination for group in plan([named], KNOWN).groups] == ["srv.db.orders.events"]
+
+
+def test_body_decides_where_the_property_is_missing() -> None:
+    named = delivery(b'{"data": {}, "metadata": {"Destination": "srv.db.orders.events"}}')
+    assert [group.destination for group in plan([named], KNOWN).groups] == ["srv.db.orders.events"]
+
+
+def test_topic_names_compare_without_case() -> None:
+    assert [group.destination for group in plan([to("SRV.db.Orders.events")], KNOWN).groups] == ["srv.db.orders.events"]
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff\xfe\x00", b"[" * 100_000, b"{'single': 1}"])
+def test_a_body_that_is_no_json_is_malformed(body: bytes) -> None:
+    assert poison_of(delivery(body)).reason == "MalformedMessage"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{}",
+        b"[]",
+        b"null",
+        b'"text"',
+        b'{"metadata": null}',
+        b'{"metadata": []}',
+        b'{"metadata": {"Destination": null}}',
+        b'{"metadata": {"Destination": ""}}',
+        b'{"metadata": {"Destination": 7}}',
+    ],
+)
+def test_a_body_that_names_no_topic_misses_its_destination(body: bytes) -> None:
+    assert poison_of(delivery(body)).reason == "MissingDestination"
+
+
+def test_a_topic_of_no_configured_table_is_unknown_and_named() -> None:
+    poison = poison_of(to("srv.db.invoices.events"))
+    assert poison.reason == "UnknownDestination"
+    assert "srv.db.invoices.events" in poison.description
+
+
+def test_a_property_that_is_no_text_is_a_missing_destination() -> None:
+    assert poison_of(delivery(properties={"destination": 7})).reason == "MissingDestination"
+
+
+def test_a_body_that_is_no_byte_string_is_malformed_whatever_the_property_says() -> None:
+    poison = poison_of(delivery(b"", {"destination": "srv.db.orders.events"}, fault="the body is an AMQP value"))
+    assert (poison.reason, poison.description) == ("MalformedMessage", "the body is an AMQP value")
+
+
+def test_poison_does_not_disturb_its_neighbours() -> None:
+    first, last = to("srv.db.orders.events"), to("srv.db.orders.events")
+    decided = plan([first, delivery(b"{"), last], KNOWN)
+    assert decided.groups == (Group("srv.db.orders.events", (first, last)),)
+    assert len(decided.poison) == 1
+
+
+def test_what_is_done_leaves_the_group_and_an_empty_group_is_none() -> None:
+    first, last = to("srv.db.orders.events"), to("srv.db.orders.events")
+    group = Group("srv.db.orders.events", (first, last))
+    assert without(group, {id(first)}) == Group("srv.db.orders.events", (last,))
+    assert without(group, {id(first), id(last)}) is None
