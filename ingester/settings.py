@@ -38,7 +38,7 @@ class PollIntervals(Settings):
     )
     max_poll_interval: PositiveDuration = Field(
         default=timedelta(minutes=2),
-        description="Longest time between two looks at an idle table, and so the worst delay of its next change.",
+        description="Longest time between two looks at an idle table, and so the worst delay of its next change. `2m` spares the database.",
     )
 
     @model_validator(mode="after")
@@ -79,7 +79,7 @@ class LockSettings(Settings):
     )
     connection_string: Secret | None = Field(
         default=None,
-        description="Connection string of the storage account. Secret. Required for `azure_blob`, without meaning otherwise.",
+        description="Connection string of the storage account. Secret. Required for `azure_blob`. None, the default, is right for the others.",
     )
     container_name: Annotated[str, AfterValidator(_container_name)] = Field(
         default="locks", description="Blob container of the leases. `locks` is the name in existing installations."

@@ -108,7 +108,7 @@ def test_an_unset_variable_in_a_part_it_needs_of_the_ingester_is_told(tmp_path: 
 )
 def test_a_wrong_setting_is_told_with_its_line(tmp_path: Path, more: str, words: str) -> None:
     (problem,) = bound(tmp_path, {"BUS": BUS}, names=NAMES, more=more).problems
-    assert problem.line == 26
+    assert problem.line == 25
     assert words in problem.text
 
 

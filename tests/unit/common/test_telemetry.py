@@ -1,0 +1,126 @@
+"""Logs go to stderr in two forms, libraries' lines among them, and no registered secret passes."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+import structlog
+from pydantic import SecretStr
+
+from common import telemetry
+from common.config import Unset, UnsetSecret
+from common.sqladdress import SqlAddress
+from common.telemetry import LogFormat, configure_logging, masked, register_secret, register_secrets
+from common.topology import BusSettings
+
+SECRET = 'hunt"er2\\ é'
+FORMATS: list[LogFormat] = ["text", "json"]
+
+
+@pytest.fixture(autouse=True)
+def logging_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(telemetry, "_secrets", set())
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.captureWarnings(False)
+    structlog.reset_defaults()
+
+
+def test_json_lines_hold_message_level_logger_time_and_facts(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging("info", "json")
+    structlog.get_logger("ingester.job").info("lock taken", table="dbo.Persons", epoch=3)
+    line = json.loads(capsys.readouterr().err)
+    assert line.pop("timestamp").endswith("Z")
+    assert line == {
+        "message": "lock taken",
+        "level": "info",
+        "logger": "ingester.job",
+        "table": "dbo.Persons",
+        "epoch": 3,
+    }
+
+
+def test_text_lines_are_plain_and_hold_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging("info", "text")
+    structlog.get_logger("x").warning("gap", table="dbo.Persons")
+    line = capsys.readouterr().err
+    assert "gap" in line
+    assert "table=dbo.Persons" in line
+    assert "warning" in line
+    assert "\x1b" not in line
+    assert line.count("\n") == 1
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_the_standard_librarys_loggers_write_the_same_lines(
+    format: LogFormat, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure_logging("info", format)
+    logging.getLogger("some.library").info("hello %s", "you")
+    assert "hello you" in capsys.readouterr().err
+
+
+def test_the_level_holds_and_the_last_call_wins_without_doubling_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging("debug", "text")
+    configure_logging("warning", "json")
+    structlog.get_logger("x").info("quiet")
+    structlog.get_logger("x").warning("loud")
+    assert [json.loads(line)["message"] for line in capsys.readouterr().err.splitlines()] == ["loud"]
+
+
+def test_noisy_libraries_speak_from_warning_on_even_when_debugging(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging("debug", "json")
+    for name in ("azure.servicebus._pyamqp", "uamqp", "py4j.clientserver"):
+        logging.getLogger(name).info("frame")
+        logging.getLogger(name).warning("fault")
+    assert [json.loads(line)["message"] for line in capsys.readouterr().err.splitlines()] == ["fault"] * 3
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_registered_secret_is_masked_wherever_it_comes_from(
+    format: LogFormat, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure_logging("debug", format)
+    register_secret(SECRET)
+    log = structlog.get_logger("x")
+    log.error(f"event {SECRET}", value=SECRET, nested={"a": [SECRET]})
+    logging.getLogger("y").error("login with %s", SECRET)
+    try:
+        raise RuntimeError(f"cannot log in with {SECRET}")
+    except RuntimeError:
+        log.exception("failing")
+    written = capsys.readouterr().err
+    assert "hunt" not in written
+    assert written.count(telemetry.MASK) >= 5
+    assert "RuntimeError" in written
+
+
+def test_the_key_inside_a_connection_string_is_a_secret_of_its_own() -> None:
+    register_secret("Endpoint=sb://x;SharedAccessKeyName=n;SharedAccessKey=abcd1234=")
+    register_secret("Server=h;Password=swordfish;Encrypt=yes")
+    assert masked("401 for abcd1234= and swordfish") == "401 for *** and ***"
+
+
+def test_every_secret_inside_settings_is_found() -> None:
+    address = SqlAddress.parse("Server=h;Database=d;UID=u;PWD=swordfish")
+    bus = BusSettings.model_validate({"connection_string": "Endpoint=sb://x;SharedAccessKey=abcd1234"})
+    unset = UnsetSecret(Unset("X", "f.hcl", 1))
+    register_secrets(({"a": [address]}, bus, unset, SecretStr("sesame"), None, 7))
+    assert masked("swordfish abcd1234 sesame 7") == "*** *** *** 7"
+
+
+def test_a_longer_secret_is_masked_before_a_part_of_it() -> None:
+    register_secret("abcd")
+    register_secret("abcdefgh")
+    assert masked("abcdefgh abcd") == "*** ***"
+
+
+def test_too_short_a_text_is_no_secret() -> None:
+    register_secret("in")
+    assert masked("in the line") == "in the line"

@@ -1,0 +1,251 @@
+"""What a person sees: one clear line a problem on stderr, the exit status of the contract, and never a traceback for a mistake."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import types
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from common import telemetry
+from common.errors import ConfigurationError, PermanentError
+from dstream import cli
+from tests.unit.dstream.test_loading import ENVIRON, GOLDEN, ROOT, SECRET
+
+
+@pytest.fixture(autouse=True)
+def logging_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(telemetry, "_secrets", set())
+    monkeypatch.delenv("DSTREAM_LOG_LEVEL", raising=False)
+    monkeypatch.setattr("dstream.signals.stop_on_signals", lambda **_: "stop")
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.captureWarnings(False)
+    structlog.reset_defaults()
+
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command line in this process: (exit status, stdout, stderr)."""
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["dstream", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        out, err = capsys.readouterr()
+        code = ended.value.code
+        return code if isinstance(code, int) else 0, out, err
+
+    return call
+
+
+@pytest.fixture
+def existing(monkeypatch: pytest.MonkeyPatch) -> str:
+    for name, value in ENVIRON.items():
+        monkeypatch.setenv(name, value)
+    return str(GOLDEN / "existing.hcl")
+
+
+def stand_in(monkeypatch: pytest.MonkeyPatch, module: str, run: Callable[..., Any]) -> None:
+    """Put a module with this `run` where the command looks for its stage."""
+    made = types.ModuleType(module)
+    made.__dict__["run"] = run
+    monkeypatch.setitem(sys.modules, module, made)
+
+
+def test_help_lists_the_commands_on_a_screen(run: Run) -> None:
+    status, out, _ = run("--help")
+    assert status == 0
+    assert len(out.splitlines()) < 24
+    for command in ("ingester", "router", "server", "demo", "emulators"):
+        assert f"\n  {command} " in out
+    assert "check" not in out
+
+
+@pytest.mark.parametrize("command", ["ingester", "router", "server", "demo", "emulators"])
+def test_every_command_takes_the_common_options(run: Run, command: str) -> None:
+    status, out, _ = run(command, "--help")
+    assert status == 0
+    for option in ("-c, --config", "--log-level", "DSTREAM_LOG_LEVEL", "--log-format", "text|json", "default: info"):
+        assert option in " ".join(out.split())
+
+
+def test_version(run: Run) -> None:
+    assert run("--version") == (0, f"dstream {metadata.version('dstream-cdc')}\n", "")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["bogus"],
+        ["check"],
+        ["ingester", "--bogus"],
+        ["ingester", "--log-level", "loud"],
+        ["router", "--log-format", "xml"],
+    ],
+)
+def test_bad_usage_is_2_without_a_traceback(run: Run, arguments: list[str]) -> None:
+    status, _, err = run(*arguments)
+    assert status == 2
+    assert "Traceback" not in err
+
+
+def test_a_bad_level_in_the_environment_is_bad_usage(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DSTREAM_LOG_LEVEL", "loud")
+    assert run("ingester")[0] == 2
+
+
+@pytest.mark.parametrize("command", ["ingester", "router", "server"])
+def test_a_bad_configuration_is_2_with_one_line_a_problem(run: Run, command: str) -> None:
+    status, out, err = run(command, "--config", str(GOLDEN / "broken.hcl"))
+    assert (status, out) == (2, "")
+    lines = err.splitlines()
+    assert len(lines) > 20
+    assert all(line.startswith(f"dstream: {GOLDEN}/broken.hcl:") for line in lines)
+
+
+def test_a_missing_file_is_2_and_says_how_to_name_another(run: Run, tmp_path: Path) -> None:
+    status, _, err = run("router", "-c", str(tmp_path / "nope.hcl"))
+    assert status == 2
+    assert err.splitlines() == [
+        f"dstream: {tmp_path}/nope.hcl: reading the configuration: No such file or directory",
+        "dstream: hint: name the file with --config",
+    ]
+
+
+@pytest.mark.parametrize(("command", "module"), [("ingester", "ingester.wiring"), ("router", "router.wiring")])
+@pytest.mark.parametrize("status", [0, 1])
+def test_a_stage_gets_its_settings_and_its_status_is_the_exit_status(
+    run: Run, existing: str, monkeypatch: pytest.MonkeyPatch, command: str, module: str, status: int
+) -> None:
+    seen: list[tuple[Any, ...]] = []
+
+    def stage(settings: Any, stop: Any) -> int:
+        seen.append((type(settings).__module__, stop))
+        return status
+
+    stand_in(monkeypatch, module, stage)
+    assert run(command, "-c", existing)[0] == status
+    assert seen == [(f"{command}.settings", "stop")]
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "lines"),
+    [
+        (
+            PermanentError("reading x: denied", hint="grant it"),
+            1,
+            ["dstream: reading x: denied", "dstream: hint: grant it"],
+        ),
+        (ConfigurationError(["one", "two"]), 2, ["dstream: one", "dstream: two"]),
+        (KeyboardInterrupt(), 130, []),
+        (
+            ValueError(SECRET),
+            1,
+            ["dstream: unexpected ValueError; run it again with --log-level debug for the traceback"],
+        ),
+    ],
+)
+def test_a_failing_stage_is_told_in_lines(
+    run: Run, existing: str, monkeypatch: pytest.MonkeyPatch, error: BaseException, status: int, lines: list[str]
+) -> None:
+    def stage(settings: Any, stop: Any) -> int:
+        raise error
+
+    stand_in(monkeypatch, "router.wiring", stage)
+    got, out, err = run("router", "-c", existing)
+    assert (got, out, err.splitlines()) == (status, "", lines)
+
+
+def test_debug_shows_the_traceback_with_secrets_masked(
+    run: Run, existing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stage(settings: Any, stop: Any) -> int:
+        raise ValueError(f"login with {settings.source.connection_string.get_secret_value()}")
+
+    stand_in(monkeypatch, "router.wiring", stage)
+    status, _, err = run("router", "-c", existing, "--log-level", "debug")
+    assert status == 1
+    assert "Traceback" in err
+    assert "login with ***" in err
+    assert SECRET not in err
+
+
+def test_a_package_that_is_not_installed_is_named_with_the_extra_that_brings_it(
+    run: Run, existing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(name: str) -> Any:
+        raise ModuleNotFoundError("No module named 'pyspark.sql'", name="pyspark.sql")
+
+    monkeypatch.setattr(cli, "import_module", missing)
+    status, _, err = run("ingester", "-c", existing)
+    assert status == 2
+    assert "package pyspark is not installed" in err
+    assert "dstream-cdc[ingester]" in err
+
+
+def test_the_demo_gets_its_choices(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[dict[str, Any]] = []
+
+    def demo(**choices: Any) -> int:
+        seen.append(choices)
+        return 0
+
+    stand_in(monkeypatch, "dstream.demo", demo)
+    assert run("demo")[0] == 0
+    assert run("demo", "--seconds", "5", "--changes", "100", "--keep")[0] == 0
+    assert seen == [
+        {"stop": "stop", "seconds": 20.0, "changes": None, "keep": False},
+        {"stop": "stop", "seconds": 5.0, "changes": 100, "keep": True},
+    ]
+
+
+def test_the_server_runs_both_stages_with_its_own_options(
+    run: Run, existing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[list[str]] = []
+
+    def served(arguments: list[str]) -> int:
+        seen.append(arguments)
+        return 1
+
+    monkeypatch.setattr(cli, "served", served)
+    assert run("server", "-c", existing, "--log-format", "json")[0] == 1
+    assert seen == [["--config", existing, "--log-level", "info", "--log-format", "json"]]
+
+
+def test_help_imports_no_stage_and_no_spark() -> None:
+    code = (
+        "import sys\nsys.argv = ['dstream', '--help']\nfrom dstream.cli import main\ntry: main()\nexcept SystemExit: pass\n"
+        "heavy = {'pyspark', 'pymssql', 'azure', 'hcl2', 'ingester', 'router', 'emulators'} & set(sys.modules)\nsys.exit(str(heavy) if heavy else 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_module_is_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "dstream", "--version"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.split()[0]) == (0, "dstream")

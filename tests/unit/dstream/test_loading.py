@@ -1,0 +1,150 @@
+"""The file that users have, the example they copy, one file with every fault, and secrets that never show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from common.errors import ConfigurationError
+from dstream.loading import load_both, load_ingester, load_router
+
+ROOT = Path(__file__).parents[3]
+GOLDEN = ROOT / "tests" / "golden" / "config"
+SECRET = "hunter2-hunter2"
+BUS = f"Endpoint=sb://x;SharedAccessKeyName=n;SharedAccessKey={SECRET}"
+ENVIRON = {
+    "DSTREAM_DB_CONNECTION_STRING": f"Server=tcp:SQL01.corp,1433;Database=TestDB;User Id=u;Password={SECRET}",
+    "DSTREAM_INGEST_CONNECTION_STRING": BUS,
+    "DSTREAM_BLOB_CONNECTION_STRING": f"DefaultEndpointsProtocol=https;AccountName=a;AccountKey={SECRET}",
+    "DSTREAM_PUBLISHER_CONNECTION_STRING": BUS,
+}
+Loader = Callable[[Path, Mapping[str, str]], Any]
+LOADERS: list[Loader] = [load_ingester, load_router, load_both]
+
+
+def problems(loader: Loader, path: Path, environ: Mapping[str, str]) -> list[str]:
+    with pytest.raises(ConfigurationError) as raised:
+        loader(path, environ)
+    return [problem.replace(f"{path.parent}/", "") for problem in raised.value.problems]
+
+
+def test_the_file_that_existing_users_have_loads_as_it_stands() -> None:
+    ingester, router = load_both(GOLDEN / "existing.hcl", ENVIRON)
+    assert (ingester.queue.name, ingester.locks.type, ingester.locks.container_name) == (
+        "ingest-queue",
+        "azure_blob",
+        "locks",
+    )
+    (persons,) = ingester.schedule
+    assert (persons.poll_interval.total_seconds(), persons.max_poll_interval.total_seconds()) == (5, 600)
+    assert list(router.destinations) == ["sql01.testdb.persons.events"]
+
+
+def test_it_loads_alike_without_backslashes_with_calls_as_router_and_on_fewer_lines(tmp_path: Path) -> None:
+    text = (GOLDEN / "existing.hcl").read_text(encoding="utf-8")
+    expected = load_both(GOLDEN / "existing.hcl", ENVIRON)
+    plain = text.replace('\\"', '"')
+    called = plain.replace('env "', 'env("').replace('" }}', '") }}')
+    one_line = plain.replace('        poll_interval = "5s"\n        max', '        poll_interval = "5s"  max')
+    for number, other in enumerate((plain, called, text.replace("publisher {", "router {"), one_line)):
+        assert other != text
+        path = tmp_path / f"{number}.hcl"
+        path.write_text(other, encoding="utf-8")
+        assert load_both(path, ENVIRON) == expected
+
+
+@pytest.mark.parametrize(
+    ("loader", "lines"), [(load_ingester, [3, 11, 15]), (load_router, [3, 30, 34]), (load_both, [3, 11, 15, 30, 34])]
+)
+def test_each_command_wants_its_own_variables_alone(loader: Loader, lines: list[int]) -> None:
+    told = problems(loader, GOLDEN / "existing.hcl", {})
+    assert sorted({int(problem.split(":")[1]) for problem in told}) == lines
+    assert all("DSTREAM_" in problem and "is not set" in problem for problem in told)
+
+
+def test_the_ingester_starts_without_the_routers_variable_and_the_router_without_the_ingesters() -> None:
+    publisher = "DSTREAM_PUBLISHER_CONNECTION_STRING"
+    assert load_ingester(GOLDEN / "existing.hcl", {key: value for key, value in ENVIRON.items() if key != publisher})
+    needed = {publisher, "DSTREAM_DB_CONNECTION_STRING"}
+    assert load_router(GOLDEN / "existing.hcl", {key: ENVIRON[key] for key in needed})
+
+
+def test_the_example_loads_for_the_local_emulators_without_any_variable() -> None:
+    ingester, router = load_both(ROOT / "dstream.hcl", {})
+    assert ingester.db.host == "localhost"
+    assert router.output.management_endpoint == "http://localhost:5300"
+
+
+def test_every_fault_of_a_file_is_told_at_once_in_the_order_of_its_lines() -> None:
+    expected = (GOLDEN / "broken.txt").read_text(encoding="utf-8").splitlines()
+    assert problems(load_both, GOLDEN / "broken.hcl", {}) == expected
+
+
+@pytest.mark.parametrize("loader", [load_ingester, load_router])
+def test_a_typo_in_the_other_stages_block_is_told_too(loader: Loader, tmp_path: Path) -> None:
+    path = tmp_path / "f.hcl"
+    text = (GOLDEN / "existing.hcl").read_text(encoding="utf-8")
+    path.write_text(text.replace("locks {", "lock {").replace("output {", "ouput {"), encoding="utf-8")
+    told = problems(loader, path, ENVIRON)
+    assert any('unknown block "lock" (did you mean "locks"?)' in problem for problem in told)
+    assert any('unknown block "ouput" (did you mean "output"?)' in problem for problem in told)
+
+
+def test_router_and_publisher_at_once_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "f.hcl"
+    path.write_text((GOLDEN / "existing.hcl").read_text(encoding="utf-8") + "router {\n}\n", encoding="utf-8")
+    for loader in LOADERS:
+        assert 'f.hcl:37: "router" is one block too many: "publisher" stands on line 27 already' in problems(
+            loader, path, ENVIRON
+        )
+
+
+def _inside(value: Any) -> list[Any]:
+    if isinstance(value, BaseModel):
+        return [value, *(inner for name in type(value).model_fields for inner in _inside(getattr(value, name)))]
+    if isinstance(value, tuple):
+        return [inner for item in value for inner in _inside(item)]
+    return [value]
+
+
+def test_no_settings_show_a_secret_in_any_form() -> None:
+    parts = _inside(load_both(GOLDEN / "existing.hcl", ENVIRON))
+    assert len(parts) > 30
+    for part in parts:
+        for shown in (repr(part), str(part), f"{part}"):
+            assert SECRET not in shown
+
+
+@pytest.mark.parametrize("variable", sorted(ENVIRON))
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        f";{SECRET}",
+        SECRET,
+        f"Server='{SECRET}",
+        f"sqlserver://{SECRET}#@h",
+        f"a=b;{SECRET}=x",
+        f'"{SECRET}',
+        f"${{{SECRET}}}",
+    ],
+)
+def test_no_complaint_shows_a_secret(variable: str, spoilt: str, tmp_path: Path) -> None:
+    """The value is wrong for every setting of the file in turn: wherever it stands, no message repeats it."""
+    text = (GOLDEN / "existing.hcl").read_text(encoding="utf-8").replace("locks {", "lock {")
+    for literal in ('"sqlserver"', '"5s"', '"servicebus"', '"ingest-queue"', '"azure_blob"', '["Persons"]', '"2m"'):
+        path = tmp_path / "f.hcl"
+        path.write_text(text.replace(literal, f'"{{{{ env("{variable}") }}}}"'), encoding="utf-8")
+        assert SECRET not in "\n".join(problems(load_both, path, ENVIRON | {variable: spoilt}))
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip))
+def test_any_password_reaches_the_settings_as_it_is(password: str) -> None:
+    address = f"Server=h;Database=d;UID=u;PWD='{password.replace(chr(39), chr(39) * 2)}'"
+    settings = load_ingester(GOLDEN / "existing.hcl", ENVIRON | {"DSTREAM_DB_CONNECTION_STRING": address})
+    assert settings.db.password.get_secret_value() == password
