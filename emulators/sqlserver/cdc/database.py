@@ -117,10 +117,10 @@ class DatabaseCdc:
         return waiting
 
     def job_settings(self) -> JobSettings:
-        """Raises 22993-like refusal 50001 when no table has been enabled yet, and so no job exists."""
+        """Raises 22997 when no table has been enabled yet, and so no job exists."""
         settings = jobs.load(self.database.reader())
         if settings is None:
-            raise errors.unsupported("a job of a database without any enabled table")
+            raise errors.no_job("capture")
         return settings
 
     def ensure_jobs(self, connection: sqlite3.Connection) -> bool:

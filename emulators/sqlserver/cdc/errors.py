@@ -280,3 +280,15 @@ def truncate_refused(table: str) -> SqlError:
 
 def rename_refused(column: str) -> SqlError:
     return SqlError(4928, f"Cannot alter column '{column}' because it is 'REPLICATED'.", state=1)
+
+
+def no_job(job_type: str) -> SqlError:
+    return SqlError(
+        22997,
+        f"The Change Data Capture '{job_type}' job does not exist in the system table 'msdb.dbo.cdc_jobs'. Use the stored "
+        "procedure 'sys.sp_cdc_add_job' to add the Change Data Capture job.",
+    )
+
+
+def bad_continuous() -> SqlError:
+    return SqlError(22998, "The value specified for the parameter @continuous must be 0 or 1.")

@@ -40,7 +40,7 @@ def new_settings(polling_interval: float | None) -> JobSettings:
 
 
 def changed(settings: JobSettings, arguments: Mapping[str, Value]) -> JobSettings:
-    """The settings after sys.sp_cdc_change_job. Raises 22970, 22990 to 22992, 22994 to 22996; NULL means no change."""
+    """The settings after sys.sp_cdc_change_job. Raises 22970, 22990 to 22992, 22994 to 22996, 22998; NULL means no change."""
     given = {name: value for name, value in arguments.items() if value is not None}
     job_type = str(given.pop("@job_type", "capture")).casefold()
     if job_type == "capture":
@@ -64,12 +64,15 @@ def _changed_capture(settings: JobSettings, given: Mapping[str, Value]) -> JobSe
         interval = float(_integer(given, "@pollinginterval", 0))
     if not 0 <= interval <= _LONGEST_INTERVAL:
         raise errors.bad_polling_interval()
-    continuous = bool(_integer(given, "@continuous", int(settings.continuous or interval > 0)))
+    keeps_on = settings.continuous or interval > 0
+    continuous = _integer(given, "@continuous", int(keeps_on))
+    if continuous not in (0, 1):
+        raise errors.bad_continuous()
     return replace(
         settings,
         maxtrans=maxtrans,
         maxscans=maxscans,
-        continuous=continuous,
+        continuous=bool(continuous),
         polling_interval=interval if continuous else 0.0,
     )
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from emulators.sqlserver.cdc import capture, metadata
 from emulators.sqlserver.cdc.capture import CaptureJob
 from emulators.sqlserver.cdc.database import DatabaseCdc
 from emulators.sqlserver.results import SqlError
@@ -28,8 +33,6 @@ def job_of(lab: Lab, idle: float = 300.0) -> CaptureJob:
 
 def captured(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Set once a scan has moved something."""
-    from emulators.sqlserver.cdc import capture
-
     done = threading.Event()
     original: Callable[..., int] = capture.scan_once
 
@@ -151,11 +154,11 @@ def test_job_defaults_are_microsofts(tmp_path: Path) -> None:
         lab.database.define("Persons", {"ID": INT}, key=["ID"])
         lab.run("sp_cdc_enable_db")
         lab.enable()
-        capture, cleanup = lab.rows_of("sp_cdc_help_jobs")
+        capturing, cleanup = lab.rows_of("sp_cdc_help_jobs")
     finally:
         lab.close()
-    assert (capture["job_type"], capture["job_name"]) == ("capture", "cdc.demo_capture")
-    assert (capture["maxtrans"], capture["maxscans"], capture["continuous"], capture["pollinginterval"]) == (
+    assert (capturing["job_type"], capturing["job_name"]) == ("capture", "cdc.demo_capture")
+    assert (capturing["maxtrans"], capturing["maxscans"], capturing["continuous"], capturing["pollinginterval"]) == (
         500,
         10,
         1,
@@ -170,8 +173,8 @@ def test_a_changed_job_keeps_running_with_its_old_settings_until_it_is_restarted
     lab.run("sp_cdc_start_job")
     running = state_of(lab)._job
     lab.run("sp_cdc_change_job", job_type="capture", pollinginterval=1, maxtrans=7)
-    capture, _ = lab.rows_of("sp_cdc_help_jobs")
-    assert (capture["pollinginterval"], capture["maxtrans"]) == (1, 7)
+    capturing, _ = lab.rows_of("sp_cdc_help_jobs")
+    assert (capturing["pollinginterval"], capturing["maxtrans"]) == (1, 7)
     assert running is not None
     assert running._settings.maxtrans == 500
     lab.run("sp_cdc_stop_job")
@@ -188,13 +191,14 @@ def test_a_changed_job_keeps_running_with_its_old_settings_until_it_is_restarted
         ({"maxtrans": 0}, 22991),
         ({"maxscans": 0}, 22970),
         ({"pollinginterval": 86400}, 22990),
+        ({"continuous": 2}, 22998),
         ({"retention": 10}, 22995),
         ({"job_type": "cleanup", "maxtrans": 5}, 22996),
         ({"job_type": "cleanup", "retention": 0}, 22994),
     ],
 )
 def test_bad_job_settings_are_refused(lab: Lab, arguments: dict[str, int | str], number: int) -> None:
-    """D: errors 22970, 22990 to 22996."""
+    """D: errors 22970, 22990 to 22998."""
     lab.enable()
     with pytest.raises(SqlError) as refused:
         lab.run("sp_cdc_change_job", **arguments)
@@ -206,3 +210,92 @@ def test_closing_the_extension_stops_every_capture_thread(lab: Lab) -> None:
     lab.run("sp_cdc_start_job")
     lab.extension.close()
     assert not [thread for thread in threading.enumerate() if thread.name == "cdc.demo_capture"]
+
+
+def test_a_job_ends_when_its_database_is_closed(lab: Lab) -> None:
+    lab.enable()
+    state = state_of(lab)
+    job = CaptureJob(state, replace(state.job_settings(), polling_interval=0.001), 300.0, lambda: lab.seconds)
+    lab.database.close()
+    state.work_waits()
+    job.start()
+    job._thread.join(10)
+    assert not job.running
+
+
+def test_a_failed_scan_is_tried_again(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.enable()
+    with lab.database.transaction() as t:
+        t.insert("Persons", person(1))
+    job = job_of(lab)
+    with monkeypatch.context() as patched:
+        patched.setattr("emulators.sqlserver.cdc.log_store.forget", _broken)
+        with pytest.raises(sqlite3.OperationalError):
+            job.cycle()
+    job.cycle()
+    assert len(lab.changes()) == 1
+
+
+def _broken(connection: sqlite3.Connection, up_to: bytes) -> None:
+    raise sqlite3.OperationalError("disk I/O error")
+
+
+def test_nothing_is_lost_between_writers_the_job_and_readers(lab: Lab) -> None:
+    """D: rows and their entry appear together; a transaction has one LSN."""
+    state_of(lab)._capture_interval = 0.001
+    lab.enable()
+    lab.run("sp_cdc_start_job")
+    done = threading.Event()
+
+    def write(writer: int) -> None:
+        for number in range(25):
+            with lab.database.transaction() as t:
+                for row in range(2):
+                    t.insert("Persons", person(writer * 1000 + number * 10 + row))
+
+    def torn() -> int:
+        """Commit LSNs that a single read finds on one side only, or with half of their rows."""
+        changed, mapped = (metadata.storage(lab.database, name) for name in ("dbo_Persons_CT", "lsn_time_mapping"))
+        query = (
+            f'SELECT "__$start_lsn" FROM {changed} GROUP BY 1 HAVING COUNT(*) <> 2 '
+            f'UNION ALL SELECT "__$start_lsn" FROM {changed} WHERE "__$start_lsn" NOT IN (SELECT start_lsn FROM {mapped}) '
+            f'UNION ALL SELECT start_lsn FROM {mapped} WHERE start_lsn NOT IN (SELECT "__$start_lsn" FROM {changed})'
+        )
+        found = 0
+        while not done.wait(0.001):
+            found += len(lab.database.reader().execute(query).fetchall())
+        return found
+
+    with ThreadPoolExecutor(5) as pool:
+        watching = pool.submit(torn)
+        for writer in [pool.submit(write, number) for number in range(4)]:
+            writer.result()
+        done.set()
+        assert watching.result() == 0
+    lab.scan()
+    changes = lab.changes()
+    assert len(changes) == 200
+    assert set(Counter(c["__$start_lsn"] for c in changes).values()) == {2}
+    assert [e["start_lsn"] for e in lab.entries()] == sorted({c["__$start_lsn"] for c in changes})
+
+
+def test_there_is_no_job_before_the_first_table_is_enabled(lab: Lab) -> None:
+    """D: 22997."""
+    with pytest.raises(SqlError) as refused:
+        lab.run("sp_cdc_start_job")
+    assert refused.value.number == 22997
+
+
+def test_a_job_that_is_not_continuous_scans_once(lab: Lab) -> None:
+    """D: @continuous = 0 sets the polling interval to 0."""
+    lab.enable()
+    lab.run("sp_cdc_change_job", continuous=0, pollinginterval=9)
+    capturing, _ = lab.rows_of("sp_cdc_help_jobs")
+    assert (capturing["continuous"], capturing["pollinginterval"]) == (0, 0)
+    with lab.database.transaction() as t:
+        t.insert("Persons", person(1))
+    job = job_of(lab)
+    job.start()
+    job._thread.join(10)
+    assert not job.running
+    assert len(lab.changes()) == 1

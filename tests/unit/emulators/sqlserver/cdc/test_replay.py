@@ -163,7 +163,7 @@ def check(lab: Lab, model: Model) -> None:
         assert all(c["__$seqval"] < c["__$start_lsn"] for c in changes)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(TRANSACTIONS)
 def test_change_tables_replayed_in_order_rebuild_the_tables(transactions: list[tuple[list[Step], str]]) -> None:
     with TemporaryDirectory() as folder:
