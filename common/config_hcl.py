@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import hcl2
@@ -21,7 +20,8 @@ from hcl2.rules.strings import HeredocTemplateRule, StringRule
 from hcl2.utils import SerializationOptions, process_escape_sequences
 from lark.exceptions import UnexpectedInput, UnexpectedToken, VisitError
 
-from common.config_template import UNREADABLE, Problem, Rendered, Unreadable, Unset, complain
+from common.config_template import Rendered
+from common.config_values import UNREADABLE, Block, Problem, Unreadable, Unset, Value, complain
 
 _OPTIONS = SerializationOptions(strip_string_quotes=True, explicit_blocks=False, preserve_heredocs=False)
 _NOT_LITERAL = "is an expression; only literal values and {{ env(...) }} are read here"
@@ -31,26 +31,6 @@ _ESCAPED = re.compile(
     re.VERBOSE,
 )
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """A literal: str, int, float, bool, None, Unset, Unreadable, or a list or map of further values."""
-
-    line: int
-    data: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """`name { ... }`: its settings and inner blocks in the order of the file."""
-
-    name: str
-    line: int
-    entries: list[tuple[str, int, Value | Block]] = field(default_factory=list)
-
-    def blocks(self, name: str) -> list[Block]:
-        return [entry for key, _, entry in self.entries if key == name and isinstance(entry, Block)]
 
 
 class _Refused(Exception):  # never leaves this module

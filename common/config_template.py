@@ -15,42 +15,9 @@ from typing import Any
 from jinja2 import StrictUndefined, TemplateSyntaxError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from common.errors import ConfigurationError
+from common.config_values import UNREADABLE, Problem, Unreadable, Unset, complain
 
 _BARE_ENV = re.compile(r"""\s*env\s+("[^"]*"|'[^']*')\s*""")
-
-
-@dataclass(frozen=True, slots=True)
-class Unset:
-    """Stands where the value of an environment variable would, which is not set: an error for whoever needs it."""
-
-    variable: str
-    path: str
-    line: int
-
-    def complaint(self) -> str:
-        return f"environment variable {self.variable} is not set"
-
-
-class Unreadable:
-    """Stands where a value would that was complained about already, so that the rest of the file is still checked."""
-
-
-UNREADABLE = Unreadable()
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One complaint about one line of a file; sorted by line."""
-
-    line: int
-    text: str
-
-
-def complain(path: str, problems: list[Problem]) -> ConfigurationError:
-    """All problems as one error, in the order of their lines, each once."""
-    ordered = sorted(set(problems), key=lambda problem: (problem.line, problem.text))
-    return ConfigurationError([f"{path}:{problem.line}: {problem.text}" for problem in ordered])
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,11 +156,11 @@ class IngesterSettings(Topology):
     )
     page_rows: int = Field(
         default=2000,
-        ge=1,
+        ge=2,
         le=100_000,
         description=(
             "Most rows a page, and so the most that is sent again after a crash. 2000 keeps a page near a second; the batch "
-            "sizer makes it smaller for wide rows."
+            "sizer makes it smaller for wide rows. At least 2, an update's two images."
         ),
     )
     slice: PositiveDuration = Field(

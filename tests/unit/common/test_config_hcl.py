@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from common.config_hcl import Block, Value, parse
-from common.config_template import Problem, Rendered
+from common.config_hcl import parse
+from common.config_template import Rendered
+from common.config_values import Block, Problem, Value
 from common.errors import ConfigurationError
 
 

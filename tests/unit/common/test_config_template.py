@@ -10,8 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from common.config_hcl import Value, parse
-from common.config_template import Unset, render
+from common.config_hcl import parse
+from common.config_template import render
+from common.config_values import Unset, Value
 from common.errors import ConfigurationError
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+import subprocess
+import sys
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -14,6 +17,7 @@ from common.names import Origin, TableName
 from common.topology import QueueSettings
 from ingester.settings import IngesterSettings, LockSettings, TablesOverrides, from_document
 
+ROOT = Path(__file__).parents[3]
 DB = "Server=tcp:SQL01.corp,1433;Database=Shop;User Id=u;Password=p"
 BUS = "Endpoint=sb://x;SharedAccessKeyName=n;SharedAccessKey=k"
 
@@ -111,7 +115,7 @@ def test_spark_takes_its_own_settings_as_text(tmp_path: Path) -> None:
         ('\nongap = "skip"', 14, 'unknown key "ongap" (did you mean "on_gap"?)'),
         ("health {\n}", 13, 'unknown block "health"'),
         ('page_rows = "10"', 13, "must be a whole number"),
-        ("page_rows = 0", 13, "must be at least 1"),
+        ("page_rows = 1", 13, "must be at least 2"),
         ("page_rows = true", 13, "must be a whole number"),
         ('before_images = "yes"', 13, "must be true or false"),
         ('slice = "0s"', 13, "must be more than zero"),
@@ -246,6 +250,16 @@ def test_settings_can_be_made_in_code_and_are_frozen() -> None:
     assert settings.slice == timedelta(seconds=1)
     with pytest.raises(ValidationError):
         settings.page_rows = 1
+
+
+def test_settings_travel_to_sparks_workers_whole_and_without_the_parsers() -> None:
+    settings = made()
+    assert pickle.loads(pickle.dumps(settings)) == settings
+    code = "import sys, ingester.settings; sys.exit(' '.join({'hcl2', 'jinja2', 'lark'} & set(sys.modules)) or 0)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(
