@@ -1,12 +1,15 @@
 """Cleaning up a change table: the low watermark rises first, in a transaction of its own, then rows go in chunks.
 
-Source: https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-cleanup-change-table-transact-sql
-Runs only when it is called: an automatic cleanup job is not imitated.
+Sources: the page sys.sp_cdc_cleanup_change_table, and for the cleanup job
+https://learn.microsoft.com/sql/relational-databases/track-changes/administer-and-monitor-change-data-capture-sql-server
+Runs only when it is called: the cleanup job has no schedule here.
 """
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 
 from emulators.sqlserver.cdc import errors, metadata
 from emulators.sqlserver.cdc.database import DatabaseCdc
@@ -22,12 +25,41 @@ def cleanup(cdc: DatabaseCdc, instance: CaptureInstance, low_water_mark: bytes |
         with cdc.changing_instances() as connection:
             lowest = _smallest_of_the_same_time(cdc, connection, low_water_mark)
             metadata.raise_start_lsn(cdc.database, connection, instance, lowest)
-    deleted = 0
-    while True:
-        chunk = _delete_chunk(cdc, instance, threshold)
-        deleted += chunk
-        if chunk < threshold:
-            return deleted
+    return _delete(cdc, instance.change_table, CLUSTERED_KEY, instance, threshold)
+
+
+def cleanup_by_retention(cdc: DatabaseCdc, retention: int, threshold: int) -> None:
+    """What the cleanup job does: drop what is older than `retention` minutes, counted back from the newest entry.
+
+    The low watermark of every instance rises in one transaction; then change rows and entries of cdc.lsn_time_mapping go.
+    """
+    with cdc.changing_instances() as connection:
+        low = _retention_mark(cdc, connection, retention)
+        if low is None:
+            return
+        for instance in cdc.instances:
+            metadata.raise_start_lsn(cdc.database, connection, instance, low)
+    for instance in cdc.instances:
+        _delete(cdc, instance.change_table, CLUSTERED_KEY, instance, threshold)
+    if cdc.instances:
+        oldest = min(cdc.instances, key=lambda instance: instance.start_lsn)
+        _delete(cdc, "lsn_time_mapping", ("start_lsn",), oldest, threshold)
+
+
+def _retention_mark(cdc: DatabaseCdc, connection: sqlite3.Connection, retention: int) -> bytes | None:
+    """The smallest LSN of the last commit time that lies at least `retention` minutes back; None when none does."""
+    mapping = metadata.storage(cdc.database, "lsn_time_mapping")
+    newest = connection.execute(f"SELECT MAX(tran_end_time) FROM {mapping}").fetchone()[0]
+    if newest is None:
+        return None
+    mark_time = datetime.fromisoformat(newest) - timedelta(minutes=retention)
+    row = connection.execute(
+        f"SELECT MIN(start_lsn) FROM {mapping} WHERE tran_end_time = "
+        f"(SELECT MAX(tran_end_time) FROM {mapping} WHERE tran_end_time <= ?)",
+        (f"{mark_time:%Y-%m-%d %H:%M:%S}.{mark_time.microsecond // 1000:03d}",),
+    ).fetchone()
+    low: bytes | None = row[0]
+    return low
 
 
 def _smallest_of_the_same_time(cdc: DatabaseCdc, connection: sqlite3.Connection, lsn: bytes) -> bytes:
@@ -43,13 +75,21 @@ def _smallest_of_the_same_time(cdc: DatabaseCdc, connection: sqlite3.Connection,
     return smallest
 
 
-def _delete_chunk(cdc: DatabaseCdc, instance: CaptureInstance, threshold: int) -> int:
-    with cdc.database.writer() as connection:
-        low = metadata.min_lsn(cdc.database, connection, instance)
-        change_table = metadata.storage(cdc.database, instance.change_table)
-        key = ", ".join(map(metadata.quoted, CLUSTERED_KEY))
-        return connection.execute(
-            f"DELETE FROM {change_table} WHERE ({key}) IN "
-            f'(SELECT {key} FROM {change_table} WHERE "__$start_lsn" < ? ORDER BY {key} LIMIT ?)',
-            (low, threshold),
-        ).rowcount
+def _delete(cdc: DatabaseCdc, table: str, order: Sequence[str], instance: CaptureInstance, threshold: int) -> int:
+    """Delete the rows of a table of schema cdc that lie below the instance's low watermark, a transaction a chunk.
+
+    `order`: the columns of its clustered index, the LSN first (a captured column may hide SQLite's row number).
+    """
+    deleted = 0
+    while True:
+        with cdc.database.writer() as connection:
+            low = metadata.min_lsn(cdc.database, connection, instance)
+            stored, key = metadata.storage(cdc.database, table), ", ".join(map(metadata.quoted, order))
+            chunk = connection.execute(
+                f"DELETE FROM {stored} WHERE ({key}) IN "
+                f"(SELECT {key} FROM {stored} WHERE {metadata.quoted(order[0])} < ? ORDER BY {key} LIMIT ?)",
+                (low, threshold),
+            ).rowcount
+        deleted += chunk
+        if chunk < threshold:
+            return deleted

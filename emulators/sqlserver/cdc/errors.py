@@ -292,3 +292,11 @@ def no_job(job_type: str) -> SqlError:
 
 def bad_continuous() -> SqlError:
     return SqlError(22998, "The value specified for the parameter @continuous must be 0 or 1.")
+
+
+def polling_interval_of_one_scan() -> SqlError:
+    return SqlError(
+        22999,
+        "The value specified for the parameter @pollinginterval must be null or 0 when the stored procedure "
+        "'sys.sp_cdc_scan' is not being run in continuous mode.",
+    )

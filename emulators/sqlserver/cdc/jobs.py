@@ -1,7 +1,7 @@
 """The settings of the capture and cleanup jobs of a database, with Microsoft's defaults, and the rules for changing them.
 
-Sources: the pages sys.sp_cdc_add_job, sys.sp_cdc_change_job and sys.sp_cdc_help_jobs. The automatic cleanup job is described but
-does not run by itself here: only sys.sp_cdc_cleanup_change_table cleans up.
+Sources: the pages sys.sp_cdc_add_job, sys.sp_cdc_change_job and sys.sp_cdc_help_jobs. The cleanup job has no
+schedule here: it runs when sys.sp_cdc_start_job starts it.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 from emulators.sqlserver.cdc import capture, enable, errors, jobs, reports
-from emulators.sqlserver.cdc.cleanup import cleanup
+from emulators.sqlserver.cdc.cleanup import cleanup, cleanup_by_retention
 from emulators.sqlserver.cdc.database import DatabaseCdc
 from emulators.sqlserver.cdc.functions import binary_lsn
 from emulators.sqlserver.cdc.instance import CaptureInstance
@@ -176,8 +176,15 @@ class _Procedures:
         yield ReturnStatus(0)
 
     def start_job(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
+        """The capture job starts its thread; the cleanup job does its work before this returns."""
         cdc = self._cdc(context)
-        _only_capture(arguments, "sp_cdc_start_job")
+        if _job_type(arguments) == "cleanup":
+            _outside_transaction(context, "sp_cdc_start_job")
+            settings = cdc.job_settings()
+            cleanup_by_retention(cdc, settings.retention, settings.threshold)
+            yield Info(14243, f"Job 'cdc.{context.database.name}_cleanup' started successfully.")
+            yield ReturnStatus(0)
+            return
         if not cdc.start_job():
             raise _job_error(22022, context, "is already running")
         yield Info(14243, f"Job 'cdc.{context.database.name}_capture' started successfully.")
@@ -185,7 +192,8 @@ class _Procedures:
 
     def stop_job(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
         cdc = self._cdc(context)
-        _only_capture(arguments, "sp_cdc_stop_job")
+        if _job_type(arguments) == "cleanup":
+            raise _job_error(22022, context, "is not currently running", "cleanup")
         if not cdc.stop_job(wait=not context.in_transaction):
             raise _job_error(22022, context, "is not currently running")
         yield Info(14254, f"Job 'cdc.{context.database.name}_capture' stopped successfully.")
@@ -196,6 +204,8 @@ class _Procedures:
         _outside_transaction(context, "sp_cdc_scan")
         if _integer(arguments, "@continuous"):
             raise errors.unsupported("sys.sp_cdc_scan with @continuous = 1")
+        if _integer(arguments, "@pollinginterval"):
+            raise errors.polling_interval_of_one_scan()
         maxtrans, maxscans = _integer(arguments, "@maxtrans"), _integer(arguments, "@maxscans")
         maxtrans = 500 if maxtrans is None else maxtrans
         maxscans = 10 if maxscans is None else maxscans
@@ -245,17 +255,16 @@ def _outside_transaction(context: CallContext, procedure: str) -> None:
         raise errors.unsupported(f"sys.{procedure} inside a user transaction")
 
 
-def _only_capture(arguments: Arguments, procedure: str) -> None:
+def _job_type(arguments: Arguments) -> str:
     job_type = (_text(arguments, "@job_type") or "capture").casefold()
-    if job_type == "cleanup":
-        raise errors.unsupported(f"sys.{procedure} for the cleanup job")
-    if job_type != "capture":
+    if job_type not in ("capture", "cleanup"):
         raise errors.unknown_job_type(job_type)
+    return job_type
 
 
-def _job_error(number: int, context: CallContext, state: str) -> SqlError:
+def _job_error(number: int, context: CallContext, state: str, job_type: str = "capture") -> SqlError:
     """SQL Server Agent's answer, by way of msdb.dbo.sp_start_job and sp_stop_job."""
-    job = f"cdc.{context.database.name}_capture"
+    job = f"cdc.{context.database.name}_{job_type}"
     action = "run" if "already" in state else "stop"
     return SqlError(
         number,

@@ -92,3 +92,28 @@ def test_other_instances_keep_their_rows_and_watermarks(lab: Lab) -> None:
     clean(lab, lsns[1])
     assert lab.call("fn_cdc_get_min_lsn", "second") == before
     assert len(lab.changes("second")) == 4
+
+
+def test_the_cleanup_job_drops_what_is_older_than_the_retention(lab: Lab) -> None:
+    """D: counted back from the newest commit, to the smallest LSN of its commit time; entries go with the rows."""
+    lab.enable(capture_instance="second")
+    lsns = filled(lab, 1, 2, 2, 3)
+    lab.run("sp_cdc_change_job", job_type="cleanup", retention=1, threshold=1)
+    lab.time = "2026-02-01 00:01:02.000"
+    with lab.database.transaction() as t:
+        t.insert("Persons", person(9))
+    lab.scan()
+    lab.run("sp_cdc_start_job", job_type="cleanup")
+    assert [c["ID"] for c in lab.changes()] == [1, 101, 2, 102, 3, 103, 9]
+    assert [c["ID"] for c in lab.changes("second")] == [1, 101, 2, 102, 3, 103, 9]
+    assert lab.call("fn_cdc_get_min_lsn", "dbo_Persons") == lab.call("fn_cdc_get_min_lsn", "second") == lsns[1]
+    assert [e["start_lsn"] for e in lab.entries()][:3] == lsns[1:]
+
+
+def test_the_cleanup_job_leaves_everything_while_nothing_is_old_enough(lab: Lab) -> None:
+    """D: the default retention is three days."""
+    lsns = filled(lab, 1, 2)
+    low = lab.call("fn_cdc_get_min_lsn", "dbo_Persons")
+    lab.run("sp_cdc_start_job", job_type="cleanup")
+    assert lab.call("fn_cdc_get_min_lsn", "dbo_Persons") == low
+    assert [e["start_lsn"] for e in lab.entries()] == lsns
