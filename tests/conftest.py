@@ -1,0 +1,52 @@
+"""Fixtures that every suite may use: one SQL Server emulator a run, and the rule that CI skips nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from dstream.local import Login
+from emulators.sqlserver.server import SqlServerEmulator
+
+USER, PASSWORD = "sa", "test-Password-1"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+    """Skipping is for laptops without a tool; in CI what is missing is an error."""
+    report = yield
+    if report.skipped and os.environ.get("CI") == "true" and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped in CI: {report.longrepr}"
+    return report
+
+
+@pytest.fixture(scope="session")
+def sqlserver() -> Iterator[SqlServerEmulator]:
+    """An emulator without databases of its own; capture runs when a test asks for a scan."""
+    from emulators.sqlserver.build import build_engine  # loads the T-SQL parser: only for tests that want it
+
+    engine = build_engine(users={USER: PASSWORD}, databases=["master"], capture_interval=3600)
+    with SqlServerEmulator(engine) as server:
+        yield server
+    engine.close()
+
+
+_made = 0
+
+
+@pytest.fixture
+def login(sqlserver: SqlServerEmulator) -> Iterator[Login]:
+    """A new database, dropped afterwards."""
+    global _made
+    _made += 1
+    name = f"test{_made}"
+    master = Login("127.0.0.1", sqlserver.port, USER, PASSWORD, "master")
+    with master.connect() as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE DATABASE {name}")
+    yield Login("127.0.0.1", sqlserver.port, USER, PASSWORD, name)
+    with master.connect() as connection, connection.cursor() as cursor:
+        cursor.execute(f"DROP DATABASE {name}")

@@ -1,0 +1,111 @@
+"""Both stages as processes, real Spark, real drivers, on the emulators; then the same messages damaged on purpose."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from common.names import TableName
+from dstream.demo.pipeline import Pipeline
+from dstream.demo.schema import CUSTOMERS, EVERYTHING, ORDERS, TABLES
+from dstream.demo.verdict import Received, Verdict, judge
+from dstream.demo.workload import Pace
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
+    """A pipeline whose workload has ended and whose messages have arrived; both services still run."""
+    with Pipeline(tmp_path_factory.mktemp("pipeline"), pace=Pace(changes=2500, seconds=6)) as pipeline:
+        pipeline.workload.start()
+        pipeline.workload.join()
+        pipeline.settle(90)
+        yield pipeline
+
+
+def damaged(pipeline: Pipeline, received: Mapping[TableName, Sequence[Received]]) -> Verdict:
+    return judge(pipeline.ledger, received, TABLES)
+
+
+def counts(verdict: Verdict) -> dict[str, int]:
+    return {count: verdict.total(count) for count in ("lost", "duplicated", "out_of_order", "wrong")}
+
+
+def test_every_committed_change_arrives_once_in_order_with_its_values(finished: Pipeline) -> None:
+    verdict = finished.verdict()
+    examples = [example for table in verdict.tables.values() for example in table.examples]
+    assert counts(verdict) == {"lost": 0, "duplicated": 0, "out_of_order": 0, "wrong": 0}, examples
+    assert verdict.total("committed") >= 2500
+    assert all(table.committed for table in verdict.tables.values())
+
+
+def test_a_dropped_message_is_noticed(finished: Pipeline) -> None:
+    received = dict(finished.subscriber.received())
+    received[ORDERS] = [*received[ORDERS][:7], *received[ORDERS][8:]]
+    assert counts(damaged(finished, received)) == {"lost": 1, "duplicated": 0, "out_of_order": 0, "wrong": 0}
+
+
+def test_two_swapped_messages_are_noticed(finished: Pipeline) -> None:
+    received = dict(finished.subscriber.received())
+    found = list(received[EVERYTHING])
+    found[3], found[4] = found[4], found[3]
+    received[EVERYTHING] = found
+    assert counts(damaged(finished, received))["out_of_order"] == 1
+
+
+def test_an_altered_value_is_noticed(finished: Pipeline) -> None:
+    received = dict(finished.subscriber.received())
+    found = list(received[CUSTOMERS])
+    found[5] = Received(re.sub(rb'"Balance":"[^"]*"', b'"Balance":"7.77"', found[5].body), "", found[5].at)
+    received[CUSTOMERS] = found
+    assert counts(damaged(finished, received)) == {"lost": 0, "duplicated": 0, "out_of_order": 0, "wrong": 1}
+
+
+def test_messages_carry_what_filters_and_duplicate_detection_need(finished: Pipeline) -> None:
+    message = finished.subscriber.received()[ORDERS][0]
+    metadata = json.loads(message.body)["metadata"]
+    assert metadata["EventID"] == message.message_id
+    assert metadata["Destination"] == "localhost.demo.sales.orders.events"
+    assert re.fullmatch(r"[0-9a-f]{20}", metadata["LSN"])
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", metadata["CommitTime"])
+
+
+def test_the_logs_of_normal_operation_are_quiet(finished: Pipeline) -> None:
+    for service in (finished.ingester, finished.router):
+        text = service.log.read_text()
+        assert "Traceback" not in text, text
+        assert "WARN" not in text.upper(), text
+        assert len(text.splitlines()) < 30, text
+
+
+def test_no_secret_is_logged(finished: Pipeline) -> None:
+    for service in (finished.ingester, finished.router):
+        text = service.log.read_text()
+        assert "DStream-local-1" not in text
+        assert "SharedAccessKey=" not in text
+
+
+def test_sigterm_ends_both_services_with_status_0(tmp_path: Path) -> None:
+    with Pipeline(tmp_path, pace=Pace(changes=300, seconds=1)) as pipeline:
+        pipeline.workload.start()
+        pipeline.workload.join()
+        pipeline.settle(60, quiet=0)
+        assert (pipeline.ingester.stop(20), pipeline.router.stop(20)) == (0, 0)
+
+
+def test_the_demo_command_ends_by_itself_with_status_0_and_a_verdict() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "dstream", "demo", "--seconds", "2", "--changes", "600"],
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Every committed change arrived once, in order, with its values." in done.stdout
+    assert done.stderr == ""
