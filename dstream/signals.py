@@ -15,12 +15,16 @@ def stop_on_signals(second: Callable[[], None] = lambda: None) -> threading.Even
     Must be called from the main thread.
     """
     stop = threading.Event()
+    asked = False
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if stop.is_set():
+        nonlocal asked
+        if asked:
             second()
             os._exit(128 + number)
-        stop.set()
+        asked = True
+        # Not set here: the interrupted main thread may hold the event's own lock, which is not reentrant.
+        threading.Thread(target=stop.set, name="stop-signal").start()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, handle)
