@@ -96,7 +96,7 @@ def _job_settings(settings: IngesterSettings) -> JobSettings:
             for table in settings.schedule
         },
         lock_names={table: settings.origin.lock_path(table) for table in settings.tables},
-        page_rows=max(2, settings.page_rows),  # a page of one row could not hold an update's two images
+        page_rows=settings.page_rows,
         slice_seconds=settings.slice.total_seconds(),
         coalesce_seconds=settings.coalesce.total_seconds(),
         skip_gaps=settings.on_gap == "skip",
