@@ -117,10 +117,10 @@ class CaptureJob:
         while not self._stop.is_set():
             try:
                 self.cycle()
-            except sqlite3.ProgrammingError:
-                _LOG.info("capture job ends: database %s is closed", self._cdc.database.name)
-                return
-            except Exception:
+            except Exception as error:
+                if _closed(error):
+                    _LOG.info("capture job ends: database %s is closed", self._cdc.database.name)
+                    return
                 _LOG.exception("capture job of database %s: scan failed, trying again", self._cdc.database.name)
             if not self._settings.continuous:
                 return
@@ -144,3 +144,8 @@ class CaptureJob:
             if moved >= maxtrans * maxscans:
                 self._cdc.work_waits()
         return moved
+
+
+def _closed(error: Exception) -> bool:
+    """Whether the database was closed or dropped; the engine may have put an error of its own before SQLite's."""
+    return isinstance(error, sqlite3.ProgrammingError) or isinstance(error.__cause__, sqlite3.ProgrammingError)

@@ -49,15 +49,15 @@ class CdcExtension:
 
     def find(self, database: Database) -> DatabaseCdc | None:
         """The capture state of a database; None where it is not enabled."""
-        return self._states.get(database.database_id)
+        state = self._states.get(database.database_id)
+        return state if state is not None and state.database is database else None
 
     def enable(self, database: Database) -> None:
         enable.create_metadata(database)
         self.attach(database)
 
     def disable(self, database: Database) -> None:
-        with self._lock:
-            state = self._states.pop(database.database_id, None)
+        state = self._take(database)
         if state is not None:
             enable.drop_metadata(state)
 
@@ -73,14 +73,23 @@ class CdcExtension:
         )
         state.open()
         with self._lock:
+            former = self._states.get(database.database_id)
             self._states[database.database_id] = state
+        if former is not None:
+            former.close()  # a dropped database whose number has been given again
 
     def detach(self, database: Database) -> None:
         """Stop capture in a database that is being closed or dropped, leaving what it holds."""
-        with self._lock:
-            state = self._states.pop(database.database_id, None)
+        state = self._take(database)
         if state is not None:
             state.close()
+
+    def _take(self, database: Database) -> DatabaseCdc | None:
+        with self._lock:
+            state = self.find(database)
+            if state is not None:
+                del self._states[database.database_id]
+            return state
 
     def close(self) -> None:
         with self._lock:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
+from pathlib import Path
 
 import pytest
 
+from tests.fakes.sql_database import FakeSqlDatabase
 from tests.unit.emulators.sqlserver.cdc.conftest import Lab, person
 
 
@@ -151,3 +153,17 @@ def test_a_reopened_database_goes_on_with_larger_lsns_and_loses_nothing(lab: Lab
     changes = lab.changes()
     assert [c["ID"] for c in changes] == [1, 2, 3]
     assert len({c["__$start_lsn"] for c in changes}) == 3
+
+
+def test_a_database_that_reuses_the_number_of_a_dropped_one_has_no_capture_yet(lab: Lab, tmp_path: Path) -> None:
+    lab.enable()
+    other = FakeSqlDatabase(tmp_path / "other.sqlite")
+    try:
+        assert other.database_id == lab.database.database_id
+        assert lab.extension.find(other) is None
+        lab.extension.enable(other)
+        assert lab.extension.find(other) is not None
+        assert lab.extension.find(lab.database) is None
+    finally:
+        lab.extension.detach(other)
+        other.close()
