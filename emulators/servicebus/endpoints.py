@@ -118,7 +118,10 @@ class SessionEndpoint:
         self.link = link
         self.receive_and_delete = link.settled_deliveries
         self.on_detach: Callable[[], None] = _nothing
-        self.wanted: str | None = filters_of(link).get(SESSION_FILTER)
+        wanted = filters_of(link).get(SESSION_FILTER)
+        if not isinstance(wanted, str | None):
+            raise AmqpError("amqp:invalid-field", "The session filter must be a string or null.")
+        self.wanted: str | None = wanted
         self.session_id: str | None = None
         self._answered = False
         self._store = store
@@ -195,7 +198,7 @@ def settle(store: MessageStore, tag: bytes, state: Described, now: int) -> AmqpE
 
 
 def _meaning(state: Described) -> tuple[Outcome, tuple[str | None, str | None]]:
-    fields: list[Value] = p.padded(list(state.value or []), 3)
+    fields: list[Value] = p.padded(list(state.value) if isinstance(state.value, list) else [], 3)
     none = (None, None)
     if state.descriptor == p.ACCEPTED:
         return Outcome.COMPLETE, none
@@ -212,4 +215,5 @@ def _reason(error: Any) -> tuple[str | None, str | None]:
     if not isinstance(error, Described) or not isinstance(error.value, list):
         return None, None
     info = symbol_map(p.padded(error.value, 3)[2])
-    return info.get("DeadLetterReason"), info.get("DeadLetterErrorDescription")
+    reason, description = info.get("DeadLetterReason"), info.get("DeadLetterErrorDescription")
+    return None if reason is None else str(reason), None if description is None else str(description)

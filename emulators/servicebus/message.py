@@ -13,10 +13,11 @@ import struct
 from copy import copy
 from enum import IntEnum
 from typing import Final
+from uuid import UUID
 
 from .amqp.decode import compound, decode, skip
 from .amqp.encode import encode, encode_list, encode_map_body, encode_uint
-from .amqp.values import DecodeError, Symbol, Timestamp, Value
+from .amqp.values import DecodeError, Symbol, Timestamp, UInt, Value
 
 BATCH_FORMAT: Final = 0x80013700
 """Message format of a batch: every data section of the body is a message."""
@@ -158,6 +159,8 @@ def _read_header(message: Message, encoded: bytes, at: int) -> None:
     fields += [None] * (3 - len(fields))
     message.durable = encode(fields[0])
     message.priority = encode(fields[1])
+    if fields[2] is not None and not isinstance(fields[2], UInt):
+        raise DecodeError("a time to live must be a uint")
     message.ttl = fields[2]
 
 
@@ -186,9 +189,13 @@ def _read_properties(message: Message, encoded: bytes, at: int) -> None:
         if index in (_MESSAGE_ID, _GROUP_ID):
             value, at = decode(encoded, at)
             if index == _MESSAGE_ID:
+                if not isinstance(value, str | int | bytes | UUID | None):
+                    raise DecodeError("a message-id must be a ulong, uuid, binary or string")
                 message.message_id = value
-            elif value is not None:
-                message.session_id = str(value)
+            elif value is not None and not isinstance(value, str):
+                raise DecodeError("a group-id must be a string")
+            else:
+                message.session_id = value
         else:
             at = skip(encoded, at)
 

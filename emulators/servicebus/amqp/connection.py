@@ -173,7 +173,7 @@ class Connection:
         mechanism, response = fields[0], fields[1]
         good = mechanism in MECHANISMS
         if mechanism == "PLAIN":
-            parts = bytes(response or b"").decode("utf-8", "replace").split("\0")
+            parts = (response or b"").decode("utf-8", "replace").split("\0")
             good = len(parts) == 3 and self.application.authenticate(parts[1], parts[2])
         self.write(frame(0, p.sasl_outcome(0 if good else 1), SASL_FRAME))
         self._phase = _Phase.AMQP_HEADER if good else _Phase.CLOSED
@@ -182,9 +182,9 @@ class Connection:
     def _open(self, code: int, fields: list[Value]) -> None:
         if code != p.OPEN:
             raise DecodeError("expected open")
-        wanted = fields[2] if isinstance(fields[2], int) else _LARGEST_PEER_FRAME
+        wanted = _LARGEST_PEER_FRAME if fields[2] is None else fields[2]
         self.peer_max_frame = max(_MIN_FRAME, min(wanted, _LARGEST_PEER_FRAME))
-        if isinstance(fields[4], int) and fields[4] > 0:
+        if fields[4]:
             self._heartbeat = fields[4] / 2000
         self._answer_open()
 
@@ -223,6 +223,4 @@ class Connection:
     def _begin(self, channel: int, fields: list[Value]) -> None:
         if channel > CHANNEL_MAX or channel in self.sessions:
             raise AmqpError("amqp:connection:framing-error", f"channel {channel} is not free")
-        if not isinstance(fields[1], int) or not isinstance(fields[2], int):
-            raise DecodeError("begin without windows")
         self.sessions[channel] = Session(self, channel, fields)

@@ -29,6 +29,7 @@ from .values import (
     Value,
 )
 
+_u8 = struct.Struct(">B").pack
 _u16 = struct.Struct(">H").pack
 _u32 = struct.Struct(">I").pack
 _u64 = struct.Struct(">Q").pack
@@ -52,7 +53,7 @@ def encode_uint(number: int) -> bytes:
     """A uint in one, two or five octets."""
     if number == 0:
         return b"\x43"
-    if number < 256:
+    if 0 < number < 256:
         return bytes((0x52, number))
     return b"\x70" + _u32(number)
 
@@ -93,7 +94,7 @@ def _boolean(value: bool) -> bytes:
 def _ulong(number: int) -> bytes:
     if number == 0:
         return b"\x44"
-    if number < 256:
+    if 0 < number < 256:
         return bytes((0x53, number))
     return b"\x80" + _u64(number)
 
@@ -158,7 +159,7 @@ def _uuid_bytes(value: UUID) -> bytes:
 _ENCODERS: dict[type, Callable[[Value], bytes]] = {
     type(None): _null,
     bool: _boolean,
-    UByte: _fixed(0x50, lambda value: bytes((value,))),
+    UByte: _fixed(0x50, _u8),
     UShort: _fixed(0x60, _u16),
     UInt: encode_uint,
     ULong: _ulong,
@@ -183,7 +184,7 @@ _ENCODERS: dict[type, Callable[[Value], bytes]] = {
 
 _ELEMENTS: dict[type, tuple[int, Callable[[Value], bytes]]] = {
     bool: (0x56, lambda value: b"\x01" if value else b"\x00"),
-    UByte: (0x50, lambda value: bytes((value,))),
+    UByte: (0x50, _u8),
     UShort: (0x60, _u16),
     UInt: (0x70, _u32),
     ULong: (0x80, _u64),

@@ -64,14 +64,13 @@ class Link:
         self.session = session
         self._attach = attach
         self._attached = False
-        self.name: str = _required(attach[0], str, "attach.name")
-        self.handle: int = _required(attach[1], int, "attach.handle")
-        self.client_receives: bool = _required(attach[2], bool, "attach.role")
+        self.name: str = attach[0]
+        self.handle: int = attach[1]
+        self.client_receives: bool = attach[2]
         self.settled_deliveries = attach[3] == _SETTLED
         self.source = _terminus(attach[5], p.SOURCE)
         self.target = _terminus(attach[6], p.TARGET)
-        properties = attach[13]
-        self.properties: dict[Value, Value] = properties if isinstance(properties, dict) else {}
+        self.properties: dict[Value, Value] = attach[13] or {}
         self.endpoint: Endpoint | None = None
         self.credit = 0
         self.delivery_count = 0
@@ -178,9 +177,9 @@ class Link:
         """One transfer frame; the last of a delivery hands it to the endpoint."""
         delivery = self._assembling
         if delivery is None:
-            identifier = _required(fields[1], int, "transfer.delivery-id")
-            tag = _required(fields[2], bytes, "transfer.delivery-tag")
-            delivery = Delivery(identifier, tag, fields[3] or 0, bool(fields[4]), None)
+            if fields[1] is None or fields[2] is None:
+                raise DecodeError("the first transfer of a delivery must have its id and tag")
+            delivery = Delivery(fields[1], fields[2], fields[3] or 0, bool(fields[4]), None)
         elif fields[4]:
             delivery.settled = True
         if fields[9]:
@@ -257,9 +256,3 @@ def _terminus(value: Value, code: int) -> list[Value] | None:
     if value.descriptor != code:
         raise AmqpError("amqp:not-implemented", f"Termini of type {value.descriptor!r} are not supported.")
     return value.value
-
-
-def _required(value: Value, kind: type, name: str) -> Any:
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise DecodeError(f"{name} is missing or of the wrong type")
-    return value

@@ -7,7 +7,7 @@ Source: OASIS AMQP 1.0, part 2, section 2.7; part 3, section 3.4 (outcomes); par
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from .decode import decode
 from .encode import encode, encode_list, encode_uint
@@ -34,10 +34,27 @@ SASL_MECHANISMS: Final = 0x40
 SASL_INIT: Final = 0x41
 SASL_OUTCOME: Final = 0x44
 
-FIELDS: Final = {
-    OPEN: 10, BEGIN: 8, ATTACH: 14, FLOW: 11, TRANSFER: 11, DISPOSITION: 6, DETACH: 3, END: 1, CLOSE: 1,
-    SASL_MECHANISMS: 1, SASL_INIT: 3, SASL_OUTCOME: 2, SOURCE: 11, TARGET: 7,
+_Names = Symbol | Array
+_FIELD_TYPES: Final[dict[int, tuple[Any, ...]]] = {
+    OPEN: (str, str, UInt, UShort, UInt, _Names, _Names, _Names, _Names, dict),
+    BEGIN: (UShort, UInt, UInt, UInt, UInt, _Names, _Names, dict),
+    ATTACH: (
+        str, UInt, bool, UByte, UByte, Described, Described, dict, bool, UInt, ULong, _Names, _Names, dict,
+    ),
+    FLOW: (UInt, UInt, UInt, UInt, UInt, UInt, UInt, UInt, bool, bool, dict),
+    TRANSFER: (UInt, UInt, bytes, UInt, bool, bool, UByte, Described, bool, bool, bool),
+    DISPOSITION: (bool, UInt, UInt, bool, Described, bool),
+    DETACH: (UInt, bool, Described),
+    END: (Described,),
+    CLOSE: (Described,),
+    SASL_MECHANISMS: (_Names,),
+    SASL_INIT: (Symbol, bytes, str),
+    SASL_OUTCOME: (UByte, bytes),
 }  # fmt: skip
+_MANDATORY: Final[dict[int, tuple[int, ...]]] = {
+    BEGIN: (1, 2, 3), ATTACH: (0, 1, 2), FLOW: (1, 2, 3), TRANSFER: (0,), DISPOSITION: (0, 1), DETACH: (0,), SASL_INIT: (0,),
+}  # fmt: skip
+FIELDS: Final = {code: len(types) for code, types in _FIELD_TYPES.items()}
 
 OUTCOMES: Final = {code: Raw(bytes((0x00, 0x53, code, 0x45))) for code in (ACCEPTED, REJECTED, RELEASED, MODIFIED)}
 """Outcomes without fields, as the service echoes them."""
@@ -51,7 +68,16 @@ def parse(body: bytes) -> tuple[int, list[Value], int]:
     code = described.descriptor
     if not isinstance(code, int) or code not in FIELDS:
         raise DecodeError(f"unknown performative {code!r}")
-    return code, padded(described.value, FIELDS[code]), end
+    fields = padded(described.value, FIELDS[code])
+    if len(fields) > FIELDS[code]:
+        raise DecodeError(f"performative 0x{code:02x} with {len(fields)} fields")
+    for value, kind in zip(fields, _FIELD_TYPES[code], strict=True):
+        if value is not None and not isinstance(value, kind):
+            raise DecodeError(f"performative 0x{code:02x} with a {type(value).__name__} where it has no place")
+    for index in _MANDATORY.get(code, ()):
+        if fields[index] is None:
+            raise DecodeError(f"performative 0x{code:02x} without its field {index}")
+    return code, fields, end
 
 
 def padded(fields: list[Value], count: int) -> list[Value]:

@@ -16,7 +16,7 @@ from . import performatives as p
 from .encode import encode, encode_uint
 from .frames import frame
 from .link import Link
-from .values import AmqpError, DecodeError, Described, Raw, UInt, Value
+from .values import AmqpError, Described, Raw, UInt, Value
 
 if TYPE_CHECKING:
     from .connection import Connection
@@ -35,11 +35,11 @@ class Session:
         self.connection = connection
         self.channel = channel
         self.links: dict[int, Link] = {}
-        self._next_incoming = begin[1] or 0
+        self._next_incoming = begin[1]
         self._incoming_window = WINDOW
         self._next_outgoing = 1
         self._next_delivery = 1
-        self._remote_window = begin[2] or 0
+        self._remote_window = begin[2]
         self._held: deque[bytes] = deque()
         self._unsettled: dict[int, tuple[Link, bytes]] = {}
         self.write(p.begin(channel, self._next_outgoing, WINDOW, HANDLE_MAX))
@@ -93,8 +93,6 @@ class Session:
 
     def flow(self, fields: list[Value]) -> None:
         """Windows of the client, then the credit of a link."""
-        if fields[1] is None or fields[2] is None:
-            raise DecodeError("flow without windows")
         self._next_incoming = fields[2]
         expected = fields[0] if fields[0] is not None else 1
         self._remote_window = expected + fields[1] - self._next_outgoing
@@ -120,8 +118,6 @@ class Session:
         role, first, last, settled, state = fields[:5]
         if not role:
             return
-        if not isinstance(first, int) or not isinstance(last, int | None):
-            raise DecodeError("disposition without delivery ids")
         last = first if last is None else last
         if state is None and settled:
             state = Described(p.ACCEPTED, [])

@@ -9,6 +9,7 @@ import gc
 import time
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -45,12 +46,15 @@ class Bus:
             clock=self.clock,
         )
         self.emulator.start()
-        self.client = ServiceBusClient.from_connection_string(self.emulator.connection_string, retry_total=0)
+        self.client = ServiceBusClient.from_connection_string(
+            self.emulator.connection_string, retry_total=0, keep_alive=0
+        )
         self._open: dict[tuple[Any, ...], ServiceBusSender | ServiceBusReceiver] = {}
 
     def close(self) -> None:
-        for handler in self._open.values():
-            handler.close()
+        # Each waits up to a second for a thread of its own.
+        with ThreadPoolExecutor(max_workers=max(len(self._open), 1)) as pool:
+            list(pool.map(lambda handler: handler.close(), self._open.values()))
         self.client.close()
         self.emulator.stop()
         # The SDK forgets the socket of a connection that failed or was refused: let none outlive its test module.
@@ -66,11 +70,13 @@ class Bus:
         return path
 
     def sender(self, queue: str) -> ServiceBusSender:
-        return self._shared(("sender", queue), lambda: self.client.get_queue_sender(queue))
+        sender: ServiceBusSender = self._shared(("sender", queue), lambda: self.client.get_queue_sender(queue))
+        return sender
 
     def receiver(self, queue: str, **options: Any) -> ServiceBusReceiver:
         key = ("receiver", queue, *sorted(options.items()))
-        return self._shared(key, lambda: self.client.get_queue_receiver(queue, **options))
+        receiver: ServiceBusReceiver = self._shared(key, lambda: self.client.get_queue_receiver(queue, **options))
+        return receiver
 
     def _shared(self, key: tuple[Any, ...], open_: Any) -> Any:
         if key not in self._open:

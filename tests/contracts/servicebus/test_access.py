@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning
 
 
 def client(bus: Bus, connection_string: str) -> ServiceBusClient:
-    return ServiceBusClient.from_connection_string(connection_string, retry_total=0)
+    return ServiceBusClient.from_connection_string(connection_string, retry_total=0, keep_alive=0)
 
 
 def opening(handler: Any) -> Callable[[], None]:
@@ -94,9 +94,11 @@ def test_a_disabled_entity_refuses(bus: Bus, status: str, sender: bool, receiver
 def test_a_bad_key_or_policy_is_an_authentication_error(bus: Bus, old: str, new: str) -> None:
     """Row 47. SDK test_sb_client_bad_credentials."""
     bus.create("guarded")
-    with client(bus, bus.emulator.connection_string.replace(old, new)) as stranger:
-        with pytest.raises(ServiceBusAuthenticationError):
-            opening(stranger.get_queue_sender("guarded"))()
+    with (
+        client(bus, bus.emulator.connection_string.replace(old, new)) as stranger,
+        pytest.raises(ServiceBusAuthenticationError),
+    ):
+        opening(stranger.get_queue_sender("guarded"))()
 
 
 def test_rights_are_those_of_the_key(bus: Bus) -> None:
@@ -123,7 +125,9 @@ def signature(path: str, key: str = "root key", lifetime: float = 3600, offset: 
     resource = quote_plus(path)
     digest = hmac.new(key.encode(), f"{resource}\n{expiry}".encode(), hashlib.sha256).digest()
     sig = quote_plus(base64.b64encode(digest))
-    return AzureSasCredential(f"SharedAccessSignature sr={resource}&sig={sig}&se={expiry}&skn=RootManageSharedAccessKey")
+    return AzureSasCredential(
+        f"SharedAccessSignature sr={resource}&sig={sig}&se={expiry}&skn=RootManageSharedAccessKey"
+    )
 
 
 @pytest.mark.parametrize(("path", "error"), [
@@ -134,7 +138,9 @@ def test_a_signature_is_good_for_what_it_covers(bus: Bus, path: str, error: type
     """Row 47. service-bus-sas: the scope is a prefix of whole segments."""
     bus.create("guarded")
     credential = signature(path, offset=bus.clock.offset)
-    with ServiceBusClient(f"127.0.0.1:{bus.emulator.port}", credential, retry_total=0, use_tls=False) as some:
+    with ServiceBusClient(
+        f"127.0.0.1:{bus.emulator.port}", credential, retry_total=0, keep_alive=0, use_tls=False
+    ) as some:
         open_sender = opening(some.get_queue_sender("guarded"))
         if error is None:
             open_sender()
@@ -148,7 +154,9 @@ def test_a_link_ends_when_its_token_expires(bus: Bus) -> None:
     bus.create("guarded")
     credential = signature("sb://127.0.0.1/", lifetime=3600, offset=bus.clock.offset)
     with (
-        ServiceBusClient(f"127.0.0.1:{bus.emulator.port}", credential, retry_total=0, use_tls=False) as some,
+        ServiceBusClient(
+            f"127.0.0.1:{bus.emulator.port}", credential, retry_total=0, keep_alive=0, use_tls=False
+        ) as some,
         some.get_queue_sender("guarded") as sender,
     ):
         sender.send_messages(ServiceBusMessage("in time"))

@@ -1,0 +1,110 @@
+"""Messages: the broker reads what it needs and leaves the rest alone, octet by octet."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from emulators.servicebus.amqp.decode import decode
+from emulators.servicebus.amqp.encode import encode
+from emulators.servicebus.amqp.values import DecodeError, Described, Symbol, Timestamp, UByte, UInt, ULong
+from emulators.servicebus.message import parse_message, render, sections, split_batch, with_application_properties
+
+BODY = b"\x00\x53\x75\xa0\x04body"
+
+
+def section(code: int, value: Any) -> bytes:
+    return encode(Described(ULong(code), value))
+
+
+def section_values(encoded: bytes) -> dict[int, Any]:
+    return {code: decode(encoded, start)[0] for code, start, _ in sections(encoded)}
+
+
+def test_what_the_broker_acts_on_is_read() -> None:
+    properties = ["id", None, "to", None, None, None, None, None, None, None, "session", None]
+    annotations = {Symbol("x-opt-scheduled-enqueue-time"): Timestamp(5), Symbol("x-opt-partition-key"): "p"}
+    message = parse_message(
+        section(0x70, [True, UByte(4), UInt(60_000)]) + section(0x72, annotations) + section(0x73, properties) + BODY
+    )
+    assert (message.message_id, message.session_id, message.ttl, message.scheduled_at) == ("id", "session", 60_000, 5)
+    assert message.tail == section(0x73, properties) + BODY
+
+
+def test_a_long_form_descriptor_is_read_too() -> None:
+    message = parse_message(b"\x00\x80\x00\x00\x00\x00\x00\x00\x00\x73" + encode(["id"]) + BODY)
+    assert message.message_id == "id"
+
+
+def test_annotations_of_the_broker_are_not_the_senders_to_write() -> None:
+    forged = {Symbol("x-opt-sequence-number"): 99, Symbol("x-opt-locked-until"): Timestamp(1), Symbol("mine"): UByte(1)}
+    message = parse_message(section(0x72, forged) + BODY)
+    message.sequence = 7
+    annotations = section_values(render(message))[0x72]
+    assert annotations["x-opt-sequence-number"] == 7
+    assert "x-opt-locked-until" not in annotations
+    assert type(annotations["mine"]) is UByte
+
+
+def test_the_rendered_header_counts_deliveries() -> None:
+    message = parse_message(section(0x70, [True, UByte(9)]) + BODY)
+    message.delivery_count = 3
+    values = section_values(render(message, locked_until=1234))
+    assert values[0x70] == [True, 9, None, None, 3]
+    assert values[0x72]["x-opt-locked-until"] == 1234
+
+
+TAILS = st.tuples(
+    st.sampled_from([b"", section(0x73, ["id"])]),
+    st.one_of(
+        st.none(), st.dictionaries(st.text(max_size=5), st.one_of(st.integers(0, 9).map(UByte), st.text()), max_size=3)
+    ),
+    st.sampled_from([BODY, section(0x77, {"a": [1, None]}), BODY + BODY]),
+    st.sampled_from([b"", section(0x78, {Symbol("f"): 1})]),
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(TAILS)
+def test_a_dead_letter_reason_is_added_and_nothing_else_changes(
+    parts: tuple[bytes, dict[str, Any] | None, bytes, bytes],
+) -> None:
+    properties, application, body, footer = parts
+    middle = b"" if application is None else section(0x74, application)
+    changed = with_application_properties(properties + middle + body + footer, {"DeadLetterReason": "r"})
+    assert changed.startswith(properties)
+    assert changed.endswith(body + footer)
+    assert section_values(changed)[0x74] == {**(application or {}), "DeadLetterReason": "r"}
+
+
+def test_a_reason_replaces_the_one_before() -> None:
+    tail = with_application_properties(BODY, {"DeadLetterReason": "first"})
+    assert section_values(with_application_properties(tail, {"DeadLetterReason": "second"}))[0x74] == {
+        "DeadLetterReason": "second"
+    }
+
+
+def test_a_batch_is_the_messages_in_its_data_sections() -> None:
+    inner = [section(0x73, [str(n)]) + BODY for n in range(3)]
+    batch = section(0x73, ["0"]) + b"".join(section(0x75, message) for message in inner)
+    assert split_batch(batch) == inner
+
+
+@pytest.mark.parametrize(
+    "octets", [b"", b"\x00", b"\x00\x53", b"\x00\x53\x10\x45", b"junk", b"\x00\x53\x75\xa0\xff", b"\x00\xa1\x01x\x45"]
+)
+def test_octets_that_are_no_message_are_refused(octets: bytes) -> None:
+    with pytest.raises(DecodeError):
+        parse_message(octets)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=40))
+def test_any_octets_are_a_message_or_a_decode_error(octets: bytes) -> None:
+    for reading in (parse_message, split_batch):
+        with contextlib.suppress(DecodeError):
+            reading(b"\x00\x53\x72" + octets)
