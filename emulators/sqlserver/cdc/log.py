@@ -59,15 +59,18 @@ class TransactionLog:
 
     def saved(self, transaction: Transaction, savepoint: str) -> None:
         log = self._noted(transaction)
-        marks = (len(log.records), len(log.ddl), len(log.dropped)) if log else (0, 0, 0)
-        self._open(transaction).savepoints[savepoint] = marks
+        if log is not None:
+            log.savepoints[savepoint.casefold()] = (len(log.records), len(log.ddl), len(log.dropped))
 
     def rolled_back_to(self, transaction: Transaction, savepoint: str) -> None:
-        """Forget what came after the savepoint; its LSNs and command ids are not used again."""
+        """Forget what came after the savepoint: everything, when it was set before the first record was logged.
+
+        LSNs and command ids are not used again.
+        """
         log = self._noted(transaction)
         if log is None:
             return
-        records, ddl, dropped = log.savepoints.get(savepoint, (0, 0, 0))
+        records, ddl, dropped = log.savepoints.get(savepoint.casefold(), (0, 0, 0))
         del log.records[records:], log.ddl[ddl:], log.dropped[dropped:]
 
     def committing(self, transaction: Transaction, connection: sqlite3.Connection) -> None:
