@@ -99,7 +99,7 @@ class TransactionLog:
         log = self._open(transaction)
         if after is None:
             log.dropped.append(before.object_id)
-        else:
+        elif before.columns != after.columns:
             log.ddl.append(DdlRecord(before.object_id, ddl, self._cdc.database.now()))
 
     def _noted(self, transaction: Transaction) -> _Open | None:

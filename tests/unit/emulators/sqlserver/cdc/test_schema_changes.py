@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from emulators.sqlserver.engine.extension import KeyIndex
 from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.sqltypes import SqlType
 from tests.unit.emulators.sqlserver.cdc.conftest import INT, Lab, person
@@ -56,6 +57,18 @@ def test_ddl_history_is_written_by_capture(lab: Lab) -> None:
         "ddl_lsn": entry["start_lsn"],
         "ddl_time": lab.time,
     }
+
+
+def test_ddl_that_changes_no_column_leaves_no_history(lab: Lab) -> None:
+    """D: the history is there for the columns of consumers; an index is none."""
+    lab.enable()
+    table = lab.database.table("dbo", "Persons")
+    assert table is not None
+    indexed = replace(table, keys=(*table.keys, KeyIndex("UQ", (2,), primary=False, index_id=2)))
+    with lab.database.transaction() as t:
+        t.alter(table, indexed, "CREATE UNIQUE INDEX UQ ON Persons (FirstName)")
+    lab.scan()
+    assert lab.rows_of("sp_cdc_get_ddl_history", capture_instance="dbo_Persons") == []
 
 
 def test_ddl_that_is_rolled_back_leaves_no_history(lab: Lab) -> None:
