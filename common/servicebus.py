@@ -38,6 +38,7 @@ from common.message import Message
 from common.servicebus_address import ServiceBusAddress, read_address
 from common.servicebus_errors import quiet_sdk, translated
 from common.servicebus_messages import from_sdk, to_sdk
+from common.servicebus_sockets import close_sockets_of
 
 OPEN_TIMEOUT = 20.0
 """Seconds for one attempt to open a link, sign-in included; a healthy one takes about half a second."""
@@ -48,6 +49,10 @@ answer it cannot read."""
 
 SETTLE_TIMEOUT = 15.0
 """Seconds for the answer to a settlement; shorter than the 20 s a stop may take."""
+
+ENVELOPE = 2_048
+"""Bytes kept free in a batch for its envelope, which repeats the first message's id, session and partition key (128 characters
+each): azure-servicebus 7.15 adds them after it has counted, so that a full batch would be refused."""
 
 MAX_RENEWALS = 5_000
 """Lock renewals on one receiver before it asks to be reopened: the SDK dies silently after 10,000 management answers on a link."""
@@ -66,7 +71,6 @@ class BusSender:
         self._entity = entity
         self._client: ServiceBusClient | None = None
         self._sender: ServiceBusSender | None = None
-        self._wire: Any = None
 
     def __repr__(self) -> str:
         return f"<BusSender {self._entity} at {self._address}: {'open' if self._sender else 'closed'}>"
@@ -87,43 +91,63 @@ class BusSender:
             raise
 
     def close(self) -> None:
-        sender, client, wire = self._sender, self._client, self._wire
-        self._sender = self._client = self._wire = None
-        _close_quietly(sender, client, wire)
+        sender, client, self._sender, self._client = self._sender, self._client, None, None
+        _close_quietly(sender, client)
 
     def _opened(self) -> ServiceBusSender:
         if self._sender is None:
             client = _client(self._address)
             sender = client.get_queue_sender(self._entity)  # one address space: a topic's name serves as well
+            close_sockets_of(sender)
             try:
                 with translated(f"opening a sender for {self._entity}"):
                     sender.__enter__()
             except BaseException:
                 _close_quietly(sender, client)
                 raise
-            self._client, self._sender, self._wire = client, sender, _wire(sender)
+            self._client, self._sender = client, sender
         return self._sender
 
     def _send_session(self, messages: Sequence[Message], accepted: list[Message]) -> None:
         sender = self._opened()
-        batch, held = sender.create_message_batch(), list[Message]()
+        batch, held = self._batch(sender), list[Message]()
         for message in messages:
             if not _added(batch, message):
                 if held:
-                    sender.send_messages(batch, timeout=SEND_TIMEOUT)
-                    accepted += held
-                    batch, held = sender.create_message_batch(), []
+                    self._flush(sender, batch, held, accepted)
+                    batch, held = self._batch(sender), []
                 if not _added(batch, message):
                     self._send_alone(sender, message, accepted)
                     continue
             held.append(message)
         if held:
+            self._flush(sender, batch, held, accepted)
+
+    def _batch(self, sender: ServiceBusSender) -> ServiceBusMessageBatch:
+        limit = sender.create_message_batch().max_size_in_bytes
+        return sender.create_message_batch(max_size_in_bytes=max(limit - ENVELOPE, limit // 2))
+
+    def _flush(
+        self, sender: ServiceBusSender, batch: ServiceBusMessageBatch, held: Sequence[Message], accepted: list[Message]
+    ) -> None:
+        """Send a batch; one that the service finds too large after all goes in halves, so that nothing is tried for ever."""
+        try:
             sender.send_messages(batch, timeout=SEND_TIMEOUT)
-            accepted += held
+        except MessageSizeExceededError as error:
+            if len(held) == 1:
+                raise MessageTooLarge(self._entity, held[0], limit=self._limit(sender), accepted=accepted) from error
+            middle = len(held) // 2
+            for half in (held[:middle], held[middle:]):
+                smaller = self._batch(sender)
+                for message in half:
+                    smaller.add_message(to_sdk(message))
+                self._flush(sender, smaller, half, accepted)
+            return
+        accepted += held
 
     def _send_alone(self, sender: ServiceBusSender, message: Message, accepted: list[Message]) -> None:
         """Larger than any batch: Premium entities take single messages far above the size of a batch."""
-        limit = int(getattr(sender, "_max_message_size_on_link", 0) or sender.create_message_batch().max_size_in_bytes)
+        limit = self._limit(sender)
         if len(message.body) > limit:
             raise MessageTooLarge(self._entity, message, limit=limit, accepted=accepted)
         try:
@@ -131,6 +155,11 @@ class BusSender:
         except MessageSizeExceededError as error:
             raise MessageTooLarge(self._entity, message, limit=limit, accepted=accepted) from error
         accepted.append(message)
+
+    @staticmethod
+    def _limit(sender: ServiceBusSender) -> int:
+        """Bytes of the largest single message; the SDK keeps what the link says to itself."""
+        return int(getattr(sender, "_max_message_size_on_link", 0) or sender.create_message_batch().max_size_in_bytes)
 
 
 def by_session(messages: Sequence[Message]) -> Iterator[Sequence[Message]]:
@@ -181,7 +210,6 @@ class BusReceiver:
     def __init__(self, client: ServiceBusClient, receiver: ServiceBusReceiver, queue: str) -> None:
         self._client = client
         self._receiver = receiver
-        self._wire = _wire(receiver)
         self._queue = queue
         self._session_id = receiver.session.session_id if receiver.session else None
         self._renewals = 0
@@ -288,7 +316,7 @@ class BusReceiver:
         return (until - datetime.now(UTC)).total_seconds() if until is not None else 0.0
 
     def close(self) -> None:
-        _close_quietly(self._receiver, self._client, self._wire)
+        _close_quietly(self._receiver, self._client)
 
 
 def _own(delivery: Delivery) -> BusDelivery:
@@ -330,6 +358,7 @@ class QueueReceivers:
             prefetch_count=self._prefetch,
             keep_alive=None,  # this receiver is always being read; the SDK's extra thread only delays its close
         )
+        close_sockets_of(receiver)
         try:
             with translated(f"opening a receiver for {self._queue}"):
                 receiver.__enter__()
@@ -380,12 +409,6 @@ class ServiceBus:
 
 def _client(address: ServiceBusAddress, *, try_timeout: float = OPEN_TIMEOUT) -> ServiceBusClient:
     return ServiceBusClient.from_connection_string(address.connection_string, retry_total=0, try_timeout=try_timeout)
-
-
-def _wire(handle: ServiceBusSender | ServiceBusReceiver) -> Any:
-    """The SDK's transport, or None. When a connection breaks, the SDK forgets to close the socket under it."""
-    handler = getattr(handle, "_handler", None)
-    return getattr(getattr(handler, "_connection", None), "_transport", None)
 
 
 def _close_quietly(*handles: Any) -> None:

@@ -16,13 +16,14 @@ from common.message import Message, PropertyValue
 
 def to_sdk(message: Message) -> ServiceBusMessage:
     """The SDK refuses a partition key that differs from the session id, and so does the service: the session id wins."""
+    keyed = message.session_id is None or message.partition_key == message.session_id
     return ServiceBusMessage(
         message.body,
         message_id=message.message_id,
         session_id=message.session_id,
         subject=message.subject,
         content_type=message.content_type,
-        partition_key=message.partition_key if message.session_id is None else None,
+        partition_key=message.partition_key if keyed else None,
         correlation_id=message.correlation_id,
         reply_to=message.reply_to,
         to=message.to,

@@ -1,0 +1,315 @@
+"""The whole router on an emulated namespace, through the unmodified SDK: as it runs in production, watched from both ends."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from azure.servicebus import ServiceBusClient, ServiceBusReceivedMessage, ServiceBusSubQueue
+from azure.servicebus.amqp import AmqpAnnotatedMessage, AmqpMessageBodyType
+
+from common.errors import PermanentError
+from common.message import Message
+from common.names import TableName
+from common.provision import QueueNeed, management_address, provision
+from common.servicebus import ServiceBus
+from emulators.servicebus.description import QueueDescription, SubscriptionDescription, TopicDescription
+from emulators.servicebus.server import ServiceBusEmulator
+from router.forward import Pace
+from router.settings import RouterSettings
+from router.tally import Tally
+from router.wiring import run
+
+PERSONS, ORDERS = "srv.db.persons.events", "srv.db.orders.events"
+QUICK = Pace(batch=200, accept_wait=0.5)
+
+
+@pytest.fixture
+def emulator() -> Iterator[ServiceBusEmulator]:
+    with ServiceBusEmulator() as running:
+        yield running
+
+
+def settings(emulator: ServiceBusEmulator, **changes: Any) -> RouterSettings:
+    namespace = {
+        "type": "servicebus",
+        "connection_string": emulator.connection_string,
+        "management_endpoint": f"http://127.0.0.1:{emulator.http_port}",
+    }
+    values = {
+        "source": namespace,
+        "output": namespace,
+        "queue_name": "ingest-queue",
+        "ordering": "table",
+        "destinations": {PERSONS: TableName("dbo", "Persons"), ORDERS: TableName("dbo", "Orders")},
+        "sessions": 3,
+    }
+    return RouterSettings(**{**values, **changes})
+
+
+@contextmanager
+def routing(chosen: RouterSettings, until: Callable[[Tally], bool]) -> Iterator[Tally]:
+    """A running router; leaving waits for `until`, stops it and checks that it ended cleanly."""
+    stop, tally, ended = threading.Event(), Tally(), list[int]()
+    thread = threading.Thread(target=lambda: ended.append(run(chosen, stop, pace=QUICK, tally=tally)))
+    thread.start()
+    try:
+        yield tally
+        deadline = time.monotonic() + 30
+        while not until(tally) and not stop.is_set() and time.monotonic() < deadline:
+            stop.wait(0.02)
+        assert until(tally), tally
+    finally:
+        stop.set()
+        thread.join(30)
+    assert ended == [0]
+
+
+def routed(count: int) -> Callable[[Tally], bool]:
+    return lambda tally: tally.routed.total() + tally.dead_lettered.total() >= count
+
+
+def change(topic: str, number: int, session: str) -> Message:
+    body = json.dumps({"data": {"ID": number}, "metadata": {"Destination": topic}}).encode()
+    return Message(body, f"{topic}-{number}", session, application_properties={"destination": topic})
+
+
+def put(emulator: ServiceBusEmulator, messages: list[Message], *, sessions: bool = True) -> None:
+    """Into the ingest queue, created as the ingester would."""
+    bus = ServiceBus.from_connection_string(emulator.connection_string)
+    endpoint = f"http://127.0.0.1:{emulator.http_port}"
+    provision(bus.address, [QueueNeed("ingest-queue", sessions=sessions)], how="create", management_endpoint=endpoint)
+    sender = bus.sender("ingest-queue")
+    sender.send(messages)
+    sender.close()
+
+
+def read(emulator: ServiceBusEmulator, topic: str, count: int) -> list[ServiceBusReceivedMessage]:
+    """All messages of the topic's one subscription, which must be `count`."""
+    with (
+        ServiceBusClient.from_connection_string(emulator.connection_string) as client,
+        client.get_subscription_receiver(
+            topic, "sub1", receive_mode="receiveanddelete", prefetch_count=500
+        ) as receiver,
+    ):
+        found: list[ServiceBusReceivedMessage] = []
+        while len(found) < count and (more := receiver.receive_messages(count - len(found), max_wait_time=3)):
+            found += more
+    assert emulator.admin.get(f"{topic}/Subscriptions/sub1").counts.active == 0
+    return found
+
+
+def left(emulator: ServiceBusEmulator) -> tuple[int, int]:
+    """(active, dead-lettered) messages in the ingest queue."""
+    counts = emulator.admin.get("ingest-queue").counts
+    return counts.active, counts.dead_letter
+
+
+@pytest.mark.parametrize("ordering", ["table", "none"])
+def test_all_changes_arrive_once_and_in_order_and_the_queue_is_empty(
+    emulator: ServiceBusEmulator, ordering: str
+) -> None:
+    sent = [change(topic, number, topic) for number in range(400) for topic in (PERSONS, ORDERS)]
+    put(emulator, sent, sessions=ordering != "none")
+    with routing(settings(emulator, ordering=ordering, sessions=3 if ordering == "table" else 1), routed(800)):
+        pass
+    for topic in (PERSONS, ORDERS):
+        assert [found.message_id for found in read(emulator, topic, 400)] == [f"{topic}-{n}" for n in range(400)]
+    assert left(emulator) == (0, 0)
+
+
+def test_order_holds_within_each_session_when_there_are_more_sessions_than_slots(emulator: ServiceBusEmulator) -> None:
+    put(emulator, [change(PERSONS, number, f"persons/{number % 6}") for number in range(120)])
+    with routing(settings(emulator, ordering="key", sessions=2), routed(120)):
+        pass
+    lanes: dict[str | None, list[str | None]] = {}
+    for found in read(emulator, PERSONS, 120):
+        lanes.setdefault(found.session_id, []).append(found.message_id)
+    assert lanes == {f"persons/{lane}": [f"{PERSONS}-{number}" for number in range(lane, 120, 6)] for lane in range(6)}
+
+
+def test_a_message_keeps_every_property_and_every_byte(emulator: ServiceBusEmulator) -> None:
+    original = Message(
+        body=b'{"data": {"Name": "\xc3\x84\\u00e9"},  "metadata": {}}\r\n',
+        message_id="event-1",
+        session_id="s",
+        subject="Update",
+        content_type="application/json",
+        partition_key="s",
+        correlation_id="corr",
+        reply_to="back",
+        to="there",
+        time_to_live=timedelta(hours=5),
+        application_properties={"destination": PERSONS, "lsn": "0" * 20, "n": 3, "flag": False, "x": 1.5},
+    )
+    put(emulator, [original])
+    with routing(settings(emulator), routed(1)):
+        pass
+    (found,) = read(emulator, PERSONS, 1)
+    assert b"".join(found.body) == original.body
+    assert (found.message_id, found.session_id, found.partition_key) == ("event-1", "s", "s")
+    assert (found.subject, found.content_type, found.correlation_id) == ("Update", "application/json", "corr")
+    assert (found.reply_to, found.to, found.time_to_live) == ("back", "there", timedelta(hours=5))
+    assert {
+        key.decode() if isinstance(key, bytes) else key: value.decode() if isinstance(value, bytes) else value
+        for key, value in (found.application_properties or {}).items()
+    } == original.application_properties
+
+
+def test_poison_is_found_in_the_dead_letter_queue_with_its_reason(emulator: ServiceBusEmulator) -> None:
+    put(
+        emulator,
+        [
+            change(PERSONS, 0, "s"),
+            Message(b"not json", "malformed", "s"),
+            Message(b"{}", "missing", "s"),
+            change("srv.db.nowhere.events", 1, "s"),
+            change(PERSONS, 2, "s"),
+        ],
+    )
+    with ServiceBusClient.from_connection_string(emulator.connection_string) as client:
+        with client.get_queue_sender("ingest-queue") as sender:
+            value = AmqpAnnotatedMessage(value_body="text", properties={"message_id": "value", "group_id": "s"})
+            assert value.body_type is AmqpMessageBodyType.VALUE
+            sender.send_messages(value)
+        with routing(settings(emulator), routed(6)):
+            pass
+        with client.get_queue_receiver("ingest-queue", sub_queue=ServiceBusSubQueue.DEAD_LETTER) as receiver:
+            dead = {found.message_id: found for found in receiver.receive_messages(10, max_wait_time=2)}
+    assert {name: found.dead_letter_reason for name, found in dead.items()} == {
+        "malformed": "MalformedMessage",
+        "missing": "MissingDestination",
+        "srv.db.nowhere.events-1": "UnknownDestination",
+        "value": "MalformedMessage",
+    }
+    assert "srv.db.nowhere.events" in (dead["srv.db.nowhere.events-1"].dead_letter_error_description or "")
+    assert [found.message_id for found in read(emulator, PERSONS, 2)] == [f"{PERSONS}-0", f"{PERSONS}-2"]
+
+
+def test_a_stop_in_the_middle_leaves_nothing_locked_and_the_next_start_finishes(emulator: ServiceBusEmulator) -> None:
+    put(emulator, [change(PERSONS, number, PERSONS) for number in range(2_000)])
+    with routing(settings(emulator), lambda tally: tally.routed.total() > 0):
+        pass
+    unrouted = left(emulator)[0]
+    with ServiceBusClient.from_connection_string(emulator.connection_string) as client:
+        if unrouted:  # a lock left behind would make this wait for its end
+            receiver = client.get_queue_receiver("ingest-queue", session_id=PERSONS, max_wait_time=2)
+            with receiver:
+                (first,) = receiver.receive_messages(1, max_wait_time=2)
+                assert first.delivery_count == 0
+    with routing(settings(emulator), lambda tally: left(emulator)[0] == 0):
+        pass
+    assert [found.message_id for found in read(emulator, PERSONS, 2_000)] == [f"{PERSONS}-{n}" for n in range(2_000)]
+
+
+def test_cut_connections_lose_nothing_and_the_topics_drop_what_came_twice(emulator: ServiceBusEmulator) -> None:
+    put(emulator, [change(PERSONS, number, PERSONS) for number in range(2_000)])
+    with routing(settings(emulator), lambda tally: left(emulator)[0] == 0) as tally:
+        for routed_by_then in (200, 900):
+            while tally.routed.total() < routed_by_then:
+                time.sleep(0.005)
+            emulator.drop_connections()
+    assert [found.message_id for found in read(emulator, PERSONS, 2_000)] == [f"{PERSONS}-{n}" for n in range(2_000)]
+
+
+def test_provision_creates_queue_topics_and_subscriptions_as_the_settings_ask(emulator: ServiceBusEmulator) -> None:
+    with routing(settings(emulator, subscriptions=("sub1", "audit")), lambda tally: True):
+        pass
+    queue = emulator.admin.get("ingest-queue").description
+    assert isinstance(queue, QueueDescription)
+    assert (queue.requires_session, queue.requires_duplicate_detection) == (True, True)
+    for topic in (PERSONS, ORDERS):
+        description = emulator.admin.get(topic).description
+        assert isinstance(description, TopicDescription)
+        assert description.requires_duplicate_detection
+        assert len(emulator.admin.subscriptions(topic)) == 2
+
+
+@pytest.mark.parametrize("how", ["verify", "none"])
+def test_a_missing_topic_ends_the_start_with_one_error_that_names_it(emulator: ServiceBusEmulator, how: str) -> None:
+    emulator.admin.create("ingest-queue", QueueDescription(requires_session=True, requires_duplicate_detection=True))
+    emulator.admin.create(PERSONS, TopicDescription())
+    emulator.admin.create(f"{PERSONS}/Subscriptions/sub1", SubscriptionDescription())
+    with pytest.raises(PermanentError, match=ORDERS) as refused:
+        run(settings(emulator, provision=how), threading.Event(), pace=QUICK)
+    assert PERSONS not in str(refused.value)
+
+
+@pytest.mark.parametrize("how", ["verify", "none"])
+def test_a_missing_queue_ends_the_start_with_one_error_that_names_it(emulator: ServiceBusEmulator, how: str) -> None:
+    for topic in (PERSONS, ORDERS):
+        emulator.admin.create(topic, TopicDescription())
+        emulator.admin.create(f"{topic}/Subscriptions/sub1", SubscriptionDescription())
+    with pytest.raises(PermanentError, match="ingest-queue"):
+        run(settings(emulator, provision=how), threading.Event(), pace=QUICK)
+
+
+def test_a_queue_without_sessions_is_refused_where_the_ordering_needs_them(emulator: ServiceBusEmulator) -> None:
+    emulator.admin.create("ingest-queue", QueueDescription())
+    with pytest.raises(PermanentError, match="sessions"):
+        run(settings(emulator, provision="create"), threading.Event(), pace=QUICK)
+
+
+class TestProvision:
+    """common/provision.py against the management API."""
+
+    def needs(self) -> list[QueueNeed]:
+        return [QueueNeed("q", sessions=True)]
+
+    def endpoint(self, emulator: ServiceBusEmulator) -> str:
+        return f"http://127.0.0.1:{emulator.http_port}"
+
+    def test_none_makes_no_call_at_all(self, emulator: ServiceBusEmulator) -> None:
+        address = ServiceBus.from_connection_string(emulator.connection_string).address
+        provision(address, self.needs(), how="none", management_endpoint="http://127.0.0.1:1")
+
+    def test_verify_tells_what_is_missing_and_creates_nothing(self, emulator: ServiceBusEmulator) -> None:
+        address = ServiceBus.from_connection_string(emulator.connection_string).address
+        with pytest.raises(PermanentError, match="q does not exist"):
+            provision(address, self.needs(), how="verify", management_endpoint=self.endpoint(emulator))
+        assert list(emulator.admin.queues()) == []
+
+    def test_processes_that_start_together_do_not_disturb_one_another(self, emulator: ServiceBusEmulator) -> None:
+        address = ServiceBus.from_connection_string(emulator.connection_string).address
+        barrier, failed = threading.Barrier(4), list[BaseException]()
+
+        def start() -> None:
+            barrier.wait()
+            try:
+                provision(address, self.needs(), how="create", management_endpoint=self.endpoint(emulator))
+            except BaseException as error:
+                failed.append(error)
+
+        threads = [threading.Thread(target=start) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert failed == []
+        assert [info.path for info in emulator.admin.queues()] == ["q"]
+
+    def test_a_policy_without_manage_is_told_the_right_and_the_way_out(self) -> None:
+        with ServiceBusEmulator(keys={"worker": "a2V5"}, rights={"worker": ["Send", "Listen"]}) as emulator:
+            address = ServiceBus.from_connection_string(emulator.connection_string).address
+            with pytest.raises(PermanentError, match="Manage") as refused:
+                provision(address, self.needs(), how="create", management_endpoint=self.endpoint(emulator))
+            assert 'provision = "none"' in str(refused.value)
+            assert "a2V5" not in str(refused.value)
+
+    def test_without_an_endpoint_the_emulators_port_is_taken(self, emulator: ServiceBusEmulator) -> None:
+        address = ServiceBus.from_connection_string(emulator.connection_string).address
+        assert management_address(address, None) == ("http", "127.0.0.1:5300")
+
+    def test_what_exists_is_left_as_it_is(self, emulator: ServiceBusEmulator) -> None:
+        created = QueueDescription(requires_session=True, max_delivery_count=3)
+        emulator.admin.create("q", created)
+        address = ServiceBus.from_connection_string(emulator.connection_string).address
+        provision(address, self.needs(), how="create", management_endpoint=self.endpoint(emulator))
+        provision(address, self.needs(), how="verify", management_endpoint=self.endpoint(emulator))
+        assert emulator.admin.get("q").description == created
