@@ -1,0 +1,247 @@
+"""The promises of ingester/source.py, kept by pymssql on a SQL Server (the emulator; a real one needs the same statements)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from common.errors import PermanentError, TransientError
+from common.names import TableName
+from common.sqladdress import SqlAddress
+from dstream.local import Login
+from emulators.sqlserver.server import SqlServerEmulator
+from ingester.change import Change, Operation
+from ingester.lsn import Position
+from ingester.source import CaptureInstance, ProbeRequest
+from ingester.sqlserver_connection import Connection
+from ingester.sqlserver_source import SqlServerSource
+
+PERSONS = TableName("dbo", "Persons")
+
+
+class Place:
+    """A database under CDC with dbo.Persons (ID the key, Name, Bio nvarchar(max)), read by a source."""
+
+    def __init__(self, login: Login, **options: bool) -> None:
+        self._client = login.connect()
+        self._cursor = self._client.cursor()
+        address = SqlAddress(login.host, login.port, None, login.database, login.user, SecretStr(login.password))
+        self.connection = Connection(address)
+        self.source = SqlServerSource(self.connection, **options)
+        self.execute("EXEC sys.sp_cdc_enable_db")
+        self.execute("CREATE TABLE dbo.Persons (ID INT PRIMARY KEY, Name NVARCHAR(50) NULL, Bio NVARCHAR(MAX) NULL)")
+
+    def execute(self, sql: str) -> None:
+        self._cursor.execute(sql)
+
+    def enable(self, schema: str = "dbo", table: str = "Persons", **more: str) -> None:
+        extra = "".join(f", @{name} = N'{value}'" for name, value in more.items())
+        self.execute(
+            f"EXEC sys.sp_cdc_enable_table @source_schema = N'{schema}', @source_name = N'{table}', @role_name = NULL{extra}"
+        )
+
+    def instance(self, table: TableName = PERSONS) -> CaptureInstance:
+        return self.source.states([table])[table].instances[0]
+
+    def scan(self) -> None:
+        self.execute("EXEC sys.sp_cdc_scan")
+
+    def read(self, rows: int = 100, table: TableName = PERSONS) -> list[Change]:
+        """Everything, in pages of `rows`."""
+        instance = self.instance(table)
+        probe = self.source.probe([ProbeRequest(instance, None)])
+        assert probe.max_lsn is not None
+        after, upto = Position.before(instance.start_lsn), Position.end_of(probe.max_lsn)
+        found: list[Change] = []
+        while True:
+            page = self.source.page(instance, after=after, upto=upto, rows=rows)
+            found += page.changes
+            if page.end is None or not page.full:
+                return found
+            after = page.end
+
+    def close(self) -> None:
+        self.connection.close()
+        self._client.close()
+
+
+@pytest.fixture
+def place(login: Login) -> Iterator[Place]:
+    made = Place(login)
+    yield made
+    made.close()
+
+
+def what(changes: list[Change]) -> list[tuple[str, Any]]:
+    return [(change.operation.name, change.data["ID"]) for change in changes]
+
+
+def test_a_missing_table_and_one_without_cdc_are_answers_not_errors(place: Place) -> None:
+    missing = TableName("dbo", "Nobody")
+    states = place.source.states([PERSONS, missing])
+    assert (states[PERSONS].exists, states[PERSONS].instances) == (True, ())
+    assert (states[missing].exists, states[missing].instances) == (False, ())
+
+
+def test_a_capture_instance_is_found_whatever_it_is_called(place: Place) -> None:
+    place.enable(capture_instance="odd name")
+    instance = place.instance()
+    assert (instance.name, instance.change_table, instance.has_command_id) == ("odd name", "odd name_CT", True)
+    assert [(c.name, c.type, c.ordinal, c.large, c.key_ordinal) for c in instance.columns] == [
+        ("ID", "int", 1, False, 1),
+        ("Name", "nvarchar", 2, False, None),
+        ("Bio", "nvarchar", 3, True, None),
+    ]
+
+
+def test_configured_names_are_matched_as_the_database_compares_them(place: Place) -> None:
+    place.enable()
+    shouted = TableName("DBO", "PERSONS")
+    assert place.source.states([shouted])[shouted].instances[0].table == PERSONS
+
+
+def test_before_the_first_capture_there_is_no_max_lsn_or_nothing_pending(place: Place) -> None:
+    place.enable()
+    probe = place.source.probe([ProbeRequest(place.instance(), None)])
+    assert not probe.answers["dbo_Persons"].pending
+
+
+def test_a_probe_tells_for_every_table_whether_it_holds_anything_past_its_offset(place: Place) -> None:
+    place.execute("CREATE TABLE dbo.Quiet (ID INT PRIMARY KEY)")
+    place.enable()
+    place.enable(table="Quiet")
+    place.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
+    place.scan()
+    quiet = place.instance(TableName("dbo", "Quiet"))
+    probe = place.source.probe([ProbeRequest(place.instance(), None), ProbeRequest(quiet, None)])
+    assert (probe.answers["dbo_Persons"].pending, probe.answers["dbo_Quiet"].pending) == (True, False)
+    last = place.read()[-1].position
+    again = place.source.probe([ProbeRequest(place.instance(), last)])
+    assert again.answers["dbo_Persons"].pending is False
+    assert again.answers["dbo_Persons"].low_watermark is not None
+
+
+@pytest.mark.parametrize("rows", range(2, 9))
+def test_pages_of_any_size_hold_every_change_once_in_order(place: Place, rows: int) -> None:
+    place.enable()
+    place.execute("INSERT INTO dbo.Persons (ID) VALUES (1), (2), (3), (4), (5)")
+    place.execute("UPDATE dbo.Persons SET Name = N'x' WHERE ID < 3")
+    place.execute("UPDATE dbo.Persons SET ID = ID + 1 WHERE ID > 2")
+    place.execute("DELETE FROM dbo.Persons WHERE ID = 1")
+    place.scan()
+    found = place.read(rows)
+    assert what(found[:5]) == [("INSERT", n) for n in (1, 2, 3, 4, 5)]
+    assert sorted(what(found[5:7])) == [("UPDATE", 1), ("UPDATE", 2)]
+    assert sorted(what(found[7:10])) == [("DELETE", n) for n in (3, 4, 5)]
+    assert sorted(what(found[10:13])) == [("INSERT", n) for n in (4, 5, 6)]
+    assert what(found[13:]) == [("DELETE", 1)]
+    assert [c.position for c in found] == sorted(c.position for c in found)
+
+
+@pytest.mark.parametrize("rows", range(2, 7))
+def test_before_images_travel_inside_their_update_wherever_a_page_ends(login: Login, rows: int) -> None:
+    place = Place(login, before_images=True)
+    place.enable()
+    place.execute("INSERT INTO dbo.Persons (ID, Name, Bio) VALUES (1, N'a', N'long'), (2, N'b', NULL)")
+    place.execute("UPDATE dbo.Persons SET Name = N'c'")
+    place.scan()
+    found = place.read(rows)
+    place.close()
+    assert [c.operation for c in found] == [Operation.INSERT, Operation.INSERT, Operation.UPDATE, Operation.UPDATE]
+    assert [c.before for c in found[2:]] == [{"ID": 1, "Name": "a"}, {"ID": 2, "Name": "b"}]
+    assert [c.data for c in found[2:]] == [{"ID": 1, "Name": "c", "Bio": "long"}, {"ID": 2, "Name": "c", "Bio": None}]
+    assert [c.changed_columns for c in found[2:]] == [("Name",), ("Name",)]
+    assert found[2].unavailable == ("Bio",)
+
+
+def test_a_change_captured_after_the_probe_waits_for_the_next_window(place: Place) -> None:
+    place.enable()
+    place.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
+    place.scan()
+    probe = place.source.probe([ProbeRequest(place.instance(), None)])
+    assert probe.max_lsn is not None
+    place.execute("INSERT INTO dbo.Persons (ID) VALUES (2)")
+    place.scan()
+    start = Position.before(place.instance().start_lsn)
+    page = place.source.page(place.instance(), after=start, upto=Position.end_of(probe.max_lsn), rows=10)
+    assert what(list(page.changes)) == [("INSERT", 1)]
+
+
+def test_a_window_that_ends_before_a_transaction_leaves_it_out(place: Place) -> None:
+    place.enable()
+    place.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
+    place.execute("INSERT INTO dbo.Persons (ID) VALUES (2)")
+    place.scan()
+    second = place.read()[1].position.lsn
+    start = Position.before(place.instance().start_lsn)
+    page = place.source.page(place.instance(), after=start, upto=Position.before(second), rows=10)
+    assert what(list(page.changes)) == [("INSERT", 1)]
+
+
+def test_the_low_watermark_that_comes_with_a_page_is_the_one_after_it_was_read(place: Place) -> None:
+    place.enable()
+    place.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
+    place.execute("INSERT INTO dbo.Persons (ID) VALUES (2)")
+    place.scan()
+    second = place.read()[1].position
+    place.execute(
+        f"EXEC sys.sp_cdc_cleanup_change_table @capture_instance = N'dbo_Persons', @low_water_mark = {second.lsn}"
+    )
+    page = place.source.page(
+        place.instance(), after=Position.before(second.lsn), upto=Position.end_of(second.lsn), rows=5
+    )
+    assert page.low_watermark == second.lsn
+
+
+def test_commit_times_are_utc_with_milliseconds(place: Place) -> None:
+    place.enable()
+    place.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
+    place.scan()
+    time = place.read()[0].commit_time
+    assert time is not None
+    assert len(time) == len("2018-07-13T13:23:45.780Z")
+    assert (time[10], time[19], time[-1]) == ("T", ".", "Z")
+
+
+def test_odd_names_are_quoted_and_never_pasted(place: Place) -> None:
+    odd = TableName("a]b", "it's 100%s [odd]")
+    place.execute("CREATE SCHEMA [a]]b]")
+    place.execute("CREATE TABLE [a]]b].[it's 100%s [odd]]] ([key] INT PRIMARY KEY, [%d ] NVARCHAR(9), [sel]]ect] INT)")
+    place.enable("a]b", "it''s 100%s [odd]", capture_instance="odd]%s")
+    place.execute("INSERT INTO [a]]b].[it's 100%s [odd]]] VALUES (1, N'%s', 2)")
+    place.scan()
+    assert [dict(c.data) for c in place.read(table=odd)] == [{"key": 1, "%d ": "%s", "sel]ect": 2}]
+
+
+def test_a_login_that_is_refused_is_permanent_and_names_no_password(sqlserver: SqlServerEmulator) -> None:
+    connection = Connection(SqlAddress("127.0.0.1", sqlserver.port, None, "master", "sa", SecretStr("wrong-Password")))
+    with pytest.raises(PermanentError, match="login refused for user 'sa'") as caught:
+        connection.rows("SELECT 1")
+    assert "wrong-Password" not in str(caught.value)
+    connection.close()
+
+
+def test_a_server_that_is_away_is_transient(sqlserver: SqlServerEmulator) -> None:
+    connection = Connection(SqlAddress("127.0.0.1", 9, None, "master", "sa", SecretStr("x")))
+    with pytest.raises(TransientError, match=r"127\.0\.0\.1:9: the server cannot be reached"):
+        connection.rows("SELECT 1")
+    connection.close()
+
+
+def test_a_killed_connection_is_opened_again_at_the_next_use(place: Place, login: Login) -> None:
+    [[session]] = place.connection.rows("SELECT @@SPID")
+    place.execute(f"KILL {session}")
+    with pytest.raises(TransientError):
+        place.connection.rows("SELECT 1")
+    assert place.connection.rows("SELECT 1") == [(1,)]
+
+
+def test_an_object_that_is_gone_is_permanent(place: Place) -> None:
+    place.enable()
+    instance = place.instance()
+    place.execute("DROP TABLE dbo.Persons")
+    with pytest.raises(PermanentError, match="dbo_Persons_CT"):
+        place.source.probe([ProbeRequest(instance, None)])

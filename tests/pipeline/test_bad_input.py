@@ -1,0 +1,223 @@
+"""What a user gets wrong: one clear line each, the right exit status, no traceback, no secret. Run as a user runs it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from dstream.local import Login
+from emulators.servicebus.server import ServiceBusEmulator
+
+SECRET = "s3cret-Passw0rd"
+
+CONFIG = """\
+ingester {{
+    db_type              = "sqlserver"
+    db_connection_string = "{db}"
+    queue {{
+        type                = "servicebus"
+        name                = "ingest-queue"
+        connection_string   = "{bus}"
+        management_endpoint = "{management}"
+        provision           = "{provision}"
+    }}
+    locks {{
+        type = "{locks}"
+    }}
+    tables = [{tables}]
+    spark {{
+        master = "local[1]"
+    }}
+}}
+
+router {{
+    source {{
+        type                = "servicebus"
+        connection_string   = "{bus}"
+        management_endpoint = "{management}"
+    }}
+    output {{
+        type                = "servicebus"
+        connection_string   = "{bus}"
+        management_endpoint = "{management}"
+    }}
+    provision = "{provision}"
+}}
+"""
+
+
+@dataclass
+class Told:
+    """How a command ended and what it said."""
+
+    status: int
+    text: str
+
+    def lines(self) -> list[str]:
+        return [line for line in self.text.splitlines() if line and "hint:" not in line]
+
+
+class Place:
+    """A configuration that works, and commands run on it; tests break one thing each."""
+
+    def __init__(self, folder: Path, login: Login, bus: ServiceBusEmulator) -> None:
+        self._path = folder / "dstream.hcl"
+        self.values = {
+            "db": f"sqlserver://{login.user}:{login.password}@127.0.0.1:{login.port}?database={login.database}&encrypt=disable",
+            "bus": bus.connection_string,
+            "management": f"http://127.0.0.1:{bus.http_port}",
+            "provision": "create",
+            "locks": "local",
+            "tables": '"Persons"',
+        }
+
+    def command(self, stage: str) -> list[str]:
+        self._path.write_text(CONFIG.format(**self.values))
+        return [sys.executable, "-m", "dstream", stage, "--config", str(self._path)]
+
+    def run(self, stage: str) -> Told:
+        """Run until it ends by itself."""
+        done = subprocess.run(self.command(stage), capture_output=True, text=True, timeout=60, check=False)
+        return self._told(done.returncode, done.stdout + done.stderr)
+
+    def run_until(self, stage: str, text: str) -> Told:
+        """Run until it has said `text`, then stop it as Kubernetes would."""
+        log = self._path.with_suffix(".log")
+        with log.open("wb") as output:
+            process = subprocess.Popen(self.command(stage), stdout=output, stderr=subprocess.STDOUT)
+        try:
+            deadline = time.monotonic() + 40
+            while text not in log.read_text() and process.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.05)
+            process.send_signal(signal.SIGTERM)
+            status = process.wait(25)
+        finally:
+            process.kill()
+            process.wait()
+        return self._told(status, log.read_text())
+
+    def _told(self, status: int, text: str) -> Told:
+        assert "Traceback" not in text, text
+        for secret in (SECRET, "SharedAccessKey=", "test-Password-1"):
+            assert secret not in text, text
+        return Told(status, text)
+
+
+@pytest.fixture(scope="module")
+def bus() -> Iterator[ServiceBusEmulator]:
+    with ServiceBusEmulator() as emulator:
+        yield emulator
+
+
+@pytest.fixture
+def place(tmp_path: Path, login: Login, bus: ServiceBusEmulator) -> Place:
+    return Place(tmp_path, login, bus)
+
+
+@pytest.fixture
+def execute(login: Login) -> Iterator[Callable[[str], None]]:
+    with login.connect() as connection, connection.cursor() as cursor:
+        yield cursor.execute
+
+
+def test_a_wrong_password(place: Place) -> None:
+    place.values["db"] = place.values["db"].replace("test-Password-1", SECRET)
+    told = place.run("ingester")
+    assert told.status == 1
+    [line] = told.lines()
+    assert "login refused for user 'sa'" in line
+
+
+def test_an_unknown_database(place: Place) -> None:
+    place.values["db"] = place.values["db"].replace("database=", "database=no")
+    told = place.run("ingester")
+    assert told.status == 1
+    [line] = told.lines()
+    assert "cannot open database" in line
+
+
+def test_an_unreachable_sql_server(place: Place) -> None:
+    place.values["db"] = f"sqlserver://sa:{SECRET}@127.0.0.1:9?database=demo&encrypt=disable"
+    told = place.run("ingester")
+    assert told.status == 1
+    [line] = told.lines()
+    assert "127.0.0.1:9: the server cannot be reached" in line
+
+
+def test_an_unreachable_service_bus(place: Place) -> None:
+    place.values["bus"] = (
+        f"Endpoint=sb://127.0.0.1:9;SharedAccessKeyName=a;SharedAccessKey={SECRET};UseDevelopmentEmulator=true;"
+    )
+    place.values["management"] = "http://127.0.0.1:9"
+    told = place.run("ingester")
+    assert told.status == 1
+    [line] = told.lines()
+    assert "127.0.0.1:9" in line
+
+
+def test_a_wrong_service_bus_key(place: Place) -> None:
+    place.values["bus"] = ";".join(
+        f"SharedAccessKey={SECRET}" if part.startswith("SharedAccessKey=") else part
+        for part in place.values["bus"].split(";")
+    )
+    for stage in ("ingester", "router"):
+        told = place.run(stage)
+        assert told.status == 1, told.text
+
+
+@pytest.mark.parametrize("provision", ["none", "verify"])
+@pytest.mark.parametrize("stage", ["ingester", "router"])
+def test_a_missing_queue(place: Place, stage: str, provision: str) -> None:
+    place.values["provision"] = provision
+    told = place.run(stage)
+    assert told.status == 1
+    assert "ingest-queue" in told.text
+    assert "not exist" in told.text or "missing" in told.text or "not found" in told.text, told.text
+
+
+def test_a_missing_table_is_one_warning_and_the_ingester_goes_on(place: Place) -> None:
+    told = place.run_until("ingester", "does not exist")
+    assert told.status == 0
+    [line] = [line for line in told.lines() if "warning" in line]
+    assert "table dbo.Persons does not exist in the database" in line
+
+
+def test_a_table_without_cdc_is_one_warning_with_the_statement_that_enables_it(
+    place: Place, execute: Callable[[str], None]
+) -> None:
+    execute("CREATE TABLE dbo.Persons (ID INT PRIMARY KEY)")
+    execute("EXEC sys.sp_cdc_enable_db")
+    told = place.run_until("ingester", "is not under CDC")
+    assert told.status == 0
+    [line] = [line for line in told.lines() if "warning" in line]
+    assert "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N'Persons'" in line
+
+
+def test_a_database_without_cdc_is_told_like_a_table_without_it(place: Place, execute: Callable[[str], None]) -> None:
+    execute("CREATE TABLE dbo.Persons (ID INT PRIMARY KEY)")
+    told = place.run_until("ingester", "is not under CDC")
+    assert told.status == 0
+
+
+def test_bad_hcl_names_file_and_line_and_every_problem(place: Place) -> None:
+    place.values["tables"] = '"Persons", 7'
+    place.values["locks"] = "lokal"
+    told = place.run("ingester")
+    assert told.status == 2
+    assert len(told.lines()) >= 2
+    assert all("dstream.hcl:" in line for line in told.lines()), told.text
+
+
+@pytest.mark.parametrize("locks", ["sqlserver"])
+def test_locks_that_this_version_lacks_are_refused_by_name(place: Place, locks: str) -> None:
+    place.values["locks"] = locks
+    told = place.run("ingester")
+    assert told.status == 2
+    assert f'ingester.locks.type = "{locks}" is not available in this version' in told.text
