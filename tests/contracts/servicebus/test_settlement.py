@@ -213,8 +213,9 @@ def test_an_unsettled_deferred_message_stays_deferred_when_its_lock_expires(
     assert (bus.active(queue), bus.dead(queue)) == (0, 0)
 
 
-def test_receive_and_delete_forgets_on_sending(bus: Bus, queue: str) -> None:
+def test_receive_and_delete_forgets_on_sending(bus: Bus) -> None:
     """Row 23. message-transfers-locks-settlement."""
+    queue = bus.create("forgetful")
     bus.send(queue, "gone")
     receiver = bus.receiver(queue, receive_mode="receiveanddelete")
     (message,) = take(receiver)
