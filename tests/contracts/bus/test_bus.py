@@ -23,14 +23,16 @@ def message(number: int, session: str | None = None) -> Message:
 
 @pytest.fixture
 def sender(bus: Bus) -> Iterator[OpenableSender]:
-    with closing(bus.sender(bus.plain)) as opened:
-        yield opened
+    opened = bus.sender(bus.plain)
+    yield opened
+    bus.close_later(opened)
 
 
 @pytest.fixture
 def lane_sender(bus: Bus) -> Iterator[OpenableSender]:
-    with closing(bus.sender(bus.lanes)) as opened:
-        yield opened
+    opened = bus.sender(bus.lanes)
+    yield opened
+    bus.close_later(opened)
 
 
 def opened(bus: Bus, queue: str) -> Receiver:
