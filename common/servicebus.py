@@ -37,8 +37,8 @@ from common.errors import ConfigurationError, TransientError
 from common.message import Message
 from common.servicebus_address import ServiceBusAddress, read_address
 from common.servicebus_errors import quiet_sdk, translated
+from common.servicebus_links import tend
 from common.servicebus_messages import from_sdk, to_sdk
-from common.servicebus_sockets import close_sockets_of
 
 OPEN_TIMEOUT = 20.0
 """Seconds for one attempt to open a link, sign-in included; a healthy one takes about half a second."""
@@ -98,7 +98,7 @@ class BusSender:
         if self._sender is None:
             client = _client(self._address)
             sender = client.get_queue_sender(self._entity)  # one address space: a topic's name serves as well
-            close_sockets_of(sender)
+            tend(sender)
             try:
                 with translated(f"opening a sender for {self._entity}"):
                     sender.__enter__()
@@ -358,7 +358,7 @@ class QueueReceivers:
             prefetch_count=self._prefetch,
             keep_alive=None,  # this receiver is always being read; the SDK's extra thread only delays its close
         )
-        close_sockets_of(receiver)
+        tend(receiver)
         try:
             with translated(f"opening a receiver for {self._queue}"):
                 receiver.__enter__()
