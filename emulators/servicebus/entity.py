@@ -194,6 +194,11 @@ class Outlet:
         """The store and its dead-letter queue."""
         return self.store, self.dead_letters
 
+    @property
+    def size(self) -> int:
+        """Octets of all messages."""
+        return self.store.size + self.dead_letters.size
+
     def sweep(self, now: int) -> None:
         """Do what is due."""
         self.store.sweep(now)
@@ -212,7 +217,7 @@ class Queue(Ingress):
 
     @property
     def size(self) -> int:
-        return self.outlet.store.size + self.outlet.dead_letters.size + self._scheduled_size
+        return self.outlet.size + self._scheduled_size
 
     def reconfigure(self, description: Description) -> None:
         """New settings, from now on."""
@@ -264,7 +269,7 @@ class Subscription:
     def counts(self) -> RuntimeCounts:
         """What is here now."""
         store, dead = self.outlet.stores()
-        return RuntimeCounts(active=len(store), dead_letter=len(dead), size_in_bytes=store.size + dead.size)
+        return RuntimeCounts(active=len(store), dead_letter=len(dead), size_in_bytes=self.outlet.size)
 
     def sweep(self, now: int) -> None:
         """Do what is due."""
@@ -284,7 +289,7 @@ class Topic(Ingress):
 
     @property
     def size(self) -> int:
-        return self._scheduled_size + sum(s.counts().size_in_bytes for s in self.subscriptions.values())
+        return self._scheduled_size + sum(s.outlet.size for s in self.subscriptions.values())
 
     def reconfigure(self, description: Description) -> None:
         """New settings, from now on."""

@@ -13,7 +13,7 @@ import hmac
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import unquote_plus, urlsplit
+from urllib.parse import unquote_plus
 
 ALL_RIGHTS: Final = frozenset(("Listen", "Send", "Manage"))
 _SCHEME: Final = "SharedAccessSignature "
@@ -74,8 +74,9 @@ class AccessPolicies:
 
 def resource_path(address: str) -> str:
     """The entity's path, in lower case, of a URI or a bare path."""
-    path = urlsplit(address).path if "://" in address else address
-    return path.strip("/").lower()
+    if "://" in address:
+        address = address.partition("://")[2].partition("/")[2]
+    return address.strip("/").lower()
 
 
 def _claims(token: str) -> dict[str, str]:

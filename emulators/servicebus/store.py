@@ -88,6 +88,7 @@ class MessageStore(ABC):
         self.dead_letters = dead_letters
         self.size = 0
         self.due = NEVER
+        self._next_expiry = NEVER
         self._sequence = 0
         self._locked: dict[bytes, Message] = {}
         self._deferred: dict[int, Message] = {}
@@ -123,9 +124,15 @@ class MessageStore(ABC):
         message.expires_at = None
         if ttl is not None and self.dead_letters is not None:
             message.expires_at = now + ttl
-            self.wake_at(message.expires_at)
-        self._make_ready(message, returned=False)
+        self._offer(message, returned=False)
         return message.sequence
+
+    def _offer(self, message: Message, returned: bool) -> None:
+        """Make a message ready, and remember when it expires."""
+        if message.expires_at is not None and message.expires_at < self._next_expiry:
+            self._next_expiry = message.expires_at
+            self.wake_at(message.expires_at)
+        self._make_ready(message, returned)
 
     # -- out
 
@@ -210,9 +217,7 @@ class MessageStore(ABC):
                 return
         if message.state is MessageState.DEFERRED:
             return
-        if message.expires_at is not None:
-            self.wake_at(message.expires_at)
-        self._make_ready(message, returned=True)
+        self._offer(message, returned=True)
 
     def _defer(self, message: Message) -> None:
         assert message.lock_token is not None
@@ -250,7 +255,7 @@ class MessageStore(ABC):
         """Deferred messages by sequence number, locked (or removed); all or none. Raises AmqpError."""
         if self.due <= now:
             self.sweep(now)
-        wanted = [self._deferred.get(sequence) for sequence in sequences]
+        wanted = [self._deferred.get(sequence) for sequence in dict.fromkeys(sequences)]
         found = [m for m in wanted if m is not None and m.lock_token is None and session in (None, m.session_id)]
         if len(found) < len(wanted):
             raise AmqpError(
@@ -286,7 +291,8 @@ class MessageStore(ABC):
             return
         self.due = NEVER
         self._expire_locks(now)
-        self._expire_messages(now)
+        if self._next_expiry <= now:
+            self._expire_messages(now)
         self._look_ahead()
         self.pump(now)
 
@@ -295,20 +301,20 @@ class MessageStore(ABC):
             self._unlock(message, now, failed=True)
 
     def _expire_messages(self, now: int) -> None:
-        for queue in self._ready_queues():
+        self._next_expiry = NEVER
+        for queue in list(self._ready_queues()):
             for message in queue.remove_if(lambda m: m.expires_at is not None and m.expires_at <= now):
                 if self.settings.dead_letter_expired:
                     self._dead_letter(message, now, "TTLExpiredException", "The message expired and was dead lettered.")
                 else:
                     self._remove(message)
+            times = (m.expires_at for m in queue if m.expires_at is not None)
+            self._next_expiry = min(self._next_expiry, min(times, default=NEVER))
 
     def _look_ahead(self) -> None:
         for message in self._locked.values():
             self.wake_at(message.locked_until)
-        for queue in self._ready_queues():
-            for message in queue:
-                if message.expires_at is not None:
-                    self.wake_at(message.expires_at)
+        self.wake_at(self._next_expiry)
 
 
 class CompetingStore(MessageStore):
