@@ -95,15 +95,16 @@ class Connection:
         """Which of our errors `error` is: the edge between the driver and the rest."""
         number, text = _number_and_text(error)
         where = f"{self._address.host}:{self._address.port or 1433}"
-        if number in _LOGIN_REFUSED or "Login failed" in text:
-            return PermanentError(
-                f"connecting to SQL Server {where}: login refused for user {self._address.user!r}",
-                hint="check user and password in ingester.db_connection_string",
-            )
+        # the server says 4060 and then 18456, and the driver reports the later number with both texts
         if number == 4060 or "Cannot open database" in text:
             return PermanentError(
                 f"connecting to SQL Server {where}: cannot open database {self._address.database!r} as {self._address.user!r}",
                 hint="check the database's name, and that the login has a user in it",
+            )
+        if number in _LOGIN_REFUSED or "Login failed" in text:
+            return PermanentError(
+                f"connecting to SQL Server {where}: login refused for user {self._address.user!r}",
+                hint="check user and password in ingester.db_connection_string",
             )
         if number in _RIGHTS:
             return PermanentError(
