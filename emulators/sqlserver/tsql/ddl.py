@@ -153,10 +153,11 @@ def _collation(reader: Reader) -> None:
 
 def _column(reader: Reader, found: _Columns) -> df.ColumnSpec:
     token = reader.here
-    if token.key in ("ROWVERSION", "TIMESTAMP") and reader.peek().key in (",", ")"):
-        name = identifier(token)
-    else:
-        name = reader.name()
+    name = (
+        identifier(token)
+        if token.key in ("ROWVERSION", "TIMESTAMP") and reader.peek().key in (",", ")")
+        else reader.name()
+    )
     if reader.at("AS"):
         raise unsupported("a computed column")
     kind = reader.type()
@@ -221,10 +222,7 @@ _AFTER_DEFAULT = (
 
 
 def _default(reader: Reader, name: str) -> df.DefaultSpec:
-    if reader.at("NULL"):
-        tokens = [reader.advance()]
-    else:
-        tokens = reader.until(_AFTER_DEFAULT, STARTS)
+    tokens = [reader.advance()] if reader.at("NULL") else reader.until(_AFTER_DEFAULT, STARTS)
     value = reader.fragment(tokens)
     return df.DefaultSpec(reader.text(tokens), value, name)
 

@@ -5,18 +5,37 @@ What the query parser cannot read (TOP in DELETE, SET with +=, a second FROM) is
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
+from emulators.sqlserver.results import SqlError, Value
+from emulators.sqlserver.sqltypes import MAX, SqlType
 from emulators.sqlserver.tsql import statements as st
 from emulators.sqlserver.tsql.errors import unsupported
 from emulators.sqlserver.tsql.fragments import Fragment, fragment, joined, literal
 from emulators.sqlserver.tsql.reader import Reader
 from emulators.sqlserver.tsql.starts import STARTS
-from emulators.sqlserver.tsql.tokens import HEX, MONEY, NSTRING, NUMBER, OP, QUOTED, STRING, VARIABLE, WORD, Token
+from emulators.sqlserver.tsql.tokens import (
+    END,
+    HEX,
+    MONEY,
+    NSTRING,
+    NUMBER,
+    OP,
+    QUOTED,
+    STRING,
+    VARIABLE,
+    WORD,
+    Token,
+    string_value,
+)
+from emulators.sqlserver.tsql.types import INT
 
 _LITERALS = frozenset((NUMBER, STRING, NSTRING, HEX, MONEY))
 _LOCK_HINTS = frozenset(("TABLOCKX", "XLOCK", "UPDLOCK", "TABLOCK", "HOLDLOCK", "SERIALIZABLE", "REPEATABLEREAD"))
 _ASSIGNMENTS = ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=")
+_UNICODE, _STRING, _BINARY = SqlType("nvarchar", MAX), SqlType("varchar", MAX), SqlType("varbinary", MAX)
+_NULL: tuple[SqlType, Value] = (INT, None)
 _CLAUSES = ("FROM", "WHERE", "OPTION", "OUTPUT", ";")
 
 
@@ -25,7 +44,7 @@ def query_tokens(reader: Reader) -> list[Token]:
     begin, depth, cases = reader.position, 0, 0
     previous = ""
     opened = False
-    while reader.here.text or reader.here.kind != 9:
+    while reader.here.kind != END:
         token = reader.here
         key = token.key
         if key == "(":
@@ -66,9 +85,7 @@ def parse_select(reader: Reader) -> st.Statement:
     assigns: tuple[str, ...] = ()
     if len(tokens) > 2 and tokens[0].key == "SELECT":
         tokens, assigns = _without_assignments(reader, tokens)
-    locks = any(
-        token.key in _LOCK_HINTS and before.key in ("(", ",") for before, token in zip(tokens, tokens[1:], strict=False)
-    )
+    locks = any(token.key in _LOCK_HINTS and before.key in ("(", ",") for before, token in itertools.pairwise(tokens))
     text = _gapped(reader, tokens) if assigns else fragment(reader.sql, tokens)
     return st.Select(line, text, assigns, locks)
 
@@ -103,14 +120,8 @@ def _without_assignments(reader: Reader, tokens: list[Token]) -> tuple[list[Toke
         text = (
             "A SELECT statement that assigns a value to a variable must not be combined with data-retrieval operations."
         )
-        raise st_error(141, text)
+        raise SqlError(141, text, 15)
     return kept + tokens[index:], tuple(names)
-
-
-def st_error(number: int, text: str) -> Exception:
-    from emulators.sqlserver.results import SqlError
-
-    return SqlError(number, text, 15)
 
 
 def _commas(tokens: Sequence[Token]) -> int:
@@ -181,10 +192,10 @@ def _rows(reader: Reader) -> tuple[tuple[st.Cell, ...], ...]:
             "The number of row value expressions in the INSERT statement exceeds the maximum allowed number of "
             "1000 row values."
         )
-        raise st_error(10738, text)
+        raise SqlError(10738, text, 15)
     if len({len(row) for row in rows}) > 1:
         text = "All the rows in a table value constructor must have the same number of values"
-        raise st_error(10709, text)
+        raise SqlError(10709, text, 16)
     return tuple(rows)
 
 
@@ -195,7 +206,10 @@ def _row(reader: Reader) -> tuple[st.Cell, ...]:
         position = reader.position
         token, following = tokens[position], tokens[min(position + 1, len(tokens) - 1)]
         if token.kind in _LITERALS and following.key in (",", ")"):
-            cells.append(literal(token))
+            cells.append(_plain(token))
+            reader.position += 1
+        elif token.key == "NULL" and following.key in (",", ")"):
+            cells.append(_NULL)
             reader.position += 1
         else:
             cells.append(_cell(reader))
@@ -204,6 +218,20 @@ def _row(reader: Reader) -> tuple[st.Cell, ...]:
             return tuple(cells)
         if closing != ",":
             raise reader.unexpected(tokens[reader.position - 1])
+
+
+def _plain(token: Token) -> tuple[SqlType, Value]:
+    """A literal that is only assigned: its type's length does not matter, and shared types are quick to look up."""
+    kind = token.kind
+    if kind == NSTRING:
+        return _UNICODE, string_value(token)
+    if kind == STRING:
+        return _STRING, string_value(token)
+    if kind == NUMBER and token.text.isdigit() and len(token.text) < 10:
+        return INT, int(token.text)
+    if kind == HEX:
+        return _BINARY, literal(token)[1]
+    return literal(token)
 
 
 def _cell(reader: Reader) -> st.Cell:

@@ -94,9 +94,12 @@ def fragment(
             and kind in _LITERALS
             and (index == last or (tokens[index + 1].key in _AFTER_LIFTED and tokens[index + 1].kind in (WORD, OP)))
         ):
-            pieces.append(sql[start : token.start])
-            pieces.append(f" {LIFTED}{first + len(lifted)} ")
-            lifted.append(_widened(*literal(token)) if kind != MONEY else literal(token))
+            found = _widened(*literal(token)) if kind != MONEY else literal(token)
+            # One LSN written twice stays one variable: bounds.py looks for that.
+            number_of = lifted.index(found) if kind == HEX and found in lifted else len(lifted)
+            pieces.append(f"{sql[start : token.start]} {LIFTED}{first + number_of} ")
+            if number_of == len(lifted):
+                lifted.append(found)
             start = token.end
         previous = token.key
     if tokens:

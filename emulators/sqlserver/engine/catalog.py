@@ -1,0 +1,91 @@
+"""A database's catalog: schemas, tables, keys, defaults. Immutable: DDL makes a new one, which a rollback forgets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+from emulators.sqlserver.engine.extension import KeyIndex, Table, TableColumn
+from emulators.sqlserver.tsql.fragments import Fragment
+
+FIRST_OBJECT_ID = 901_578_250
+_STEP = 16_000_057
+"""Object ids grow by this much on the real server as well, modulo 2**31."""
+_versions = count(1)
+_SCHEMAS = {"dbo": 1, "guest": 2, "INFORMATION_SCHEMA": 3, "sys": 4}
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """A DEFAULT constraint: its text as sys.default_constraints shows it, and its expression."""
+
+    name: str
+    text: str
+    value: Fragment
+
+
+@dataclass(frozen=True, slots=True)
+class TableEntry:
+    """A table with what only the engine needs. `constraints`: the keys that are constraints, by name, with their object ids."""
+
+    table: Table
+    defaults: Mapping[int, Default] = field(default_factory=dict)
+    identity: tuple[int, int] | None = None
+    constraints: Mapping[str, int] = field(default_factory=dict)
+    created: str = ""
+    tracked: bool = False
+    next_column: int = 1
+
+    def column(self, name: str) -> TableColumn | None:
+        wanted = name.lower()
+        return next((column for column in self.table.columns if column.name.lower() == wanted), None)
+
+    def key_columns(self, key: KeyIndex) -> tuple[int, ...]:
+        """Positions in the row of the key's columns."""
+        positions = {column.column_id: index for index, column in enumerate(self.table.columns)}
+        return tuple(positions[column_id] for column_id in key.column_ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """`version` changes with every DDL statement of the server's life: plans are cached under it."""
+
+    tables: Mapping[int, TableEntry] = field(default_factory=dict)
+    names: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    schemas: Mapping[str, int] = field(default_factory=lambda: dict(_SCHEMAS))
+    next_object: int = FIRST_OBJECT_ID
+    version: int = 0
+
+    def find(self, schema: str, name: str) -> TableEntry | None:
+        number = self.names.get((schema.lower(), name.lower()))
+        return None if number is None else self.tables[number]
+
+    def schema(self, name: str) -> str | None:
+        """The schema's name as it was created."""
+        wanted = name.lower()
+        return next((schema for schema in self.schemas if schema.lower() == wanted), None)
+
+    def new_id(self) -> tuple[int, Catalog]:
+        following = self.next_object + _STEP
+        return self.next_object, replace(self, next_object=following if following < 2**31 else following - 2**31 + 1)
+
+    def with_table(self, entry: TableEntry) -> Catalog:
+        table = entry.table
+        old = self.tables.get(table.object_id)
+        names = {key: number for key, number in self.names.items() if old is None or number != table.object_id}
+        names[(table.schema.lower(), table.name.lower())] = table.object_id
+        return replace(self, tables={**self.tables, table.object_id: entry}, names=names, version=next(_versions))
+
+    def without_table(self, object_id: int) -> Catalog:
+        tables = {number: entry for number, entry in self.tables.items() if number != object_id}
+        names = {key: number for key, number in self.names.items() if number != object_id}
+        return replace(self, tables=tables, names=names, version=next(_versions))
+
+    def with_schema(self, name: str) -> Catalog:
+        number = max(5, *(n + 1 for n in self.schemas.values()))
+        return replace(self, schemas={**self.schemas, name: number}, version=next(_versions))
+
+    def without_schema(self, name: str) -> Catalog:
+        schemas = {schema: number for schema, number in self.schemas.items() if schema.lower() != name.lower()}
+        return replace(self, schemas=schemas, version=next(_versions))

@@ -1,0 +1,304 @@
+"""One database: its SQLite file, catalog, writer lock and write transaction. Speaks no T-SQL.
+
+A write transaction belongs to an owner (a session, or one `writer()` block), whatever thread acts for it. A procedure that an
+extension runs inside a session's open write transaction joins it: `writer()` is then a savepoint of that transaction.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+
+from emulators.sqlserver.engine import storage
+from emulators.sqlserver.engine.catalog import Catalog, TableEntry
+from emulators.sqlserver.engine.extension import ChangeObserver, KeyIndex, Table, TableColumn, Transaction
+from emulators.sqlserver.engine.links import Link
+from emulators.sqlserver.engine.locks import WriterLock
+from emulators.sqlserver.results import Cancel, Column
+from emulators.sqlserver.tsql.errors import object_exists
+from emulators.sqlserver.tsql.temporal import Moment, write
+from emulators.sqlserver.tsql.types import DATETIME
+
+RUNNING = threading.local()
+"""`session`: whose batch this thread runs at the moment."""
+
+
+def running_session() -> object | None:
+    return getattr(RUNNING, "session", None)
+
+
+def moment_of(when: datetime) -> Moment:
+    ticks = ((when.hour * 60 + when.minute) * 60 + when.second) * 10_000_000 + when.microsecond * 10
+    return Moment(when.toordinal(), ticks, 0)
+
+
+@dataclass(slots=True)
+class WriteTransaction:
+    """The open write transaction: its catalog, and what each savepoint goes back to."""
+
+    owner: object
+    transaction: Transaction | None
+    catalog: Catalog
+    savepoints: dict[str, Catalog] = field(default_factory=dict)
+
+
+class StoredDatabase:
+    """Implements extension.Database."""
+
+    def __init__(self, name: str, database_id: int, path: Path, clock: Callable[[], datetime]) -> None:
+        self.name = name
+        self.database_id = database_id
+        self.created = clock()
+        self.path = path
+        self.clock = clock
+        self.lock = WriterLock()
+        self.write_link = Link(path)
+        self.catalog = Catalog()
+        self.active: WriteTransaction | None = None
+        self.observer: ChangeObserver | None = None
+        self.cdc_enabled = False
+        self.snapshot_allowed = False
+        self.commits = 0
+        self.identities: dict[int, int] = {}
+        """Object id -> last identity value given; never rolled back, as on the real server."""
+        self.row_version = 2000
+        self._transactions = 0
+        self._local = threading.local()
+        self._readers: list[Link] = []
+        self._guard = threading.Lock()
+
+    # -- transactions
+
+    def begin_write(self, owner: object, timeout: float | None, cancelled: Cancel, user: bool) -> None:
+        """Take the writer lock for `owner`. Raises SqlError 1222, Cancelled."""
+        self.lock.acquire(owner, timeout, cancelled)
+        try:
+            self.write_link.execute("BEGIN IMMEDIATE")
+        except BaseException:
+            self.lock.release(owner)
+            raise
+        transaction = None
+        if user:
+            self._transactions += 1
+            transaction = Transaction(self._transactions, self.now())
+        self.active = WriteTransaction(owner, transaction, self.catalog)
+
+    def owned_by(self, owner: object) -> bool:
+        active = self.active
+        return active is not None and active.owner is owner
+
+    def commit_write(self, owner: object) -> None:
+        """Raises what the observer raises, after rolling back."""
+        active = self.active
+        assert active is not None and active.owner is owner
+        try:
+            if self.observer is not None and active.transaction is not None:
+                self.observer.committing(active.transaction, self.write_link.raw)
+            self.write_link.execute("COMMIT")
+        except BaseException:
+            self.rollback_write(owner)
+            raise
+        self.catalog = active.catalog
+        self.commits += 1
+        self.active = None
+        self.write_link.session = None
+        self.lock.release(owner)
+
+    def rollback_write(self, owner: object) -> None:
+        active = self.active
+        if active is None or active.owner is not owner:
+            return
+        try:
+            if self.write_link.raw.in_transaction:
+                self.write_link.execute("ROLLBACK")
+            if self.observer is not None and active.transaction is not None:
+                self.observer.rolled_back(active.transaction)
+        finally:
+            self.active = None
+            self.write_link.session = None
+            self.lock.release(owner)
+
+    def save(self, name: str) -> None:
+        """A user's savepoint."""
+        active = self._open()
+        self.write_link.execute(f"SAVEPOINT {storage.quote('u_' + name.lower())}")
+        active.savepoints[name.lower()] = active.catalog
+        if self.observer is not None and active.transaction is not None:
+            self.observer.saved(active.transaction, name)
+
+    def rollback_to(self, name: str) -> None:
+        active = self._open()
+        self.write_link.execute(f"ROLLBACK TO {storage.quote('u_' + name.lower())}")
+        active.catalog = active.savepoints[name.lower()]
+        if self.observer is not None and active.transaction is not None:
+            self.observer.rolled_back_to(active.transaction, name)
+
+    @contextmanager
+    def statement(self) -> Iterator[Link]:
+        """What a statement does inside the open write transaction, undone when it raises."""
+        active = self._open()
+        catalog = active.catalog
+        self.write_link.execute("SAVEPOINT statement")
+        try:
+            yield self.write_link
+        except BaseException:
+            if self.write_link.raw.in_transaction:
+                self.write_link.execute("ROLLBACK TO statement")
+                self.write_link.execute("RELEASE statement")
+            active.catalog = catalog
+            raise
+        self.write_link.execute("RELEASE statement")
+
+    def _open(self) -> WriteTransaction:
+        if self.active is None:
+            raise RuntimeError(f"no write transaction is open in {self.name}")
+        return self.active
+
+    # -- catalog
+
+    def catalog_for(self, owner: object | None) -> Catalog:
+        """The catalog as `owner` sees it: its own changes, or what is committed."""
+        active = self.active
+        return active.catalog if active is not None and owner is not None and active.owner is owner else self.catalog
+
+    def _seen(self) -> Catalog:
+        return self.catalog_for(getattr(self._local, "owner", None) or running_session())
+
+    def change(self, catalog: Catalog) -> None:
+        """Give the open write transaction another catalog."""
+        self._open().catalog = catalog
+
+    # -- extension.Database
+
+    @contextmanager
+    def writer(self) -> Iterator[sqlite3.Connection]:
+        session = running_session()
+        if getattr(self._local, "owner", None) is not None:
+            raise RuntimeError(f"this thread already writes to {self.name}")
+        if session is not None and self.owned_by(session):
+            with self.statement() as link:
+                yield link.raw
+            return
+        owner = object()
+        self.begin_write(owner, None, lambda: False, user=False)
+        self._local.owner = owner
+        try:
+            yield self.write_link.raw
+            self.commit_write(owner)
+        except BaseException:
+            self.rollback_write(owner)
+            raise
+        finally:
+            self._local.owner = None
+
+    def reader(self) -> sqlite3.Connection:
+        link: Link | None = getattr(self._local, "reader", None)
+        if link is None:
+            link = self.open_link()
+            self._local.reader = link
+        return link.raw
+
+    def open_link(self) -> Link:
+        """A further connection, closed with the database at the latest."""
+        link = Link(self.path)
+        with self._guard:
+            self._readers.append(link)
+        return link
+
+    def close_link(self, link: Link) -> None:
+        with self._guard:
+            if link in self._readers:
+                self._readers.remove(link)
+        link.close()
+
+    def table(self, schema: str, name: str) -> Table | None:
+        entry = self._seen().find(schema, name)
+        return None if entry is None else entry.table
+
+    def table_by_id(self, object_id: int) -> Table | None:
+        entry = self._seen().tables.get(object_id)
+        return None if entry is None else entry.table
+
+    def tables(self) -> Sequence[Table]:
+        return [entry.table for entry in self._seen().tables.values()]
+
+    def storage(self, table: Table) -> str:
+        return storage.storage_name(table)
+
+    def create_system_table(
+        self,
+        connection: sqlite3.Connection,
+        schema: str,
+        name: str,
+        columns: Sequence[Column],
+        order: Sequence[str] = (),
+    ) -> Table:
+        catalog = self._open().catalog
+        if catalog.find(schema, name) is not None:
+            raise object_exists(name)
+        object_id, catalog = catalog.new_id()
+        made = tuple(
+            TableColumn(index, column.name, column.type, column.nullable) for index, column in enumerate(columns, 1)
+        )
+        ids = {column.name: column.column_id for column in made}
+        keys = (KeyIndex(f"{name}_clustered_idx", tuple(ids[column] for column in order), False),) if order else ()
+        table = Table(object_id, schema, name, made, keys, system=True)
+        entry = TableEntry(table, created=self.now(), next_column=len(made) + 1)
+        storage.create(self.write_link, entry)
+        storage.create_indexes(self.write_link, entry)
+        self.change(catalog.with_table(entry))
+        return table
+
+    def drop_system_table(self, connection: sqlite3.Connection, table: Table) -> None:
+        storage.drop(self.write_link, table)
+        self.change(self._open().catalog.without_table(table.object_id))
+
+    def create_schema(self, name: str) -> None:
+        self._edit(lambda catalog: catalog if catalog.schema(name) else catalog.with_schema(name))
+
+    def drop_schema(self, name: str) -> None:
+        self._edit(lambda catalog: catalog.without_schema(name))
+
+    def _edit(self, edit: Callable[[Catalog], Catalog]) -> None:
+        """Change the catalog inside the caller's write transaction, or in one of its own."""
+        owner = getattr(self._local, "owner", None) or running_session()
+        if owner is not None and self.owned_by(owner):
+            self.change(edit(self._open().catalog))
+            return
+        with self.writer():
+            self.change(edit(self._open().catalog))
+
+    def set_observer(self, observer: ChangeObserver | None) -> None:
+        self.observer = observer
+
+    def set_cdc_enabled(self, enabled: bool) -> None:
+        self.cdc_enabled = enabled
+
+    def set_tracked(self, object_id: int, tracked: bool) -> None:
+        def edit(catalog: Catalog) -> Catalog:
+            entry = catalog.tables.get(object_id)
+            return catalog if entry is None else catalog.with_table(replace(entry, tracked=tracked))
+
+        self._edit(edit)
+
+    def now(self) -> str:
+        return write(moment_of(self.clock()), DATETIME)
+
+    # -- numbers that are given once
+
+    def next_row_version(self) -> bytes:
+        """rowversion: unique and growing in the database; the caller holds the writer lock."""
+        self.row_version += 1
+        return self.row_version.to_bytes(8, "big")
+
+    def close(self) -> None:
+        with self._guard:
+            links, self._readers = self._readers, []
+        for link in links:
+            link.close()
+        self.write_link.close()

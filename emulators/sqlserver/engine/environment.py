@@ -1,0 +1,260 @@
+"""What session functions and @@ variables return. Reads the session and the catalogs; changes nothing."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from emulators.sqlserver.engine.catalog import Catalog, TableEntry
+from emulators.sqlserver.engine.database import StoredDatabase, moment_of
+from emulators.sqlserver.results import Value
+from emulators.sqlserver.sqltypes import SqlType
+from emulators.sqlserver.tsql.errors import unsupported
+from emulators.sqlserver.tsql.functions import stored_size
+from emulators.sqlserver.tsql.reader import Reader
+from emulators.sqlserver.tsql.temporal import write
+from emulators.sqlserver.tsql.tokens import tokenize
+from emulators.sqlserver.tsql.types import DATETIME
+
+if TYPE_CHECKING:
+    from emulators.sqlserver.engine.session import SqlSession
+
+VERSION = "Microsoft SQL Server 2022 (RTM) - 16.0.1000.6 (X64) - SQL Server emulator: T-SQL subset over SQLite"
+SERVER_NAME = "EMULATOR"
+_PROPERTIES: dict[str, str] = {
+    "productversion": "16.0.1000.6",
+    "productmajorversion": "16",
+    "productminorversion": "0",
+    "productlevel": "RTM",
+    "edition": "Developer Edition (64-bit)",
+    "engineedition": "3",
+    "servername": SERVER_NAME,
+    "machinename": SERVER_NAME,
+    "collation": "SQL_Latin1_General_CP1_CI_AS",
+    "isclustered": "0",
+    "ishadrenabled": "0",
+    "isintegratedsecurityonly": "0",
+}
+_DATETIME2 = SqlType("datetime2", None, None, 7)
+_OFFSET = SqlType("datetimeoffset", None, None, 7)
+TYPE_IDS = {
+    "image": 34,
+    "text": 35,
+    "uniqueidentifier": 36,
+    "date": 40,
+    "time": 41,
+    "datetime2": 42,
+    "datetimeoffset": 43,
+    "tinyint": 48,
+    "smallint": 52,
+    "int": 56,
+    "smalldatetime": 58,
+    "real": 59,
+    "money": 60,
+    "datetime": 61,
+    "float": 62,
+    "ntext": 99,
+    "bit": 104,
+    "decimal": 106,
+    "numeric": 108,
+    "smallmoney": 122,
+    "bigint": 127,
+    "varbinary": 165,
+    "varchar": 167,
+    "binary": 173,
+    "char": 175,
+    "timestamp": 189,
+    "nvarchar": 231,
+    "nchar": 239,
+    "xml": 241,
+    "sysname": 256,
+}
+"""system_type_id of sys.types (sysname: its user_type_id)."""
+
+
+def type_id(kind: SqlType) -> int:
+    return TYPE_IDS["timestamp" if kind.name == "rowversion" else kind.name]
+
+
+def split_name(text: str) -> tuple[str, ...] | None:
+    """The parts of an object name in a string; None when it is no name."""
+    reader = Reader(text, tokenize(text))
+    try:
+        parts = reader.qualified()
+    except Exception:
+        return None
+    return parts if reader.position == len(reader.tokens) - 1 else None
+
+
+class Environment:
+    """The values for one session."""
+
+    def __init__(self, session: SqlSession) -> None:
+        self.session = session
+        self._calls: dict[str, Callable[..., Value]] = {
+            "NEWID": lambda: str(uuid.uuid4()).upper(),
+            "NEWSEQUENTIALID": lambda: str(uuid.uuid1()).upper(),
+            "DB_NAME": self._db_name,
+            "DB_ID": self._db_id,
+            "OBJECT_ID": self._object_id,
+            "OBJECT_NAME": self._object_name,
+            "OBJECT_SCHEMA_NAME": self._object_schema,
+            "SCHEMA_NAME": self._schema_name,
+            "SCHEMA_ID": self._schema_id,
+            "COL_LENGTH": self._col_length,
+            "COL_NAME": self._col_name,
+            "TYPE_NAME": lambda number: next((name for name, n in TYPE_IDS.items() if n == number), None),
+            "TYPE_ID": lambda name: TYPE_IDS.get(str(name).lower()),
+            "SERVERPROPERTY": lambda name: _PROPERTIES.get(str(name).lower()),
+            "SCOPE_IDENTITY": lambda: self.session.identity,
+            "IDENT_CURRENT": self._ident_current,
+            "HOST_NAME": lambda: self.session.login_request.host,
+            "APP_NAME": lambda: self.session.login_request.application,
+            "HAS_DBACCESS": lambda name: 1 if self.session.engine.find(str(name)) else None,
+            "IS_SRVROLEMEMBER": lambda role, login=None: 1,
+            "IS_MEMBER": lambda role: 1,
+            "IS_ROLEMEMBER": lambda role, user=None: 1,
+            "HAS_PERMS_BY_NAME": lambda *arguments: 1,
+            "XACT_STATE": lambda: -1 if self.session.doomed else int(self.session.transactions > 0),
+            "ROWCOUNT_BIG": lambda: self.session.row_count,
+            "CURRENT_TIMEZONE_ID": lambda: "UTC",
+            "CURRENT_TIMEZONE": lambda: "(UTC) Coordinated Universal Time",
+        }
+        for name in ("SUSER_SNAME", "SUSER_NAME", "SYSTEM_USER", "ORIGINAL_LOGIN"):
+            self._calls[name] = lambda sid=None: self.session.login_request.user
+        for name in ("USER_NAME", "CURRENT_USER", "SESSION_USER", "USER"):
+            self._calls[name] = lambda number=None: "dbo"
+
+    def call(self, name: str, arguments: Sequence[Value]) -> Value:
+        found = self._calls.get(name)
+        if found is not None:
+            return found(*arguments)
+        if name.startswith("ERROR_"):
+            return self._caught(name)
+        return self._time(name)
+
+    def _time(self, name: str) -> Value:
+        """The server's clock is UTC; one statement sees one time."""
+        kind = _OFFSET if name == "SYSDATETIMEOFFSET" else _DATETIME2 if name.startswith("SYS") else DATETIME
+        return write(moment_of(self.session.statement_time), kind)
+
+    def _caught(self, name: str) -> Value:
+        error = self.session.caught
+        if error is None:
+            return None
+        return {
+            "ERROR_NUMBER": error.number,
+            "ERROR_MESSAGE": error.message,
+            "ERROR_SEVERITY": error.severity,
+            "ERROR_STATE": error.state,
+            "ERROR_LINE": error.line,
+            "ERROR_PROCEDURE": error.procedure or None,
+        }[name]
+
+    def global_value(self, name: str) -> Value:
+        session = self.session
+        values: dict[str, Callable[[], Value]] = {
+            "VERSION": lambda: VERSION,
+            "ROWCOUNT": lambda: session.row_count,
+            "TRANCOUNT": lambda: session.transactions,
+            "ERROR": lambda: session.last_error,
+            "IDENTITY": lambda: session.identity,
+            "SPID": lambda: session.session_id,
+            "SERVERNAME": lambda: SERVER_NAME,
+            "SERVICENAME": lambda: "MSSQLSERVER",
+            "LANGUAGE": lambda: "us_english",
+            "LOCK_TIMEOUT": lambda: session.settings.lock_timeout,
+            "MAX_PRECISION": lambda: 38,
+            "MICROSOFTVERSION": lambda: 0x100003E8,
+            "DATEFIRST": lambda: 7,
+            "TEXTSIZE": lambda: 2147483647,
+            "DBTS": lambda: session.current().row_version.to_bytes(8, "big"),
+            "NESTLEVEL": lambda: 0,
+        }
+        found = values.get(name)
+        if found is None:
+            raise unsupported(f"@@{name}")
+        return found()
+
+    # -- catalog
+
+    def _database(self, number: Value) -> StoredDatabase | None:
+        if number is None:
+            return None
+        return next((d for d in self.session.engine.databases() if d.database_id == number), None)
+
+    def _db_name(self, number: Value = -1) -> Value:
+        if number == -1:
+            return self.session.database
+        found = self._database(number)
+        return found.name if found else None
+
+    def _db_id(self, name: Value = "") -> Value:
+        found = self.session.engine.find(str(name) or self.session.database) if name is not None else None
+        return found.database_id if found else None
+
+    def _catalog(self, database: Value = -1) -> Catalog | None:
+        found = self.session.current() if database == -1 else self._database(database)
+        return found.catalog_for(self.session) if found else None
+
+    def _entry(self, text: Value) -> TableEntry | None:
+        parts = split_name(str(text)) if text is not None else None
+        if parts is None or len(parts) > 3:
+            return None
+        database = self.session.engine.find(parts[0]) if len(parts) == 3 and parts[0] else self.session.current()
+        schema = parts[-2] if len(parts) > 1 and parts[-2] else "dbo"
+        return database.catalog_for(self.session).find(schema, parts[-1]) if database else None
+
+    def _object_id(self, name: Value, kind: Value = None) -> Value:
+        entry = self._entry(name)
+        if entry is None:
+            return self._constraint_id(name)
+        wanted = str(kind).strip().upper() if kind is not None else ""
+        return entry.table.object_id if wanted in ("", "U", "S" if entry.table.system else "U") else None
+
+    def _constraint_id(self, name: Value) -> Value:
+        parts = split_name(str(name)) or ("",)
+        catalog = self.session.current().catalog_for(self.session)
+        wanted = parts[-1].lower()
+        for entry in catalog.tables.values():
+            for constraint, number in entry.constraints.items():
+                if constraint.lower() == wanted:
+                    return number
+        return None
+
+    def _by_id(self, number: Value, database: Value) -> TableEntry | None:
+        catalog = self._catalog(database)
+        return catalog.tables.get(int(str(number))) if catalog is not None and number is not None else None
+
+    def _object_name(self, number: Value, database: Value = -1) -> Value:
+        entry = self._by_id(number, database)
+        return entry.table.name if entry else None
+
+    def _object_schema(self, number: Value, database: Value = -1) -> Value:
+        entry = self._by_id(number, database)
+        return entry.table.schema if entry else None
+
+    def _schema_name(self, number: Value = 1) -> Value:
+        catalog = self._catalog()
+        return next((name for name, n in catalog.schemas.items() if n == number), None) if catalog else None
+
+    def _schema_id(self, name: Value = "dbo") -> Value:
+        catalog = self._catalog()
+        found = catalog.schema(str(name)) if catalog and name is not None else None
+        return catalog.schemas[found] if catalog and found else None
+
+    def _col_length(self, table: Value, column: Value) -> Value:
+        entry = self._entry(table)
+        found = entry.column(str(column)) if entry else None
+        return stored_size(found.type) if found else None
+
+    def _col_name(self, number: Value, column: Value) -> Value:
+        entry = self._by_id(number, -1)
+        return next((c.name for c in entry.table.columns if c.column_id == column), None) if entry else None
+
+    def _ident_current(self, table: Value) -> Value:
+        entry = self._entry(table)
+        if entry is None or entry.identity is None:
+            return None
+        return str(self.session.current().identities.get(entry.table.object_id, entry.identity[0]))

@@ -1,0 +1,90 @@
+"""A SQLite connection as lowered SQL expects it: collations, functions, aggregates, and errors that keep their T-SQL number."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from emulators.sqlserver.results import SqlError, Value
+from emulators.sqlserver.tsql.calls import CALLS, ExactSum, OnlyOne, WholeSum, last_error
+from emulators.sqlserver.tsql.collations import COLLATIONS
+from emulators.sqlserver.tsql.convert import Truncation
+from emulators.sqlserver.tsql.plans import SessionView
+
+
+class StaleName(Exception):
+    """A table went away between name lookup and execution: look its name up again."""
+
+
+class Link:
+    """One connection. `session`: whose functions it calls, set by whoever uses the link."""
+
+    def __init__(self, path: Path) -> None:
+        self.raw = sqlite3.connect(
+            path, isolation_level=None, check_same_thread=False, timeout=60, cached_statements=256
+        )
+        self.session: SessionView | None = None
+        self._error: BaseException | None = None
+        self.raw.execute("PRAGMA journal_mode = WAL")
+        self.raw.execute("PRAGMA synchronous = OFF")
+        self.raw.execute("PRAGMA temp_store = MEMORY")
+        self._register()
+
+    def _register(self) -> None:
+        for name, compare in COLLATIONS.items():
+            self.raw.create_collation(name, compare)
+        self.raw.create_function("fn", -1, self._guarded(_call), deterministic=True)
+        self.raw.create_function("sfn", -1, self._guarded(self._session_call))
+        self.raw.create_function("sg", 1, self._guarded(self._global))
+        aggregates: Any = {"exact_sum": ExactSum, "whole_sum": WholeSum, "only_one": OnlyOne}
+        for name, aggregate in aggregates.items():
+            self.raw.create_aggregate(name, 1, aggregate)
+
+    def _guarded(self, run: Callable[..., Value]) -> Callable[..., Value]:
+        """sqlite3 forgets the exception of a function; this keeps it."""
+
+        def call(*arguments: Value) -> Value:
+            try:
+                return run(*arguments)
+            except Exception as error:
+                self._error = error
+                raise
+
+        return call
+
+    def _session_call(self, name: str, *arguments: Value) -> Value:
+        assert self.session is not None
+        return self.session.call(name, arguments)
+
+    def _global(self, name: str) -> Value:
+        assert self.session is not None
+        return self.session.global_value(name)
+
+    def execute(self, sql: str, parameters: Sequence[Value] = ()) -> sqlite3.Cursor:
+        """Raises SqlError as the real server would, or StaleName."""
+        try:
+            return self.raw.execute(sql, parameters)
+        except sqlite3.IntegrityError:
+            raise
+        except (sqlite3.Error, OverflowError) as error:
+            raise self.translated(error) from error
+
+    def translated(self, error: Exception) -> Exception:
+        """What a SQLite error means: the error that a function raised, or the emulator's own failure by name."""
+        kept, self._error = self._error or last_error(), None
+        if isinstance(kept, SqlError | Truncation):
+            return kept
+        if "no such table" in str(error) or "no such column" in str(error):
+            return StaleName(str(error))
+        if kept is not None:
+            return SqlError(50001, f"emulator: a function failed: {kept!r}", 16)
+        return SqlError(50001, f"emulator: the storage engine refused the statement ({error})", 16)
+
+    def close(self) -> None:
+        self.raw.close()
+
+
+def _call(number: int, *arguments: Value) -> Value:
+    return CALLS[number](*arguments)

@@ -1,0 +1,45 @@
+"""The writer lock of a database: one owner at a time, whatever thread speaks for it. Knows no SQLite."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from emulators.sqlserver.results import Cancel
+from emulators.sqlserver.tsql.errors import lock_timeout
+
+_CANCEL_CHECK = 0.05
+"""Seconds between two looks at whether the client has gone."""
+
+
+class Cancelled(Exception):
+    """The client sent an ATTENTION or went away while a statement waited."""
+
+
+class WriterLock:
+    """Waiters are served in no particular order, as the capture thread and sessions are few."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._owner: object | None = None
+
+    def owned_by(self, owner: object) -> bool:
+        return self._owner is owner
+
+    def acquire(self, owner: object, timeout: float | None, cancelled: Cancel) -> None:
+        """Waits `timeout` seconds at most, None without end. Raises SqlError 1222, Cancelled."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with self._changed:
+            while self._owner is not None:
+                left = _CANCEL_CHECK if deadline is None else min(_CANCEL_CHECK, deadline - time.monotonic())
+                if left <= 0:
+                    raise lock_timeout()
+                if not self._changed.wait(left) and cancelled():
+                    raise Cancelled
+            self._owner = owner
+
+    def release(self, owner: object) -> None:
+        with self._changed:
+            if self._owner is owner:
+                self._owner = None
+                self._changed.notify()

@@ -1,0 +1,92 @@
+"""Finds what names in a query mean, for one session: tables and views of its database and others, functions of the extension."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulators.sqlserver.engine import storage
+from emulators.sqlserver.engine.database import StoredDatabase
+from emulators.sqlserver.engine.extension import TableFunction
+from emulators.sqlserver.engine.views import VIEWS
+from emulators.sqlserver.results import Column, SqlError
+from emulators.sqlserver.sqltypes import SqlType
+from emulators.sqlserver.tsql.errors import unknown_database, unsupported
+from emulators.sqlserver.tsql.plans import Source
+from emulators.sqlserver.tsql.statements import Name
+
+if TYPE_CHECKING:
+    from emulators.sqlserver.engine.session import SqlSession
+
+FUNCTION = "function:"
+"""How `Source.view` marks a table function."""
+
+
+class SessionNames:
+    """`foreign`: whether another database was named, so that a plan must not be kept."""
+
+    def __init__(self, session: SqlSession) -> None:
+        self.session = session
+        self.foreign = False
+
+    def database(self, name: Name) -> StoredDatabase:
+        """The database that a table's name of up to three parts points to. Raises 911."""
+        if len(name) > 3:
+            raise unsupported(f"linked server {name[0]}")
+        if len(name) < 3 or not name[0]:
+            return self.session.current()
+        self.foreign = True
+        found = self.session.engine.find(name[0])
+        if found is None:
+            raise unknown_database(name[0])
+        return found
+
+    def source(self, name: Name) -> Source | None:
+        database = self.database(name)
+        schema = name[-2] if len(name) > 1 and name[-2] else "dbo"
+        entry = database.catalog_for(self.session).find(schema, name[-1])
+        if entry is not None:
+            table = entry.table
+            columns = tuple(Column(c.name, c.type, c.nullable, c.identity) for c in table.columns)
+            where = storage.storage_name(table)
+            return Source(database.name, table.schema, table.name, columns, where, "", storage.rowid_name(table))
+        view = f"{schema}.{name[-1]}".lower()
+        if view not in VIEWS:
+            return None
+        return Source(database.name, schema, name[-1], VIEWS[view][0], "", view)
+
+    def table_function(self, name: Name, arguments: int) -> Source | None:
+        database = self.database(name)
+        schema = name[-2] if len(name) > 1 and name[-2] else "dbo"
+        found = self.find_function(database, schema, name[-1])
+        if found is None:
+            return None
+        if arguments != found.arguments:
+            text = (
+                f"An insufficient number of arguments were supplied for the procedure or function {schema}.{name[-1]}."
+                if arguments < found.arguments
+                else f"Procedure or function {schema}.{name[-1]} has too many arguments specified."
+            )
+            raise SqlError(313 if arguments < found.arguments else 8144, text, 16, 3)
+        return Source(database.name, schema, name[-1], found.columns, "", f"{FUNCTION}{schema}.{name[-1]}")
+
+    def find_function(self, database: StoredDatabase, schema: str, name: str) -> TableFunction | None:
+        extension = self.session.engine.extension
+        return None if extension is None else extension.table_function(database, schema, name)
+
+    def scalar_function(self, name: Name, arguments: int) -> tuple[str, SqlType] | None:
+        extension = self.session.engine.extension
+        if extension is None or len(name) < 2:
+            return None
+        database = self.database(name)
+        key = f"{name[-2]}.{name[-1]}".lower()
+        found = extension.scalar_functions().get(key)
+        if found is None:
+            return None
+        if arguments != found.arguments:
+            text = f"An insufficient number of arguments were supplied for the procedure or function {key}."
+            raise (
+                SqlError(313, text, 16, 2)
+                if arguments < found.arguments
+                else SqlError(8144, f"Procedure or function {key} has too many arguments specified.", 16, 2)
+            )
+        return f"{database.name if self.foreign else ''}|{key}", found.type

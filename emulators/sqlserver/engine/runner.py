@@ -1,0 +1,242 @@
+"""Runs lowered queries for a session: which connection, which variables, the rows of views and functions, and the stream of rows.
+
+Plans are kept by text, types and catalog version; a plan never outlives the catalog that it was made for.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from emulators.sqlserver.engine.database import StoredDatabase
+from emulators.sqlserver.engine.extension import CallContext
+from emulators.sqlserver.engine.links import Link, StaleName
+from emulators.sqlserver.engine.names import FUNCTION, SessionNames
+from emulators.sqlserver.engine.views import VIEWS
+from emulators.sqlserver.results import Cancel, SqlError, Value
+from emulators.sqlserver.sqltypes import SqlType
+from emulators.sqlserver.tsql.errors import invalid_object, unsupported
+from emulators.sqlserver.tsql.fragments import LIFTED, Fragment
+from emulators.sqlserver.tsql.plans import Plan, Source, Virtual
+from emulators.sqlserver.tsql.queries import lower_query, lower_rows
+
+if TYPE_CHECKING:
+    from emulators.sqlserver.engine.session import SqlSession
+
+Row = Sequence[Value]
+Key = tuple[object, ...]
+_CHUNK = 512
+_PLANS = 2048
+Variables = Mapping[str, tuple[SqlType, Value]]
+
+
+class PlanCache:
+    """The least recently used plan goes first. Shared by all sessions."""
+
+    def __init__(self) -> None:
+        self._plans: OrderedDict[Key, tuple[Plan, Source | None]] = OrderedDict()
+        self._guard = threading.Lock()
+
+    def get(self, key: Key) -> tuple[Plan, Source | None] | None:
+        with self._guard:
+            found = self._plans.get(key)
+            if found is not None:
+                self._plans.move_to_end(key)
+            return found
+
+    def put(self, key: Key, plan: tuple[Plan, Source | None]) -> None:
+        with self._guard:
+            self._plans[key] = plan
+            while len(self._plans) > _PLANS:
+                self._plans.popitem(last=False)
+
+
+class RowStream:
+    """A result's rows, straight from the cursor. `settle` takes what nobody has read yet off the connection."""
+
+    def __init__(self, link: Link, cursor: sqlite3.Cursor, cancelled: Cancel) -> None:
+        self._link = link
+        self._cursor = cursor
+        self._cancelled = cancelled
+        self._rest: list[Row] | None = None
+        self._error: Exception | None = None
+        self.total = 0
+        self._first = self._fetch()
+
+    def _fetch(self) -> list[Row]:
+        try:
+            chunk = self._cursor.fetchmany(_CHUNK)
+        except sqlite3.Error as error:
+            raise self._link.translated(error) from error
+        self.total += len(chunk)
+        return chunk
+
+    def rows(self) -> Iterator[Row]:
+        chunk = self._first
+        self._first = []
+        while chunk:
+            yield from chunk
+            if self._rest is not None:
+                chunk, self._rest = self._rest, []
+                if not chunk and self._error is not None:
+                    raise self._error
+            elif self._cancelled():
+                self._cursor.close()
+                return
+            else:
+                chunk = self._fetch() if len(chunk) == _CHUNK else []
+
+    def settle(self) -> int:
+        """The number of rows that were read."""
+        if self._rest is None:
+            self._rest = []
+            try:
+                while chunk := self._fetch():
+                    self._rest += chunk
+            except SqlError as error:
+                self._error = error
+            except sqlite3.ProgrammingError:
+                pass
+            self._cursor.close()
+        return self.total
+
+
+class Runner:
+    """Query execution of one session."""
+
+    def __init__(self, session: SqlSession) -> None:
+        self.session = session
+
+    # -- planning
+
+    def plan(self, fragment: Fragment) -> Plan:
+        return self._planned(fragment, ("query",), lambda names, types: (lower_query(fragment, names, types), None))[0]
+
+    def plan_rows(self, fragment: Fragment, target: tuple[str, ...], has_from: bool) -> tuple[Plan, Source]:
+        plan, source = self._planned(
+            fragment, ("rows", target), lambda names, types: lower_rows(fragment, target, has_from, names, types)
+        )
+        assert source is not None
+        return plan, source
+
+    def _planned(
+        self,
+        fragment: Fragment,
+        kind: Key,
+        lower: Callable[[SessionNames, Mapping[str, SqlType]], tuple[Plan, Source | None]],
+    ) -> tuple[Plan, Source | None]:
+        session = self.session
+        types = {name: session.variables[name][0] for name in fragment.variables if name in session.variables}
+        lifted = tuple(kind for kind, _ in fragment.lifted)
+        database = session.current()
+        version = database.catalog_for(session).version
+        key = (*kind, database.database_id, version, fragment.text, lifted, tuple(sorted(types.items(), key=_by_name)))
+        cache = session.engine.plans
+        found = cache.get(key)
+        if found is None:
+            names = SessionNames(session)
+            found = lower(names, types)
+            if not names.foreign and not any(v.source.view.startswith(FUNCTION) for v in found[0].virtuals):
+                cache.put(key, found)
+        return found
+
+    # -- execution
+
+    def execute(self, fragment: Fragment, plan: Plan, link: Link) -> sqlite3.Cursor:
+        """Raises SqlError; StaleName when the catalog moved on since the plan was made."""
+        for virtual in plan.virtuals:
+            self._fill(virtual, fragment, plan, link)
+        return link.execute(plan.sql, self.parameters(fragment, plan.parameters))
+
+    def parameters(self, fragment: Fragment, names: Sequence[str]) -> list[Value]:
+        values: list[Value] = []
+        for name in names:
+            if name.startswith(LIFTED):
+                values.append(fragment.lifted[int(name[len(LIFTED) :])][1])
+            else:
+                values.append(self.session.variables[name][1])
+        return values
+
+    def open(self, fragment: Fragment, locks: bool = False) -> tuple[Plan, Link, sqlite3.Cursor]:
+        """Plan and run a query that only reads; once more when a table changed in between."""
+        for _ in range(3):
+            plan = self.plan(fragment)
+            link = self.link(plan, locks)
+            try:
+                return plan, link, self.execute(fragment, plan, link)
+            except StaleName:
+                continue
+        raise unsupported("a query whose tables change while it starts")
+
+    def link(self, plan: Plan, locks: bool = False) -> Link:
+        """The connection that the plan's tables are read on."""
+        session = self.session
+        if len(plan.databases) > 1:
+            raise unsupported("a query over tables of several databases")
+        name = next(iter(plan.databases), None)
+        database = session.engine.find(name) if name else session.current()
+        if database is None:
+            raise invalid_object(name or "")
+        return session.read_link(database, touched=name is not None, locks=locks)
+
+    def _fill(self, virtual: Virtual, fragment: Fragment, plan: Plan, link: Link) -> None:
+        width = len(virtual.source.columns)
+        columns = ", ".join(f"c{index}" for index in range(width))
+        # The name tells the number of columns, so another plan may use the same table.
+        link.execute(f"CREATE TEMP TABLE IF NOT EXISTS {virtual.table.removeprefix('temp.')} ({columns})")
+        link.execute(f"DELETE FROM {virtual.table}")
+        rows = (
+            self._function_rows(virtual, fragment, plan, link)
+            if virtual.source.view.startswith(FUNCTION)
+            else self._view(virtual)
+        )
+        link.raw.executemany(f"INSERT INTO {virtual.table} VALUES ({', '.join('?' * width)})", rows)
+
+    def _view(self, virtual: Virtual) -> Iterator[Row]:
+        session = self.session
+        database = session.engine.find(virtual.source.database)
+        assert database is not None
+        return VIEWS[virtual.source.view][1](session.engine.databases(), database, database.catalog_for(session))
+
+    def _function_rows(self, virtual: Virtual, fragment: Fragment, plan: Plan, link: Link) -> list[Row]:
+        source = virtual.source
+        database = self.session.engine.find(source.database)
+        assert database is not None
+        found = SessionNames(self.session).find_function(database, source.schema, source.name)
+        if found is None:
+            raise invalid_object(f"{source.schema}.{source.name}")
+        arguments: Sequence[Value] = ()
+        if virtual.arguments:
+            sql = "SELECT " + ", ".join(argument.sql for argument in virtual.arguments)
+            # Parameters are numbered over the whole plan: bind those that this part mentions.
+            used = max(
+                [int(part.split(",")[0].split(")")[0]) for part in sql.split("?")[1:] if part[:1].isdigit()] or [0]
+            )
+            arguments = link.execute(sql, self.parameters(fragment, plan.parameters[:used])).fetchone()
+        return [tuple(row) for row in found.call(self.context(database), arguments)]
+
+    def context(self, database: StoredDatabase) -> CallContext:
+        session = self.session
+        return CallContext(database, session.login_request.user, session.session_id, session.transactions > 0)
+
+    def row(self, fragment: Fragment) -> tuple[Plan, Row]:
+        """The one row of a query without tables or with a scalar result."""
+        plan, link, cursor = self.open(fragment)
+        try:
+            row = cursor.fetchone()
+        except sqlite3.Error as error:
+            raise link.translated(error) from error
+        finally:
+            cursor.close()
+        return plan, row if row is not None else (None,) * len(plan.columns)
+
+    def value(self, fragment: Fragment) -> tuple[SqlType, Value]:
+        plan, row = self.row(fragment)
+        return plan.columns[0].type, row[0]
+
+
+def _by_name(item: tuple[str, SqlType]) -> str:
+    return item[0]

@@ -1,0 +1,334 @@
+"""One logged-in session: its settings, variables and transaction, and which connection each statement uses.
+
+Isolation: READ COMMITTED reads what is committed and holds nothing; SNAPSHOT holds a SQLite read transaction, and a write after
+another commit in that database is update conflict 3960 (coarser than the real server's, which looks at rows); REPEATABLE READ and
+SERIALIZABLE take the writer lock at their first read in a transaction, which is stricter than they ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from emulators.sqlserver.engine.database import RUNNING, StoredDatabase
+from emulators.sqlserver.engine.environment import Environment
+from emulators.sqlserver.engine.links import Link
+from emulators.sqlserver.engine.locks import Cancelled
+from emulators.sqlserver.engine.runner import RowStream, Runner
+from emulators.sqlserver.results import (
+    Cancel,
+    Event,
+    LoginRequest,
+    Parameter,
+    SqlError,
+    StatementDone,
+    TransactionChanged,
+    Value,
+)
+from emulators.sqlserver.sqltypes import SqlType
+from emulators.sqlserver.tsql.errors import snapshot_refused
+
+if TYPE_CHECKING:
+    from emulators.sqlserver.engine.server_engine import SqlEngine
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """SET options. `lock_timeout` in milliseconds, -1: wait without end. `identity_insert`: (database, object id)."""
+
+    nocount: bool = False
+    xact_abort: bool = False
+    lock_timeout: int = -1
+    isolation: str = "READ COMMITTED"
+    identity_insert: tuple[str, int] | None = None
+
+
+class SqlSession:
+    """Implements results.Session and plans.SessionView."""
+
+    def __init__(self, engine: SqlEngine, session_id: int, request: LoginRequest, database: StoredDatabase) -> None:
+        from emulators.sqlserver.engine.interpreter import Interpreter
+
+        self.engine = engine
+        self.session_id = session_id
+        self.login_request = request
+        self.settings = Settings()
+        self.variables: dict[str, tuple[SqlType, Value]] = {}
+        self.transactions = 0
+        self.transaction_name = ""
+        self.doomed = False
+        self.row_count = 0
+        self.last_error = 0
+        self.identity: Value = None
+        self.caught: SqlError | None = None
+        self.statement_time: datetime = engine.clock()
+        self.runner = Runner(self)
+        self.cancelled: Cancel = _never
+        self.stream: RowStream | None = None
+        self._database = database
+        self._environment = Environment(self)
+        self._links: dict[str, Link] = {}
+        self._snapshots: dict[str, int] = {}
+        self._savepoints: list[str] = []
+        self._descriptor = 0
+        self._interpreter = Interpreter(self)
+        self._closed = False
+
+    # -- results.Session
+
+    @property
+    def database(self) -> str:
+        return self._database.name
+
+    @property
+    def in_transaction(self) -> bool:
+        return self.transactions > 0
+
+    def batch(self, sql: str, parameters: Mapping[str, Parameter], cancelled: Cancel) -> Iterator[Event]:
+        self.variables = {name.lower(): (item.type, item.value) for name, item in parameters.items()}
+        return self._driven(self._interpreter.batch(sql), cancelled)
+
+    def procedure(self, name: str, parameters: Sequence[Parameter], cancelled: Cancel) -> Iterator[Event]:
+        self.variables = {}
+        return self._driven(self._interpreter.call(name, parameters), cancelled)
+
+    def _driven(self, events: Iterator[Event], cancelled: Cancel) -> Iterator[Event]:
+        """Marks the thread as running this session while the events are made."""
+        self.cancelled = cancelled
+        while True:
+            before = getattr(RUNNING, "session", None)
+            RUNNING.session = self
+            try:
+                event = next(events)
+            except StopIteration:
+                return
+            except Cancelled:
+                return
+            finally:
+                RUNNING.session = before
+            yield event
+            if cancelled():
+                self.settle()
+                return
+
+    def begin(self, isolation: str | None = None, name: str = "") -> Iterator[Event]:
+        if isolation is not None:
+            self.settings = replace(self.settings, isolation=isolation.upper())
+        return self._driven(self.begin_transaction(name), _never)
+
+    def commit(self, name: str = "") -> Iterator[Event]:
+        return self._driven(self.commit_transaction(), _never)
+
+    def rollback(self, name: str = "") -> Iterator[Event]:
+        return self._driven(self.rollback_transaction(name), _never)
+
+    def save(self, name: str) -> Iterator[Event]:
+        return self._driven(self.save_transaction(name), _never)
+
+    def reset(self) -> None:
+        self.settle()
+        self._end_all()
+        self.settings = Settings()
+        self.variables = {}
+        self.identity = None
+        self.row_count = self.last_error = 0
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self.settle()
+        self._end_all()
+        for name, link in self._links.items():
+            database = self.engine.find(name)
+            if database is not None:
+                database.close_link(link)
+        self._links = {}
+        self.engine.forget(self)
+
+    def _end_all(self) -> None:
+        before = getattr(RUNNING, "session", None)
+        RUNNING.session = self
+        try:
+            self.undo()
+        finally:
+            RUNNING.session = before
+
+    # -- plans.SessionView
+
+    def global_value(self, name: str) -> Value:
+        return self._environment.global_value(name)
+
+    def call(self, name: str, arguments: Sequence[Value]) -> Value:
+        where, bar, key = name.partition("|")
+        if not bar:
+            return self._environment.call(name, arguments)
+        database = self.engine.find(where) if where else self._database
+        assert database is not None and self.engine.extension is not None
+        function = self.engine.extension.scalar_functions()[key]
+        return function.call(self.runner.context(database), arguments)
+
+    # -- databases and connections
+
+    def current(self) -> StoredDatabase:
+        return self._database
+
+    def use(self, database: StoredDatabase) -> None:
+        self._database = database
+
+    def settle(self) -> None:
+        """Take what a client has not read yet of the last result off its connection."""
+        if self.stream is not None:
+            self.row_count = self.stream.settle()
+            self.stream = None
+
+    def read_link(self, database: StoredDatabase, touched: bool, locks: bool) -> Link:
+        """The connection that a read in `database` uses. Raises 1222, 3952."""
+        strict = self.settings.isolation in ("REPEATABLE READ", "SERIALIZABLE") or locks
+        if touched and strict and self.transactions and not database.owned_by(self):
+            self.acquire(database)
+        if database.owned_by(self):
+            database.write_link.session = self
+            return database.write_link
+        link = self._own_link(database)
+        if touched and self.settings.isolation == "SNAPSHOT":
+            self._enter_snapshot(database, link)
+        return link
+
+    def _own_link(self, database: StoredDatabase) -> Link:
+        link = self._links.get(database.name)
+        if link is None:
+            link = self._links[database.name] = database.open_link()
+            link.session = self
+        return link
+
+    def forget_database(self, database: StoredDatabase) -> None:
+        link = self._links.pop(database.name, None)
+        if link is not None:
+            database.close_link(link)
+
+    def _enter_snapshot(self, database: StoredDatabase, link: Link) -> None:
+        if not database.snapshot_allowed:
+            raise snapshot_refused(database.name)
+        if self.transactions and database.name not in self._snapshots:
+            link.execute("BEGIN")
+            self._snapshots[database.name] = database.commits
+
+    # -- transactions
+
+    def acquire(self, database: StoredDatabase) -> None:
+        """Open this session's write transaction in `database`. Raises 1222, 3960, Cancelled."""
+        timeout = self.settings.lock_timeout
+        database.begin_write(self, None if timeout < 0 else timeout / 1000, self.cancelled, user=True)
+        seen = self._snapshots.get(database.name)
+        if seen is not None and seen != database.commits:
+            database.rollback_write(self)
+            text = (
+                "Snapshot isolation transaction aborted due to update conflict. You cannot use snapshot isolation to access "
+                f"a table directly or indirectly in database '{database.name}' to update, delete, or insert the row that has "
+                "been modified or deleted by another transaction. Retry the transaction or change the isolation level for "
+                "the update/delete statement."
+            )
+            raise SqlError(3960, text, 16, 2)
+        for name in self._savepoints:
+            database.save(name)
+
+    @contextmanager
+    def writing(self, database: StoredDatabase) -> Iterator[Link]:
+        """One writing statement: atomic; outside a transaction it commits itself."""
+        began = not database.owned_by(self)
+        if began:
+            self.acquire(database)
+        try:
+            with database.statement() as link:
+                link.session = self
+                yield link
+        except BaseException:
+            if began and not self.transactions:
+                database.rollback_write(self)
+            raise
+        if not self.transactions:
+            database.commit_write(self)
+
+    def _owned(self) -> list[StoredDatabase]:
+        return [database for database in self.engine.databases() if database.owned_by(self)]
+
+    def begin_transaction(self, name: str = "") -> Iterator[Event]:
+        self.transactions += 1
+        if self.transactions > 1:
+            yield StatementDone()
+            return
+        self.transaction_name = name
+        self._descriptor = self.engine.next_descriptor()
+        yield TransactionChanged("begin", self._descriptor)
+        yield StatementDone()
+
+    def commit_transaction(self) -> Iterator[Event]:
+        if self.transactions == 0:
+            raise SqlError(3902, "The COMMIT TRANSACTION request has no corresponding BEGIN TRANSACTION.", 16)
+        if self.doomed:
+            text = (
+                "The current transaction cannot be committed and cannot support operations that write to the log file. "
+                "Roll back the transaction."
+            )
+            raise SqlError(3930, text, 16)
+        if self.transactions == 1:
+            try:
+                for database in self._owned():
+                    database.commit_write(self)
+            finally:
+                descriptor = self._descriptor
+                self.undo()
+            yield TransactionChanged("commit", descriptor)
+        else:
+            self.transactions -= 1
+        yield StatementDone()
+
+    def rollback_transaction(self, name: str = "") -> Iterator[Event]:
+        if self.transactions == 0:
+            raise SqlError(3903, "The ROLLBACK TRANSACTION request has no corresponding BEGIN TRANSACTION.", 16)
+        if name and name.lower() in self._savepoints:
+            last = len(self._savepoints) - 1 - self._savepoints[::-1].index(name.lower())
+            del self._savepoints[last + 1 :]
+            for database in self._owned():
+                database.rollback_to(name)
+            yield StatementDone()
+            return
+        if name and name.lower() != self.transaction_name.lower():
+            text = f"Cannot roll back {name}. No transaction or savepoint of that name was found."
+            raise SqlError(6401, text, 16)
+        descriptor = self._descriptor
+        self.undo()
+        yield TransactionChanged("rollback", descriptor)
+        yield StatementDone()
+
+    def save_transaction(self, name: str) -> Iterator[Event]:
+        if self.transactions == 0:
+            raise SqlError(628, "Cannot issue SAVE TRANSACTION when there is no active transaction.", 16)
+        self._savepoints.append(name.lower())
+        for database in self._owned():
+            database.save(name)
+        yield StatementDone()
+
+    def undo(self) -> int:
+        """End the transaction, rolling back what is open; the descriptor of the one that ended, 0 without."""
+        for database in self._owned():
+            database.rollback_write(self)
+        for name in self._snapshots:
+            link = self._links.get(name)
+            if link is not None and link.raw.in_transaction:
+                link.execute("ROLLBACK")
+        ended = self._descriptor if self.transactions else 0
+        self._snapshots = {}
+        self._savepoints = []
+        self.transactions = 0
+        self.transaction_name = ""
+        self.doomed = False
+        return ended
+
+
+def _never() -> bool:
+    return False

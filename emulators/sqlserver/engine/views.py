@@ -1,0 +1,432 @@
+"""The catalog views: sys.databases, sys.tables, sys.columns ... and INFORMATION_SCHEMA. Their columns, and rows made from a catalog.
+
+A view lists the columns that tools ask for, not all of the real ones; a column that is not here is error 207, never a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from emulators.sqlserver.engine.catalog import Catalog, TableEntry
+from emulators.sqlserver.engine.database import StoredDatabase
+from emulators.sqlserver.engine.environment import TYPE_IDS, type_id
+from emulators.sqlserver.engine.extension import KeyIndex
+from emulators.sqlserver.results import Column, Value
+from emulators.sqlserver.sqltypes import MAX, SqlType
+from emulators.sqlserver.tsql.functions import stored_size
+from emulators.sqlserver.tsql.types import BIT, DATETIME, INT, SYSNAME, exact_shape, family, is_unicode
+
+Row = tuple[Value, ...]
+Rows = Callable[[Sequence[StoredDatabase], StoredDatabase, Catalog], Iterator[Row]]
+_TINY, _SMALL = SqlType("tinyint"), SqlType("smallint")
+_CODE = SqlType("char", 2)
+_NAMES = {"text": SqlType("nvarchar", 60)}
+_PRECISIONS = {
+    "bit": 1,
+    "tinyint": 3,
+    "smallint": 5,
+    "int": 10,
+    "bigint": 19,
+    "float": 53,
+    "real": 24,
+    "date": 10,
+    "datetime": 23,
+    "smalldatetime": 16,
+}
+_BASIC = {
+    "date": (10, 0),
+    "time": (8, 7),
+    "datetime2": (19, 7),
+    "datetimeoffset": (26, 7),
+    "datetime": (23, 3),
+    "smalldatetime": (16, 0),
+}
+
+
+def _columns(**types: SqlType) -> tuple[Column, ...]:
+    return tuple(Column(name, kind) for name, kind in types.items())
+
+
+def precision_scale(kind: SqlType) -> tuple[int, int]:
+    """sys.columns.precision and scale."""
+    if kind.name in ("time", "datetime2", "datetimeoffset"):
+        base, scale = _BASIC[kind.name][0], kind.scale or 0
+        return base + (scale + 1 if scale else 0), scale
+    if kind.name in _BASIC:
+        return _BASIC[kind.name]
+    if family(kind) == "exact":
+        return exact_shape(kind)
+    return _PRECISIONS.get(kind.name, 0), 0
+
+
+def _databases(everyone: Sequence[StoredDatabase], here: StoredDatabase, catalog: Catalog) -> Iterator[Row]:
+    for database in everyone:
+        snapshot = int(database.snapshot_allowed)
+        yield (
+            database.name,
+            database.database_id,
+            database.now(),
+            160,
+            "SQL_Latin1_General_CP1_CI_AS",
+            0,
+            0,
+            0,
+            "ONLINE",
+            snapshot,
+            "ON" if snapshot else "OFF",
+            0,
+            3,
+            "SIMPLE",
+            int(database.cdc_enabled),
+        )
+
+
+def _schemas(everyone: Sequence[StoredDatabase], here: StoredDatabase, catalog: Catalog) -> Iterator[Row]:
+    for name, number in catalog.schemas.items():
+        yield name, number, 1
+
+
+def _object(catalog: Catalog, entry: TableEntry) -> Row:
+    table = entry.table
+    schema = catalog.schemas.get(table.schema, 1)
+    return (
+        table.name,
+        table.object_id,
+        None,
+        schema,
+        0,
+        "U ",
+        "USER_TABLE",
+        entry.created,
+        entry.created,
+        int(table.system),
+    )
+
+
+def _tables(everyone: Sequence[StoredDatabase], here: StoredDatabase, catalog: Catalog) -> Iterator[Row]:
+    for entry in catalog.tables.values():
+        yield (*_object(catalog, entry), int(entry.tracked), 0, len(entry.table.columns), 0)
+
+
+def _objects(everyone: Sequence[StoredDatabase], here: StoredDatabase, catalog: Catalog) -> Iterator[Row]:
+    for entry in catalog.tables.values():
+        yield _object(catalog, entry)
+        yield from _key_objects(catalog, entry)
+
+
+def _key_objects(catalog: Catalog, entry: TableEntry) -> Iterator[Row]:
+    table = entry.table
+    schema = catalog.schemas.get(table.schema, 1)
+    for key in table.keys:
+        if key.name in entry.constraints:
+            kind, text = ("PK", "PRIMARY_KEY_CONSTRAINT") if key.primary else ("UQ", "UNIQUE_CONSTRAINT")
+            number = entry.constraints[key.name]
+            yield key.name, number, None, schema, table.object_id, kind, text, entry.created, entry.created, 0
+
+
+def _key_constraints(everyone: Sequence[StoredDatabase], here: StoredDatabase, catalog: Catalog) -> Iterator[Row]:
+    for entry in catalog.tables.values():
+        ids = {key.name: key.index_id for key in entry.table.keys}
+        for row in _key_objects(catalog, entry):
+            yield (*row, ids[str(row[0])], 0)
+
+
+def _sys_columns(everyone: Sequence[StoredDatabase], here: StoredDatabase, catalog: Catalog) -> Iterator[Row]:
+    for entry in catalog.tables.values():
+        for column in entry.table.columns:
+            kind = column.type
+            precision, scale = precision_scale(kind)
+            collation = "SQL_Latin1_General_CP1_CI_AS" if family(kind) == "string" and kind.name != "xml" else None
+            yield (
+                entry.table.object_id,
+                column.name,
+                column.column_id,
+                type_id(kind) if kind.name != "sysname" else 231,
+                type_id(kind),
+                stored_size(kind),
+                precision,
+                scale,
+                collation,
+                int(column.nullable),
+                0,
+                int(column.identity),
+                int(column.computed),
+                0,
+            )
+
+
+def _types(everyone: Sequence[StoredDatabase], here: StoredDatabase, catalog: Catalog) -> Iterator[Row]:
+    for name, number in TYPE_IDS.items():
+        wide = {
+            "varchar": 8000,
+            "char": 8000,
+            "nvarchar": 8000,
+            "nchar": 8000,
+            "varbinary": 8000,
+            "binary": 8000,
+            "sysname": 256,
+        }
+        kind = SqlType("rowversion" if name == "timestamp" else name)
+        precision, scale = (38, 38) if name in ("decimal", "numeric") else precision_scale(kind)
+        if name in ("time", "datetime2", "datetimeoffset"):
+            precision, scale = _BASIC[name][0] + 8, 7
+        size = wide.get(name) or (17 if name in ("decimal", "numeric") else stored_size(kind))
+        yield name, 231 if name == "sysname" else number, number, 4, size, precision, scale, 1, 0
+
+
+def _indexes(everyone: Sequence[StoredDatabase], here: StoredDatabase, catalog: Catalog) -> Iterator[Row]:
+    for entry in catalog.tables.values():
+        table = entry.table
+        if not any(key.index_id == 1 for key in table.keys):
+            yield table.object_id, None, 0, 0, "HEAP", 0, 0, 0, 0
+        for key in table.keys:
+            kind, text = (1, "CLUSTERED") if key.index_id == 1 else (2, "NONCLUSTERED")
+            constraint = int(key.name in entry.constraints and not key.primary)
+            yield table.object_id, key.name, key.index_id, kind, text, 1, int(key.primary), constraint, 0
+
+
+def _index_columns(everyone: Sequence[StoredDatabase], here: StoredDatabase, catalog: Catalog) -> Iterator[Row]:
+    for entry in catalog.tables.values():
+        for key in entry.table.keys:
+            for ordinal, column_id in enumerate(key.column_ids, 1):
+                yield entry.table.object_id, key.index_id, ordinal, column_id, ordinal, 0, 0, 0
+
+
+def _identity_columns(everyone: Sequence[StoredDatabase], here: StoredDatabase, catalog: Catalog) -> Iterator[Row]:
+    for entry in catalog.tables.values():
+        for column in entry.table.columns:
+            if column.identity and entry.identity is not None:
+                last = here.identities.get(entry.table.object_id)
+                yield entry.table.object_id, column.name, column.column_id, entry.identity[0], entry.identity[1], last
+
+
+def _defaults(everyone: Sequence[StoredDatabase], here: StoredDatabase, catalog: Catalog) -> Iterator[Row]:
+    for entry in catalog.tables.values():
+        for column_id, default in entry.defaults.items():
+            yield (
+                default.name,
+                entry.constraints.get(default.name, 0),
+                entry.table.object_id,
+                column_id,
+                f"({default.text})",
+            )
+
+
+def _info_tables(everyone: Sequence[StoredDatabase], here: StoredDatabase, catalog: Catalog) -> Iterator[Row]:
+    for entry in catalog.tables.values():
+        yield here.name, entry.table.schema, entry.table.name, "BASE TABLE"
+
+
+def _info_columns(everyone: Sequence[StoredDatabase], here: StoredDatabase, catalog: Catalog) -> Iterator[Row]:
+    for entry in catalog.tables.values():
+        table = entry.table
+        for position, column in enumerate(table.columns, 1):
+            kind = column.type
+            name = {"rowversion": "timestamp", "sysname": "nvarchar"}.get(kind.name, kind.name)
+            group = family(kind)
+            length: int | None = None
+            octets: int | None = None
+            if group in ("string", "binary") and name != "timestamp":
+                length = {"text": 2**31 - 1, "image": 2**31 - 1, "ntext": 2**30 - 1, "xml": MAX}.get(name, kind.length)
+                octets = (
+                    length
+                    if length is None or length == MAX or "text" in name
+                    else length * (2 if is_unicode(kind) else 1)
+                )
+            precision, scale = precision_scale(kind)
+            numeric = group in ("int", "exact", "float") and name != "bit"
+            default = entry.defaults.get(column.column_id)
+            yield (
+                here.name,
+                table.schema,
+                table.name,
+                column.name,
+                position,
+                f"({default.text})" if default else None,
+                "YES" if column.nullable else "NO",
+                name,
+                length,
+                octets,
+                precision if numeric else None,
+                10 if group in ("int", "exact") and numeric else 2 if group == "float" else None,
+                scale if group in ("int", "exact") and numeric else None,
+                (kind.scale if kind.scale is not None else scale) if group == "date" else None,
+                "UNICODE" if is_unicode(kind) else "iso_1" if group == "string" else None,
+                "SQL_Latin1_General_CP1_CI_AS" if group == "string" and name != "xml" else None,
+            )
+
+
+def _keys_of(catalog: Catalog) -> Iterator[tuple[TableEntry, KeyIndex]]:
+    for entry in catalog.tables.values():
+        for key in entry.table.keys:
+            if key.name in entry.constraints:
+                yield entry, key
+
+
+def _info_constraints(everyone: Sequence[StoredDatabase], here: StoredDatabase, catalog: Catalog) -> Iterator[Row]:
+    for entry, key in _keys_of(catalog):
+        kind = "PRIMARY KEY" if key.primary else "UNIQUE"
+        yield here.name, entry.table.schema, key.name, here.name, entry.table.schema, entry.table.name, kind
+
+
+def _info_key_columns(everyone: Sequence[StoredDatabase], here: StoredDatabase, catalog: Catalog) -> Iterator[Row]:
+    for entry, key in _keys_of(catalog):
+        names = {column.column_id: column.name for column in entry.table.columns}
+        for position, column_id in enumerate(key.column_ids, 1):
+            table = entry.table
+            yield here.name, table.schema, key.name, here.name, table.schema, table.name, names[column_id], position
+
+
+_TEXT = _NAMES["text"]
+_OBJECT = {
+    "name": SYSNAME,
+    "object_id": INT,
+    "principal_id": INT,
+    "schema_id": INT,
+    "parent_object_id": INT,
+    "type": _CODE,
+    "type_desc": _TEXT,
+    "create_date": DATETIME,
+    "modify_date": DATETIME,
+    "is_ms_shipped": BIT,
+}
+_CONSTRAINT = {"CONSTRAINT_CATALOG": SYSNAME, "CONSTRAINT_SCHEMA": SYSNAME, "CONSTRAINT_NAME": SYSNAME}
+_TABLE = {"TABLE_CATALOG": SYSNAME, "TABLE_SCHEMA": SYSNAME, "TABLE_NAME": SYSNAME}
+
+VIEWS: dict[str, tuple[tuple[Column, ...], Rows]] = {
+    "sys.databases": (
+        _columns(
+            name=SYSNAME,
+            database_id=INT,
+            create_date=DATETIME,
+            compatibility_level=_TINY,
+            collation_name=SYSNAME,
+            user_access=_TINY,
+            is_read_only=BIT,
+            state=_TINY,
+            state_desc=_TEXT,
+            snapshot_isolation_state=_TINY,
+            snapshot_isolation_state_desc=_TEXT,
+            is_read_committed_snapshot_on=BIT,
+            recovery_model=_TINY,
+            recovery_model_desc=_TEXT,
+            is_cdc_enabled=BIT,
+        ),
+        _databases,
+    ),
+    "sys.schemas": (_columns(name=SYSNAME, schema_id=INT, principal_id=INT), _schemas),
+    "sys.tables": (
+        _columns(
+            **_OBJECT, is_tracked_by_cdc=BIT, temporal_type=_TINY, max_column_id_used=INT, is_memory_optimized=BIT
+        ),
+        _tables,
+    ),
+    "sys.objects": (_columns(**_OBJECT), _objects),
+    "sys.key_constraints": (_columns(**_OBJECT, unique_index_id=INT, is_system_named=BIT), _key_constraints),
+    "sys.columns": (
+        _columns(
+            object_id=INT,
+            name=SYSNAME,
+            column_id=INT,
+            system_type_id=_TINY,
+            user_type_id=INT,
+            max_length=_SMALL,
+            precision=_TINY,
+            scale=_TINY,
+            collation_name=SYSNAME,
+            is_nullable=BIT,
+            is_rowguidcol=BIT,
+            is_identity=BIT,
+            is_computed=BIT,
+            is_sparse=BIT,
+        ),
+        _sys_columns,
+    ),
+    "sys.types": (
+        _columns(
+            name=SYSNAME,
+            system_type_id=_TINY,
+            user_type_id=INT,
+            schema_id=INT,
+            max_length=_SMALL,
+            precision=_TINY,
+            scale=_TINY,
+            is_nullable=BIT,
+            is_user_defined=BIT,
+        ),
+        _types,
+    ),
+    "sys.indexes": (
+        _columns(
+            object_id=INT,
+            name=SYSNAME,
+            index_id=INT,
+            type=_TINY,
+            type_desc=_TEXT,
+            is_unique=BIT,
+            is_primary_key=BIT,
+            is_unique_constraint=BIT,
+            is_disabled=BIT,
+        ),
+        _indexes,
+    ),
+    "sys.index_columns": (
+        _columns(
+            object_id=INT,
+            index_id=INT,
+            index_column_id=INT,
+            column_id=INT,
+            key_ordinal=_TINY,
+            partition_ordinal=_TINY,
+            is_descending_key=BIT,
+            is_included_column=BIT,
+        ),
+        _index_columns,
+    ),
+    "sys.identity_columns": (
+        _columns(
+            object_id=INT,
+            name=SYSNAME,
+            column_id=INT,
+            seed_value=SqlType("bigint"),
+            increment_value=SqlType("bigint"),
+            last_value=SqlType("bigint"),
+        ),
+        _identity_columns,
+    ),
+    "sys.default_constraints": (
+        _columns(
+            name=SYSNAME, object_id=INT, parent_object_id=INT, parent_column_id=INT, definition=SqlType("nvarchar", MAX)
+        ),
+        _defaults,
+    ),
+    "information_schema.tables": (_columns(**_TABLE, TABLE_TYPE=SqlType("varchar", 10)), _info_tables),
+    "information_schema.columns": (
+        _columns(
+            **_TABLE,
+            COLUMN_NAME=SYSNAME,
+            ORDINAL_POSITION=INT,
+            COLUMN_DEFAULT=SqlType("nvarchar", 4000),
+            IS_NULLABLE=SqlType("varchar", 3),
+            DATA_TYPE=SYSNAME,
+            CHARACTER_MAXIMUM_LENGTH=INT,
+            CHARACTER_OCTET_LENGTH=INT,
+            NUMERIC_PRECISION=_TINY,
+            NUMERIC_PRECISION_RADIX=_SMALL,
+            NUMERIC_SCALE=INT,
+            DATETIME_PRECISION=_SMALL,
+            CHARACTER_SET_NAME=SYSNAME,
+            COLLATION_NAME=SYSNAME,
+        ),
+        _info_columns,
+    ),
+    "information_schema.table_constraints": (
+        _columns(**_CONSTRAINT, **_TABLE, CONSTRAINT_TYPE=SqlType("varchar", 11)),
+        _info_constraints,
+    ),
+    "information_schema.key_column_usage": (
+        _columns(**_CONSTRAINT, **_TABLE, COLUMN_NAME=SYSNAME, ORDINAL_POSITION=INT),
+        _info_key_columns,
+    ),
+}
+"""Lower-case schema.name -> columns, and what makes the rows."""

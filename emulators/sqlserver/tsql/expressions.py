@@ -1,0 +1,506 @@
+"""Lowers scalar expressions to SQLite's SQL, knowing the T-SQL type of each. Only the nodes named here pass; the rest is refused.
+
+NULL needs no type, strings compare under their collation, integers divide whole, decimals go to Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from sqlglot import exp
+
+from emulators.sqlserver.results import SqlError, Value
+from emulators.sqlserver.sqltypes import MAX, SqlType
+from emulators.sqlserver.tsql import arithmetic, date_functions, errors, fragments
+from emulators.sqlserver.tsql.calls import Call, register
+from emulators.sqlserver.tsql.convert import converter
+from emulators.sqlserver.tsql.functions import BUILTINS, REFUSED, refused
+from emulators.sqlserver.tsql.plans import Expr, Names, Virtual
+from emulators.sqlserver.tsql.reader import Reader
+from emulators.sqlserver.tsql.scopes import Scope
+from emulators.sqlserver.tsql.session_functions import GLOBALS, SESSION_FUNCTIONS, WITHOUT_PARENTHESES
+from emulators.sqlserver.tsql.tokens import tokenize
+from emulators.sqlserver.tsql.types import INT, family, merged
+from emulators.sqlserver.tsql.types import arithmetic as arithmetic_type
+
+AGGREGATES = frozenset(("COUNT", "COUNT_BIG", "SUM", "AVG", "MIN", "MAX"))
+_OPERATORS: dict[type[exp.Expression], str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+    exp.BitwiseAnd: "&",
+    exp.BitwiseOr: "|",
+    exp.BitwiseXor: "^",
+}
+
+
+def quoted(value: Value) -> str:
+    """A storage form as a SQLite literal."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bytes):
+        return f"x'{value.hex()}'"
+    if isinstance(value, str):
+        if "\0" in value:
+            return f"CAST(x'{value.encode().hex()}' AS TEXT)"
+        return "'" + value.replace("'", "''") + "'"
+    return repr(value)
+
+
+def type_from_text(text: str, default_length: int = 30) -> SqlType:
+    tokens = tokenize(text)
+    reader = Reader(text, tokens)
+    kind = reader.type(default_length)
+    if reader.position != len(tokens) - 1:
+        raise reader.unexpected()
+    return kind
+
+
+class Expressions:
+    """State of lowering one statement, and its scalar expressions. `variables`: lower-case name -> type."""
+
+    def __init__(self, names: Names, variables: Mapping[str, SqlType]) -> None:
+        self.names = names
+        self.variables = variables
+        self.parameters: list[str] = []
+        self.virtuals: list[Virtual] = []
+        self.databases: set[str] = set()
+        self.grouped: Sequence[exp.Expression] | None = None
+        """The GROUP BY expressions while a grouped query's items are lowered."""
+
+    # Implemented where queries and predicates are lowered.
+    def scalar_subquery(self, node: exp.Expression, scope: Scope) -> Expr:
+        raise NotImplementedError
+
+    def condition(self, node: exp.Expression, scope: Scope) -> str:
+        raise NotImplementedError
+
+    def aggregate(self, node: exp.Anonymous, name: str, scope: Scope) -> Expr:
+        raise NotImplementedError
+
+    def window(self, node: exp.Window, scope: Scope) -> Expr:
+        raise NotImplementedError
+
+    # -- the walk
+
+    def expression(self, node: exp.Expression, scope: Scope) -> Expr:
+        if self.grouped is not None and not isinstance(node, exp.Literal) and node in self.grouped:
+            grouped, self.grouped = self.grouped, None
+            try:
+                return self.expression(node, scope)
+            finally:
+                self.grouped = grouped
+        handler = _HANDLERS.get(type(node))
+        if handler is None:
+            raise errors.unsupported(_describe(node))
+        return handler(self, node, scope)
+
+    def call(self, key: tuple[object, ...], make: Callable[[], Call], arguments: Sequence[Expr], kind: SqlType) -> Expr:
+        number = register(key, make)
+        listed = "".join(f", {argument.sql}" for argument in arguments)
+        return Expr(f"fn({number}{listed})", kind)
+
+    def cast(self, value: Expr, target: SqlType, style: int = 0) -> Expr:
+        """CONVERT(target, value, style)."""
+        if value.is_null:
+            return Expr("NULL", target, is_null=True)
+        if value.type == target and style == 0:
+            return value
+        run = converter(value.type, target, style)
+        found = self.call(("convert", value.type, target, style), lambda: run, [value], target)
+        return Expr(found.sql, target, value.nullable)
+
+    def represented(self, value: Expr, target: SqlType) -> Expr:
+        """`value` in the storage form of `target`, without a call where the form is the same."""
+        if value.is_null or value.type == target or _same_form(value.type, target):
+            return Expr(value.sql, target, value.nullable, value.identity, value.is_null, value.constant)
+        return self.cast(value, target)
+
+    def unify(self, values: Sequence[Expr]) -> SqlType:
+        """The common type of CASE branches and the like; int when all are NULL."""
+        kind: SqlType | None = None
+        for value in values:
+            if not value.is_null:
+                kind = value.type if kind is None else merged(kind, value.type)
+        return kind or INT
+
+    # -- leaves
+
+    def _literal(self, node: exp.Expression, scope: Scope) -> Expr:
+        if node.args.get("is_string"):
+            return _text_constant(node.name, "varchar", 8000)
+        kind, value = fragments.number(node.name)
+        return Expr(quoted(value), kind, False, constant=value)
+
+    def _national(self, node: exp.Expression, scope: Scope) -> Expr:
+        return _text_constant(node.name, "nvarchar", 4000)
+
+    def _hex(self, node: exp.Expression, scope: Scope) -> Expr:
+        digits = node.name
+        data = bytes.fromhex(digits if len(digits) % 2 == 0 else "0" + digits)
+        return Expr(quoted(data), SqlType("varbinary", len(data) or 1), False, constant=data)
+
+    def _null(self, node: exp.Expression, scope: Scope) -> Expr:
+        return Expr("NULL", INT, is_null=True)
+
+    def _variable(self, node: exp.Expression, scope: Scope) -> Expr:
+        if isinstance(node.this, exp.Parameter):
+            name = node.this.name.upper()
+            if name not in GLOBALS:
+                raise errors.undeclared_variable("@@" + node.this.name)
+            return Expr(f"sg('{name}')", GLOBALS[name])
+        return self.variable("@" + node.name)
+
+    def variable(self, written: str) -> Expr:
+        name = written.lower()
+        kind = self.variables.get(name)
+        if kind is None:
+            raise errors.undeclared_variable(written)
+        if name not in self.parameters:
+            self.parameters.append(name)
+        return Expr(f"?{self.parameters.index(name) + 1}", kind)
+
+    def _column(self, node: exp.Expression, scope: Scope) -> Expr:
+        assert isinstance(node, exp.Column)
+        qualifier = [part.name for part in node.parts[:-1]]
+        if isinstance(node.this, exp.Star):
+            raise errors.syntax("*")
+        identifier = node.this
+        if not qualifier and not identifier.args.get("quoted") and node.name.upper() in WITHOUT_PARENTHESES:
+            return self.session_call(node.name.upper(), [])
+        found = scope.column(node.name, qualifier)
+        if self.grouped is not None and any(found is o.expr for r in scope.relations for o in r.columns):
+            text = (
+                f"Column '{'.'.join([*qualifier, node.name])}' is invalid in the select list because it is not contained in "
+                "either an aggregate function or the GROUP BY clause."
+            )
+            raise SqlError(8120, text, 16)
+        return found
+
+    # -- operators
+
+    def _paren(self, node: exp.Expression, scope: Scope) -> Expr:
+        inner = self.expression(node.this, scope)
+        return Expr(f"({inner.sql})", inner.type, inner.nullable, inner.identity, inner.is_null, inner.constant)
+
+    def _negative(self, node: exp.Expression, scope: Scope) -> Expr:
+        value = self.expression(node.this, scope)
+        if isinstance(value.constant, int | float):
+            return Expr(quoted(-value.constant), value.type, False, constant=-value.constant)
+        if isinstance(value.constant, str) and family(value.type) == "exact":
+            return Expr(quoted("-" + value.constant), value.type, False, constant="-" + value.constant)
+        if family(value.type) not in ("int", "exact", "float"):
+            raise errors.invalid_operator(value.type.name, "minus")
+        kind = INT if value.type.name in ("bit", "tinyint") else value.type
+        return self.call(("negative", kind), lambda: arithmetic.negated(kind), [value], kind)
+
+    def _inverted(self, node: exp.Expression, scope: Scope) -> Expr:
+        value = self.expression(node.this, scope)
+        if family(value.type) != "int":
+            raise errors.invalid_operator(value.type.name, "'~'")
+        sql = f"(1 - {value.sql})" if value.type.name == "bit" else f"(~{value.sql})"
+        return Expr(sql, value.type, value.nullable)
+
+    def _binary(self, node: exp.Expression, scope: Scope) -> Expr:
+        assert isinstance(node, exp.Binary)
+        symbol = _OPERATORS[type(node)]
+        left, right = self.expression(node.left, scope), self.expression(node.right, scope)
+        if left.is_null or right.is_null:
+            kind = right.type if left.is_null else left.type
+            return Expr("NULL", kind, is_null=left.is_null and right.is_null)
+        groups = (family(left.type), family(right.type))
+        if symbol == "+" and groups == ("string", "string"):
+            return Expr(f"({left.sql} || {right.sql})", _concatenated(left.type, right.type))
+        if symbol == "+" and groups == ("binary", "binary"):
+            kind = _concatenated(left.type, right.type)
+            return self.call(("bytes+",), lambda: arithmetic.joined_bytes, [left, right], kind)
+        if "date" in groups:
+            return self._date_arithmetic(symbol, left, right)
+        left, right = _numbers(self, left, right, symbol)
+        kind = arithmetic_type(symbol, left.type, right.type)
+        if symbol in "&|^" and family(kind) != "int":
+            raise errors.invalid_operator(kind.name, f"'{symbol}'")
+        make = {"int": arithmetic.whole, "float": arithmetic.floating}.get(family(kind), arithmetic.exact)
+        return self.call((symbol, kind), lambda: make(symbol, kind), [left, right], kind)
+
+    def _date_arithmetic(self, symbol: str, left: Expr, right: Expr) -> Expr:
+        if family(left.type) != "date" and symbol == "+":
+            left, right = right, left
+        if left.type.name not in ("datetime", "smalldatetime") or family(right.type) not in ("int", "exact", "float"):
+            raise errors.type_clash(left.type.name, right.type.name)
+        kind = left.type
+        return self.call(("days", symbol, kind), lambda: arithmetic.days(symbol, kind), [left, right], kind)
+
+    # -- functions
+
+    def _case(self, node: exp.Expression, scope: Scope) -> Expr:
+        operand = node.this
+        branches = node.args.get("ifs") or []
+        values = [self.expression(branch.args["true"], scope) for branch in branches]
+        default = node.args.get("default")
+        otherwise = self.expression(default, scope) if default is not None else None
+        kind = self.unify([*values, *([otherwise] if otherwise else [])])
+        parts = []
+        for branch, value in zip(branches, values, strict=True):
+            test = exp.EQ(this=operand, expression=branch.this) if operand is not None else branch.this
+            parts.append(f"WHEN {self.condition(test, scope)} THEN {self.represented(value, kind).sql}")
+        if otherwise is not None:
+            parts.append(f"ELSE {self.represented(otherwise, kind).sql}")
+        nullable = otherwise is None or otherwise.nullable or any(value.nullable for value in values)
+        return Expr(f"CASE {' '.join(parts)} END", kind, nullable)
+
+    def _call(self, node: exp.Expression, scope: Scope) -> Expr:
+        name = str(node.name).upper()
+        if isinstance(node.this, exp.Identifier) and node.this.args.get("quoted"):
+            raise errors.unknown_function(node.name)
+        arguments = list(node.expressions)
+        special = _SPECIAL.get(name)
+        if special is not None:
+            return special(self, name, arguments, scope)
+        if name in AGGREGATES:
+            assert isinstance(node, exp.Anonymous)
+            return self.aggregate(node, name, scope)
+        if name in date_functions.PART_FUNCTIONS:
+            return self._part_call(name, arguments, scope)
+        values = [self.expression(argument, scope) for argument in arguments]
+        if name in SESSION_FUNCTIONS:
+            return self.session_call(name, values)
+        return self.builtin(name, values)
+
+    def builtin(self, name: str, values: Sequence[Expr]) -> Expr:
+        if name in REFUSED:
+            raise refused(name)
+        found = BUILTINS.get(name)
+        if found is None:
+            raise errors.unknown_function(name)
+        if len(values) < found.least or (found.most >= 0 and len(values) > found.most):
+            raise errors.argument_count(name.lower(), found.least)
+        types = tuple(value.type for value in values)
+        kind, run = found.make(types)
+        if not found.nulls:
+            run = _strict(run)
+        return self.call((name, types), lambda: run, values, kind)
+
+    def session_call(self, name: str, values: Sequence[Expr]) -> Expr:
+        least, most, kind = SESSION_FUNCTIONS[name]
+        if not least <= len(values) <= most:
+            raise errors.argument_count(name.lower(), least)
+        listed = "".join(f", {value.sql}" for value in values)
+        return Expr(f"sfn('{name}'{listed})", kind)
+
+    def _part_call(self, name: str, arguments: Sequence[exp.Expression], scope: Scope) -> Expr:
+        if len(arguments) != date_functions.PART_FUNCTIONS[name] + 1:
+            raise errors.argument_count(name.lower(), date_functions.PART_FUNCTIONS[name] + 1)
+        word = arguments[0]
+        if not isinstance(word, exp.Column) or len(word.parts) != 1:
+            raise SqlError(1023, f"Invalid parameter 1 specified for {name.lower()}.", 15)
+        values = [self.expression(argument, scope) for argument in arguments[1:]]
+        types = tuple(value.type for value in values)
+        kind, run = date_functions.part_call(name, word.name, types)
+        return self.call((name, word.name.lower(), types), lambda: _strict(run), values, kind)
+
+    def _cast_call(self, name: str, arguments: Sequence[exp.Expression], scope: Scope) -> Expr:
+        if len(arguments) < 2:
+            raise errors.syntax(")")
+        value = self.expression(arguments[0], scope)
+        target = type_from_text(arguments[1].name)
+        style = 0
+        if len(arguments) == 3:
+            constant = self.expression(arguments[2], scope).constant
+            if not isinstance(constant, int):
+                raise errors.unsupported("a style of CONVERT that is no literal")
+            style = constant
+        if not name.startswith("TRY_"):
+            return self.cast(value, target, style)
+        if value.is_null:
+            return Expr("NULL", target)
+        run = converter(value.type, target, style)
+        return self.call(("try", value.type, target, style), lambda: _trying(run), [value], target)
+
+    def _isnull(self, name: str, arguments: Sequence[exp.Expression], scope: Scope) -> Expr:
+        if len(arguments) != 2:
+            raise errors.argument_count("isnull", 2)
+        first, second = (self.expression(argument, scope) for argument in arguments)
+        kind = second.type if first.is_null else first.type
+        replaced = self.represented(second, kind) if family(kind) != "string" else self.cast(second, kind)
+        return Expr(f"ifnull({first.sql}, {replaced.sql})", kind, second.nullable)
+
+    def _coalesce(self, name: str, arguments: Sequence[exp.Expression], scope: Scope) -> Expr:
+        if len(arguments) < 2:
+            raise errors.argument_count("coalesce", 2)
+        values = [self.expression(argument, scope) for argument in arguments]
+        kind = self.unify(values)
+        listed = ", ".join(self.represented(value, kind).sql for value in values)
+        return Expr(f"coalesce({listed})", kind, all(value.nullable for value in values))
+
+    def _nullif(self, name: str, arguments: Sequence[exp.Expression], scope: Scope) -> Expr:
+        if len(arguments) != 2:
+            raise errors.argument_count("nullif", 2)
+        value = self.expression(arguments[0], scope)
+        same = self.condition(exp.EQ(this=arguments[0], expression=arguments[1]), scope)
+        return Expr(f"CASE WHEN {same} THEN NULL ELSE {value.sql} END", value.type)
+
+    def _iif(self, name: str, arguments: Sequence[exp.Expression], scope: Scope) -> Expr:
+        if len(arguments) != 3:
+            raise errors.argument_count("iif", 3)
+        first, second = (self.expression(argument, scope) for argument in arguments[1:])
+        kind = self.unify([first, second])
+        test = self.condition(arguments[0], scope)
+        sql = f"CASE WHEN {test} THEN {self.represented(first, kind).sql} ELSE {self.represented(second, kind).sql} END"
+        return Expr(sql, kind, first.nullable or second.nullable)
+
+    def _method(self, node: exp.Expression, scope: Scope) -> Expr:
+        """schema.function(...): a function of the session's extension."""
+        parts = _dotted(node)
+        call = node.expression
+        if parts is None or not isinstance(call, exp.Anonymous):
+            raise errors.unsupported(_describe(node))
+        values = [self.expression(argument, scope) for argument in call.expressions]
+        name = (*parts, call.name)
+        found = self.names.scalar_function(name, len(values))
+        if found is None:
+            text = (
+                f'Cannot find either column "{parts[0]}" or the user-defined function or aggregate "{".".join(name)}", '
+                "or the name is ambiguous."
+            )
+            raise SqlError(4121, text, 16)
+        key, kind = found
+        listed = "".join(f", {value.sql}" for value in values)
+        return Expr(f"sfn({quoted(key)}{listed})", kind)
+
+    def _at_time_zone(self, node: exp.Expression, scope: Scope) -> Expr:
+        value = self.expression(node.this, scope)
+        zone = self.expression(node.args["zone"], scope)
+        kind, run = date_functions.at_time_zone(value.type)
+        return self.call(("zone", value.type), lambda: _strict(run), [value, zone], kind)
+
+    def _collate(self, node: exp.Expression, scope: Scope) -> Expr:
+        name = node.expression.name.upper()
+        if name != "DATABASE_DEFAULT" and ("_CI_AS" not in name):
+            raise errors.unsupported(f"COLLATE {node.expression.name}")
+        return self.expression(node.this, scope)
+
+    def _subquery(self, node: exp.Expression, scope: Scope) -> Expr:
+        return self.scalar_subquery(node, scope)
+
+    def _window(self, node: exp.Expression, scope: Scope) -> Expr:
+        assert isinstance(node, exp.Window)
+        return self.window(node, scope)
+
+
+def _describe(node: exp.Expression) -> str:
+    text = node.sql(dialect="tsql")
+    return f"{type(node).__name__} ({text[:80]})"
+
+
+def _text_constant(text: str, name: str, limit: int) -> Expr:
+    size = len(text) or 1
+    return Expr(quoted(text), SqlType(name, size if size <= limit else MAX), False, constant=text)
+
+
+def _same_form(source: SqlType, target: SqlType) -> bool:
+    group = family(source)
+    if group != family(target):
+        return False
+    if group == "string":
+        return target.name not in ("char", "nchar")
+    if group == "int":
+        return target.name != "bit"
+    return (group == "float" and target.name == "float") or (
+        group == "binary" and target.name not in ("binary", "rowversion")
+    )
+
+
+def _strict(run: Call) -> Call:
+    def call(*values: Value) -> Value:
+        return None if None in values else run(*values)
+
+    return call
+
+
+def _trying(run: Call) -> Call:
+    def call(value: Value) -> Value:
+        try:
+            return run(value)
+        except SqlError:
+            return None
+
+    return call
+
+
+def _concatenated(left: SqlType, right: SqlType) -> SqlType:
+    names = {left.name, right.name}
+    name = (
+        "varbinary" if family(left) == "binary" else "nvarchar" if any(n.startswith("n") for n in names) else "varchar"
+    )
+    if MAX in (left.length, right.length) or left.length is None or right.length is None:
+        return SqlType(name, MAX)
+    return SqlType(name, min(left.length + right.length, 4000 if name == "nvarchar" else 8000))
+
+
+def _numbers(lowering: Expressions, left: Expr, right: Expr, symbol: str) -> tuple[Expr, Expr]:
+    """A string beside a number becomes that number's type; two strings have no arithmetic."""
+    groups = family(left.type), family(right.type)
+    numeric = ("int", "exact", "float")
+    if groups[0] == "string" and groups[1] in numeric:
+        return lowering.cast(left, right.type), right
+    if groups[1] == "string" and groups[0] in numeric:
+        return left, lowering.cast(right, left.type)
+    if groups[0] == "binary" and groups[1] == "int":
+        return lowering.cast(left, right.type), right
+    if groups[1] == "binary" and groups[0] == "int":
+        return left, lowering.cast(right, left.type)
+    if groups[0] not in numeric or groups[1] not in numeric:
+        bad = left if groups[0] not in numeric else right
+        raise errors.invalid_operator(
+            bad.type.name, {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}.get(symbol, symbol)
+        )
+    return left, right
+
+
+def _dotted(node: exp.Expression) -> tuple[str, ...] | None:
+    left = node.this
+    if isinstance(left, exp.Identifier):
+        return (left.name,)
+    if isinstance(left, exp.Dot):
+        inner = _dotted(left)
+        return (*inner, left.expression.name) if inner else None
+    if isinstance(left, exp.Column):
+        return tuple(part.name for part in left.parts)
+    return None
+
+
+Handler = Callable[[Expressions, exp.Expression, Scope], Expr]
+_HANDLERS: dict[type[exp.Expression], Handler] = {
+    exp.Literal: Expressions._literal,
+    exp.National: Expressions._national,
+    exp.HexString: Expressions._hex,
+    exp.Null: Expressions._null,
+    exp.Parameter: Expressions._variable,
+    exp.Column: Expressions._column,
+    exp.Paren: Expressions._paren,
+    exp.Neg: Expressions._negative,
+    exp.BitwiseNot: Expressions._inverted,
+    exp.Case: Expressions._case,
+    exp.Anonymous: Expressions._call,
+    exp.Dot: Expressions._method,
+    exp.AtTimeZone: Expressions._at_time_zone,
+    exp.Collate: Expressions._collate,
+    exp.Subquery: Expressions._subquery,
+    exp.Select: Expressions._subquery,
+    exp.Window: Expressions._window,
+    **dict.fromkeys(_OPERATORS, Expressions._binary),
+}
+Special = Callable[[Expressions, str, Sequence[exp.Expression], Scope], Expr]
+_SPECIAL: dict[str, Special] = {
+    "CAST": Expressions._cast_call,
+    "CONVERT": Expressions._cast_call,
+    "TRY_CAST": Expressions._cast_call,
+    "TRY_CONVERT": Expressions._cast_call,
+    "ISNULL": Expressions._isnull,
+    "COALESCE": Expressions._coalesce,
+    "NULLIF": Expressions._nullif,
+    "IIF": Expressions._iif,
+}

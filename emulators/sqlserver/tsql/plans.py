@@ -1,0 +1,86 @@
+"""What lowering yields, and what it asks of the engine. Data and ports only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from emulators.sqlserver.results import Column, Value
+from emulators.sqlserver.sqltypes import SqlType
+from emulators.sqlserver.tsql.statements import Name
+
+
+@dataclass(frozen=True, slots=True)
+class Expr:
+    """A scalar expression in SQLite's SQL with the type that it has in T-SQL.
+
+    `is_null`: the literal NULL, which takes any type; `constant`: the value of a literal.
+    """
+
+    sql: str
+    type: SqlType
+    nullable: bool = True
+    identity: bool = False
+    is_null: bool = False
+    constant: Value = None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A table, view or table function as FROM sees it.
+
+    `storage`: the quoted SQLite table; "" for one whose rows are made when the statement runs: `view` names it, for a function
+    together with its arguments. `shown`: schema.name, for qualified column references.
+    """
+
+    database: str
+    schema: str
+    name: str
+    columns: tuple[Column, ...]
+    storage: str = ""
+    view: str = ""
+    rowid: str = "rowid"
+
+
+@dataclass(frozen=True, slots=True)
+class Virtual:
+    """A source whose rows are put into the temporary table `table` before the statement runs."""
+
+    table: str
+    source: Source
+    arguments: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A query ready for SQLite: `parameters` are the variables bound as ?1, ?2 ...; `databases`: where its tables are stored."""
+
+    sql: str
+    columns: tuple[Column, ...]
+    parameters: tuple[str, ...] = ()
+    virtuals: tuple[Virtual, ...] = ()
+    databases: frozenset[str] = field(default_factory=frozenset)
+
+
+class SessionView(Protocol):
+    """What session functions (DB_NAME, SCOPE_IDENTITY, @@TRANCOUNT ...) ask of the running session."""
+
+    def global_value(self, name: str) -> Value: ...
+
+    def call(self, name: str, arguments: Sequence[Value]) -> Value: ...
+
+
+SessionCall = Callable[[SessionView, Sequence[Value]], Value]
+
+
+class Names(Protocol):
+    """How names are found: the session's database and its catalog."""
+
+    def source(self, name: Name) -> Source | None: ...
+
+    def table_function(self, name: Name, arguments: int) -> Source | None: ...
+
+    def scalar_function(self, name: Name, arguments: int) -> tuple[str, SqlType] | None:
+        """A schema-qualified function: the key under which the session calls it, and its type. Raises 174."""
+        ...

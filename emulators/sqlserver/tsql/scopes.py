@@ -1,0 +1,76 @@
+"""Which columns a name may mean inside a query: the relations of FROM, and those of the queries around it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from emulators.sqlserver.tsql.errors import ambiguous_column, invalid_column, unbound_identifier
+from emulators.sqlserver.tsql.plans import Expr, Source
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One column that a query or relation yields: its T-SQL name and the SQLite expression that reads it."""
+
+    name: str
+    expr: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A source under its alias in a FROM; `alias` is the T-SQL name, `sql` SQLite's."""
+
+    alias: str
+    sql: str
+    columns: Sequence[Output]
+    source: Source | None = None
+    aliased: bool = True
+
+    def named(self, qualifier: Sequence[str]) -> bool:
+        """Whether a qualifier ("ct", or "dbo.t", without alias) means this relation."""
+        wanted = [part.lower() for part in qualifier]
+        if len(wanted) == 1:
+            return wanted[0] == self.alias.lower()
+        if self.source is None or self.aliased:
+            return False
+        full = [self.source.database.lower(), self.source.schema.lower(), self.source.name.lower()]
+        return full[-len(wanted) :] == wanted
+
+
+@dataclass(slots=True)
+class Scope:
+    """`parent`: the query around a subquery. `ctes`: common table expressions by lower-case name."""
+
+    parent: Scope | None = None
+    relations: list[Relation] = field(default_factory=list)
+    ctes: dict[str, tuple[str, Sequence[Output]]] = field(default_factory=dict)
+
+    def cte(self, name: str) -> tuple[str, Sequence[Output]] | None:
+        found = self.ctes.get(name.lower())
+        if found is None and self.parent is not None:
+            return self.parent.cte(name)
+        return found
+
+    def column(self, name: str, qualifier: Sequence[str]) -> Expr:
+        """Raises 207, 209 and 4104."""
+        scope: Scope | None = self
+        qualified = False
+        while scope is not None:
+            found = [relation for relation in scope.relations if not qualifier or relation.named(qualifier)]
+            qualified = qualified or (bool(qualifier) and bool(found))
+            expr = _only(name, found)
+            if expr is not None:
+                return expr
+            scope = scope.parent
+        if qualifier and not qualified:
+            raise unbound_identifier(".".join([*qualifier, name]))
+        raise invalid_column(name)
+
+
+def _only(name: str, relations: Sequence[Relation]) -> Expr | None:
+    wanted = name.lower()
+    found = [output.expr for relation in relations for output in relation.columns if output.name.lower() == wanted]
+    if len(found) > 1:
+        raise ambiguous_column(name)
+    return found[0] if found else None
