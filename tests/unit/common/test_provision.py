@@ -1,0 +1,62 @@
+"""Where the management API is, and what its errors mean."""
+
+from __future__ import annotations
+
+import pytest
+from azure.core.exceptions import ClientAuthenticationError, HttpResponseError, ServiceRequestError
+
+from common.errors import ConfigurationError, PermanentError, TransientError
+from common.provision import management_address, management_error
+from common.servicebus_address import read_address
+
+KEY = ";SharedAccessKeyName=p;SharedAccessKey=k"
+
+
+@pytest.mark.parametrize(
+    ("connection_string", "endpoint", "expected"),
+    [
+        (f"Endpoint=sb://ns.servicebus.windows.net/{KEY}", None, ("https", "ns.servicebus.windows.net")),
+        (f"Endpoint=sb://localhost:5672{KEY};UseDevelopmentEmulator=true", None, ("http", "localhost:5300")),
+        (f"Endpoint=sb://[::1]:5672{KEY};UseDevelopmentEmulator=true", None, ("http", "[::1]:5300")),
+        (
+            f"Endpoint=sb://localhost{KEY};UseDevelopmentEmulator=true",
+            "http://localhost:9/",
+            ("http", "localhost:9"),
+        ),
+        (f"Endpoint=sb://ns.servicebus.windows.net{KEY}", "https://proxy:8443", ("https", "proxy:8443")),
+    ],
+)
+def test_the_management_api_is_found(connection_string: str, endpoint: str | None, expected: tuple[str, str]) -> None:
+    assert management_address(read_address(connection_string), endpoint) == expected
+
+
+@pytest.mark.parametrize("endpoint", ["localhost:5300", "amqp://x", "http://", "http://host/path"])
+def test_an_endpoint_that_is_no_address_is_refused(endpoint: str) -> None:
+    address = read_address(f"Endpoint=sb://ns.servicebus.windows.net{KEY}")
+    with pytest.raises(ConfigurationError, match="management_endpoint"):
+        management_address(address, endpoint)
+
+
+def answered(status: int) -> HttpResponseError:
+    error = HttpResponseError(f"status {status}")
+    error.status_code = status
+    return error
+
+
+@pytest.mark.parametrize("error", [ClientAuthenticationError("no"), answered(401), answered(403)])
+def test_a_missing_right_names_it_and_the_way_out(error: Exception) -> None:
+    translation = management_error(error, "creating q")
+    assert isinstance(translation, PermanentError)
+    assert "Manage" in str(translation)
+    assert 'provision = "none"' in str(translation)
+
+
+@pytest.mark.parametrize(
+    "error", [answered(500), answered(503), answered(429), answered(408), ServiceRequestError("no")]
+)
+def test_a_busy_or_absent_service_is_tried_again(error: Exception) -> None:
+    assert isinstance(management_error(error, "creating q"), TransientError)
+
+
+def test_a_refused_setting_is_permanent() -> None:
+    assert isinstance(management_error(answered(400), "creating q"), PermanentError)

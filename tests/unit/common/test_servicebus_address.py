@@ -1,0 +1,83 @@
+"""Connection strings: every part checked, no secret shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from common.errors import ConfigurationError
+from common.servicebus import ServiceBus
+from common.servicebus_address import read_address
+
+SECRET = "c2VjcmV0LXZhbHVlKys9="
+WHOLE = f"Endpoint=sb://ns.servicebus.windows.net/;SharedAccessKeyName=policy;SharedAccessKey={SECRET}"
+
+
+def test_a_whole_string_is_read_in_any_case_and_with_spaces() -> None:
+    text = f" endpoint=sb://ns.servicebus.windows.net/ ; SHAREDACCESSKEYNAME=policy; SharedAccessKey={SECRET} ;"
+    address = read_address(text)
+    assert (address.host, address.emulator, address.entity_path) == ("ns.servicebus.windows.net", False, None)
+    assert f"SharedAccessKey={SECRET}" in address.connection_string
+
+
+@pytest.mark.parametrize("spelling", ["true", "True", "TRUE"])
+def test_the_emulator_flag_is_understood_however_it_is_spelled(spelling: str) -> None:
+    address = read_address(f"{WHOLE};UseDevelopmentEmulator={spelling}")
+    assert address.emulator
+    assert "UseDevelopmentEmulator=true" in address.connection_string
+
+
+def test_the_port_is_part_of_the_host_and_not_of_its_name() -> None:
+    address = read_address(WHOLE.replace("ns.servicebus.windows.net", "127.0.0.1:5673"))
+    assert (address.host, address.hostname) == ("127.0.0.1:5673", "127.0.0.1")
+
+
+@pytest.mark.parametrize("missing", ["Endpoint", "SharedAccessKeyName", "SharedAccessKey"])
+def test_a_missing_part_is_named(missing: str) -> None:
+    text = ";".join(part for part in WHOLE.split(";") if not part.startswith(f"{missing}="))
+    with pytest.raises(ConfigurationError) as refused:
+        read_address(text)
+    assert refused.value.problems == (f"the Service Bus connection string has no {missing}",)
+
+
+def test_all_problems_are_told_at_once() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        read_address("")
+    assert len(refused.value.problems) == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        WHOLE.replace("sb://", ""),
+        f"{WHOLE};Nonsense={SECRET}",
+        SECRET,
+        f"{WHOLE};SharedAccessSignature=sig{SECRET}",
+        WHOLE.replace("SharedAccessKeyName=policy;", ""),
+    ],
+)
+def test_no_error_shows_the_secret(text: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        read_address(text)
+    assert SECRET not in str(refused.value)
+    assert SECRET not in repr(refused.value)
+
+
+def test_a_signature_stands_for_policy_and_key() -> None:
+    read_address(
+        f"Endpoint=sb://ns.servicebus.windows.net;SharedAccessSignature=SharedAccessSignature sr=x&sig={SECRET}"
+    )
+
+
+def test_no_repr_shows_the_secret() -> None:
+    bus = ServiceBus.from_connection_string(WHOLE)
+    for shown in (repr(bus), repr(bus.address), str(bus.address), repr(bus.sender("topic"))):
+        assert SECRET not in shown
+
+
+def test_a_string_for_one_entity_is_refused_for_another() -> None:
+    bus = ServiceBus.from_connection_string(f"{WHOLE};EntityPath=ingest-queue")
+    bus.sender("Ingest-Queue")
+    with pytest.raises(ConfigurationError, match="ingest-queue alone"):
+        bus.sender("other")
+    with pytest.raises(ConfigurationError, match="ingest-queue alone"):
+        bus.receivers("other", sessions=True, prefetch=1)

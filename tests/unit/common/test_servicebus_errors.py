@@ -1,0 +1,95 @@
+"""What each of the SDK's errors means to a caller."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from azure.core.exceptions import ClientAuthenticationError
+from azure.servicebus._pyamqp.error import AMQPConnectionError, ErrorCondition, TokenAuthFailure
+from azure.servicebus.exceptions import (
+    MessageLockLostError,
+    MessagingEntityDisabledError,
+    MessagingEntityNotFoundError,
+    OperationTimeoutError,
+    ServiceBusAuthenticationError,
+    ServiceBusAuthorizationError,
+    ServiceBusCommunicationError,
+    ServiceBusConnectionError,
+    ServiceBusError,
+    ServiceBusQuotaExceededError,
+    ServiceBusServerBusyError,
+    SessionCannotBeLockedError,
+    SessionLockLostError,
+)
+
+from common.errors import PermanentError, TransientError
+from common.servicebus_errors import quiet_sdk, translate, translated
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OperationTimeoutError(),
+        ServiceBusConnectionError(),
+        ServiceBusCommunicationError(),
+        ServiceBusServerBusyError(),
+        ServiceBusQuotaExceededError(),
+        MessagingEntityDisabledError(),
+        MessageLockLostError(),
+        SessionLockLostError(),
+        SessionCannotBeLockedError(),
+        ServiceBusError("an internal error", condition=b"amqp:internal-error"),
+        AMQPConnectionError(ErrorCondition.SocketError, description="gone"),
+        ConnectionRefusedError(111, "Connection refused"),
+        ValueError("the handler has already been shutdown"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_time_may_heal_it(error: Exception) -> None:
+    with pytest.raises(TransientError, match="sending to orders") as raised, translated("sending to orders"):
+        raise error
+    assert raised.value.__cause__ is error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MessagingEntityNotFoundError(),
+        ServiceBusAuthorizationError(),
+        ClientAuthenticationError("refused"),
+        ServiceBusError("sessions are required", condition=b"amqp:not-allowed"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_time_heals_nothing_and_a_person_is_told_what_to_do(error: Exception) -> None:
+    translation = translate(error, "sending to orders")
+    assert isinstance(translation, PermanentError)
+    assert translation.hint
+
+
+def test_a_refused_sign_in_is_permanent_and_says_what_the_service_said() -> None:
+    inner = TokenAuthFailure(401, b"The token has an invalid signature.")  # type: ignore[no-untyped-call]  # the SDK's
+    translation = translate(ServiceBusAuthenticationError(error=inner), "opening orders")
+    assert isinstance(translation, PermanentError)
+    assert "invalid signature" in str(translation)
+
+
+def test_a_sign_in_that_was_cut_off_is_not_taken_for_a_refused_one() -> None:
+    inner = AMQPConnectionError(ErrorCondition.SocketError, description="Connection reset by peer")
+    assert isinstance(translate(ServiceBusAuthenticationError(error=inner), "opening orders"), TransientError)
+
+
+def test_other_errors_pass_untouched() -> None:
+    with pytest.raises(ZeroDivisionError), translated("sending to orders"):
+        _ = 1 / 0
+
+
+def test_the_sdk_is_quiet_unless_someone_asked_it_to_speak(monkeypatch: pytest.MonkeyPatch) -> None:
+    logger = logging.getLogger("azure")
+    monkeypatch.setattr(logger, "level", logging.NOTSET)
+    quiet_sdk()
+    assert logger.level == logging.CRITICAL
+    monkeypatch.setattr(logger, "level", logging.DEBUG)
+    quiet_sdk()
+    assert logger.level == logging.DEBUG
