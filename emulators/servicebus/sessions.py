@@ -78,7 +78,7 @@ class SessionStore(MessageStore):
         if consumer.wanted is None:
             self._waiting.append(_Waiting(consumer, now + timeout))
             self.wake_at(now + timeout)
-            self._serve_waiting(now)
+            self.pump(now)
             return
         session = self._session(consumer.wanted)
         if session.owner is not None:
@@ -86,6 +86,7 @@ class SessionStore(MessageStore):
             consumer.denied(AmqpError("com.microsoft:session-cannot-be-locked", text))
             return
         self._grant(session, consumer, now)
+        self.pump(now)
 
     def leave(self, consumer: SessionConsumer, now: int) -> None:
         """The receiver is gone: its session is free at once, and its messages count no delivery."""
@@ -113,6 +114,7 @@ class SessionStore(MessageStore):
         self.wake_at(session.locked_until)
         self._free.pop(session.id, None)
         consumer.granted(session.id, session.locked_until)
+        self._dirty[session.id] = None  # the receiver may have sent its credit along with the attach
 
     def _serve_waiting(self, now: int) -> None:
         while self._waiting and self._free:

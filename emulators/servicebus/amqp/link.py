@@ -163,6 +163,9 @@ class Link:
         if fields[6] is not None:
             self.credit = (fields[5] or 0) + fields[6] - self.delivery_count
             self.drain = bool(fields[8])
+        if not self._attached:
+            return  # a session not granted yet: the credit counts when it is
+        if fields[6] is not None:
             self.endpoint.credited(self)
         if self.drain and self.credit > 0:
             self.delivery_count += self.credit

@@ -7,11 +7,15 @@ import signal
 import subprocess
 import sys
 import urllib.request
+from typing import Any
 
 import pytest
+from azure.core.pipeline.transport import RequestsTransport
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
+from azure.servicebus.management import ServiceBusAdministrationClient
 
 from emulators.servicebus.__main__ import main
+from emulators.servicebus.server import ServiceBusEmulator
 
 OPTIONS = [
     "--port",
@@ -26,6 +30,36 @@ OPTIONS = [
     "t=a,b:session",
     "--json",
 ]
+
+
+class PlainHttp(RequestsTransport):  # type: ignore[misc]  # azure-core exports it lazily, without a type
+    """The administration client insists on https; the emulator, like Microsoft's, speaks http."""
+
+    def send(self, request: Any, **options: Any) -> Any:
+        request.url = request.url.replace("https://", "http://", 1)
+        return super().send(request, **options)
+
+
+def test_what_the_management_api_creates_is_there_to_send_to() -> None:
+    with ServiceBusEmulator() as emulator:
+        at_http = emulator.connection_string.replace(f":{emulator.port};", f":{emulator.http_port};")
+        with ServiceBusAdministrationClient.from_connection_string(at_http, transport=PlainHttp()) as admin:
+            admin.create_queue("made", requires_session=True)
+            with (
+                ServiceBusClient.from_connection_string(emulator.connection_string, keep_alive=0) as client,
+                client.get_queue_sender("made") as sender,
+            ):
+                sender.send_messages(ServiceBusMessage("x", session_id="s"))
+            assert admin.get_queue_runtime_properties("made").active_message_count == 1
+            admin.delete_queue("made")
+        assert emulator.admin.queues() == []
+
+
+def test_a_taken_port_is_an_error_and_leaves_nothing_behind() -> None:
+    with ServiceBusEmulator() as first:
+        for options in ({"port": first.port}, {"http_port": first.http_port}):
+            with pytest.raises(OSError, match="in use"):
+                ServiceBusEmulator(**options).start()  # type: ignore[arg-type]  # one port at a time, by name
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

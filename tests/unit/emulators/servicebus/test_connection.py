@@ -283,6 +283,29 @@ def test_a_lost_connection_leaves_locks_to_expire(peer: Peer) -> None:
     assert [body for _, body in deliveries(heir)] == [b"a"]
 
 
+def test_credit_sent_while_waiting_for_a_session_counts_when_it_is_granted(peer: Peer) -> None:
+    peer.create("s", QueueDescription(requires_session=True))
+    peer.attach("s", receive=False, handle=SEND + 3)
+    anything = {Symbol("com.microsoft:session-filter"): None}
+    assert peer.attach("s", receive=True, handle=RECEIVE, filters=anything) == []
+    peer.credit(RECEIVE, 1, drain=True)
+    assert peer.heard() == []
+    peer.transfer(SEND + 3, message(b"x", *[None] * 10, "S"))
+    heard = [item[0] for item in peer.heard() if item[0] != p.DISPOSITION]
+    assert heard == [p.ATTACH, p.TRANSFER]
+
+
+def test_a_session_wait_ends_with_a_refusal_when_its_entity_is_deleted(peer: Peer) -> None:
+    peer.create("s", QueueDescription(requires_session=True))
+    peer.attach("s", receive=True, handle=RECEIVE, filters={Symbol("com.microsoft:session-filter"): None})
+    peer.namespace.delete("s")
+    attach, detach = peer.heard()
+    assert (attach[0], attach[1][5], error_of(detach)) == (p.ATTACH, None, "amqp:not-found")
+    peer.now += 100
+    peer.namespace.sweep()
+    assert peer.heard() == []
+
+
 MALFORMED = [
     b"\x00\x00\x00\x07\x02\x00\x00\x01", b"\xff\xff\xff\xff\x02\x00\x00\x01", b"\x00\x00\x00\x09\x01\x00\x00\x01x",
     b"\x00\x00\x00\x0c\xff\x00\x00\x01abcd", frame(1, b"\x40"), frame(1, b"\x00\x53\x99\x45"),
