@@ -11,7 +11,8 @@ import logging
 import sqlite3
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from emulators.sqlserver.cdc import log_store, metadata
@@ -29,6 +30,9 @@ _LOG = logging.getLogger(__name__)
 IDLE_TRAN_ID = b"\0"
 """`tran_id` of an entry of cdc.lsn_time_mapping that stands for no transaction (Debezium filters it)."""
 
+_FAREWELL = 0.5
+"""Seconds that a stop waits for the thread's end when it has nothing left to write."""
+
 DEFAULT_IDLE_INTERVAL = 300.0
 """Seconds without a transaction after which such an entry is made."""
 
@@ -45,11 +49,11 @@ def scan_once(cdc: DatabaseCdc, maxtrans: int, stopped: Callable[[], bool] = lam
         return len(transactions)
 
 
-def scan(cdc: DatabaseCdc, maxtrans: int, maxscans: int, stopped: Callable[[], bool] = lambda: False) -> int:
+def scan(scan_once: Callable[[], int], maxtrans: int, maxscans: int) -> int:
     """Up to `maxscans` scan cycles of up to `maxtrans` transactions each; returns how many transactions were moved."""
     total = 0
     for _ in range(maxscans):
-        moved = scan_once(cdc, maxtrans, stopped)
+        moved = scan_once()
         total += moved
         if moved < maxtrans:
             break
@@ -98,6 +102,8 @@ class CaptureJob:
         self._clock = clock
         self._busy_at = clock()
         self._stop = threading.Event()
+        self._gate = threading.Lock()
+        self._writing = False
         self._thread = threading.Thread(target=self._run, name=f"cdc.{cdc.database.name}_capture", daemon=True)
 
     def start(self) -> None:
@@ -107,11 +113,22 @@ class CaptureJob:
     def running(self) -> bool:
         return self._thread.is_alive() and not self._stop.is_set()
 
-    def stop(self, wait: bool = True) -> None:
-        """No scan commits once this returns; without `wait` (the caller may hold the writer lock) none begins any more."""
-        self._stop.set()
-        if wait and self._thread is not threading.current_thread():
-            self._thread.join()
+    def stop(self) -> None:
+        """No scan commits once this returns. May be called by a thread that holds the writer lock.
+
+        A scan that is writing is waited for; one that waits for the writer lock will find that it must not write.
+        """
+        with self._gate:
+            self._stop.set()
+            writing = self._writing
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(None if writing else _FAREWELL)
+
+    def _must_not_write(self) -> bool:
+        """Asked with the writer lock held."""
+        with self._gate:
+            self._writing = not self._stop.is_set()
+            return not self._writing
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -132,18 +149,31 @@ class CaptureJob:
         if moved:
             self._busy_at = self._clock()
         elif self._clock() - self._busy_at >= self._idle_interval:
-            mark_idle(self._cdc, self._stop.is_set)
+            with self._one_write():
+                mark_idle(self._cdc, self._must_not_write)
             self._busy_at = self._clock()
 
     def _scan(self) -> int:
         maxtrans, maxscans = self._settings.maxtrans, self._settings.maxscans
         moved = maxtrans * maxscans
         try:
-            moved = scan(self._cdc, maxtrans, maxscans, self._stop.is_set)
+            moved = scan(self._scan_once, maxtrans, maxscans)
         finally:
             if moved >= maxtrans * maxscans:
                 self._cdc.work_waits()
         return moved
+
+    def _scan_once(self) -> int:
+        with self._one_write():
+            return scan_once(self._cdc, self._settings.maxtrans, self._must_not_write)
+
+    @contextmanager
+    def _one_write(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            with self._gate:
+                self._writing = False
 
 
 def _closed(error: Exception) -> bool:

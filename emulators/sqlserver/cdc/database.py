@@ -145,12 +145,12 @@ class DatabaseCdc:
             self._job.start()
             return True
 
-    def stop_job(self, wait: bool = True) -> bool:
+    def stop_job(self) -> bool:
         """Stop the capture job; False when it is not running."""
         with self._job_lock:
             job, self._job = self._job, None
         if job is None:
             return False
         running = job.running
-        job.stop(wait)
+        job.stop()
         return running

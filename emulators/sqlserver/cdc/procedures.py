@@ -2,7 +2,7 @@
 
 Sources: the procedure pages under https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/ . Those that
 are known and not imitated are refused by name. Inside a user's transaction only those that read are served: the others write
-in a transaction of their own, which would wait for the user's for ever.
+in a transaction of their own, which would wait for the user's for ever. The engine adds the return status 0.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from emulators.sqlserver.cdc.database import DatabaseCdc
 from emulators.sqlserver.cdc.functions import binary_lsn
 from emulators.sqlserver.cdc.instance import CaptureInstance
 from emulators.sqlserver.engine.extension import CallContext, Database, ProcedureSpec
-from emulators.sqlserver.results import Event, Info, ReturnStatus, SqlError, Value
+from emulators.sqlserver.results import Event, Info, SqlError, Value
 
 Arguments = Mapping[str, Value]
 _Run = Callable[[CallContext, Arguments], Iterator[Event]]
@@ -109,14 +109,13 @@ class _Procedures:
             yield Info(22905, errors.already_enabled_text(context.database.name), 10, procedure="sp_cdc_enable_db")
         else:
             self._registry.enable(context.database)
-        yield ReturnStatus(0)
 
     def disable_db(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
         """Nothing happens where it is not enabled."""
         _outside_transaction(context, "sp_cdc_disable_db")
         if self._registry.find(context.database) is not None:
             self._registry.disable(context.database)
-        yield ReturnStatus(0)
+        return iter(())
 
     def enable_table(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
         _outside_transaction(context, "sp_cdc_enable_table")
@@ -138,13 +137,12 @@ class _Procedures:
             for job in ("capture", "cleanup"):
                 text = f"Job 'cdc.{context.database.name}_{job}' started successfully."
                 yield Info(14243, text, procedure="sp_cdc_enable_table")
-        yield ReturnStatus(0)
 
     def disable_table(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
         _outside_transaction(context, "sp_cdc_disable_table")
         schema, name = _name(arguments, "@source_schema"), _name(arguments, "@source_name")
         enable.disable_table(self._cdc(context), schema, name, _name(arguments, "@capture_instance"))
-        yield ReturnStatus(0)
+        return iter(())
 
     def help_change_data_capture(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
         cdc = self._cdc(context)
@@ -160,11 +158,9 @@ class _Procedures:
             if not instances:
                 raise errors.table_not_enabled(schema, name)
         yield reports.help_change_data_capture(cdc, instances)
-        yield ReturnStatus(0)
 
     def help_jobs(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
         yield reports.help_jobs(self._cdc(context))
-        yield ReturnStatus(0)
 
     def change_job(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
         """Takes effect when the job is stopped and started again."""
@@ -173,7 +169,7 @@ class _Procedures:
         settings = jobs.changed(cdc.job_settings(), arguments)
         with context.database.writer() as connection:
             jobs.save(connection, settings)
-        yield ReturnStatus(0)
+        return iter(())
 
     def start_job(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
         """The capture job starts its thread; the cleanup job does its work before this returns."""
@@ -183,21 +179,18 @@ class _Procedures:
             settings = cdc.job_settings()
             cleanup_by_retention(cdc, settings.retention, settings.threshold)
             yield Info(14243, f"Job 'cdc.{context.database.name}_cleanup' started successfully.")
-            yield ReturnStatus(0)
             return
         if not cdc.start_job():
             raise _job_error(22022, context, "is already running")
         yield Info(14243, f"Job 'cdc.{context.database.name}_capture' started successfully.")
-        yield ReturnStatus(0)
 
     def stop_job(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
         cdc = self._cdc(context)
         if _job_type(arguments) == "cleanup":
             raise _job_error(22022, context, "is not currently running", "cleanup")
-        if not cdc.stop_job(wait=not context.in_transaction):
+        if not cdc.stop_job():
             raise _job_error(22022, context, "is not currently running")
         yield Info(14254, f"Job 'cdc.{context.database.name}_capture' stopped successfully.")
-        yield ReturnStatus(0)
 
     def scan(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
         """One scan now, beside the job if that runs (the real server refuses with 22903 while the job has the log)."""
@@ -213,8 +206,9 @@ class _Procedures:
             raise errors.bad_maxtrans()
         if maxscans <= 0:
             raise errors.bad_maxscans()
-        capture.scan(self._cdc(context), maxtrans, maxscans)
-        yield ReturnStatus(0)
+        cdc = self._cdc(context)
+        capture.scan(lambda: capture.scan_once(cdc, maxtrans), maxtrans, maxscans)
+        return iter(())
 
     def cleanup_change_table(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
         _outside_transaction(context, "sp_cdc_cleanup_change_table")
@@ -224,17 +218,15 @@ class _Procedures:
         if threshold is not None and threshold <= 0:
             raise errors.unsupported(f"@threshold = {threshold}")
         cleanup(cdc, instance, binary_lsn(arguments.get("@low_water_mark")), threshold or 5000)
-        yield ReturnStatus(0)
+        return iter(())
 
     def get_captured_columns(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
         cdc = self._cdc(context)
         yield reports.captured_columns(cdc, self._instance(context, cdc, arguments))
-        yield ReturnStatus(0)
 
     def get_ddl_history(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
         cdc = self._cdc(context)
         yield reports.ddl_history(cdc, self._instance(context, cdc, arguments))
-        yield ReturnStatus(0)
 
     def _cdc(self, context: CallContext) -> DatabaseCdc:
         cdc = self._registry.find(context.database)

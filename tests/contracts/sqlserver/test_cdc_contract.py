@@ -27,7 +27,7 @@ PATIENCE = 30.0
 class Client:
     """One connection in autocommit, to a database of its own."""
 
-    def __init__(self, options: dict[str, str]) -> None:
+    def __init__(self, options: dict[str, Any]) -> None:
         self.options = options
         self.database = f"cdc_{uuid.uuid4().hex[:12]}"
         with pymssql.connect(**options, autocommit=True) as admin, admin.cursor() as cursor:
@@ -90,7 +90,7 @@ class Client:
 
 
 @pytest.fixture(scope="module")
-def options() -> Iterator[dict[str, str]]:
+def options() -> Iterator[dict[str, Any]]:
     """Where to connect: the real server, or an emulator that lives as long as this module's tests."""
     address = os.environ.get("DSTREAM_TEST_SQLSERVER")
     if address:
@@ -111,7 +111,7 @@ def options() -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture
-def client(options: dict[str, str]) -> Iterator[Client]:
+def client(options: dict[str, Any]) -> Iterator[Client]:
     """A database with CDC on and table Persons in it."""
     made = Client(options)
     try:

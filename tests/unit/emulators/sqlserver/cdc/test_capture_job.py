@@ -5,8 +5,9 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from emulators.sqlserver.cdc import capture, metadata
 from emulators.sqlserver.cdc.capture import CaptureJob
 from emulators.sqlserver.cdc.database import DatabaseCdc
 from emulators.sqlserver.results import SqlError
+from tests.fakes.sql_database import FakeSqlDatabase
 from tests.unit.emulators.sqlserver.cdc.conftest import INT, Lab, person
 
 
@@ -141,7 +143,7 @@ def test_a_stopped_job_finishes_no_scan(lab: Lab) -> None:
     with lab.database.transaction() as t:
         t.insert("Persons", person(1))
     job = job_of(lab)
-    job.stop(wait=False)
+    job.stop()
     job.cycle()
     assert lab.changes() == []
 
@@ -299,3 +301,30 @@ def test_a_job_that_is_not_continuous_scans_once(lab: Lab) -> None:
     job._thread.join(10)
     assert not job.running
     assert len(lab.changes()) == 1
+
+
+def test_a_job_can_be_stopped_while_a_user_holds_the_writer_lock(lab: Lab) -> None:
+    """It waits for the lock then; once it gets it, it must not write any more."""
+    lab.enable()
+    state = state_of(lab)
+    waiting = threading.Event()
+
+    class Watched(FakeSqlDatabase):
+        @contextmanager
+        def writer(self) -> Iterator[sqlite3.Connection]:
+            waiting.set()
+            with super().writer() as connection:
+                yield connection
+
+    with lab.database.transaction() as t:
+        t.insert("Persons", person(1))
+    with lab.database.transaction():
+        lab.database.__class__ = Watched
+        state.start_job()
+        job = state._job
+        assert job is not None
+        assert waiting.wait(10)
+        assert state.stop_job()
+    job._thread.join(10)
+    assert not job._thread.is_alive()
+    assert lab.changes() == []
