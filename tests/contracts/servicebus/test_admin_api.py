@@ -32,6 +32,7 @@ from emulators.servicebus.description import (
     RuntimeCounts,
     TopicDescription,
 )
+from emulators.servicebus.server import ServiceBusEmulator
 
 KEYS = {"RootManageSharedAccessKey": "SAS_KEY_VALUE", "Listener": "listen-only"}
 
@@ -102,21 +103,27 @@ def server(entities: Entities) -> Iterator[AdminServer]:
     running.stop()
 
 
+@pytest.fixture(params=["dict", "broker"])
+def client(request: pytest.FixtureRequest) -> Iterator[ServiceBusAdministrationClient]:
+    """For what must hold whoever keeps the entities: a dict, or the broker that moves messages as well."""
+    if request.param == "dict":
+        with connect(request.getfixturevalue("server")) as opened:
+            yield opened
+    else:
+        with ServiceBusEmulator(keys=KEYS) as emulator, connect(emulator) as opened:
+            yield opened
+
+
 def connect(
-    server: AdminServer, policy: str = "RootManageSharedAccessKey", key: str | None = None
+    server: AdminServer | ServiceBusEmulator, policy: str = "RootManageSharedAccessKey", key: str | None = None
 ) -> ServiceBusAdministrationClient:
+    port = server.http_port if isinstance(server, ServiceBusEmulator) else server.port
     return ServiceBusAdministrationClient.from_connection_string(
-        f"Endpoint=sb://127.0.0.1:{server.port};SharedAccessKeyName={policy};"
+        f"Endpoint=sb://127.0.0.1:{port};SharedAccessKeyName={policy};"
         f"SharedAccessKey={KEYS.get(policy, 'x') if key is None else key};UseDevelopmentEmulator=true",
         transport=PlainHttp(),
         retry_total=0,
     )
-
-
-@pytest.fixture
-def client(server: AdminServer) -> Iterator[ServiceBusAdministrationClient]:
-    with connect(server) as opened:
-        yield opened
 
 
 def test_queue_comes_back_with_the_settings_it_was_created_with(client: ServiceBusAdministrationClient) -> None:
@@ -199,18 +206,19 @@ def test_subscription_and_its_topic_are_created_updated_listed_and_deleted(
     assert list(client.list_topics()) == []
 
 
-def test_lists_are_paged_beyond_one_hundred(client: ServiceBusAdministrationClient, entities: Entities) -> None:
+def test_lists_are_paged_beyond_one_hundred(server: AdminServer, entities: Entities) -> None:
     for number in range(205):
         entities.create(f"q{number:03d}", QueueDescription())
 
-    assert [queue.name for queue in client.list_queues()] == [f"q{number:03d}" for number in range(205)]
+    with connect(server) as client:
+        assert [queue.name for queue in client.list_queues()] == [f"q{number:03d}" for number in range(205)]
 
 
-def test_runtime_counts_are_told(client: ServiceBusAdministrationClient, entities: Entities) -> None:
+def test_runtime_counts_are_told(server: AdminServer, entities: Entities) -> None:
     entities.counts = RuntimeCounts(active=7, dead_letter=2, scheduled=1, size_in_bytes=4096)
-    client.create_queue("busy")
-
-    counts = client.get_queue_runtime_properties("busy")
+    with connect(server) as client:
+        client.create_queue("busy")
+        counts = client.get_queue_runtime_properties("busy")
 
     assert (counts.active_message_count, counts.dead_letter_message_count) == (7, 2)
     assert (counts.scheduled_message_count, counts.total_message_count, counts.size_in_bytes) == (1, 10, 4096)
