@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 import uuid
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,9 +20,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning
 
 
 @pytest.fixture
-def queue(bus: Bus) -> Iterator[str]:
-    yield bus.create("messages")
-    bus.drain("messages")
+def queue(bus: Bus, request: pytest.FixtureRequest) -> str:
+    return bus.create(re.sub(r"\W", "-", request.node.name))
 
 
 def test_properties_and_application_properties_arrive_with_their_types(bus: Bus, queue: str) -> None:
