@@ -95,7 +95,8 @@ class StoredDatabase:
     def commit_write(self, owner: object) -> None:
         """Raises what the observer raises, after rolling back."""
         active = self.active
-        assert active is not None and active.owner is owner
+        assert active is not None
+        assert active.owner is owner
         try:
             if self.observer is not None and active.transaction is not None:
                 self.observer.committing(active.transaction, self.write_link.raw)

@@ -143,14 +143,15 @@ class Environment:
         error = self.session.caught
         if error is None:
             return None
-        return {
+        values: dict[str, Value] = {
             "ERROR_NUMBER": error.number,
             "ERROR_MESSAGE": error.message,
             "ERROR_SEVERITY": error.severity,
             "ERROR_STATE": error.state,
             "ERROR_LINE": error.line,
             "ERROR_PROCEDURE": error.procedure or None,
-        }[name]
+        }
+        return values[name]
 
     def global_value(self, name: str) -> Value:
         session = self.session

@@ -212,7 +212,7 @@ class Interpreter:
             yield from handler(statement)
             session.settle()
         except SqlError as error:
-            yield from self._failed(error, statement.line)
+            yield from self._failed(error, statement.line, isinstance(statement, st.Insert | st.Update | st.Delete))
             return
         except StaleName:
             yield from self._failed(errors.unsupported("a statement whose tables change while it runs"), statement.line)
@@ -220,7 +220,7 @@ class Interpreter:
         if not isinstance(statement, st.Throw):
             session.last_error = 0
 
-    def _failed(self, error: SqlError, line: int) -> Iterator[Event]:
+    def _failed(self, error: SqlError, line: int, writes: bool = False) -> Iterator[Event]:
         session = self.session
         session.last_error = error.number
         session.row_count = 0
@@ -236,7 +236,7 @@ class Interpreter:
             raise error
         if not isinstance(error, _Thrown) and (error.number in _GO_ON or error.number in _PROCEDURE_ERRORS):
             yield ErrorMessage(error.number, error.message, error.severity, error.state, error.procedure, error.line)
-            if error.number in _TERMINATED:
+            if error.number in _TERMINATED and writes:
                 yield Info(3621, "The statement has been terminated.", 0, 0, "", error.line)
             return
         raise error
@@ -395,7 +395,10 @@ class Interpreter:
         session = self.session
         if statement.arguments is None:
             if session.caught is None:
-                text = "To rethrow an error, a THROW statement must be used inside a CATCH block. Insert the THROW statement inside a CATCH block, or add error parameters to the THROW statement."
+                text = (
+                    "To rethrow an error, a THROW statement must be used inside a CATCH block. Insert the THROW statement "
+                    "inside a CATCH block, or add error parameters to the THROW statement."
+                )
                 raise SqlError(10704, text, 15)
             error = session.caught
         else:
@@ -409,7 +412,7 @@ class Interpreter:
         raise _Thrown(error)
 
     def _raise_error(self, statement: st.RaiseError) -> Iterator[Event]:
-        plan, row = self.session.runner.row(statement.arguments)
+        _, row = self.session.runner.row(statement.arguments)
         if len(row) < 3:
             raise errors.syntax(")")
         text, severity, state = row[0], int(str(row[1])), int(str(row[2]))
@@ -457,12 +460,11 @@ class Interpreter:
         engine = self.session.engine
         database = engine.find(statement.name or self.session.database)
         if database is None:
-            raise SqlError(
-                5011,
-                f"User does not have permission to alter database '{statement.name}', the database does not exist, or the database is not in a state that allows access checks.",
-                14,
-                5,
+            text = (
+                f"User does not have permission to alter database '{statement.name}', the database does not exist, or the "
+                "database is not in a state that allows access checks."
             )
+            raise SqlError(5011, text, 14, 5)
         if statement.option == "ALLOW_SNAPSHOT_ISOLATION":
             database.snapshot_allowed = statement.value == "ON"
         elif statement.option not in _DATABASE_OPTIONS:

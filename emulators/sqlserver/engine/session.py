@@ -167,7 +167,8 @@ class SqlSession:
         if not bar:
             return self._environment.call(name, arguments)
         database = self.engine.find(where) if where else self._database
-        assert database is not None and self.engine.extension is not None
+        assert database is not None
+        assert self.engine.extension is not None
         function = self.engine.extension.scalar_functions()[key]
         return function.call(self.runner.context(database), arguments)
 

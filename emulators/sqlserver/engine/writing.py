@@ -197,7 +197,7 @@ class Writing:
         for (_, row), new in zip(found, values, strict=True):
             cells = list(row)
             for at, value in zip(changed, new, strict=True):
-                cells[at] = defaults[at] if at in defaults else value
+                cells[at] = defaults.get(at, value)
             after.append(tuple(cells))
         return after
 

@@ -10,7 +10,7 @@ from sqlglot import exp
 _LOWER = (exp.GT, exp.GTE, exp.EQ)
 
 
-def implied(node: exp.Expression) -> list[exp.Expression]:
+def implied(node: exp.Expr) -> list[exp.Expr]:
     """Conditions that hold wherever `node` is true, found in its conjuncts of the form col > x OR (col = x AND ...)."""
     found = []
     for conjunct in _conjuncts(node):
@@ -21,21 +21,21 @@ def implied(node: exp.Expression) -> list[exp.Expression]:
     return found
 
 
-def _conjuncts(node: exp.Expression) -> list[exp.Expression]:
+def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
     node = node.unnest()
     if isinstance(node, exp.And):
         return [*_conjuncts(node.left), *_conjuncts(node.right)]
     return [node]
 
 
-def _disjuncts(node: exp.Expression) -> list[exp.Expression]:
+def _disjuncts(node: exp.Expr) -> list[exp.Expr]:
     node = node.unnest()
     if isinstance(node, exp.Or):
         return [*_disjuncts(node.left), *_disjuncts(node.right)]
     return [node]
 
 
-def _lower_bound(node: exp.Expression) -> exp.Expression | None:
+def _lower_bound(node: exp.Expr) -> exp.Expr | None:
     branches = [_bounds_of(branch) for branch in _disjuncts(node)]
     for column, value in branches[0]:
         if all(any(other == column and known == value for other, known in branch) for branch in branches[1:]):
@@ -43,7 +43,7 @@ def _lower_bound(node: exp.Expression) -> exp.Expression | None:
     return None
 
 
-def _bounds_of(branch: exp.Expression) -> list[tuple[exp.Expression, exp.Expression]]:
+def _bounds_of(branch: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]]:
     return [
         (conjunct.left, conjunct.right)
         for conjunct in _conjuncts(branch)

@@ -24,7 +24,7 @@ from emulators.sqlserver.tsql.types import INT, family, merged
 from emulators.sqlserver.tsql.types import arithmetic as arithmetic_type
 
 AGGREGATES = frozenset(("COUNT", "COUNT_BIG", "SUM", "AVG", "MIN", "MAX"))
-_OPERATORS: dict[type[exp.Expression], str] = {
+_OPERATORS: dict[type[exp.Expr], str] = {
     exp.Add: "+",
     exp.Sub: "-",
     exp.Mul: "*",
@@ -67,14 +67,14 @@ class Expressions:
         self.parameters: list[str] = []
         self.virtuals: list[Virtual] = []
         self.databases: set[str] = set()
-        self.grouped: Sequence[exp.Expression] | None = None
+        self.grouped: Sequence[exp.Expr] | None = None
         """The GROUP BY expressions while a grouped query's items are lowered."""
 
     # Implemented where queries and predicates are lowered.
-    def scalar_subquery(self, node: exp.Expression, scope: Scope) -> Expr:
+    def scalar_subquery(self, node: exp.Expr, scope: Scope) -> Expr:
         raise NotImplementedError
 
-    def condition(self, node: exp.Expression, scope: Scope) -> str:
+    def condition(self, node: exp.Expr, scope: Scope) -> str:
         raise NotImplementedError
 
     def aggregate(self, node: exp.Anonymous, name: str, scope: Scope) -> Expr:
@@ -85,7 +85,7 @@ class Expressions:
 
     # -- the walk
 
-    def expression(self, node: exp.Expression, scope: Scope) -> Expr:
+    def expression(self, node: exp.Expr, scope: Scope) -> Expr:
         if self.grouped is not None and not isinstance(node, exp.Literal) and node in self.grouped:
             grouped, self.grouped = self.grouped, None
             try:
@@ -128,24 +128,24 @@ class Expressions:
 
     # -- leaves
 
-    def _literal(self, node: exp.Expression, scope: Scope) -> Expr:
+    def _literal(self, node: exp.Expr, scope: Scope) -> Expr:
         if node.args.get("is_string"):
             return _text_constant(node.name, "varchar", 8000)
         kind, value = fragments.number(node.name)
         return Expr(quoted(value), kind, False, constant=value)
 
-    def _national(self, node: exp.Expression, scope: Scope) -> Expr:
+    def _national(self, node: exp.Expr, scope: Scope) -> Expr:
         return _text_constant(node.name, "nvarchar", 4000)
 
-    def _hex(self, node: exp.Expression, scope: Scope) -> Expr:
+    def _hex(self, node: exp.Expr, scope: Scope) -> Expr:
         digits = node.name
         data = bytes.fromhex(digits if len(digits) % 2 == 0 else "0" + digits)
         return Expr(quoted(data), SqlType("varbinary", len(data) or 1), False, constant=data)
 
-    def _null(self, node: exp.Expression, scope: Scope) -> Expr:
+    def _null(self, node: exp.Expr, scope: Scope) -> Expr:
         return Expr("NULL", INT, is_null=True)
 
-    def _variable(self, node: exp.Expression, scope: Scope) -> Expr:
+    def _variable(self, node: exp.Expr, scope: Scope) -> Expr:
         if isinstance(node.this, exp.Parameter):
             name = node.this.name.upper()
             if name not in GLOBALS:
@@ -162,7 +162,7 @@ class Expressions:
             self.parameters.append(name)
         return Expr(f"?{self.parameters.index(name) + 1}", kind)
 
-    def _column(self, node: exp.Expression, scope: Scope) -> Expr:
+    def _column(self, node: exp.Expr, scope: Scope) -> Expr:
         assert isinstance(node, exp.Column)
         qualifier = [part.name for part in node.parts[:-1]]
         if isinstance(node.this, exp.Star):
@@ -181,11 +181,11 @@ class Expressions:
 
     # -- operators
 
-    def _paren(self, node: exp.Expression, scope: Scope) -> Expr:
+    def _paren(self, node: exp.Expr, scope: Scope) -> Expr:
         inner = self.expression(node.this, scope)
         return Expr(f"({inner.sql})", inner.type, inner.nullable, inner.identity, inner.is_null, inner.constant)
 
-    def _negative(self, node: exp.Expression, scope: Scope) -> Expr:
+    def _negative(self, node: exp.Expr, scope: Scope) -> Expr:
         value = self.expression(node.this, scope)
         if isinstance(value.constant, int | float):
             return Expr(quoted(-value.constant), value.type, False, constant=-value.constant)
@@ -196,14 +196,14 @@ class Expressions:
         kind = INT if value.type.name in ("bit", "tinyint") else value.type
         return self.call(("negative", kind), lambda: arithmetic.negated(kind), [value], kind)
 
-    def _inverted(self, node: exp.Expression, scope: Scope) -> Expr:
+    def _inverted(self, node: exp.Expr, scope: Scope) -> Expr:
         value = self.expression(node.this, scope)
         if family(value.type) != "int":
             raise errors.invalid_operator(value.type.name, "'~'")
         sql = f"(1 - {value.sql})" if value.type.name == "bit" else f"(~{value.sql})"
         return Expr(sql, value.type, value.nullable)
 
-    def _binary(self, node: exp.Expression, scope: Scope) -> Expr:
+    def _binary(self, node: exp.Expr, scope: Scope) -> Expr:
         assert isinstance(node, exp.Binary)
         symbol = _OPERATORS[type(node)]
         left, right = self.expression(node.left, scope), self.expression(node.right, scope)
@@ -235,7 +235,7 @@ class Expressions:
 
     # -- functions
 
-    def _case(self, node: exp.Expression, scope: Scope) -> Expr:
+    def _case(self, node: exp.Expr, scope: Scope) -> Expr:
         operand = node.this
         branches = node.args.get("ifs") or []
         values = [self.expression(branch.args["true"], scope) for branch in branches]
@@ -251,7 +251,7 @@ class Expressions:
         nullable = otherwise is None or otherwise.nullable or any(value.nullable for value in values)
         return Expr(f"CASE {' '.join(parts)} END", kind, nullable)
 
-    def _call(self, node: exp.Expression, scope: Scope) -> Expr:
+    def _call(self, node: exp.Expr, scope: Scope) -> Expr:
         name = str(node.name).upper()
         if isinstance(node.this, exp.Identifier) and node.this.args.get("quoted"):
             raise errors.unknown_function(node.name)
@@ -290,7 +290,7 @@ class Expressions:
         listed = "".join(f", {value.sql}" for value in values)
         return Expr(f"sfn('{name}'{listed})", kind)
 
-    def _part_call(self, name: str, arguments: Sequence[exp.Expression], scope: Scope) -> Expr:
+    def _part_call(self, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
         if len(arguments) != date_functions.PART_FUNCTIONS[name] + 1:
             raise errors.argument_count(name.lower(), date_functions.PART_FUNCTIONS[name] + 1)
         word = arguments[0]
@@ -301,7 +301,7 @@ class Expressions:
         kind, run = date_functions.part_call(name, word.name, types)
         return self.call((name, word.name.lower(), types), lambda: _strict(run), values, kind)
 
-    def _cast_call(self, name: str, arguments: Sequence[exp.Expression], scope: Scope) -> Expr:
+    def _cast_call(self, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
         if len(arguments) < 2:
             raise errors.syntax(")")
         value = self.expression(arguments[0], scope)
@@ -319,7 +319,7 @@ class Expressions:
         run = converter(value.type, target, style)
         return self.call(("try", value.type, target, style), lambda: _trying(run), [value], target)
 
-    def _isnull(self, name: str, arguments: Sequence[exp.Expression], scope: Scope) -> Expr:
+    def _isnull(self, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
         if len(arguments) != 2:
             raise errors.argument_count("isnull", 2)
         first, second = (self.expression(argument, scope) for argument in arguments)
@@ -327,7 +327,7 @@ class Expressions:
         replaced = self.represented(second, kind) if family(kind) != "string" else self.cast(second, kind)
         return Expr(f"ifnull({first.sql}, {replaced.sql})", kind, second.nullable)
 
-    def _coalesce(self, name: str, arguments: Sequence[exp.Expression], scope: Scope) -> Expr:
+    def _coalesce(self, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
         if len(arguments) < 2:
             raise errors.argument_count("coalesce", 2)
         values = [self.expression(argument, scope) for argument in arguments]
@@ -335,14 +335,14 @@ class Expressions:
         listed = ", ".join(self.represented(value, kind).sql for value in values)
         return Expr(f"coalesce({listed})", kind, all(value.nullable for value in values))
 
-    def _nullif(self, name: str, arguments: Sequence[exp.Expression], scope: Scope) -> Expr:
+    def _nullif(self, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
         if len(arguments) != 2:
             raise errors.argument_count("nullif", 2)
         value = self.expression(arguments[0], scope)
         same = self.condition(exp.EQ(this=arguments[0], expression=arguments[1]), scope)
         return Expr(f"CASE WHEN {same} THEN NULL ELSE {value.sql} END", value.type)
 
-    def _iif(self, name: str, arguments: Sequence[exp.Expression], scope: Scope) -> Expr:
+    def _iif(self, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
         if len(arguments) != 3:
             raise errors.argument_count("iif", 3)
         first, second = (self.expression(argument, scope) for argument in arguments[1:])
@@ -351,7 +351,7 @@ class Expressions:
         sql = f"CASE WHEN {test} THEN {self.represented(first, kind).sql} ELSE {self.represented(second, kind).sql} END"
         return Expr(sql, kind, first.nullable or second.nullable)
 
-    def _method(self, node: exp.Expression, scope: Scope) -> Expr:
+    def _method(self, node: exp.Expr, scope: Scope) -> Expr:
         """schema.function(...): a function of the session's extension."""
         parts = _dotted(node)
         call = node.expression
@@ -370,27 +370,27 @@ class Expressions:
         listed = "".join(f", {value.sql}" for value in values)
         return Expr(f"sfn({quoted(key)}{listed})", kind)
 
-    def _at_time_zone(self, node: exp.Expression, scope: Scope) -> Expr:
+    def _at_time_zone(self, node: exp.Expr, scope: Scope) -> Expr:
         value = self.expression(node.this, scope)
         zone = self.expression(node.args["zone"], scope)
         kind, run = date_functions.at_time_zone(value.type)
         return self.call(("zone", value.type), lambda: _strict(run), [value, zone], kind)
 
-    def _collate(self, node: exp.Expression, scope: Scope) -> Expr:
+    def _collate(self, node: exp.Expr, scope: Scope) -> Expr:
         name = node.expression.name.upper()
         if name != "DATABASE_DEFAULT" and ("_CI_AS" not in name):
             raise errors.unsupported(f"COLLATE {node.expression.name}")
         return self.expression(node.this, scope)
 
-    def _subquery(self, node: exp.Expression, scope: Scope) -> Expr:
+    def _subquery(self, node: exp.Expr, scope: Scope) -> Expr:
         return self.scalar_subquery(node, scope)
 
-    def _window(self, node: exp.Expression, scope: Scope) -> Expr:
+    def _window(self, node: exp.Expr, scope: Scope) -> Expr:
         assert isinstance(node, exp.Window)
         return self.window(node, scope)
 
 
-def _describe(node: exp.Expression) -> str:
+def _describe(node: exp.Expr) -> str:
     text = node.sql(dialect="tsql")
     return f"{type(node).__name__} ({text[:80]})"
 
@@ -460,7 +460,7 @@ def _numbers(lowering: Expressions, left: Expr, right: Expr, symbol: str) -> tup
     return left, right
 
 
-def _dotted(node: exp.Expression) -> tuple[str, ...] | None:
+def _dotted(node: exp.Expr) -> tuple[str, ...] | None:
     left = node.this
     if isinstance(left, exp.Identifier):
         return (left.name,)
@@ -472,8 +472,8 @@ def _dotted(node: exp.Expression) -> tuple[str, ...] | None:
     return None
 
 
-Handler = Callable[[Expressions, exp.Expression, Scope], Expr]
-_HANDLERS: dict[type[exp.Expression], Handler] = {
+Handler = Callable[[Expressions, exp.Expr, Scope], Expr]
+_HANDLERS: dict[type[exp.Expr], Handler] = {
     exp.Literal: Expressions._literal,
     exp.National: Expressions._national,
     exp.HexString: Expressions._hex,
@@ -493,7 +493,7 @@ _HANDLERS: dict[type[exp.Expression], Handler] = {
     exp.Window: Expressions._window,
     **dict.fromkeys(_OPERATORS, Expressions._binary),
 }
-Special = Callable[[Expressions, str, Sequence[exp.Expression], Scope], Expr]
+Special = Callable[[Expressions, str, Sequence[exp.Expr], Scope], Expr]
 _SPECIAL: dict[str, Special] = {
     "CAST": Expressions._cast_call,
     "CONVERT": Expressions._cast_call,

@@ -17,7 +17,7 @@ from emulators.sqlserver.tsql.plans import Expr
 from emulators.sqlserver.tsql.scopes import Scope
 from emulators.sqlserver.tsql.types import collation, family, merged
 
-_COMPARISONS: dict[type[exp.Expression], str] = {
+_COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
     exp.GT: ">",
@@ -30,14 +30,14 @@ _COMPARISONS: dict[type[exp.Expression], str] = {
 class Predicates(Expressions):
     """Adds conditions to the scalar expressions."""
 
-    def exists_subquery(self, node: exp.Expression, scope: Scope) -> str:
+    def exists_subquery(self, node: exp.Expr, scope: Scope) -> str:
         raise NotImplementedError
 
-    def list_subquery(self, node: exp.Expression, left: Expr, scope: Scope) -> tuple[Expr, str]:
+    def list_subquery(self, node: exp.Expr, left: Expr, scope: Scope) -> tuple[Expr, str]:
         """(left operand, the subquery's SQL), both in their common type."""
         raise NotImplementedError
 
-    def condition(self, node: exp.Expression, scope: Scope) -> str:
+    def condition(self, node: exp.Expr, scope: Scope) -> str:
         if type(node) in _COMPARISONS:
             assert isinstance(node, exp.Binary)
             if isinstance(node.right, exp.Any | exp.All):
@@ -106,33 +106,33 @@ class Predicates(Expressions):
 
     # -- the nodes
 
-    def _and(self, node: exp.Expression, scope: Scope) -> str:
+    def _and(self, node: exp.Expr, scope: Scope) -> str:
         assert isinstance(node, exp.Binary)
         return f"({self.condition(node.left, scope)} AND {self.condition(node.right, scope)})"
 
-    def _or(self, node: exp.Expression, scope: Scope) -> str:
+    def _or(self, node: exp.Expr, scope: Scope) -> str:
         assert isinstance(node, exp.Binary)
         return f"({self.condition(node.left, scope)} OR {self.condition(node.right, scope)})"
 
-    def _not(self, node: exp.Expression, scope: Scope) -> str:
+    def _not(self, node: exp.Expr, scope: Scope) -> str:
         return f"(NOT {self.condition(node.this, scope)})"
 
-    def _paren(self, node: exp.Expression, scope: Scope) -> str:  # type: ignore[override]  # a condition's parentheses
+    def _paren(self, node: exp.Expr, scope: Scope) -> str:  # type: ignore[override]  # a condition's parentheses
         return self.condition(node.this, scope)
 
-    def _is(self, node: exp.Expression, scope: Scope) -> str:
+    def _is(self, node: exp.Expr, scope: Scope) -> str:
         if not isinstance(node.expression, exp.Null):
             raise errors.syntax(node.expression.sql())
         return f"({self.expression(node.this, scope).sql} IS NULL)"
 
-    def _between(self, node: exp.Expression, scope: Scope) -> str:
+    def _between(self, node: exp.Expr, scope: Scope) -> str:
         if node.args.get("symmetric"):
             raise errors.syntax("SYMMETRIC")
         value = self.expression(node.this, scope)
         low, high = (self.expression(node.args[key], scope) for key in ("low", "high"))
         return f"({self.compared('>=', value, low)} AND {self.compared('<=', value, high)})"
 
-    def _in(self, node: exp.Expression, scope: Scope) -> str:
+    def _in(self, node: exp.Expr, scope: Scope) -> str:
         left = self.expression(node.this, scope)
         query = node.args.get("query")
         if query is not None:
@@ -144,16 +144,16 @@ class Predicates(Expressions):
         tests = [self.compared("=", left, self.expression(item, scope)) for item in node.expressions]
         return f"({' OR '.join(tests)})"
 
-    def _exists(self, node: exp.Expression, scope: Scope) -> str:
+    def _exists(self, node: exp.Expr, scope: Scope) -> str:
         return f"EXISTS ({self.exists_subquery(node.this, scope)})"
 
-    def _like(self, node: exp.Expression, scope: Scope, escape: str = "") -> str:
+    def _like(self, node: exp.Expr, scope: Scope, escape: str = "") -> str:
         value, pattern = self.expression(node.this, scope), self.expression(node.expression, scope)
         types = (value.type, pattern.type)
         test = self.call(("like", types, escape), lambda: _liker(types, escape), [value, pattern], SqlType("bit"))
         return f"(NOT {test.sql})" if node.args.get("negate") else test.sql
 
-    def _escaped(self, node: exp.Expression, scope: Scope) -> str:
+    def _escaped(self, node: exp.Expr, scope: Scope) -> str:
         if not isinstance(node.this, exp.Like) or len(node.expression.name) != 1:
             raise errors.unsupported("this form of ESCAPE")
         return self._like(node.this, scope, node.expression.name)
@@ -203,8 +203,8 @@ def _set(inner: str) -> str:
     return "".join("-" if c == "-" and 0 < i < len(inner) - 1 else re.escape(c) for i, c in enumerate(inner))
 
 
-Handler = Callable[[Predicates, exp.Expression, Scope], str]
-_HANDLERS: dict[type[exp.Expression], Handler] = {
+Handler = Callable[[Predicates, exp.Expr, Scope], str]
+_HANDLERS: dict[type[exp.Expr], Handler] = {
     exp.And: Predicates._and,
     exp.Or: Predicates._or,
     exp.Not: Predicates._not,

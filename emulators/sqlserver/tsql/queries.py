@@ -85,7 +85,7 @@ class Queries(Predicates):
         self._relations += 1
         return f"s{self._relations}"
 
-    def query(self, node: exp.Expression, scope: Scope) -> Lowered:
+    def query(self, node: exp.Expr, scope: Scope) -> Lowered:
         if isinstance(node, exp.Select):
             return self.select(node, scope)
         if isinstance(node, exp.Subquery) and node.args.get("alias") is None:
@@ -134,7 +134,7 @@ class Queries(Predicates):
                 ) + f" HAVING {self.condition(having.this, scope)}"
         return scope, (prefix, source)
 
-    def _where(self, node: exp.Expression, scope: Scope) -> str:
+    def _where(self, node: exp.Expr, scope: Scope) -> str:
         grouped, self.grouped = self.grouped, None
         try:
             extra = [self.condition(bound, scope) for bound in bounds.implied(node)]
@@ -151,7 +151,7 @@ class Queries(Predicates):
             self.grouped = None
         return outputs
 
-    def _item(self, item: exp.Expression, scope: Scope) -> list[Output]:
+    def _item(self, item: exp.Expr, scope: Scope) -> list[Output]:
         if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
             qualifier = [part.name for part in item.parts[:-1]] if isinstance(item, exp.Column) else []
             return self._star(qualifier, scope)
@@ -180,7 +180,7 @@ class Queries(Predicates):
             for i, o in enumerate(outputs)
         ]
 
-    def _group(self, group: exp.Expression, scope: Scope) -> str:
+    def _group(self, group: exp.Expr, scope: Scope) -> str:
         if any(value for part, value in group.args.items() if part != "expressions") or any(
             isinstance(item, exp.Rollup | exp.Cube | exp.GroupingSets) for item in group.expressions
         ):
@@ -195,7 +195,7 @@ class Queries(Predicates):
 
     # -- ORDER BY, TOP, OFFSET
 
-    def _order(self, node: exp.Expression, scope: Scope, outputs: Sequence[Output]) -> str:
+    def _order(self, node: exp.Expr, scope: Scope, outputs: Sequence[Output]) -> str:
         order = node.args.get("order")
         if order is None:
             return ""
@@ -205,7 +205,7 @@ class Queries(Predicates):
             terms.append(self._collated(term) + (" DESC" if item.args.get("desc") else ""))
         return f" ORDER BY {', '.join(terms)}"
 
-    def _order_term(self, node: exp.Expression, scope: Scope, outputs: Sequence[Output]) -> Expr:
+    def _order_term(self, node: exp.Expr, scope: Scope, outputs: Sequence[Output]) -> Expr:
         if isinstance(node, exp.Literal) and not node.args.get("is_string"):
             position = int(node.name)
             if not 1 <= position <= len(outputs):
@@ -220,11 +220,11 @@ class Queries(Predicates):
                 return Expr(f"c{matches[0]}", outputs[matches[0]].expr.type)
         return self.expression(node, scope)
 
-    def _limit(self, node: exp.Expression, scope: Scope) -> str:
+    def _limit(self, node: exp.Expr, scope: Scope) -> str:
         limit, offset = node.args.get("limit"), node.args.get("offset")
         if limit is None and offset is None:
             return ""
-        count: exp.Expression | None = None
+        count: exp.Expr | None = None
         if limit is not None:
             options = limit.args.get("limit_options")
             if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
@@ -235,7 +235,7 @@ class Queries(Predicates):
         sql = f" LIMIT {self._count(count, scope)}" if count is not None else " LIMIT -1"
         return sql + (f" OFFSET {self._count(offset.expression, scope)}" if offset is not None else "")
 
-    def _count(self, node: exp.Expression, scope: Scope) -> str:
+    def _count(self, node: exp.Expr, scope: Scope) -> str:
         while isinstance(node, exp.Paren):
             node = node.this
         expr = self.expression(node, Scope())
@@ -246,7 +246,7 @@ class Queries(Predicates):
 
     # -- FROM
 
-    def _ctes(self, node: exp.Expression, scope: Scope) -> str:
+    def _ctes(self, node: exp.Expr, scope: Scope) -> str:
         clause = node.args.get("with_")
         if clause is None:
             return ""
@@ -270,7 +270,7 @@ class Queries(Predicates):
             sql += self._join(join, scope)
         return sql
 
-    def _join(self, join: exp.Expression, scope: Scope) -> str:
+    def _join(self, join: exp.Expr, scope: Scope) -> str:
         for part, value in join.args.items():
             if value and part not in ("this", "side", "kind", "on"):
                 raise errors.unsupported(f"JOIN with {part.upper()}")
@@ -290,7 +290,7 @@ class Queries(Predicates):
             return f" JOIN {sql}"
         return f" {side + ' ' if side else ''}JOIN {sql} ON {self._where(condition, scope)}"
 
-    def _relation(self, node: exp.Expression, scope: Scope) -> str:
+    def _relation(self, node: exp.Expr, scope: Scope) -> str:
         if isinstance(node, exp.Subquery):
             return self._derived(node, self.query(node.this, scope.parent or Scope(None, [], scope.ctes)), scope)
         if isinstance(node, exp.Values):
@@ -311,7 +311,7 @@ class Queries(Predicates):
                 if hint.name.upper() not in _HINTS:
                     raise errors.unsupported(f"table hint {hint.sql()}")
 
-    def _derived(self, node: exp.Expression, lowered: Lowered, scope: Scope) -> str:
+    def _derived(self, node: exp.Expr, lowered: Lowered, scope: Scope) -> str:
         alias = node.args.get("alias")
         if alias is None or alias.this is None:
             raise errors.syntax(")")
@@ -346,7 +346,7 @@ class Queries(Predicates):
         return self._named_source(source, name, alias, scope, ())
 
     def _named_source(
-        self, source: Source, name: str, alias: exp.Expression | None, scope: Scope, arguments: tuple[Expr, ...]
+        self, source: Source, name: str, alias: exp.Expr | None, scope: Scope, arguments: tuple[Expr, ...]
     ) -> str:
         table = source.storage
         if not table:
@@ -416,14 +416,14 @@ class Queries(Predicates):
         shown = [f"{self._collated(cell) if collated else cell.sql} AS c{i}" for i, cell in enumerate(cells)]
         return f"SELECT {', '.join(shown)} FROM ({branch.sql})"
 
-    def _inner(self, node: exp.Expression, scope: Scope) -> Lowered:
+    def _inner(self, node: exp.Expr, scope: Scope) -> Lowered:
         grouped, self.grouped = self.grouped, None
         try:
             return self.query(node, scope)
         finally:
             self.grouped = grouped
 
-    def scalar_subquery(self, node: exp.Expression, scope: Scope) -> Expr:
+    def scalar_subquery(self, node: exp.Expr, scope: Scope) -> Expr:
         lowered = self._inner(node, scope)
         if len(lowered.outputs) != 1:
             text = "Only one expression can be specified in the select list when the subquery is not introduced with EXISTS."
@@ -431,10 +431,10 @@ class Queries(Predicates):
         output = lowered.outputs[0].expr
         return Expr(f"(SELECT only_one(c0) FROM ({lowered.sql}))", output.type)
 
-    def exists_subquery(self, node: exp.Expression, scope: Scope) -> str:
+    def exists_subquery(self, node: exp.Expr, scope: Scope) -> str:
         return self._inner(node, scope).sql
 
-    def list_subquery(self, node: exp.Expression, left: Expr, scope: Scope) -> tuple[Expr, str]:
+    def list_subquery(self, node: exp.Expr, left: Expr, scope: Scope) -> tuple[Expr, str]:
         lowered = self._inner(node, scope)
         if len(lowered.outputs) != 1:
             raise SqlError(
@@ -537,7 +537,7 @@ class Queries(Predicates):
 
 def _aggregates(node: exp.Select) -> bool:
     """Whether an aggregate stands in the select list, HAVING or ORDER BY, not in a subquery or a window."""
-    pending: list[exp.Expression] = [*node.expressions]
+    pending: list[exp.Expr] = [*node.expressions]
     for part in ("having", "order"):
         if node.args.get(part) is not None:
             pending.append(node.args[part])
@@ -547,7 +547,7 @@ def _aggregates(node: exp.Select) -> bool:
             continue
         if isinstance(item, exp.Anonymous) and str(item.name).upper() in AGGREGATES:
             return True
-        pending += [child for child in item.iter_expressions()]
+        pending += list(item.iter_expressions())
     return False
 
 
@@ -555,13 +555,13 @@ def _name_parts(node: exp.Table) -> tuple[str, ...]:
     catalog, schema = node.args.get("catalog"), node.args.get("db")
     parts = [node.name]
     if schema is not None:
-        parts.insert(0, schema.name if isinstance(schema, exp.Expression) else "")
+        parts.insert(0, schema.name if isinstance(schema, exp.Expr) else "")
     if catalog is not None:
         parts.insert(0, catalog.name)
     return tuple(parts)
 
 
-def _with_names(outputs: Sequence[Output], alias: exp.Expression) -> list[Output]:
+def _with_names(outputs: Sequence[Output], alias: exp.Expr) -> list[Output]:
     """Outputs under the names of an alias's column list, if it has one."""
     columns = alias.args.get("columns") or []
     if columns and len(columns) != len(outputs):

@@ -19,7 +19,7 @@ from emulators.sqlserver.tsql.errors import keyword_syntax, syntax
 from emulators.sqlserver.tsql.reader import RESERVED
 
 
-def _type_text(parser: TSQLParser, *stops: TokenType) -> exp.Expression:
+def _type_text(parser: TSQLParser, *stops: TokenType) -> exp.Expr:
     """The tokens of a data type as one string, up to a stop outside parentheses."""
     depth, words = 0, []
     while parser._curr:
@@ -32,14 +32,14 @@ def _type_text(parser: TSQLParser, *stops: TokenType) -> exp.Expression:
     return exp.Literal.string(" ".join(words))
 
 
-def _cast(name: str, parser: TSQLParser) -> exp.Expression:
+def _cast(name: str, parser: TSQLParser) -> exp.Expr:
     value = parser._parse_disjunction()
     if not parser._match(TokenType.ALIAS):
         parser.raise_error("Expected AS")
     return exp.Anonymous(this=name, expressions=[value, _type_text(parser, TokenType.R_PAREN)])
 
 
-def _convert(name: str, parser: TSQLParser) -> exp.Expression:
+def _convert(name: str, parser: TSQLParser) -> exp.Expr:
     target = _type_text(parser, TokenType.COMMA, TokenType.R_PAREN)
     parser._match(TokenType.COMMA)
     value = parser._parse_disjunction()
@@ -66,7 +66,7 @@ _dialect = _Plain()
 
 
 @lru_cache(maxsize=2048)
-def parse_query(text: str) -> exp.Expression:
+def parse_query(text: str) -> exp.Expr:
     """The tree of one SELECT. Never change it: it is cached. Raises SqlError 102 and 156."""
     try:
         trees = _dialect.parser().parse(_dialect.tokenize(text), text)
@@ -78,5 +78,5 @@ def parse_query(text: str) -> exp.Expression:
     if len(trees) != 1 or trees[0] is None:
         raise syntax(";")
     tree = trees[0]
-    assert isinstance(tree, exp.Expression)
+    assert isinstance(tree, exp.Expr)
     return tree
