@@ -1,0 +1,174 @@
+"""What the Service Bus adapter does beyond the port's promises: its private shortcut, its fall-back, its limits, its sign-in."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+import common.servicebus
+from common.bus import Receivers
+from common.errors import PermanentError, TransientError
+from common.message import Message
+from common.servicebus import BusReceiver, ServiceBus
+from emulators.servicebus.description import QueueDescription
+from emulators.servicebus.server import ServiceBusEmulator
+
+
+class Clock:
+    ahead = 0.0
+
+    def __call__(self) -> float:
+        return time.time() + self.ahead
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def emulator(clock: Clock) -> Iterator[ServiceBusEmulator]:
+    with ServiceBusEmulator(clock=clock) as running:
+        running.admin.create("plain", QueueDescription())
+        running.admin.create("lanes", QueueDescription(requires_session=True))
+        yield running
+
+
+@pytest.fixture
+def bus(emulator: ServiceBusEmulator) -> ServiceBus:
+    return ServiceBus.from_connection_string(emulator.connection_string)
+
+
+def put(bus: ServiceBus, queue: str, messages: list[Message]) -> None:
+    with closing(bus.sender(queue)) as sender:
+        sender.send(messages)
+
+
+def opened(receivers: Receivers) -> BusReceiver:
+    receiver = receivers.open(max_wait=3)
+    assert isinstance(receiver, BusReceiver)
+    return receiver
+
+
+def some(count: int, session: str | None = None) -> list[Message]:
+    return [Message(b"%d" % number, f"m{number}", session) for number in range(count)]
+
+
+def active(emulator: ServiceBusEmulator, queue: str) -> int:
+    return emulator.admin.get(queue).counts.active
+
+
+def test_without_the_private_shortcut_messages_are_completed_one_by_one(
+    monkeypatch: pytest.MonkeyPatch, emulator: ServiceBusEmulator, bus: ServiceBus, clock: Clock
+) -> None:
+    monkeypatch.setattr("common.servicebus_settle.supported", lambda: False)
+    monkeypatch.setattr("common.servicebus_settle.complete", None)
+    put(bus, "plain", some(4))
+    with closing(opened(bus.receivers("plain", sessions=False, prefetch=10))) as receiver:
+        deliveries = list(receiver.receive(max_count=4, max_wait=3))
+        while len(deliveries) < 4:
+            deliveries += receiver.receive(max_count=4, max_wait=3)
+        assert receiver.settle_many(deliveries[:2]) == []
+        clock.ahead += 120
+        assert list(receiver.settle_many(deliveries[2:])) == deliveries[2:]
+    assert active(emulator, "plain") == 2
+
+
+def test_settled_deliveries_leave_nothing_behind_in_the_sdk(bus: ServiceBus) -> None:
+    put(bus, "plain", some(50))
+    with closing(opened(bus.receivers("plain", sessions=False, prefetch=100))) as receiver:
+        settled = 0
+        while settled < 50:
+            deliveries = receiver.receive(max_count=50, max_wait=3)
+            assert receiver.settle_many(deliveries) == []
+            settled += len(deliveries)
+        handler: Any = receiver._receiver._handler  # what must not grow is private
+        link = handler._link
+        assert link._received_delivery_tags == set()
+        assert link._pending_dispositions == {}
+
+
+def test_a_session_lock_past_its_half_is_renewed_by_the_service(bus: ServiceBus, clock: Clock) -> None:
+    put(bus, "lanes", some(1, "a"))
+    with closing(opened(bus.receivers("lanes", sessions=True, prefetch=10))) as receiver:
+        deliveries = receiver.receive(max_count=1, max_wait=3)
+        before = receiver._receiver.session.locked_until_utc
+        clock.ahead += 45
+        receiver.renew(deliveries)
+        assert receiver._receiver.session.locked_until_utc == before  # fresh by the client's own clock
+        receiver._lock_length = 1_000.0  # as if the lock had lasted this long: the minute left is less than half
+        receiver.renew(deliveries)
+        clock.ahead += 45  # 90 s after the lock was taken: past its first end
+        assert receiver.settle_many(deliveries) == []
+
+
+def test_message_locks_are_renewed_one_by_one(bus: ServiceBus, clock: Clock) -> None:
+    put(bus, "plain", some(1))
+    with closing(opened(bus.receivers("plain", sessions=False, prefetch=10))) as receiver:
+        deliveries = receiver.receive(max_count=1, max_wait=3)
+        receiver._lock_length = 1_000.0
+        clock.ahead += 45
+        receiver.renew(deliveries)
+        clock.ahead += 45
+        assert receiver.settle_many(deliveries) == []
+
+
+def test_a_receiver_asks_to_be_reopened_long_before_the_sdk_fails(
+    monkeypatch: pytest.MonkeyPatch, bus: ServiceBus
+) -> None:
+    monkeypatch.setattr(common.servicebus, "MAX_RENEWALS", 1)
+    put(bus, "lanes", some(1, "a"))
+    with closing(opened(bus.receivers("lanes", sessions=True, prefetch=10))) as receiver:
+        receiver._lock_length = 1_000.0
+        receiver.renew(())
+        with pytest.raises(TransientError, match="due to be reopened"):
+            receiver.receive(max_count=1, max_wait=3)
+
+
+def test_a_batch_that_the_service_finds_too_large_goes_in_halves(
+    monkeypatch: pytest.MonkeyPatch, emulator: ServiceBusEmulator, bus: ServiceBus
+) -> None:
+    monkeypatch.setattr(
+        common.servicebus, "ENVELOPE", 0
+    )  # full to the brim by the SDK's count, which forgets the envelope
+    with closing(bus.sender("lanes")) as sender:
+        flushed: list[int] = []
+        flush = sender._flush
+
+        def watched(link: Any, batch: Any, held: Sequence[Message], accepted: list[Message]) -> None:
+            flushed.append(len(held))
+            flush(link, batch, held, accepted)
+
+        monkeypatch.setattr(sender, "_flush", watched)
+        sender.send([Message(b"x", f"m{number:04d}", "s" * 100) for number in range(2_500)])
+    assert flushed[1] == flushed[0] // 2
+    assert active(emulator, "lanes") == 2_500
+
+
+def test_a_wrong_key_is_permanent_and_shows_no_secret(emulator: ServiceBusEmulator) -> None:
+    key = emulator.connection_string.partition("SharedAccessKey=")[2].partition(";")[0]
+    bus = ServiceBus.from_connection_string(emulator.connection_string.replace(key, "d3Jvbmcta2V5"))
+    with pytest.raises(PermanentError, match="signature") as refused:
+        bus.sender("plain").open()
+    assert "d3Jvbmcta2V5" not in str(refused.value)
+
+
+def test_a_policy_that_may_only_send_is_told_when_it_listens() -> None:
+    with ServiceBusEmulator(keys={"worker": "a2V5"}, rights={"worker": ["Send"]}) as emulator:
+        emulator.admin.create("plain", QueueDescription())
+        bus = ServiceBus.from_connection_string(emulator.connection_string)
+        put(bus, "plain", some(1))
+        with pytest.raises(PermanentError, match="rights"):
+            bus.receivers("plain", sessions=False, prefetch=1).open(max_wait=1)
+
+
+def test_nobody_at_the_address_is_a_transient_error_at_once(bus: ServiceBus, emulator: ServiceBusEmulator) -> None:
+    emulator.stop()
+    with pytest.raises(TransientError, match="Connection refused"):
+        bus.sender("plain").open()
+    with pytest.raises(TransientError, match="Connection refused"):
+        bus.receivers("lanes", sessions=True, prefetch=1).open(max_wait=1)
