@@ -127,6 +127,15 @@ class MessageStore(ABC):
         self._offer(message, returned=False)
         return message.sequence
 
+    def take_over(self, message: Message) -> None:
+        """Take in a dead letter. It keeps its sequence number and enqueued time, which only a schedule coming due changes
+        (MicrosoftDocs/azure-docs issue 97032), and it no longer expires.
+        """
+        message.state = MessageState.ACTIVE
+        message.expires_at = None
+        self.size += message.size
+        self._make_ready(message, returned=True)
+
     def _offer(self, message: Message, returned: bool) -> None:
         """Make a message ready, and remember when it expires."""
         if message.expires_at is not None and message.expires_at < self._next_expiry:
@@ -229,17 +238,11 @@ class MessageStore(ABC):
 
     def _dead_letter(self, message: Message, now: int, reason: str | None, description: str | None) -> None:
         self._remove(message)
+        self._annotate(message, reason, description)
         if self.dead_letters is None:
-            # A dead-letter queue has none of its own: the message stays, with the new reason.
-            self.size += message.size
-            self._annotate(message, reason, description)
-            message.state = MessageState.ACTIVE
-            self._make_ready(message, returned=True)
+            self.take_over(message)  # a dead-letter queue has none of its own: the message stays, with the new reason
             return
-        dead = message.copy()
-        self._annotate(dead, reason, description)
-        dead.enqueue_sequence = message.sequence if message.enqueue_sequence is None else message.enqueue_sequence
-        self.dead_letters.enqueue(dead, now)
+        self.dead_letters.take_over(message)
         self.dead_letters.pump(now)
 
     @staticmethod

@@ -154,7 +154,7 @@ def test_lock_expiry_counts_towards_the_delivery_limit(bus: Bus) -> None:
 def test_dead_lettering_keeps_reason_description_and_properties(
     bus: Bus, queue: str, receiver: ServiceBusReceiver
 ) -> None:
-    """Row 14, 15. service-bus-dead-letter-queues; SDK receive_batch_with_retrieve_deadletter."""
+    """Row 14, 15. service-bus-dead-letter-queues; azure-docs issue 97032; SDK receive_batch_with_retrieve_deadletter."""
     bus.send(queue, "bad", message_id="m", application_properties={"kept": "yes"}, time_to_live=timedelta(hours=1))
     (message,) = take(receiver)
     receiver.dead_letter_message(message, reason="why", error_description="because")
@@ -163,6 +163,7 @@ def test_dead_lettering_keeps_reason_description_and_properties(
         (dead,) = take(dead_letters)
         assert (dead.dead_letter_reason, dead.dead_letter_error_description) == ("why", "because")
         assert (str(dead), dead.message_id) == ("bad", "m")
+        assert (dead.sequence_number, dead.enqueued_time_utc) == (message.sequence_number, message.enqueued_time_utc)
         assert (dead.application_properties or {})[b"kept"] == b"yes"
         dead_letters.dead_letter_message(dead, reason="again")
         (dead,) = take(dead_letters)
