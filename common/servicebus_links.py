@@ -12,25 +12,22 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from azure.servicebus import ServiceBusReceiver, ServiceBusSender
-
 _LOOKING = 0.5
 """Seconds of looking before the SDK may check its own deadline again."""
 
 
-def tend(handle: ServiceBusSender | ServiceBusReceiver) -> None:
-    """Call once, before `handle` is opened."""
-    private: Any = handle
-    create = getattr(private, "_create_handler", None)
+def tend(handle: Any) -> None:
+    """Call once for one of the SDK's senders or receivers, before it is opened."""
+    create = getattr(handle, "_create_handler", None)
     if create is None:
         return
 
     def create_and_tend(auth: Any) -> None:
         create(auth)
-        _open_without_naps(private._handler)
-        _close_with_socket(private._handler)
+        _open_without_naps(handle._handler)
+        _close_with_socket(handle._handler)
 
-    private._create_handler = create_and_tend
+    handle._create_handler = create_and_tend
 
 
 def _open_without_naps(handler: Any) -> None:
