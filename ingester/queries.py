@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from common.names import TableName
+from common.names import TableName, quote_name
 
 Parameters = tuple[object, ...]
+
+P = "\x00"
+"""Where a parameter goes. The driver's own %s would also be found inside a name; no name can hold a NUL."""
 
 SERVER_TIME_ZONE = "SELECT CURRENT_TIMEZONE_ID()"
 """The server's zone, as AT TIME ZONE understands it (SQL Server 2022, Azure SQL); older servers answer with error 195."""
@@ -52,26 +55,26 @@ OFFSETS_COLUMNS = {
 }
 """What an offsets table of an older installation may lack."""
 
-LOAD_OFFSET = """\
+LOAD_OFFSET = f"""\
 SELECT last_lsn, last_command_id, last_seq, last_operation, epoch
-FROM dbo.cdc_offsets WHERE table_name = %s"""
+FROM dbo.cdc_offsets WHERE table_name = {P}"""
 
-INSERT_OFFSET = """\
+INSERT_OFFSET = f"""\
 INSERT INTO dbo.cdc_offsets (table_name, last_lsn, epoch, updated_at)
-SELECT %s, NULL, %s, GETDATE() WHERE NOT EXISTS (SELECT 1 FROM dbo.cdc_offsets WHERE table_name = %s)"""
+SELECT {P}, NULL, {P}, GETDATE() WHERE NOT EXISTS (SELECT 1 FROM dbo.cdc_offsets WHERE table_name = {P})"""
 
-CLAIM_OFFSET = "UPDATE dbo.cdc_offsets SET epoch = %s WHERE table_name = %s AND epoch < %s"
+CLAIM_OFFSET = f"UPDATE dbo.cdc_offsets SET epoch = {P} WHERE table_name = {P} AND epoch < {P}"
 
-_MOVE_OFFSET = """\
+_MOVE_OFFSET = f"""\
 UPDATE dbo.cdc_offsets
-SET last_lsn = %s, last_command_id = %s, last_seq = %s, last_operation = %s, epoch = %s, updated_at = GETDATE()
-WHERE table_name = %s AND epoch <= %s AND """
+SET last_lsn = {P}, last_command_id = {P}, last_seq = {P}, last_operation = {P}, epoch = {P}, updated_at = GETDATE()
+WHERE table_name = {P} AND epoch <= {P} AND """
 
 SET_FIRST_OFFSET = _MOVE_OFFSET + "last_command_id IS NULL"
 """For a row that holds no four-part position yet: a first start, or an older installation's offset."""
 
 MOVE_OFFSET = _MOVE_OFFSET + (
-    "(last_command_id IS NULL OR (last_lsn = %s AND last_command_id = %s AND last_seq = %s AND last_operation = %s))"
+    f"(last_command_id IS NULL OR (last_lsn = {P} AND last_command_id = {P} AND last_seq = {P} AND last_operation = {P}))"
 )
 
 
@@ -85,7 +88,7 @@ def add_offsets_column(name: str) -> str:
 
 def table_states(tables: Sequence[TableName]) -> tuple[str, Parameters]:
     """Which of `tables` exist."""
-    wanted = " OR ".join("(s.name = %s AND t.name = %s)" for _ in tables)
+    wanted = " OR ".join(f"(s.name = {P} AND t.name = {P})" for _ in tables)
     sql = (
         "SELECT s.name AS schema_name, t.name AS table_name\n"
         "FROM sys.tables AS t JOIN sys.schemas AS s ON s.schema_id = t.schema_id\n"
@@ -94,21 +97,16 @@ def table_states(tables: Sequence[TableName]) -> tuple[str, Parameters]:
     return sql, tuple(part for table in tables for part in (table.schema, table.table))
 
 
-def identifier(name: str) -> str:
-    """QUOTENAME(name), safe inside a text that the driver fills with parameters (a % there would be read as a placeholder)."""
-    return "[" + name.replace("]", "]]").replace("%", "%%") + "]"
-
-
 def after(has_command_id: bool) -> str:
     """The rows of a change table past a position, given by the parameters of `after_parameters`.
 
     Written as a ladder of comparisons so that the clustered index of a change table can seek to the first row.
     """
-    operation = "(ct.[__$seqval] > %s OR (ct.[__$seqval] = %s AND ct.[__$operation] > %s))"
+    operation = f"(ct.[__$seqval] > {P} OR (ct.[__$seqval] = {P} AND ct.[__$operation] > {P}))"
     if not has_command_id:
-        return f"(ct.[__$start_lsn] > %s OR (ct.[__$start_lsn] = %s AND {operation}))"
-    command = f"(ct.[__$command_id] > %s OR (ct.[__$command_id] = %s AND {operation}))"
-    return f"(ct.[__$start_lsn] > %s OR (ct.[__$start_lsn] = %s AND {command}))"
+        return f"(ct.[__$start_lsn] > {P} OR (ct.[__$start_lsn] = {P} AND {operation}))"
+    command = f"(ct.[__$command_id] > {P} OR (ct.[__$command_id] = {P} AND {operation}))"
+    return f"(ct.[__$start_lsn] > {P} OR (ct.[__$start_lsn] = {P} AND {command}))"
 
 
 def probe(changes: Sequence[tuple[str, str]]) -> str:
@@ -119,8 +117,8 @@ def probe(changes: Sequence[tuple[str, str]]) -> str:
     """
     head = "SET NOCOUNT ON; DECLARE @max_lsn binary(10); SET @max_lsn = sys.fn_cdc_get_max_lsn();\n"
     rows = "\nUNION ALL ".join(
-        "SELECT %s AS capture_instance, @max_lsn AS max_lsn, sys.fn_cdc_get_min_lsn(%s) AS low_watermark, "
-        f"CASE WHEN EXISTS (SELECT 1 FROM [cdc].{identifier(change_table)} AS ct "
+        f"SELECT {P} AS capture_instance, @max_lsn AS max_lsn, sys.fn_cdc_get_min_lsn({P}) AS low_watermark, "
+        f"CASE WHEN EXISTS (SELECT 1 FROM [cdc].{quote_name(change_table)} AS ct "
         f"WHERE {condition} AND ct.[__$start_lsn] <= @max_lsn) THEN 1 ELSE 0 END AS pending"
         for change_table, condition in changes
     )
@@ -161,11 +159,11 @@ def page(
     images = "" if before_images else " AND ct.[__$operation] <> 3"
     return (
         f"SELECT TOP ({rows}) {', '.join(selected)}\n"
-        f"FROM [cdc].{identifier(change_table)} AS ct "
+        f"FROM [cdc].{quote_name(change_table)} AS ct "
         "LEFT JOIN cdc.lsn_time_mapping AS tm ON tm.start_lsn = ct.[__$start_lsn]\n"
-        f"WHERE {after(has_command_id)} AND ct.[__$start_lsn] {'<=' if inclusive else '<'} %s{images}\n"
+        f"WHERE {after(has_command_id)} AND ct.[__$start_lsn] {'<=' if inclusive else '<'} {P}{images}\n"
         f"ORDER BY {', '.join(order)};\n"
-        "SELECT sys.fn_cdc_get_min_lsn(%s) AS low_watermark"
+        f"SELECT sys.fn_cdc_get_min_lsn({P}) AS low_watermark"
     )
 
 
@@ -173,5 +171,5 @@ def _commit_time(zone: str | None) -> str:
     """lsn_time_mapping keeps the server's local time without a zone; today's offset would be wrong for rows of the other half of the year."""
     if zone is None:
         return "CONVERT(varchar(23), DATEADD(minute, -DATEPART(TZOFFSET, SYSDATETIMEOFFSET()), tm.tran_end_time), 121)"
-    quoted = zone.replace("'", "''").replace("%", "%%")
+    quoted = zone.replace("'", "''")
     return f"CONVERT(varchar(23), CAST(tm.tran_end_time AT TIME ZONE N'{quoted}' AT TIME ZONE N'UTC' AS datetime2(3)), 121)"

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from common.errors import PermanentError
+from common.names import quote_name
 from ingester.change import Change, Operation
-from ingester.queries import identifier
 from ingester.source import CapturedColumn, CaptureInstance
 from ingester.values import LOB_TYPES, Convert, projection
 from ingester.window import Image, PairedRows
@@ -33,7 +33,7 @@ class RowReader:
                     hint="leave the column out of the capture instance (@captured_column_list)",
                 )
             self._converts.append(found.convert)
-            name = identifier(column.name)
+            name = quote_name(column.name)
             self.selected.append(f"{found.select.format('ct.' + name)} AS {name}")
         self._key = [
             (index, column.key_ordinal)

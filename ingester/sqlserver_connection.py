@@ -13,6 +13,7 @@ import pymssql
 
 from common.errors import DStreamError, PermanentError, TransientError
 from common.sqladdress import SqlAddress
+from ingester.queries import P
 
 LOGIN_TIMEOUT = 10
 """Seconds to wait for a login: long enough for a failover's listener, short enough to say soon that nobody is there."""
@@ -41,7 +42,7 @@ class Connection:
     def result_sets(self, sql: str, parameters: Sequence[object] = ()) -> list[list[tuple[Any, ...]]]:
         """All rows of every result set of a batch."""
         with self._cursor() as cursor:
-            cursor.execute(sql, _bound(parameters))
+            cursor.execute(_rendered(sql, parameters))
             found = [cursor.fetchall()] if cursor.description else []
             while cursor.nextset():
                 found.append(cursor.fetchall())
@@ -50,7 +51,7 @@ class Connection:
     def execute(self, sql: str, parameters: Sequence[object] = ()) -> int:
         """Run a statement; the number of rows it touched."""
         with self._cursor() as cursor:
-            cursor.execute(sql, _bound(parameters))
+            cursor.execute(_rendered(sql, parameters))
             return int(cursor.rowcount)
 
     def close(self) -> None:
@@ -94,7 +95,14 @@ class Connection:
     def translate(self, error: pymssql.Error) -> DStreamError:
         """Which of our errors `error` is: the edge between the driver and the rest."""
         number, text = _number_and_text(error)
+        unreachable = "DB-Lib error message 20009" in str(
+            error
+        )  # the number may be that of an earlier connection's error
         where = f"{self._address.host}:{self._address.port or 1433}"
+        if unreachable:
+            return TransientError(
+                f"connecting to SQL Server {where}: the server cannot be reached", hint="check host, port and firewall"
+            )
         # the server says 4060 and then 18456, and the driver reports the later number with both texts
         if number == 4060 or "Cannot open database" in text:
             return PermanentError(
@@ -113,10 +121,6 @@ class Connection:
             )
         if number in _SYNTAX_OR_OBJECT:
             return PermanentError(f"SQL Server {where}: error {number}: {text}")
-        if number in (20002, 20009) or self._connection is None:
-            return TransientError(
-                f"connecting to SQL Server {where}: the server cannot be reached", hint="check host, port and firewall"
-            )
         return TransientError(f"SQL Server {where}: error {number}: {text}")
 
 
@@ -126,9 +130,26 @@ def is_error(error: BaseException, number: int) -> bool:
     return isinstance(cause, pymssql.Error) and _number_and_text(cause)[0] == number
 
 
-def _bound(parameters: Sequence[object]) -> tuple[object, ...] | None:
-    """As the driver quotes them: bytes would become a varchar literal when all of them happen to be ASCII, bytearray never."""
-    return tuple(bytearray(p) if isinstance(p, bytes) else p for p in parameters) or None
+def _rendered(sql: str, parameters: Sequence[object]) -> str:
+    """`sql` with its parameters as literals, which is what the driver does as well, but for two traps of its: it finds its
+    placeholders inside quoted names, and it sends bytes that happen to be ASCII as a varchar."""
+    parts = sql.split(P)
+    if len(parts) != len(parameters) + 1:
+        raise ValueError(f"{len(parts) - 1} parameters are wanted and {len(parameters)} were given")
+    return parts[0] + "".join(_literal(value) + part for value, part in zip(parameters, parts[1:], strict=True))
+
+
+def _literal(value: object) -> str:
+    match value:
+        case None:
+            return "NULL"
+        case bytes():
+            return f"0x{value.hex()}"
+        case int():
+            return str(int(value))
+        case str():
+            return "N'" + value.replace("'", "''") + "'"
+    raise TypeError(f"no literal for {type(value).__name__}")
 
 
 def _number_and_text(error: pymssql.Error) -> tuple[int, str]:

