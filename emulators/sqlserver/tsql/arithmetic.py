@@ -114,7 +114,7 @@ def joined_bytes(left: Value, right: Value) -> Value:
 
 def negated(target: SqlType) -> Call:
     if target.precision is not None or target.name in ("money", "smallmoney"):
-        return lambda value: None if value is None else exact_text(-Decimal(value), target)
+        return lambda value: None if value is None else exact_text(Decimal(value).copy_negate(), target)
     if target.name in RANGES:
         step = whole("-", target)
         return lambda value: None if value is None else step(0, value)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable
 from decimal import Decimal
 
 from emulators.sqlserver.results import SqlError, Value
+from emulators.sqlserver.tsql.convert import EXACT
 from emulators.sqlserver.tsql.errors import arithmetic_overflow, scalar_subquery
 
 Call = Callable[..., Value]
@@ -37,7 +38,7 @@ class ExactSum:
 
     def step(self, value: str | None) -> None:
         if value is not None:
-            self.total = Decimal(value) if self.total is None else self.total + Decimal(value)
+            self.total = Decimal(value) if self.total is None else EXACT.add(self.total, Decimal(value))
 
     def finalize(self) -> str | None:
         return None if self.total is None else f"{self.total:f}"

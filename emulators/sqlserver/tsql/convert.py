@@ -141,11 +141,11 @@ def exact_text(number: Decimal, target: SqlType, source: str = "numeric") -> str
     scale = scale_of(target)
     rounded = number.quantize(Decimal(1).scaleb(-scale), context=EXACT)
     if target.precision is not None:
-        if abs(rounded) >= Decimal(10) ** (target.precision - scale):
+        if rounded.copy_abs() >= Decimal(10) ** (target.precision - scale):
             raise errors.numeric_overflow(source, "numeric")
     elif not -_MONEY_LIMITS[target.name] <= rounded.scaleb(4) < _MONEY_LIMITS[target.name]:
         raise errors.arithmetic_overflow(target.name)
-    return f"{rounded:f}" if rounded else f"{abs(rounded):f}"
+    return f"{rounded:f}" if rounded else f"{rounded.copy_abs():f}"
 
 
 def _to_exact(source: SqlType, target: SqlType, style: int, assign: bool) -> Converter:

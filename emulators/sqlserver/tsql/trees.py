@@ -13,7 +13,7 @@ from sqlglot import exp
 from sqlglot.dialects.tsql import TSQL
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.tsql import TSQLParser
-from sqlglot.tokens import TokenType
+from sqlglot import TokenType
 
 from emulators.sqlserver.tsql.errors import keyword_syntax, syntax
 from emulators.sqlserver.tsql.reader import RESERVED
