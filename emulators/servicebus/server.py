@@ -124,13 +124,18 @@ class AmqpServer:
 
 
 class LoopAdmin:
-    """`EntityAdmin` for any thread: every call runs on the event loop and waits for its result."""
+    """`EntityAdmin` for any thread: every call runs on the event loop and waits for its result.
+
+    Raises RuntimeError while the emulator is not running.
+    """
 
     def __init__(self, namespace: Namespace, loop: asyncio.AbstractEventLoop) -> None:
         self._namespace = namespace
         self._loop = loop
 
     def _call(self, function: Callable[[], _T]) -> _T:
+        if not self._loop.is_running():
+            raise RuntimeError("the emulator is not running")
         result: concurrent.futures.Future[_T] = concurrent.futures.Future()
 
         def run() -> None:
@@ -222,10 +227,11 @@ class ServiceBusEmulator:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
-            self._bound.set_result(self._loop.run_until_complete(self._amqp.listen(self._host, self._wanted_port)))
+            port = self._loop.run_until_complete(self._amqp.listen(self._host, self._wanted_port))
         except OSError as error:
             self._bound.set_exception(error)
             return
+        self._loop.call_soon(self._bound.set_result, port)  # told from inside: by then the loop serves
         self._loop.run_forever()
         self._loop.run_until_complete(self._amqp.close())
 

@@ -55,6 +55,16 @@ def test_what_the_management_api_creates_is_there_to_send_to() -> None:
         assert emulator.admin.queues() == []
 
 
+def test_administration_needs_a_running_emulator() -> None:
+    emulator = ServiceBusEmulator()
+    with pytest.raises(RuntimeError, match="not running"):
+        emulator.admin.queues()
+    with emulator:
+        assert emulator.admin.queues() == []
+    with pytest.raises(RuntimeError, match="not running"):
+        emulator.admin.queues()
+
+
 def test_a_taken_port_is_an_error_and_leaves_nothing_behind() -> None:
     with ServiceBusEmulator() as first:
         for options in ({"port": first.port}, {"http_port": first.http_port}):
