@@ -8,6 +8,7 @@ It refuses to hide a lost lock: what was not completed is returned, and comes ag
 from __future__ import annotations
 
 import select
+import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -50,6 +51,10 @@ answer it cannot read."""
 SETTLE_TIMEOUT = 15.0
 """Seconds for the answer to a settlement; shorter than the 20 s a stop may take."""
 
+STALE_AFTER = 60.0
+"""Seconds without a send after which a broken link is opened anew without a word: the service closes links idle for ten minutes,
+and connections sooner (https://learn.microsoft.com/azure/service-bus-messaging/service-bus-amqp-troubleshoot)."""
+
 ENVELOPE = 2_048
 """Bytes kept free in a batch for its envelope, which repeats the first message's id, session and partition key (128 characters
 each): azure-servicebus 7.15 adds them after it has counted, so that a full batch would be refused."""
@@ -71,6 +76,7 @@ class BusSender:
         self._entity = entity
         self._client: ServiceBusClient | None = None
         self._sender: ServiceBusSender | None = None
+        self._used = 0.0
 
     def __repr__(self) -> str:
         return f"<BusSender {self._entity} at {self._address}: {'open' if self._sender else 'closed'}>"
@@ -81,6 +87,18 @@ class BusSender:
 
     def send(self, messages: Sequence[Message]) -> None:
         accepted: list[Message] = []
+        stale = self._sender is not None and time.monotonic() - self._used > STALE_AFTER
+        try:
+            self._send_all(messages, accepted)
+        except TransientError as error:
+            if not stale:
+                raise
+            # The service detaches links that were quiet for minutes; that is its habit and no fault.
+            log.debug("reopening an idle sender", entity=self._entity, error=error.message)
+            done = {id(message) for message in accepted}
+            self._send_all([message for message in messages if id(message) not in done], accepted)
+
+    def _send_all(self, messages: Sequence[Message], accepted: list[Message]) -> None:
         try:
             with translated(f"sending to {self._entity}"):
                 for run in by_session(messages):
@@ -89,6 +107,7 @@ class BusSender:
             # The link's state is unknown now; the next send begins with a fresh one.
             self.close()
             raise
+        self._used = time.monotonic()
 
     def close(self) -> None:
         sender, client, self._sender, self._client = self._sender, self._client, None, None
@@ -105,7 +124,7 @@ class BusSender:
             except BaseException:
                 _close_quietly(sender, client)
                 raise
-            self._client, self._sender = client, sender
+            self._client, self._sender, self._used = client, sender, time.monotonic()
         return self._sender
 
     def _send_session(self, messages: Sequence[Message], accepted: list[Message]) -> None:

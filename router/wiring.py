@@ -65,7 +65,7 @@ def _insist(step: Callable[[], None], stop: threading.Event, what: str) -> bool:
         except TransientError as error:
             failures += 1
             if failures == 1:
-                log.warning("waiting for Service Bus", while_=what, error=error.message, hint=error.hint)
+                log.warning("waiting for Service Bus", step=what, error=error.message, hint=error.hint)
             stop.wait(backoff.delay(failures))
         else:
             return True

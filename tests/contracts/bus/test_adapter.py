@@ -149,6 +149,17 @@ def test_a_batch_that_the_service_finds_too_large_goes_in_halves(
     assert active(emulator, "lanes") == 2_500
 
 
+def test_a_link_that_was_quiet_for_long_is_opened_anew_without_an_error(
+    monkeypatch: pytest.MonkeyPatch, emulator: ServiceBusEmulator, bus: ServiceBus
+) -> None:
+    with closing(bus.sender("plain")) as sender:
+        sender.send(some(1))
+        emulator.drop_connections()
+        monkeypatch.setattr(common.servicebus, "STALE_AFTER", 0.0)
+        sender.send(some(2))
+    assert active(emulator, "plain") == 3
+
+
 def test_a_wrong_key_is_permanent_and_shows_no_secret(emulator: ServiceBusEmulator) -> None:
     key = emulator.connection_string.partition("SharedAccessKey=")[2].partition(";")[0]
     bus = ServiceBus.from_connection_string(emulator.connection_string.replace(key, "d3Jvbmcta2V5"))
