@@ -17,6 +17,7 @@ from emulators.sqlserver.tsql.fragments import Fragment
 from emulators.sqlserver.tsql.reader import Reader
 from emulators.sqlserver.tsql.starts import STARTS
 from emulators.sqlserver.tsql.statements import Statement
+from emulators.sqlserver.tsql.syntax import check
 from emulators.sqlserver.tsql.tokens import END, NSTRING, QUOTED, STRING, VARIABLE, WORD, string_value, tokenize
 
 _REFUSED = frozenset(
@@ -66,6 +67,7 @@ def _parse(sql: str) -> tuple[Statement, ...]:
         if reader.here.kind == END:
             return tuple(body)
         body.append(statement(reader))
+        check(body[-1])
 
 
 def statement(reader: Reader) -> Statement:

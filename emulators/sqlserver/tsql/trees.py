@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from sqlglot import exp
+from sqlglot import TokenType, exp
 from sqlglot.dialects.tsql import TSQL
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.tsql import TSQLParser
-from sqlglot import TokenType
 
 from emulators.sqlserver.tsql.errors import keyword_syntax, syntax
 from emulators.sqlserver.tsql.reader import RESERVED
@@ -79,4 +78,6 @@ def parse_query(text: str) -> exp.Expr:
         raise syntax(";")
     tree = trees[0]
     assert isinstance(tree, exp.Expr)
+    if any(not select.expressions for select in tree.find_all(exp.Select)):
+        raise keyword_syntax("FROM")
     return tree

@@ -88,7 +88,7 @@ def test_strings_compare_without_case_and_trailing_spaces(persons: Client) -> No
         ("USE nope", 911),
         ("SELECT * FROM Persons LIMIT 2", 102),
         ("SELECT * FORM Persons", 102),
-        ("INSERT INTO Persons VALUES (1 2)", 102),
+        ("INSERT INTO Persons VALUES (1 2, NULL)", 102),
         ("SELECT FROM Persons", 156),
         ("SELECT @x", 137),
         ("SELECT Name, COUNT(*) FROM Persons GROUP BY ID", 8120),
@@ -138,7 +138,9 @@ def test_defaults_fill_what_an_insert_leaves_out(client: Client) -> None:
 
 def test_update_from_and_delete_from_find_their_target_by_alias(persons: Client) -> None:
     persons.run("CREATE TABLE o (PersonID int, Total decimal(9,2)) INSERT INTO o VALUES (1, 5), (1, 6), (2, 7)")
-    assert persons.counts("UPDATE x SET x.Total = 0 FROM o x JOIN Persons p ON p.ID = x.PersonID WHERE p.Name = N'ann'") == [2]
+    assert persons.counts(
+        "UPDATE x SET x.Total = 0 FROM o x JOIN Persons p ON p.ID = x.PersonID WHERE p.Name = N'ann'"
+    ) == [2]
     assert persons.counts("DELETE x FROM o x JOIN Persons p ON p.ID = x.PersonID WHERE p.Name = N'bob'") == [1]
     assert persons.rows("SELECT Total FROM o") == [("0.00",), ("0.00",)]
 
@@ -174,7 +176,9 @@ def test_try_catch_sees_the_error_and_throw_raises_it_again(client: Client) -> N
     with pytest.raises(SqlError) as caught:
         client.events("BEGIN TRY SELECT 1/0 END TRY BEGIN CATCH IF ERROR_NUMBER() = 8134 THROW; END CATCH")
     assert caught.value.number == 8134
-    assert client.rows("BEGIN TRY RAISERROR('boom', 16, 1) END TRY BEGIN CATCH SELECT ERROR_MESSAGE() END CATCH") == [("boom",)]
+    assert client.rows("BEGIN TRY RAISERROR('boom', 16, 1) END TRY BEGIN CATCH SELECT ERROR_MESSAGE() END CATCH") == [
+        ("boom",)
+    ]
 
 
 def test_wrong_password_and_unknown_database_are_refused(engine: SqlEngine) -> None:
@@ -217,7 +221,10 @@ def test_result_columns_have_tsql_types_and_empty_names(client: Client) -> None:
         ("CONVERT(varchar(41), CAST(922337203685477.5807 AS money), 2)", "922337203685477.5807"),
         ("CONVERT(varchar(30), CAST(1234567.891 AS money), 1)", "1,234,567.89"),
         ("CONVERT(varchar(34), CAST('2018-07-13' AS datetime2(7)), 121)", "2018-07-13 00:00:00.0000000"),
-        ("CONVERT(varchar(33), CAST('2018-07-13T13:23:45.780' AS datetime) AT TIME ZONE 'UTC', 126)", "2018-07-13T13:23:45.780+00:00"),
+        (
+            "CONVERT(varchar(33), CAST('2018-07-13T13:23:45.780' AS datetime) AT TIME ZONE 'UTC', 126)",
+            "2018-07-13T13:23:45.780+00:00",
+        ),
         ("LEN(N'ab  ')", 2),
         ("DATALENGTH(N'ab  ')", 8),
         ("SUBSTRING('hello', 2, 3)", "ell"),
@@ -242,7 +249,9 @@ def test_expressions(client: Client, expression: str, expected: object) -> None:
 
 
 def test_queries_with_joins_groups_sets_and_pages(persons: Client) -> None:
-    assert persons.rows("SELECT a.ID, b.Name FROM Persons a LEFT JOIN Persons b ON b.ID = a.ID + 1 ORDER BY a.ID DESC") == [
+    assert persons.rows(
+        "SELECT a.ID, b.Name FROM Persons a LEFT JOIN Persons b ON b.ID = a.ID + 1 ORDER BY a.ID DESC"
+    ) == [
         (3, None),
         (2, None),
         (1, "Bob"),
@@ -253,11 +262,16 @@ def test_queries_with_joins_groups_sets_and_pages(persons: Client) -> None:
 
 
 def test_exact_digits_survive_sums_and_order(client: Client) -> None:
-    client.run("CREATE TABLE t (v decimal(38,10)) INSERT t VALUES (9.5), (10.25), (1234567890123456789012345678.0123456789)")
+    client.run(
+        "CREATE TABLE t (v decimal(38,10)) INSERT t VALUES (9.5), (10.25), (1234567890123456789012345678.0123456789)"
+    )
     assert client.rows("SELECT SUM(v), MIN(v), MAX(v) FROM t") == [
         ("1234567890123456789012345697.7623456789", "9.5000000000", "1234567890123456789012345678.0123456789")
     ]
-    assert client.rows("SELECT v FROM t WHERE v > 9.6 ORDER BY v") == [("10.2500000000",), ("1234567890123456789012345678.0123456789",)]
+    assert client.rows("SELECT v FROM t WHERE v > 9.6 ORDER BY v") == [
+        ("10.2500000000",),
+        ("1234567890123456789012345678.0123456789",),
+    ]
 
 
 def test_a_thousand_rows_of_values_and_not_one_more(client: Client) -> None:
