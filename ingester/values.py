@@ -99,7 +99,7 @@ PROJECTIONS: dict[str, Projection] = {
     "sysname": _TEXT,
     "ntext": _TEXT,
     "xml": _UNICODE,
-    "date": Projection("CONVERT(varchar(10), {}, 23)", _same),
+    "date": Projection("CONVERT(varchar(10), {}, 121)", _same),
     "time": Projection("CONVERT(varchar(16), {}, 121)", _same),
     "datetime": _DATETIME,
     "smalldatetime": Projection("CONVERT(varchar(23), {}, 121)", _iso_minutes),
