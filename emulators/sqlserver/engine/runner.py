@@ -148,7 +148,7 @@ class Runner:
     def execute(self, fragment: Fragment, plan: Plan, link: Link) -> sqlite3.Cursor:
         """Raises SqlError; StaleName when the catalog moved on since the plan was made."""
         for virtual in plan.virtuals:
-            self._fill(virtual, fragment, plan, link)
+            self._fill(virtual, fragment, link)
         return link.execute(plan.sql, self.parameters(fragment, plan.parameters))
 
     def parameters(self, fragment: Fragment, names: Sequence[str]) -> list[Value]:
@@ -182,14 +182,14 @@ class Runner:
             raise invalid_object(name or "")
         return session.read_link(database, touched=name is not None, locks=locks)
 
-    def _fill(self, virtual: Virtual, fragment: Fragment, plan: Plan, link: Link) -> None:
+    def _fill(self, virtual: Virtual, fragment: Fragment, link: Link) -> None:
         width = len(virtual.source.columns)
         columns = ", ".join(f"c{index}" for index in range(width))
         # The name tells the number of columns, so another plan may use the same table.
         link.execute(f"CREATE TEMP TABLE IF NOT EXISTS {virtual.table.removeprefix('temp.')} ({columns})")
         link.execute(f"DELETE FROM {virtual.table}")
         rows = (
-            self._function_rows(virtual, fragment, plan, link)
+            self._function_rows(virtual, fragment, link)
             if virtual.source.view.startswith(FUNCTION)
             else self._view(virtual)
         )
@@ -201,7 +201,7 @@ class Runner:
         assert database is not None
         return VIEWS[virtual.source.view][1](session.engine.databases(), database, database.catalog_for(session))
 
-    def _function_rows(self, virtual: Virtual, fragment: Fragment, plan: Plan, link: Link) -> list[Row]:
+    def _function_rows(self, virtual: Virtual, fragment: Fragment, link: Link) -> list[Row]:
         source = virtual.source
         database = self.session.engine.find(source.database)
         assert database is not None
@@ -211,11 +211,7 @@ class Runner:
         arguments: Sequence[Value] = ()
         if virtual.arguments:
             sql = "SELECT " + ", ".join(argument.sql for argument in virtual.arguments)
-            # Parameters are numbered over the whole plan: bind those that this part mentions.
-            used = max(
-                [int(part.split(",")[0].split(")")[0]) for part in sql.split("?")[1:] if part[:1].isdigit()] or [0]
-            )
-            arguments = link.execute(sql, self.parameters(fragment, plan.parameters[:used])).fetchone()
+            arguments = link.execute(sql, self.parameters(fragment, virtual.parameters)).fetchone()
         return [tuple(row) for row in found.call(self.context(database), arguments)]
 
     def context(self, database: StoredDatabase) -> CallContext:

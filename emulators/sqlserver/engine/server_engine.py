@@ -79,16 +79,17 @@ class SqlEngine:
         return session
 
     def close(self) -> None:
-        """Stops the extension, ends every session, removes temporary files. May be called twice."""
+        """Ends every session, stops the extension, removes temporary files. May be called twice."""
         with self._guard:
             if self._closed:
                 return
             self._closed = True
             sessions = list(self._sessions.values())
-        if self.extension is not None:
-            self.extension.close()
+        # Sessions first: a capture thread may be waiting for a transaction that one of them left open.
         for session in sessions:
             session.close()
+        if self.extension is not None:
+            self.extension.close()
         for database in self.databases():
             database.close()
         if self._temporary:

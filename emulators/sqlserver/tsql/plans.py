@@ -45,11 +45,13 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Virtual:
-    """A source whose rows are put into the temporary table `table` before the statement runs."""
+    """A source whose rows are put into the temporary table `table` before the statement runs. `arguments` of a function are
+    evaluated by themselves, with `parameters` bound."""
 
     table: str
     source: Source
     arguments: tuple[Expr, ...] = ()
+    parameters: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ called s1, s2 ... Whatever a clause holds beyond what is read here is refused.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,8 @@ from emulators.sqlserver.tsql.scopes import Output, Relation, Scope
 from emulators.sqlserver.tsql.trees import parse_query
 from emulators.sqlserver.tsql.types import BIGINT, INT, RANGES, collation, family, summed
 
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_PARAMETER = re.compile(r"\?(\d+)")
 _SELECT_PARTS = frozenset(
     (
         "expressions",
@@ -80,6 +83,7 @@ class Queries(Predicates):
     def __init__(self, names: Names, variables: Mapping[str, SqlType]) -> None:
         super().__init__(names, variables)
         self._relations = 0
+        self._argument_parameters: tuple[str, ...] = ()
 
     def next_name(self) -> str:
         self._relations += 1
@@ -351,7 +355,7 @@ class Queries(Predicates):
         table = source.storage
         if not table:
             table = f"temp.v{len(self.virtuals)}_{len(source.columns)}"
-            self.virtuals.append(Virtual(table, source, arguments))
+            self.virtuals.append(Virtual(table, source, arguments, self._argument_parameters if arguments else ()))
         else:
             self.databases.add(source.database)
         outputs = [
@@ -373,7 +377,9 @@ class Queries(Predicates):
         source = self.names.table_function(parts, len(call.expressions))
         if source is None:
             raise errors.invalid_object(".".join(parts))
+        outer, self.parameters = self.parameters, []
         arguments = tuple(self.expression(argument, Scope()) for argument in call.expressions)
+        self._argument_parameters, self.parameters = tuple(self.parameters), outer
         return self._named_source(source, self.next_name(), node.args.get("alias"), scope, arguments)
 
     # -- set operators and subqueries
@@ -604,7 +610,10 @@ def lower_query(fragment: Fragment, names: Names, variables: Mapping[str, SqlTyp
 
 
 def _plan(lowering: Queries, sql: str, columns: tuple[Column, ...]) -> Plan:
-    return Plan(sql, columns, tuple(lowering.parameters), tuple(lowering.virtuals), frozenset(lowering.databases))
+    # An operand beside NULL is lowered and left out: SQLite wants no more parameters than the highest that is mentioned.
+    used = max((int(number) for number in _PARAMETER.findall(_QUOTED.sub("", sql))), default=0)
+    parameters = tuple(lowering.parameters[:used])
+    return Plan(sql, columns, parameters, tuple(lowering.virtuals), frozenset(lowering.databases))
 
 
 def lower_rows(

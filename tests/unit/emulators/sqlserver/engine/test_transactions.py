@@ -237,6 +237,11 @@ def test_functions_of_the_extension_are_called_with_evaluated_arguments(
     assert client.rows(
         "DECLARE @a nvarchar(9) = N'x' SELECT sys.fn_twice(N'abcde'), f.s FROM dbo.fn_rows(@a, N'y' + N'z') AS f WHERE f.n = 2"
     ) == [(b"abcdeabcde", "yz")]
+    assert (
+        client.rows("DECLARE @a int = 1, @b int = 2 SELECT n FROM dbo.fn_rows(@b, @a) WHERE n = @a AND NOT @b = NULL")
+        == []
+    )
+    assert client.rows("DECLARE @a int = 1, @b int = 2 SELECT s FROM dbo.fn_rows(@b, @a)") == [("2",), ("1",)]
     assert client.error("SELECT * FROM dbo.fn_none(1)") == (208, "Invalid object name 'dbo.fn_none'.")
 
 
