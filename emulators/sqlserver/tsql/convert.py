@@ -223,7 +223,7 @@ def _to_string(source: SqlType, target: SqlType, style: int, assign: bool) -> Co
         assert isinstance(text, str)
         if limit is not None and _width(text, target) > limit:
             text = _shortened(text, limit, source, target, assign)
-        return text.ljust(limit) if padded and limit is not None else text
+        return text + " " * (limit - _width(text, target)) if padded and limit is not None else text
 
     return run
 
