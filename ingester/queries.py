@@ -115,7 +115,7 @@ def probe(changes: Sequence[tuple[str, str]]) -> str:
     The max LSN is taken by a statement of its own, before the rows are looked at: in a single SELECT a capture scan could commit
     between the two, and the table would be called idle up to an LSN whose rows nobody looked for.
     """
-    head = "SET NOCOUNT ON; DECLARE @max_lsn binary(10); SET @max_lsn = sys.fn_cdc_get_max_lsn();\n"
+    head = "DECLARE @max_lsn binary(10) = sys.fn_cdc_get_max_lsn();\n"
     rows = "\nUNION ALL ".join(
         f"SELECT {P} AS capture_instance, @max_lsn AS max_lsn, sys.fn_cdc_get_min_lsn({P}) AS low_watermark, "
         f"CASE WHEN EXISTS (SELECT 1 FROM [cdc].{quote_name(change_table)} AS ct "

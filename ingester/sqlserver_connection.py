@@ -49,10 +49,8 @@ class Connection:
             return found
 
     def execute(self, sql: str, parameters: Sequence[object] = ()) -> int:
-        """Run a statement; the number of rows it touched."""
-        with self._cursor() as cursor:
-            cursor.execute(_rendered(sql, parameters))
-            return int(cursor.rowcount)
+        """Run a statement; the number of rows it touched, asked for in words since SET NOCOUNT may be a server's default."""
+        return int(self.result_sets(f"{sql}\nSELECT @@ROWCOUNT", parameters)[-1][0][0])
 
     def close(self) -> None:
         connection, self._connection = self._connection, None

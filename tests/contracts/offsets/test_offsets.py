@@ -129,6 +129,17 @@ def test_an_older_installations_offsets_are_kept_and_its_transaction_is_read_aga
     store.close()
 
 
+def test_a_connection_that_does_not_count_rows_changes_nothing(login: Login) -> None:
+    counting_off = connection(login)
+    counting_off.execute("SET NOCOUNT ON")
+    store = SqlServerOffsets(counting_off)
+    store.ensure()
+    store.claim(PERSONS, 1)
+    store.commit(PERSONS, 1, seen=None, position=position(4))
+    assert store.load(PERSONS, 1) == position(4)
+    store.close()
+
+
 def test_an_offset_is_never_asked_to_move_back(login: Login) -> None:
     store = SqlServerOffsets(connection(login))
     store.ensure()
