@@ -22,17 +22,20 @@ QUERY_TIMEOUT = 120
 """Seconds before a query counts as hung. The driver then drops the connection; the next use opens another."""
 
 _ENCRYPTION = {"disable": "off", "optional": "request", "mandatory": "require", "strict": "require"}
-_LOGIN_REFUSED = {18452, 18456, 18470, 18486, 18487, 18488}
+_APPLICATION = "dstream ingester"
 _RIGHTS = {229, 230, 262, 297, 300, 371, 15247, 916}
 _SYNTAX_OR_OBJECT = {102, 156, 207, 208, 2812, 4104}
 
 
 class Connection:
-    """One connection, opened at first use and again after it was lost. Not thread-safe."""
+    """One connection, opened at first use and again after it was lost. Not thread-safe.
 
-    def __init__(self, address: SqlAddress, *, application: str = "dstream ingester") -> None:
+    `proven`: this login has worked before. From then on a refusal is a server that is failing over or recovering, and transient.
+    """
+
+    def __init__(self, address: SqlAddress, *, proven: bool = False) -> None:
         self._address = address
-        self._application = application
+        self._proven = proven
         self._connection: Any = None
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
@@ -63,9 +66,7 @@ class Connection:
     @contextmanager
     def _cursor(self) -> Iterator[Any]:
         try:
-            if self._connection is None:
-                self._connection = self._open()
-            with self._connection.cursor() as cursor:
+            with self._opened().cursor() as cursor:
                 yield cursor
         except pymssql.Error as error:
             translated = self.translate(error)
@@ -73,7 +74,16 @@ class Connection:
                 self.close()
             raise translated from error
 
-    def _open(self) -> Any:
+    def _opened(self) -> Any:
+        if self._connection is None:
+            try:
+                self._connection = self._open(self._address.database)
+            except pymssql.Error as error:
+                raise self._connect_error(str(error)) from error
+            self._proven = True
+        return self._connection
+
+    def _open(self, database: str) -> Any:
         address = self._address
         server = f"{address.host}\\{address.instance}" if address.instance else address.host
         return pymssql.connect(
@@ -81,9 +91,9 @@ class Connection:
             port=str(address.port or 1433),
             user=address.user,
             password=address.password.get_secret_value(),
-            database=address.database,
+            database=database,
             autocommit=True,
-            appname=self._application,
+            appname=_APPLICATION,
             login_timeout=LOGIN_TIMEOUT,
             timeout=QUERY_TIMEOUT,
             tds_version="7.4",
@@ -91,35 +101,52 @@ class Connection:
         )
 
     def translate(self, error: pymssql.Error) -> DStreamError:
-        """Which of our errors `error` is: the edge between the driver and the rest."""
+        """Which of our errors `error` of a statement is: the edge between the driver and the rest."""
         number, text = _number_and_text(error)
-        unreachable = "DB-Lib error message 20009" in str(
-            error
-        )  # the number may be that of an earlier connection's error
-        where = f"{self._address.host}:{self._address.port or 1433}"
-        if unreachable:
-            return TransientError(
-                f"connecting to SQL Server {where}: the server cannot be reached", hint="check host, port and firewall"
-            )
-        # the server says 4060 and then 18456, and the driver reports the later number with both texts
-        if number == 4060 or "Cannot open database" in text:
-            return PermanentError(
-                f"connecting to SQL Server {where}: cannot open database {self._address.database!r} as {self._address.user!r}",
-                hint="check the database's name, and that the login has a user in it",
-            )
-        if number in _LOGIN_REFUSED or "Login failed" in text:
-            return PermanentError(
-                f"connecting to SQL Server {where}: login refused for user {self._address.user!r}",
-                hint="check user and password in ingester.db_connection_string",
-            )
+        where = f"SQL Server {self._where}"
         if number in _RIGHTS:
             return PermanentError(
-                f"SQL Server {where}: permission denied: {text}",
+                f"{where}: permission denied: {text}",
                 hint="the login needs SELECT on schema cdc, and ALTER or write rights on dbo.cdc_offsets",
             )
         if number in _SYNTAX_OR_OBJECT:
-            return PermanentError(f"SQL Server {where}: error {number}: {text}")
-        return TransientError(f"SQL Server {where}: error {number}: {text}")
+            return PermanentError(f"{where}: error {number}: {text}")
+        return TransientError(f"{where}: error {number}: {text}")
+
+    @property
+    def _where(self) -> str:
+        return f"{self._address.host}:{self._address.port or 1433}"
+
+    def _connect_error(self, said: str) -> DStreamError:
+        """What the driver's remarks mean; number and text of a failed connect may be those of an earlier error in the process."""
+        doing = f"connecting to SQL Server {self._where}"
+        if "DB-Lib error message 20009" in said:
+            return TransientError(f"{doing}: the server cannot be reached", hint="check host, port and firewall")
+        if "DB-Lib error message 20003" in said:
+            return TransientError(f"{doing}: no answer within {LOGIN_TIMEOUT} s", hint="is this a SQL Server's port?")
+        if "DB-Lib error message 20018" in said:  # the server had something to say, and that was no
+            return self._refused(doing)
+        return TransientError(
+            f"{doing}: the connection broke while logging in",
+            hint="does the server offer the encryption that is asked for?",
+        )
+
+    def _refused(self, doing: str) -> DStreamError:
+        """A login that is refused because of its database looks the same, so it is tried without one."""
+        user, database = self._address.user, self._address.database
+        if self._proven:
+            return TransientError(f"{doing}: login refused for user {user!r}, which worked before")
+        try:
+            self._open("").close()
+        except pymssql.Error:
+            return PermanentError(
+                f"{doing}: login refused for user {user!r}",
+                hint="check user and password in ingester.db_connection_string",
+            )
+        return PermanentError(
+            f"{doing}: cannot open database {database!r} as user {user!r}",
+            hint="check the database's name, and that the login has a user in it",
+        )
 
 
 def is_error(error: BaseException, number: int) -> bool:

@@ -76,7 +76,7 @@ class Worker:
             if self._idle:
                 return self._idle.pop()
         settings = self._settings
-        connection = Connection(settings.db)
+        connection = Connection(settings.db, proven=True)  # the driver has logged in before any task was sent
         bus = ServiceBus.from_connection_string(settings.queue.connection_string.get_secret_value())
         sender = bus.sender(settings.queue.name)
         source = SqlServerSource(
