@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 
 import structlog
 
-from common.errors import DStreamError, TransientError
+from common.errors import DStreamError
 from common.provision import QueueNeed, TopicNeed, provision
-from common.retry import Backoff
-from common.servicebus import ServiceBus
+from common.servicebus import QueueReceivers, ServiceBus
 from router.forward import Forwarder, Gate, Pace
 from router.publishers import Publisher, Publishers
 from router.settings import RouterSettings
@@ -28,24 +26,22 @@ def run(
 ) -> int:
     """Route until `stop` is set: 0 when everything in flight was settled or given back, 1 when a slot did not end in time.
 
-    Raises PermanentError or ConfigurationError when it cannot start, or when the queue is gone while it runs; `stop` is set then.
+    Raises ConfigurationError, PermanentError or TransientError when it cannot start: whoever started it learns at once, and starts it
+    again. Raises PermanentError when the queue is gone while it runs; `stop` is set then.
     """
     source = ServiceBus.from_connection_string(settings.source.connection_string.get_secret_value())
     output = ServiceBus.from_connection_string(settings.output.connection_string.get_secret_value())
     publishers = Publishers(Publisher(topic, output.sender(topic)) for topic in settings.destinations)
     tally = tally or Tally()
-    started = time.monotonic()
     try:
-        if not _insist(lambda: _provision(settings, source, output), stop, "preparing the entities"):
-            return 0
-        if not _insist(publishers.open, stop, "opening the publishers"):
-            return 0
+        _provision(settings, source, output)
+        publishers.open()
+        _find_queue(settings, source)
         log.info(
             "router started", queue=settings.queue_name, topics=len(settings.destinations), slots=settings.sessions
         )
-        return _route(settings, source, publishers, stop, pace or Pace(batch=settings.batch), tally)
-    finally:
-        publishers.close()
+        started = time.monotonic()
+        status = _route(settings, source, publishers, stop, pace or Pace(batch=settings.batch), tally)
         log.info(
             "router stopped",
             routed=tally.routed.total(),
@@ -54,22 +50,9 @@ def run(
             retries=tally.retries.total(),
             seconds=round(time.monotonic() - started, 1),
         )
-
-
-def _insist(step: Callable[[], None], stop: threading.Event, what: str) -> bool:
-    """Try `step` until it works; False when `stop` came first. A permanent fault leaves as it is."""
-    backoff, failures = Backoff(), 0
-    while not stop.is_set():
-        try:
-            step()
-        except TransientError as error:
-            failures += 1
-            if failures == 1:
-                log.warning("waiting for Service Bus", step=what, error=error.message, hint=error.hint)
-            stop.wait(backoff.delay(failures))
-        else:
-            return True
-    return False
+        return status
+    finally:
+        publishers.close()
 
 
 def _provision(settings: RouterSettings, source: ServiceBus, output: ServiceBus) -> None:
@@ -87,6 +70,17 @@ def _provision(settings: RouterSettings, source: ServiceBus, output: ServiceBus)
     )
 
 
+def _find_queue(settings: RouterSettings, source: ServiceBus) -> None:
+    """A queue that is missing, of the other kind, or not ours to read ends the start and not the first receive."""
+    found = _receivers(settings, source).open(max_wait=0.1)
+    if found is not None:
+        found.close()
+
+
+def _receivers(settings: RouterSettings, source: ServiceBus) -> QueueReceivers:
+    return source.receivers(settings.queue_name, sessions=settings.ordering != "none", prefetch=settings.prefetch)
+
+
 def _route(
     settings: RouterSettings,
     source: ServiceBus,
@@ -96,7 +90,7 @@ def _route(
     tally: Tally,
 ) -> int:
     sessions = settings.ordering != "none"
-    receivers = source.receivers(settings.queue_name, sessions=sessions, prefetch=settings.prefetch)
+    receivers = _receivers(settings, source)
     gate = Gate()
     fatal: list[BaseException] = []
 
