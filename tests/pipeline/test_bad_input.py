@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from dstream.local import Login
+from emulators.servicebus.description import SubscriptionDescription, TopicDescription
 from emulators.servicebus.server import ServiceBusEmulator
 
 SECRET = "s3cret-Passw0rd"
@@ -69,6 +70,7 @@ class Place:
 
     def __init__(self, folder: Path, login: Login, bus: ServiceBusEmulator) -> None:
         self._path = folder / "dstream.hcl"
+        self.database = login.database
         self.values = {
             "db": f"sqlserver://{login.user}:{login.password}@127.0.0.1:{login.port}?database={login.database}&encrypt=disable",
             "bus": bus.connection_string,
@@ -156,10 +158,11 @@ def test_an_unreachable_service_bus(place: Place) -> None:
         f"Endpoint=sb://127.0.0.1:9;SharedAccessKeyName=a;SharedAccessKey={SECRET};UseDevelopmentEmulator=true;"
     )
     place.values["management"] = "http://127.0.0.1:9"
-    told = place.run("ingester")
-    assert told.status == 1
-    [line] = told.lines()
-    assert "127.0.0.1:9" in line
+    for stage in ("ingester", "router"):
+        told = place.run(stage)
+        assert told.status == 1
+        [line] = told.lines()
+        assert "127.0.0.1:9" in line
 
 
 def test_a_wrong_service_bus_key(place: Place) -> None:
@@ -174,12 +177,16 @@ def test_a_wrong_service_bus_key(place: Place) -> None:
 
 @pytest.mark.parametrize("provision", ["none", "verify"])
 @pytest.mark.parametrize("stage", ["ingester", "router"])
-def test_a_missing_queue(place: Place, stage: str, provision: str) -> None:
+def test_a_missing_queue(place: Place, bus: ServiceBusEmulator, stage: str, provision: str) -> None:
+    topic = f"127-0-0-1.{place.database}.persons.events"
+    bus.admin.create(topic, TopicDescription(requires_duplicate_detection=True))
+    bus.admin.create(f"{topic}/Subscriptions/sub1", SubscriptionDescription())
     place.values["provision"] = provision
     told = place.run(stage)
     assert told.status == 1
-    assert "ingest-queue" in told.text
-    assert "not exist" in told.text or "missing" in told.text or "not found" in told.text, told.text
+    [line] = told.lines()
+    assert "ingest-queue" in line
+    assert "not be found" in line or "does not exist" in line
 
 
 def test_a_missing_table_is_one_warning_and_the_ingester_goes_on(place: Place) -> None:

@@ -247,6 +247,7 @@ def test_a_message_without_a_session_is_refused_by_a_queue_with_sessions(bus: Bu
         lane_sender.send([message(0)])
 
 
+@pytest.mark.cuts_connections
 def test_a_sender_survives_a_cut_connection(bus: Bus, sender: OpenableSender) -> None:
     sender.send([message(0)])
     bus.cut()
@@ -258,6 +259,7 @@ def test_a_sender_survives_a_cut_connection(bus: Bus, sender: OpenableSender) ->
         assert (found[0], b'{"n":2}' in found or found[1] == b'{"n":1}') == (b'{"n":0}', True)
 
 
+@pytest.mark.cuts_connections
 def test_a_receiver_says_that_its_connection_is_cut(bus: Bus, lane_sender: OpenableSender) -> None:
     lane_sender.send([message(0, "a")])
     with closing(opened(bus, bus.lanes)) as receiver:

@@ -382,6 +382,7 @@ def test_a_client_killed_in_the_middle_of_a_result_has_its_session_closed(
 
 
 def test_stopping_ends_connections_and_frees_the_port(engine: ScriptedEngine) -> None:
+    before = threading.active_count()
     server = SqlServerEmulator(engine)
     server.start()
     port = server.port
@@ -389,7 +390,7 @@ def test_stopping_ends_connections_and_frees_the_port(engine: ScriptedEngine) ->
     server.stop()
     server.stop()
     assert engine.sessions[0].is_closed
-    assert not [t for t in threading.enumerate() if t.name.startswith("sqlserver-")]
+    assert threading.active_count() == before
     with pytest.raises(pymssql.Error):
         connection.cursor().execute("SET NOCOUNT ON")
     with SqlServerEmulator(engine, port=port) as again:
