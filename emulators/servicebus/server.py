@@ -24,7 +24,7 @@ from .namespace import Namespace
 from .sas import AccessPolicies
 
 ROOT_POLICY: Final = "RootManageSharedAccessKey"
-DEVELOPMENT_KEY: Final = "U0FTX0tFWV9WQUxVRV9mb3JfZGV2ZWxvcG1lbnQ="
+DEVELOPMENT_KEY: Final = "SAS_KEY_VALUE"
 """Known to everybody: the emulator listens on the loopback interface and keeps no secrets."""
 DEFAULT_KEYS: Final = {ROOT_POLICY: DEVELOPMENT_KEY}
 TICK: Final = 0.05
