@@ -20,8 +20,9 @@ _UNAVAILABLE = object()
 class RowReader:
     """Knows one capture instance's columns: what to select, and what the selected values mean."""
 
-    def __init__(self, instance: CaptureInstance, *, decimals_as_numbers: bool) -> None:
+    def __init__(self, instance: CaptureInstance, *, decimals_as_numbers: bool, before_images: bool) -> None:
         self._instance = instance
+        self._before_images = before_images
         self._columns = instance.columns
         self._converts: list[Convert] = []
         self.selected: list[str] = []
@@ -48,6 +49,8 @@ class RowReader:
         operation = Operation(image.position.operation)
         data = self._values(image, operation)
         before = self._values(rows.before, Operation.BEFORE_UPDATE) if rows.before is not None else None
+        if operation is Operation.DELETE and self._before_images:
+            before = data
         missing = [
             column.name
             for index, column in enumerate(self._columns)

@@ -171,10 +171,6 @@ class IngesterSettings(Topology):
         default=timedelta(milliseconds=100),
         description="How long due tables are gathered into one Spark job. `100ms` is little beside a poll interval. `0s`: not at all.",
     )
-    max_message_size: Annotated[int, Field(ge=1024)] | None = Field(
-        default=None,
-        description="Most bytes a message. None, the default: what the queue itself says when a link is opened.",
-    )
     spark: SparkSettings = Field(default_factory=SparkSettings, description="Spark's own settings.")
 
     @model_validator(mode="after")

@@ -122,7 +122,9 @@ class SqlServerSource:
 
     def _reader(self, instance: CaptureInstance) -> RowReader:
         if instance not in self._readers:
-            self._readers[instance] = RowReader(instance, decimals_as_numbers=self._decimals_as_numbers)
+            self._readers[instance] = RowReader(
+                instance, decimals_as_numbers=self._decimals_as_numbers, before_images=self._before_images
+            )
         return self._readers[instance]
 
     def _time_zone(self) -> str | None:

@@ -84,7 +84,7 @@ def row(operation: int, *values: object, mask: int = 0) -> Image:
 
 
 def read(row: Image, before: Image | None = None) -> Change:
-    return RowReader(TABLE, decimals_as_numbers=False).change(PairedRows(before, row))
+    return RowReader(TABLE, decimals_as_numbers=False, before_images=False).change(PairedRows(before, row))
 
 
 def test_a_deletes_text_column_is_unavailable_and_not_null() -> None:
@@ -92,6 +92,13 @@ def test_a_deletes_text_column_is_unavailable_and_not_null() -> None:
     assert found.unavailable == ("Old", "Sum")
     assert "Old" not in found.data
     assert found.data["Short"] == "s"
+
+
+def test_a_delete_carries_the_row_as_its_before_image_where_those_are_wanted() -> None:
+    reader = RowReader(TABLE, decimals_as_numbers=False, before_images=True)
+    found = reader.change(PairedRows(None, row(1, 1, "s", "l", None, None, 2)))
+    assert found.before == found.data
+    assert read(row(1, 1, "s", "l", None, None, 2)).before is None
 
 
 def test_null_stays_null_where_capture_holds_the_value() -> None:
@@ -126,10 +133,12 @@ def test_the_key_is_in_key_order() -> None:
 
 def test_names_are_quoted() -> None:
     table = CaptureInstance("i", TableName("dbo", "T"), "T_CT", lsn(1), (CapturedColumn("a]b%s", "decimal", 1),))
-    assert RowReader(table, decimals_as_numbers=False).selected == ["CONVERT(varchar(41), ct.[a]]b%s]) AS [a]]b%s]"]
+    assert RowReader(table, decimals_as_numbers=False, before_images=False).selected == [
+        "CONVERT(varchar(41), ct.[a]]b%s]) AS [a]]b%s]"
+    ]
 
 
 def test_a_type_that_cannot_be_carried_is_refused_by_name() -> None:
     table = CaptureInstance("i", TableName("dbo", "T"), "T_CT", lsn(1), (CapturedColumn("v", "sql_variant", 1),))
     with pytest.raises(PermanentError, match="column 'v' has type sql_variant"):
-        RowReader(table, decimals_as_numbers=False)
+        RowReader(table, decimals_as_numbers=False, before_images=False)

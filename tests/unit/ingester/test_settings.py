@@ -64,7 +64,7 @@ def test_a_small_block_is_whole_through_defaults(tmp_path: Path) -> None:
     assert settings.queue.ordering == "table"
     assert settings.queue.provision == "create"
     assert (settings.on_gap, settings.on_oversize, settings.decimals) == ("fail", "fail", "string")
-    assert (settings.before_images, settings.page_rows, settings.max_message_size) == (False, 2000, None)
+    assert (settings.before_images, settings.page_rows) == (False, 2000)
     assert (settings.slice, settings.coalesce) == (timedelta(seconds=10), timedelta(milliseconds=100))
     (persons,) = settings.schedule
     assert persons.name == TableName("dbo", "Persons")
@@ -126,7 +126,6 @@ def test_spark_takes_its_own_settings_as_text(tmp_path: Path) -> None:
         ("on_gap {\n}", 13, "is a setting"),
         ('spark {\nconf = "x"\n}', 14, "must be a map"),
         ('spark {\nconf = { a = ["x"] }\n}', 14, "must be text"),
-        ("max_message_size = 10", 13, "must be at least 1024"),
         ('tables = ["B"]', 13, "second time (first on line 12)"),
         ('poll_interval_defaults {\npoll_interval = "-5s"\n}', 14, "must be more than zero"),
         ('poll_interval_defaults {\npoll_interval = "3m"\n}', 13, "longer than its max_poll_interval"),
