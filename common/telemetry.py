@@ -25,8 +25,8 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 MASK = "***"
 _SHORTEST = 4  # a shorter text would mask parts of ordinary words, and no key or sane password is that short
 
-# They tell every frame, token and retry; what matters of it arrives as our own errors.
-_NOISY = ("azure", "uamqp", "py4j", "urllib3")
+# They tell every frame, token and retry, and log each fault that they also raise; what matters of it arrives as our own errors.
+_NOISY = ("azure", "py4j", "urllib3")
 
 _secrets: set[str] = set()
 
@@ -38,6 +38,7 @@ def configure_logging(level: LogLevel, format: LogFormat) -> None:
         structlog.stdlib.add_logger_name,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
+        _without_nothing,
     ]
     structlog.configure(
         processors=[
@@ -59,7 +60,7 @@ def configure_logging(level: LogLevel, format: LogFormat) -> None:
     root.setLevel(level.upper())
     logging.captureWarnings(True)
     for name in _NOISY:
-        logging.getLogger(name).setLevel(logging.WARNING)
+        logging.getLogger(name).setLevel(logging.WARNING if level == "debug" else logging.CRITICAL)
 
 
 def register_secret(value: str) -> None:
@@ -122,6 +123,11 @@ def _formatter(format: LogFormat, shared: list[structlog.typing.Processor]) -> l
             )
         ]
     return structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=processors)
+
+
+def _without_nothing(logger: Any, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """A fact that is not there (an error without a hint) is not told."""
+    return {key: value for key, value in event.items() if value is not None}
 
 
 def _to_json(event: Any, **options: Any) -> str:

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from common import telemetry
 from common.config import Unset, UnsetSecret
 from common.sqladdress import SqlAddress
-from common.telemetry import LogFormat, configure_logging, masked, register_secret, register_secrets
+from common.telemetry import LogFormat, LogLevel, configure_logging, masked, register_secret, register_secrets
 from common.topology import BusSettings
 
 SECRET = 'hunt"er2\\ é'
@@ -74,12 +74,23 @@ def test_the_level_holds_and_the_last_call_wins_without_doubling_lines(capsys: p
     assert [json.loads(line)["message"] for line in capsys.readouterr().err.splitlines()] == ["loud"]
 
 
-def test_noisy_libraries_speak_from_warning_on_even_when_debugging(capsys: pytest.CaptureFixture[str]) -> None:
-    configure_logging("debug", "json")
-    for name in ("azure.servicebus._pyamqp", "uamqp", "py4j.clientserver"):
+@pytest.mark.parametrize(("level", "heard"), [("info", []), ("debug", ["fault"] * 2)])
+def test_noisy_libraries_speak_of_faults_and_only_when_debugging(
+    level: LogLevel, heard: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure_logging(level, "json")
+    for name in ("azure.servicebus._pyamqp", "py4j.clientserver"):
         logging.getLogger(name).info("frame")
         logging.getLogger(name).warning("fault")
-    assert [json.loads(line)["message"] for line in capsys.readouterr().err.splitlines()] == ["fault"] * 3
+    assert [json.loads(line)["message"] for line in capsys.readouterr().err.splitlines()] == heard
+
+
+def test_a_fact_that_is_not_there_is_not_told(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging("info", "text")
+    structlog.get_logger("x").warning("broken", hint=None, table="t")
+    told = capsys.readouterr().err
+    assert "hint" not in told
+    assert "table" in told
 
 
 @pytest.mark.parametrize("format", FORMATS)
