@@ -47,6 +47,9 @@ class CdcExtension:
             return None
         return functions.table_function(self.find(database), database, name)
 
+    def views(self) -> Mapping[str, TableFunction]:
+        return {}
+
     def find(self, database: Database) -> DatabaseCdc | None:
         """The capture state of a database; None where it is not enabled."""
         state = self._states.get(database.database_id)

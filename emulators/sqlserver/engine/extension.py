@@ -214,6 +214,10 @@ class Extension(Protocol):
         """Asked when a FROM names a function; None when it is not ours (the engine then raises 208)."""
         ...
 
+    def views(self) -> Mapping[str, TableFunction]:
+        """System views by name: "sys.dm_cdc_errors" is in every database, "msdb.dbo.cdc_jobs" in that one. No arguments."""
+        ...
+
     def close(self) -> None:
         """Stop every thread (capture jobs)."""
         ...

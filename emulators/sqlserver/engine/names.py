@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from emulators.sqlserver.engine import storage
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 FUNCTION = "function:"
 """How `Source.view` marks a table function."""
+EXTENSION = "extension:"
+"""How it marks a system view of the extension."""
 
 
 class SessionNames:
@@ -50,9 +53,21 @@ class SessionNames:
             where = storage.storage_name(table)
             return Source(database.name, table.schema, table.name, columns, where, "", storage.rowid_name(table))
         view = f"{schema}.{name[-1]}".lower()
-        if view not in VIEWS:
-            return None
-        return Source(database.name, schema, name[-1], VIEWS[view][0], "", view)
+        if view in VIEWS:
+            return Source(database.name, schema, name[-1], VIEWS[view][0], "", view)
+        offered = self._offered()
+        for key in (view, f"{database.name.lower()}.{view}"):
+            if key in offered:
+                return Source(database.name, schema, name[-1], offered[key].columns, "", f"{EXTENSION}{key}")
+        return None
+
+    def _offered(self) -> Mapping[str, TableFunction]:
+        """The extension's views; an extension of before they were asked for has none."""
+        offer: Callable[[], Mapping[str, TableFunction]] | None = getattr(self.session.engine.extension, "views", None)
+        return offer() if offer is not None else {}
+
+    def extension_view(self, key: str) -> TableFunction | None:
+        return self._offered().get(key.removeprefix(EXTENSION))
 
     def table_function(self, name: Name, arguments: int) -> Source | None:
         database = self.database(name)

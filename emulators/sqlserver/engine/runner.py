@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from emulators.sqlserver.engine.database import StoredDatabase
 from emulators.sqlserver.engine.extension import CallContext
 from emulators.sqlserver.engine.links import Link, StaleName
-from emulators.sqlserver.engine.names import FUNCTION, SessionNames
+from emulators.sqlserver.engine.names import EXTENSION, FUNCTION, SessionNames
 from emulators.sqlserver.engine.views import VIEWS
 from emulators.sqlserver.results import Cancel, SqlError, Value
 from emulators.sqlserver.sqltypes import SqlType
@@ -199,6 +199,11 @@ class Runner:
         session = self.session
         database = session.engine.find(virtual.source.database)
         assert database is not None
+        if virtual.source.view.startswith(EXTENSION):
+            offered = SessionNames(session).extension_view(virtual.source.view)
+            if offered is None:
+                raise invalid_object(f"{virtual.source.schema}.{virtual.source.name}")
+            return offered.call(self.context(database), ())
         return VIEWS[virtual.source.view][1](session.engine.databases(), database, database.catalog_for(session))
 
     def _function_rows(self, virtual: Virtual, fragment: Fragment, link: Link) -> list[Row]:
