@@ -25,7 +25,7 @@ def progress(
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("table", min_width=16)
     for name in ("committed", "ingested", "delivered", "behind"):
-        table.add_column(name, justify="right", min_width=10)
+        table.add_column(name, justify="right", min_width=10, no_wrap=True)
     for each in TABLES:
         done, arrived = committed.get(each, 0), delivered.get(each, 0)
         table.add_row(each.key, str(done), str(ingested.get(each, 0)), str(arrived), str(max(0, done - arrived)))
@@ -44,10 +44,11 @@ def messages(console: Console, received: Mapping[TableName, Sequence[Received]])
 
 def verdict(console: Console, result: Verdict, facts: Sequence[tuple[str, str]]) -> None:
     """The counts that must be 0, by table and in all, and what was measured."""
-    table = Table(title="\nVerdict", title_justify="left", title_style="bold", box=None, pad_edge=False)
+    console.print("\n[bold]Verdict[/bold]")
+    table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("table", min_width=16)
     for name in ("committed", "received", "lost", "duplicated", "out of order", "wrong"):
-        table.add_column(name, justify="right", min_width=9)
+        table.add_column(name, justify="right", no_wrap=True)
     counts = ("committed", "received", "lost", "duplicated", "out_of_order", "wrong")
     rows: list[tuple[str, Sequence[int]]] = [
         (name.key, [getattr(found, count) for count in counts]) for name, found in result.tables.items()
@@ -59,8 +60,9 @@ def verdict(console: Console, result: Verdict, facts: Sequence[tuple[str, str]])
     for found in result.tables.values():
         for example in found.examples:
             console.print(Text(f"  {example}", style="red"), soft_wrap=True)
+    console.print()
     for label, value in facts:
-        console.print(f"{label}: {value}")
+        console.print(f"{label:<36} {value}", highlight=False, soft_wrap=True)
     if result.good:
         console.print("\n[bold green]Every committed change arrived once, in order, with its values.[/bold green]")
     else:

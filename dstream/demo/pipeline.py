@@ -20,14 +20,14 @@ from dstream.local import Emulators
 DATABASE = "demo"
 CAPTURE_INTERVAL = 0.5
 """Seconds between scans of the capture job: SQL Server's default is 5, and nobody wants to watch that."""
+POLL_INTERVAL = "500ms"
 
 
 class Pipeline:
     """Starts everything on entering and stops it on leaving. Changes go to `ledger`, messages to `subscriber`."""
 
-    def __init__(self, folder: Path, *, pace: Pace, poll_interval: str = "500ms", seed: int = 1) -> None:
+    def __init__(self, folder: Path, *, pace: Pace, seed: int = 1) -> None:
         self._folder = folder
-        self._poll_interval = poll_interval
         self.emulators = Emulators(database=DATABASE, capture_interval=CAPTURE_INTERVAL)
         self.ledger = Ledger()
         self.topics: dict[TableName, str] = {table: Origin("localhost", DATABASE).topic(table) for table in TABLES}
@@ -42,7 +42,7 @@ class Pipeline:
         except BaseException:
             self.emulators.stop()
             raise
-        config = write_config(self._folder, self.emulators, self._poll_interval)
+        config = write_config(self._folder, self.emulators, POLL_INTERVAL)
         variables = environment(self.emulators)
         self.ingester = Service("ingester", config, variables, self._folder / "ingester.log")
         self.router = Service("router", config, variables, self._folder / "router.log")
@@ -90,6 +90,5 @@ class Pipeline:
         return judge(self.ledger, self.subscriber.received(), TABLES)
 
     def first_arrival(self) -> float | None:
-        """Seconds from the services' start to the first message on a topic."""
-        times = [messages[0].at for messages in self.subscriber.received().values() if messages]
-        return min(times) - self.started_at if times else None
+        """Unix time at which the first message arrived on a topic."""
+        return min((messages[0].at for messages in self.subscriber.received().values() if messages), default=None)

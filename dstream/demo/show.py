@@ -11,7 +11,7 @@ from rich.live import Live
 
 from common.names import TableName
 from dstream.demo import display
-from dstream.demo.pipeline import Pipeline
+from dstream.demo.pipeline import CAPTURE_INTERVAL, POLL_INTERVAL, Pipeline
 from dstream.demo.schema import TABLES
 from dstream.demo.verdict import Verdict
 from dstream.demo.workload import Pace
@@ -22,6 +22,8 @@ CHANGES = 6000
 _SETTLE_SECONDS = 120.0
 """How long the last messages are waited for before they count as lost."""
 _QUIET_SECONDS = 2.0
+_WARM_SECONDS = 2.0
+"""After the first message: by then what had piled up during the start is on its way."""
 
 _OFFSETS = "SELECT OBJECT_ID(N'dbo.cdc_offsets', N'U')"
 
@@ -115,7 +117,13 @@ class Ingested:
 
 def _facts(pipeline: Pipeline, result: Verdict) -> list[tuple[str, str]]:
     first = pipeline.first_arrival()
+    if first is None:
+        return []
+    warm = first + _WARM_SECONDS
+    median, most = result.lag(0.5, since=warm), result.lag(0.99, since=warm)
+    rhythm = f"captured every {CAPTURE_INTERVAL} s, polled every {POLL_INTERVAL}"
     return [
-        ("first message after the services' start", "none" if first is None else f"{first:.1f} s (Spark included)"),
-        ("from commit to topic", f"median {result.lag(0.5):.2f} s, 99 % within {result.lag(0.99):.2f} s"),
+        ("From the start to the first message", f"{first - pipeline.started_at:.1f} s, Spark included"),
+        ("From commit to topic, once warm", f"median {median:.2f} s, 99 % within {most:.2f} s"),
+        ("", f"({rhythm})"),
     ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import median
 
 from common.names import TableName
 from dstream.demo.ledger import Committed, Ledger
@@ -24,7 +23,7 @@ class Received:
 
 @dataclass(slots=True)
 class TableVerdict:
-    """Counts for one table; all but `committed` and `received` must be 0. `lags`: seconds from commit to arrival."""
+    """Counts for one table; all but `committed` and `received` must be 0. `lags`: (commit time, seconds to arrival)."""
 
     committed: int = 0
     received: int = 0
@@ -32,7 +31,7 @@ class TableVerdict:
     duplicated: int = 0
     out_of_order: int = 0
     wrong: int = 0
-    lags: list[float] = field(default_factory=list)
+    lags: list[tuple[float, float]] = field(default_factory=list)
     examples: list[str] = field(default_factory=list)
 
     @property
@@ -59,12 +58,10 @@ class Verdict:
         """The sum of one of the counts over all tables."""
         return sum(getattr(table, count) for table in self.tables.values())
 
-    def lag(self, share: float) -> float:
-        """The lag that `share` of the changes stayed below, in seconds."""
-        lags = sorted(lag for table in self.tables.values() for lag in table.lags)
-        if not lags:
-            return 0.0
-        return median(lags) if share == 0.5 else lags[min(len(lags) - 1, int(share * len(lags)))]
+    def lag(self, share: float, *, since: float = 0.0) -> float:
+        """Seconds from commit to arrival that `share` of the changes committed after Unix time `since` stayed below."""
+        lags = sorted(lag for table in self.tables.values() for at, lag in table.lags if at >= since)
+        return lags[min(len(lags) - 1, int(share * len(lags)))] if lags else 0.0
 
 
 def judge(ledger: Ledger, received: Mapping[TableName, Sequence[Received]], tables: Sequence[TableName]) -> Verdict:
@@ -90,7 +87,7 @@ def _judge_table(table: TableName, ledger: Ledger, received: Sequence[Received])
             continue
         seen.add(found)
         change, group, at = expected[found]
-        verdict.lags.append(message.at - at)
+        verdict.lags.append((at, message.at - at))
         if group < last_group:
             verdict.out_of_order += 1
             verdict._example(f"out of order: {_short(message.body)}")
