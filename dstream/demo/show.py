@@ -37,7 +37,7 @@ class Show:
     """One demo. `seconds`: over how long the workload spreads its `changes`; a slow machine takes longer."""
 
     def __init__(self, folder: Path, *, seconds: float, changes: int | None, keep: bool, stop: threading.Event) -> None:
-        self._pipeline = Pipeline(folder, pace=Pace(changes or CHANGES, seconds))
+        self._pipeline = Pipeline(folder, pace=_pace(changes or CHANGES, seconds))
         self._folder = folder
         self._keep = keep
         self._stop = stop
@@ -113,6 +113,11 @@ class Ingested:
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _pace(changes: int, seconds: float) -> Pace:
+    """A demo of a few changes has a large transaction of a few rows."""
+    return Pace(changes, seconds, large=min(Pace.large, changes // 2))
 
 
 def _facts(pipeline: Pipeline, result: Verdict) -> list[tuple[str, str]]:

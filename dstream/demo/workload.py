@@ -20,24 +20,25 @@ from dstream.demo.ledger import DELETE, INSERT, UPDATE, Committed, Ledger
 from dstream.demo.schema import CUSTOMERS, EVERYTHING, ORDER_LINES, ORDERS
 from dstream.local import Login
 
-BIG_TRANSACTION = 1000
-"""Rows of the one large transaction."""
-
 _ROWS_A_STATEMENT = 100
 
 Row = dict[str, object]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True)
 class Pace:
-    """Spreads `changes` over `seconds`; a machine that cannot keep up takes longer, none goes faster."""
+    """Spreads `changes` over `seconds`; a machine that cannot keep up takes longer, none goes faster.
+
+    `large`: rows of the one large transaction, which is among the changes but takes no time of its own; 0: there is none.
+    """
 
     changes: int
     seconds: float
+    large: int = 1000
 
-    def delay(self, done: int, elapsed: float) -> float:
-        """Seconds to wait after `done` changes."""
-        return max(0.0, self.seconds * done / self.changes - elapsed)
+    def delay(self, small: int, elapsed: float) -> float:
+        """Seconds to wait after `small` changes outside the large transaction."""
+        return max(0.0, self.seconds * small / max(1, self.changes - self.large) - elapsed)
 
 
 class _Shop:
@@ -109,7 +110,9 @@ class OrderDesk(_Shop):
         self._random.choices([k for k, _ in kinds], [w for _, w in kinds])[0]()
 
     def new_customers(self, count: int) -> None:
-        """`count` customers in one transaction, a hundred rows a statement."""
+        """`count` customers in one transaction, a hundred rows a statement; none: no transaction."""
+        if not count:
+            return
         with self._transaction():
             for start in range(0, count, _ROWS_A_STATEMENT):
                 rows = [self._customer() for _ in range(min(_ROWS_A_STATEMENT, count - start))]
@@ -335,6 +338,7 @@ class Workload:
         self._seed = seed
         self._stop = threading.Event()
         self._started = 0.0
+        self._large = 0
         self._threads = [
             threading.Thread(target=self._run, args=(self._orders,), name="orders"),
             threading.Thread(target=self._run, args=(self._types,), name="types"),
@@ -373,11 +377,10 @@ class Workload:
     def _orders(self) -> None:
         desk = OrderDesk(self._login, self._ledger, self._seed)
         try:
-            large_done = False
             while self._more():
-                if not large_done and self._done() >= self._pace.changes // 3:
-                    desk.new_customers(BIG_TRANSACTION)
-                    large_done = True
+                if self._large == 0 and self._done() >= (self._pace.changes - self._pace.large) // 3:
+                    desk.new_customers(self._pace.large)
+                    self._large = self._pace.large
                 desk.step()
         finally:
             desk.close()
@@ -397,7 +400,7 @@ class Workload:
         done = self._done()
         if done >= self._pace.changes or self._stop.is_set():
             return False
-        return not self._stop.wait(self._pace.delay(done, time.monotonic() - self._started))
+        return not self._stop.wait(self._pace.delay(done - self._large, time.monotonic() - self._started))
 
 
 def _text(value: object) -> str:

@@ -91,7 +91,7 @@ def test_no_secret_is_logged(finished: Pipeline) -> None:
 
 
 def test_sigterm_ends_both_services_with_status_0(tmp_path: Path) -> None:
-    with Pipeline(tmp_path, pace=Pace(changes=300, seconds=1)) as pipeline:
+    with Pipeline(tmp_path, pace=Pace(changes=300, seconds=1, large=0)) as pipeline:
         pipeline.workload.start()
         pipeline.workload.join()
         pipeline.settle(60, quiet=0)
