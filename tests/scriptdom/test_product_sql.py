@@ -1,0 +1,195 @@
+"""Every statement that the product sends is T-SQL by Microsoft's own parser: the emulator reads more than SQL Server does in places.
+
+What is sent is recorded from the wire while the real adapters and the demo's workload do all that they can do. Syntax only.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from pydantic import SecretStr
+
+from common.names import TableName
+from common.sqladdress import SqlAddress
+from dstream import local
+from dstream.demo import schema, show, workload
+from dstream.demo.ledger import Ledger
+from dstream.local import Login
+from emulators.sqlserver.build import build_engine
+from emulators.sqlserver.server import SqlServerEmulator
+from ingester import queries
+from ingester.lsn import Lsn, Position
+from ingester.source import ProbeRequest
+from ingester.sqlserver_connection import Connection
+from ingester.sqlserver_offsets import SqlServerOffsets
+from ingester.sqlserver_source import SqlServerSource
+from tests.conftest import PASSWORD, USER
+from tests.scriptdom.conftest import Parse
+
+_INCORRECT_SYNTAX = 46010
+
+_ODD = TableName("a]b", "it's 100%s [odd]")
+_OLD_OFFSETS = "CREATE TABLE cdc_offsets (table_name NVARCHAR(255) PRIMARY KEY, last_lsn VARBINARY(10))"
+
+
+@dataclass
+class Recording:
+    """What went over the wire, and which of ingester.queries' functions made some of it."""
+
+    texts: list[str] = field(default_factory=list)
+    called: set[str] = field(default_factory=set)
+
+    def wraps(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(*arguments: Any, **named: Any) -> Any:
+            self.called.add(name)
+            return function(*arguments, **named)
+
+        return noted
+
+
+def _functions() -> dict[str, Callable[..., Any]]:
+    return {
+        name: function
+        for name, function in inspect.getmembers(queries, inspect.isfunction)
+        if function.__module__ == queries.__name__ and not name.startswith("_")
+    }
+
+
+@pytest.fixture(scope="module")
+def recording() -> Recording:
+    """One engine behind two ports: the product's is recorded, the test's own is not."""
+    made = Recording()
+    engine = build_engine(users={USER: PASSWORD}, databases=["recorded", "demo", "shop"], capture_interval=3600)
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        SqlServerEmulator(engine, statement_log=made.texts.append) as recorded,
+        SqlServerEmulator(engine) as silent,
+    ):
+        for name, function in _functions().items():
+            patch.setattr(queries, name, made.wraps(name, function))
+        ours = Login("127.0.0.1", silent.port, USER, PASSWORD, "recorded")
+        _ingest(ours, recorded.port)
+        _demonstrate(replace(ours, port=recorded.port, database="demo"), ours)
+        local._create_shop(replace(ours, port=recorded.port, database="shop"))
+    engine.close()
+    return made
+
+
+def _connect(login: Login, port: int) -> Connection:
+    return Connection(SqlAddress(login.host, port, None, login.database, login.user, SecretStr(login.password)))
+
+
+def _ingest(ours: Login, port: int) -> None:
+    with ours.connect() as client, client.cursor() as cursor:
+        cursor.execute("CREATE SCHEMA [a]]b]")
+        cursor.execute("CREATE TABLE [a]]b].[it's 100%s [odd]]] ([key] INT PRIMARY KEY, [sel]]ect] NVARCHAR(9))")
+        cursor.execute(f"CREATE TABLE dbo.Everything ({schema.EVERYTHING_COLUMNS})")
+        cursor.execute("EXEC sys.sp_cdc_enable_db")
+        for name, table in [("a]b", "it''s 100%s [odd]"), ("dbo", "Everything")]:
+            cursor.execute(f"EXEC sys.sp_cdc_enable_table N'{name}', N'{table}', @role_name = NULL")
+        cursor.execute("INSERT INTO [a]]b].[it's 100%s [odd]]] VALUES (1, N'a'), (2, NULL)")
+        cursor.execute("UPDATE [a]]b].[it's 100%s [odd]]] SET [sel]]ect] = N'b'")
+        cursor.execute("INSERT INTO dbo.Everything (Id, Version) VALUES (1, 1)")
+        cursor.execute("EXEC sys.sp_cdc_scan")
+        for options in ({}, {"before_images": True}, {"decimals_as_numbers": True}):
+            _read(SqlServerSource(_connect(ours, port), **options))
+        _keep_offsets(SqlServerOffsets(_connect(ours, port)))
+        cursor.execute("DROP TABLE dbo.cdc_offsets")
+        cursor.execute(_OLD_OFFSETS)
+        _keep_offsets(SqlServerOffsets(_connect(ours, port)))
+
+
+def _read(source: SqlServerSource) -> None:
+    tables = [_ODD, TableName("dbo", "Everything"), TableName("dbo", "Missing")]
+    instances = [i for state in source.states(tables).values() for i in state.instances]
+    assert len(instances) == 2
+    instances += [replace(i, has_command_id=False) for i in instances]  # as in a database that was never upgraded
+    source.probe([])
+    probe = source.probe([ProbeRequest(i, None) for i in instances])
+    assert probe.max_lsn is not None
+    source.probe([ProbeRequest(instances[0], Position.end_of(probe.max_lsn))])
+    for instance in instances:
+        start = Position.before(instance.start_lsn)
+        for upto in (Position.end_of(probe.max_lsn), Position.before(probe.max_lsn)):
+            source.page(instance, after=start, upto=upto, rows=3)
+    source.close()
+
+
+def _keep_offsets(offsets: SqlServerOffsets) -> None:
+    offsets.ensure()
+    first, second = (Position.end_of(Lsn(bytes(9) + bytes([n]))) for n in (1, 2))
+    assert offsets.claim(_ODD, 1) is None
+    offsets.commit(_ODD, 1, seen=None, position=first)
+    offsets.commit(_ODD, 1, seen=first, position=second)
+    offsets.close()
+
+
+def _demonstrate(login: Login, ours: Login) -> None:
+    """Every kind of transaction of the demo, and the counter beside it."""
+    schema.create(login)
+    desk, bench = workload.OrderDesk(login, Ledger(), 1), workload.TypeBench(login, Ledger(), 1)
+    desk.new_customers(5)
+    for kind in (desk.place_order, desk.place_order, desk.place_order, desk.new_status, desk.change_mind):
+        kind()
+    for kind in (desk.move_customer, desk.renumber_line, desk.shift_lines, desk.cancel_order, bench.insert):
+        kind()
+    for kind in (bench.insert, bench.insert, bench.update, bench.update, bench.delete):
+        kind()
+    for shop in (desk, bench):
+        shop.close()
+    with replace(ours, database=login.database).connect() as client:
+        client.cursor().execute("CREATE TABLE dbo.cdc_offsets (table_name NVARCHAR(255), last_lsn BINARY(10))")
+    counter = show.Ingested(cast(Any, SimpleNamespace(emulators=SimpleNamespace(login=login))))
+    assert set(counter.counts()) == set(schema.TABLES)
+    counter.close()
+
+
+def test_every_statement_that_was_sent_is_t_sql(recording: Recording, parse: Parse) -> None:
+    texts = dict.fromkeys(recording.texts)
+    assert len(texts) > 60
+    refused = {text: complaints for text in texts if (complaints := parse(text))}
+    assert refused == {}
+
+
+@pytest.mark.parametrize("has_command_id", [True, False])
+@pytest.mark.parametrize("zone", ["Central European Standard Time", "it's", None])
+def test_a_page_is_t_sql_whatever_the_server_says_of_its_time_zone(
+    parse: Parse, zone: str | None, has_command_id: bool
+) -> None:
+    text = queries.page(
+        "odd]%s_CT",
+        ["[a]"],
+        rows=5,
+        has_command_id=has_command_id,
+        before_images=False,
+        inclusive=True,
+        zone=zone,
+    )
+    assert parse(text.replace(queries.P, "0x00")) == []
+
+
+def test_the_recording_holds_every_question_of_the_ingester(recording: Recording) -> None:
+    """A new question must be asked here too, or nobody would have shown it to the parser."""
+    assert recording.called == set(_functions())
+    for name, text in inspect.getmembers(queries, lambda member: isinstance(member, str)):
+        if name.isupper() and not name.startswith("_") and name != "P":
+            pieces = text.split(queries.P)
+            assert any(all(piece in sent for piece in pieces) for sent in recording.texts), name
+
+
+@pytest.mark.parametrize(
+    ("planted", "near"), [("SELECT * FROM t LIMIT 5", "LIMIT 5"), ("SELECT 1; SELECT a || FROM t", "| FROM t")]
+)
+def test_a_statement_of_another_dialect_is_refused_with_its_place(parse: Parse, planted: str, near: str) -> None:
+    (complaint,) = parse(planted)
+    assert (complaint.number, planted[complaint.column - 1 :]) == (_INCORRECT_SYNTAX, near)
+
+
+def test_a_text_with_line_ends_and_other_alphabets_reaches_the_parser_whole(parse: Parse) -> None:
+    assert parse("SELECT N'žluťoučký\n🐎' AS [列]\n;") == []
+    assert [c.line for c in parse("SELECT 1\n\nSELECT FROM t")] == [3]
