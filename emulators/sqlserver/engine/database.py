@@ -45,6 +45,8 @@ class WriteTransaction:
     transaction: Transaction | None
     catalog: Catalog
     savepoints: dict[str, Catalog] = field(default_factory=dict)
+    depth: int = 0
+    """How many statements run inside one another: a procedure that writes runs inside the one that calls it."""
 
 
 class StoredDatabase:
@@ -144,7 +146,11 @@ class StoredDatabase:
         """What a statement does inside the open write transaction, undone when it raises."""
         active = self._open()
         catalog = active.catalog
+        active.depth += 1
+        mark = f"<statement {active.depth}>"  # no user can name a savepoint so
         self.write_link.execute("SAVEPOINT statement")
+        if self.observer is not None and active.transaction is not None:
+            self.observer.saved(active.transaction, mark)
         try:
             yield self.write_link
         except BaseException:
@@ -152,7 +158,11 @@ class StoredDatabase:
                 self.write_link.execute("ROLLBACK TO statement")
                 self.write_link.execute("RELEASE statement")
             active.catalog = catalog
+            if self.observer is not None and active.transaction is not None:
+                self.observer.rolled_back_to(active.transaction, mark)
             raise
+        finally:
+            active.depth -= 1
         self.write_link.execute("RELEASE statement")
 
     def _open(self) -> WriteTransaction:
@@ -260,7 +270,14 @@ class StoredDatabase:
         self.change(self._open().catalog.without_table(table.object_id))
 
     def create_schema(self, name: str) -> None:
-        self._edit(lambda catalog: catalog if catalog.schema(name) else catalog.with_schema(name))
+        """Raises SqlError 2714 for a schema that exists."""
+
+        def edit(catalog: Catalog) -> Catalog:
+            if catalog.schema(name) is not None:
+                raise object_exists(name)
+            return catalog.with_schema(name)
+
+        self._edit(edit)
 
     def drop_schema(self, name: str) -> None:
         self._edit(lambda catalog: catalog.without_schema(name))

@@ -116,10 +116,12 @@ class Recorder:
         self.calls.append(("statement", table.name, [(c.before, c.after) for c in changes], sorted(updated)))
 
     def saved(self, transaction: Transaction, savepoint: str) -> None:
-        self.calls.append(("saved", savepoint))
+        if not savepoint.startswith("<"):  # each statement has one of its own
+            self.calls.append(("saved", savepoint))
 
     def rolled_back_to(self, transaction: Transaction, savepoint: str) -> None:
-        self.calls.append(("back", savepoint))
+        if not savepoint.startswith("<"):
+            self.calls.append(("back", savepoint))
 
     def committing(self, transaction: Transaction, connection: sqlite3.Connection) -> None:
         self.calls.append(("committing", connection.in_transaction))
