@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from emulators.sqlserver.cdc import enable, functions, metadata, procedures
+from emulators.sqlserver.cdc import enable, enumeration, functions, metadata, procedures
 from emulators.sqlserver.cdc.capture import DEFAULT_IDLE_INTERVAL
 from emulators.sqlserver.cdc.database import DatabaseCdc
 from emulators.sqlserver.engine.extension import Database, ProcedureSpec, ScalarFunction, TableFunction
@@ -45,7 +45,7 @@ class CdcExtension:
     def table_function(self, database: Database, schema: str, name: str) -> TableFunction | None:
         if schema.lower() != metadata.SCHEMA:
             return None
-        return functions.table_function(self.find(database), database, name)
+        return enumeration.table_function(self.find(database), database, name)
 
     def views(self) -> Mapping[str, TableFunction]:
         return {}

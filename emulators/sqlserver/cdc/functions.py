@@ -1,31 +1,22 @@
-"""The scalar functions sys.fn_cdc_... and the generated table functions cdc.fn_cdc_get_all_changes_<capture_instance>.
+"""The scalar functions sys.fn_cdc_... that readers of change tables call.
 
-Sources: the function pages under https://learn.microsoft.com/sql/relational-databases/system-functions/ ; error 313 as
-documented since 2022 and measured on SQL Server 2025. Net changes are refused by name.
+Source: the function pages under https://learn.microsoft.com/sql/relational-databases/system-functions/ . The generated table
+functions are in enumeration.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from emulators.sqlserver.cdc import errors, lsn, mask, metadata
+from emulators.sqlserver.cdc.arguments import binary_lsn
 from emulators.sqlserver.cdc.database import DatabaseCdc
-from emulators.sqlserver.cdc.instance import (
-    BEFORE_UPDATE,
-    CLUSTERED_KEY,
-    LSN,
-    CapturedColumn,
-    CaptureInstance,
-    all_changes_columns,
-)
+from emulators.sqlserver.cdc.instance import LSN, CapturedColumn, CaptureInstance
 from emulators.sqlserver.cdc.tracking_time import datetime_value
-from emulators.sqlserver.engine.extension import CallContext, Database, Row, ScalarFunction, TableFunction
-from emulators.sqlserver.results import SqlError, Value
+from emulators.sqlserver.engine.extension import CallContext, Database, ScalarFunction
+from emulators.sqlserver.results import Value
 from emulators.sqlserver.sqltypes import SqlType
-
-_ALL_CHANGES = "fn_cdc_get_all_changes_"
-_NET_CHANGES = "fn_cdc_get_net_changes_"
 
 _BIT = SqlType("bit")
 _INT = SqlType("int")
@@ -57,51 +48,6 @@ def scalar_functions(registry: Registry) -> Mapping[str, ScalarFunction]:
         "sys.fn_cdc_is_bit_set": ScalarFunction(2, _BIT, _is_bit_set),
         "sys.fn_cdc_has_column_changed": ScalarFunction(3, _BIT, functions.has_column_changed),
     }
-
-
-def table_function(cdc: DatabaseCdc | None, database: Database, name: str) -> TableFunction | None:
-    """The generated function of this name in schema cdc; None when there is none. Raises 50001 for net changes."""
-    lowered = name.lower()
-    if cdc is None:
-        return None
-    if lowered.startswith(_NET_CHANGES):
-        instance = cdc.instance(name[len(_NET_CHANGES) :])
-        if instance is not None and instance.supports_net_changes:
-            raise errors.unsupported(f"cdc.{_NET_CHANGES}{instance.name}")
-        return None
-    if not lowered.startswith(_ALL_CHANGES):
-        return None
-    instance = cdc.instance(name[len(_ALL_CHANGES) :])
-    if instance is None:
-        return None
-    return TableFunction(3, all_changes_columns(instance.columns), _all_changes(database, instance))
-
-
-def _all_changes(
-    database: Database, instance: CaptureInstance
-) -> Callable[[CallContext, Sequence[Value]], Iterator[Row]]:
-    def call(context: CallContext, arguments: Sequence[Value]) -> Iterator[Row]:
-        del context
-        low, high = binary_lsn(arguments[0]), binary_lsn(arguments[1])
-        row_filter = str(arguments[2]).strip().casefold()
-        connection = database.reader()
-        newest = metadata.max_lsn(database, connection)
-        oldest = metadata.min_lsn(database, connection, instance)
-        if low is None or high is None or newest is None or not oldest <= low <= high <= newest:
-            raise errors.outside_the_validity_interval(f"cdc.{_ALL_CHANGES}")
-        if row_filter not in ("all", "all update old"):
-            raise errors.outside_the_validity_interval(f"cdc.{_ALL_CHANGES}")
-        columns = ", ".join(metadata.quoted(column.name) for column in all_changes_columns(instance.columns))
-        order = ", ".join(map(metadata.quoted, CLUSTERED_KEY))
-        skipped = BEFORE_UPDATE if row_filter == "all" else 0
-        rows: list[Row] = connection.execute(
-            f"SELECT {columns} FROM {metadata.storage(database, instance.change_table)} "
-            f'WHERE "__$start_lsn" BETWEEN ? AND ? AND "__$operation" <> ? ORDER BY {order}',
-            (low, high, skipped),
-        ).fetchall()
-        return iter(rows)
-
-    return call
 
 
 class _Scalar:
@@ -162,21 +108,6 @@ class _Scalar:
             return None
         wanted = str(column_name).casefold()
         return next((column for column in instance.columns if column.name.casefold() == wanted), None)
-
-
-def binary_lsn(value: Value) -> bytes | None:
-    """An argument of type binary(10): shorter ones are padded on the right, numbers on the left. Raises 257 for text."""
-    if value is None:
-        return None
-    if isinstance(value, bytes):
-        return value[: lsn.SIZE].ljust(lsn.SIZE, b"\0")
-    if isinstance(value, int):
-        return (value & 0xFFFF_FFFF).to_bytes(lsn.SIZE, "big")
-    kind = "float" if isinstance(value, float) else "varchar"
-    raise SqlError(
-        257,
-        f"Implicit conversion from data type {kind} to binary is not allowed. Use the CONVERT function to run this query.",
-    )
 
 
 def _stepped(step: Callable[[bytes], bytes]) -> Callable[[CallContext, Sequence[Value]], Value]:

@@ -98,6 +98,11 @@ def all_changes_columns(columns: tuple[CapturedColumn, ...]) -> tuple[Column, ..
     return (*metadata, *(Column(column.name, column.captured_type) for column in columns))
 
 
+def net_changes_columns(columns: tuple[CapturedColumn, ...]) -> tuple[Column, ...]:
+    """The columns of cdc.fn_cdc_get_net_changes_...: a net change has no `__$seqval`."""
+    return tuple(column for column in all_changes_columns(columns) if column.name != "__$seqval")
+
+
 def change_row(instance: CaptureInstance, record: LogRecord, commit_lsn: bytes) -> Row | None:
     """The change table's row for a log record; None for an update that changed no captured column."""
     if record.operation in (BEFORE_UPDATE, AFTER_UPDATE):

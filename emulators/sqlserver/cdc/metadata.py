@@ -217,6 +217,13 @@ def _load_columns(
     )
 
 
+def key_positions(database: Database, connection: sqlite3.Connection, instance: CaptureInstance) -> list[int]:
+    """Where among its captured columns an instance has those of its unique index."""
+    query = f"SELECT column_id FROM {storage(database, 'index_columns')} WHERE object_id = ? ORDER BY index_ordinal"
+    at = {column.column_id: position for position, column in enumerate(instance.columns)}
+    return [at[column_id] for (column_id,) in connection.execute(query, (instance.object_id,))]
+
+
 def raise_start_lsn(database: Database, connection: sqlite3.Connection, instance: CaptureInstance, lsn: bytes) -> None:
     connection.execute(
         f"UPDATE {storage(database, 'change_tables')} SET start_lsn = ? WHERE object_id = ? AND start_lsn < ?",

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 from emulators.sqlserver.cdc import capture, enable, errors, jobs, reports
+from emulators.sqlserver.cdc.arguments import binary_lsn
 from emulators.sqlserver.cdc.cleanup import cleanup, cleanup_by_retention
 from emulators.sqlserver.cdc.database import DatabaseCdc
-from emulators.sqlserver.cdc.functions import binary_lsn
 from emulators.sqlserver.cdc.instance import CaptureInstance
 from emulators.sqlserver.engine.extension import CallContext, Database, ProcedureSpec
 from emulators.sqlserver.results import Event, Info, SqlError, Value

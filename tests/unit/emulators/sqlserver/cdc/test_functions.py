@@ -201,15 +201,6 @@ def test_a_window_asked_for_before_the_first_capture_is_313(lab: Lab) -> None:
     assert refused.value.number == 313
 
 
-def test_net_changes_are_refused_by_name_and_unknown_where_not_enabled(lab: Lab) -> None:
-    """The function exists only with @supports_net_changes = 1 (D)."""
-    lab.enable()
-    lab.enable("Notes", supports_net_changes=0)
-    with pytest.raises(SqlError, match=r"cdc\.fn_cdc_get_net_changes_dbo_Persons is not supported"):
-        lab.extension.table_function(lab.database, "cdc", "fn_cdc_get_net_changes_dbo_Persons")
-    assert lab.extension.table_function(lab.database, "cdc", "fn_cdc_get_net_changes_dbo_Notes") is None
-
-
 def test_functions_of_other_schemas_are_not_ours(lab: Lab) -> None:
     lab.enable()
     assert lab.extension.table_function(lab.database, "dbo", "fn_cdc_get_all_changes_dbo_Persons") is None
