@@ -21,7 +21,7 @@ from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.errors import invalid_object, unsupported
 from emulators.sqlserver.tsql.fragments import LIFTED, Fragment
 from emulators.sqlserver.tsql.plans import Plan, Source, Virtual
-from emulators.sqlserver.tsql.queries import lower_query, lower_rows
+from emulators.sqlserver.tsql.lowering import lower_query, lower_rows
 
 if TYPE_CHECKING:
     from emulators.sqlserver.engine.session import SqlSession

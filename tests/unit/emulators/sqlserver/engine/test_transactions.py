@@ -205,6 +205,9 @@ class Functions:
             2, columns, lambda context, arguments: iter([(1, str(arguments[0])), (2, str(arguments[1]))])
         )
 
+    def views(self) -> Mapping[str, TableFunction]:
+        return {}
+
     def close(self) -> None:
         pass
 

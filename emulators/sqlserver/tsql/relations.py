@@ -1,0 +1,236 @@
+"""Lowers FROM: tables, derived tables, VALUES, common table expressions, table functions and joins. Relations are called s1, s2 ..."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from emulators.sqlserver.results import Column, SqlError
+from emulators.sqlserver.sqltypes import SqlType
+from emulators.sqlserver.tsql import errors
+from emulators.sqlserver.tsql.plans import Expr, Names, Source, Virtual
+from emulators.sqlserver.tsql.predicates import Predicates
+from emulators.sqlserver.tsql.scopes import Output, Relation, Scope
+
+_TABLE_PARTS = frozenset(("this", "db", "catalog", "alias", "hints"))
+_HINTS = frozenset(
+    (
+        "NOLOCK",
+        "READUNCOMMITTED",
+        "READCOMMITTED",
+        "READCOMMITTEDLOCK",
+        "READPAST",
+        "ROWLOCK",
+        "PAGLOCK",
+        "TABLOCK",
+        "TABLOCKX",
+        "UPDLOCK",
+        "XLOCK",
+        "HOLDLOCK",
+        "SERIALIZABLE",
+        "REPEATABLEREAD",
+        "NOWAIT",
+        "FORCESEEK",
+        "NOEXPAND",
+    )
+)
+
+
+@dataclass(slots=True)
+class Lowered:
+    """A query's SQL, its outputs as they read from outside (c0 ...), and whether it must be wrapped inside a UNION."""
+
+    sql: str
+    outputs: list[Output]
+    ordered: bool = False
+
+
+class Relations(Predicates):
+    """Adds the relations of FROM to conditions and scalar expressions."""
+
+    def __init__(self, names: Names, variables: Mapping[str, SqlType]) -> None:
+        super().__init__(names, variables)
+        self._relations = 0
+        self._argument_parameters: tuple[str, ...] = ()
+
+    # Implemented where whole queries are lowered.
+    def query(self, node: exp.Expr, scope: Scope) -> Lowered:
+        raise NotImplementedError
+
+    def where(self, node: exp.Expr, scope: Scope) -> str:
+        raise NotImplementedError
+
+    def next_name(self) -> str:
+        self._relations += 1
+        return f"s{self._relations}"
+
+    def common_tables(self, node: exp.Expr, scope: Scope) -> str:
+        clause = node.args.get("with_")
+        if clause is None:
+            return ""
+        if clause.args.get("recursive"):
+            raise errors.syntax("RECURSIVE")
+        parts = []
+        for cte in clause.expressions:
+            lowered = self.query(cte.this, scope)
+            name = self.next_name()
+            outputs = _with_names(lowered.outputs, cte.args["alias"])
+            parts.append(f"{name} AS ({lowered.sql})")
+            scope.ctes[cte.alias.lower()] = (name, outputs)
+        return f"WITH {', '.join(parts)} "
+
+    def sources(self, node: exp.Select, scope: Scope) -> str:
+        clause = node.args.get("from_")
+        if clause is None:
+            return ""
+        sql = " FROM " + self._relation(clause.this, scope)
+        for join in [*(clause.this.args.get("joins") or []), *(node.args.get("joins") or [])]:
+            sql += self._join(join, scope)
+        return sql
+
+    def _join(self, join: exp.Expr, scope: Scope) -> str:
+        for part, value in join.args.items():
+            if value and part not in ("this", "side", "kind", "on"):
+                raise errors.unsupported(f"JOIN with {part.upper()}")
+        side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
+        if kind not in ("", "INNER", "OUTER", "CROSS"):
+            raise errors.unsupported(f"{kind} JOIN")
+        before = len(scope.relations)
+        sql = self._relation(join.this, scope)
+        if side in ("LEFT", "FULL"):
+            scope.relations[before:] = [_nullable(relation) for relation in scope.relations[before:]]
+        if side in ("RIGHT", "FULL"):
+            scope.relations[:before] = [_nullable(relation) for relation in scope.relations[:before]]
+        condition = join.args.get("on")
+        if condition is None:
+            if side or kind == "INNER":
+                raise errors.syntax("JOIN")
+            return f" JOIN {sql}"
+        return f" {side + ' ' if side else ''}JOIN {sql} ON {self.where(condition, scope)}"
+
+    def _relation(self, node: exp.Expr, scope: Scope) -> str:
+        if isinstance(node, exp.Subquery):
+            return self._derived(node, self.query(node.this, scope.parent or Scope(None, [], scope.ctes)), scope)
+        if isinstance(node, exp.Values):
+            return self._derived(node, self._values(node, scope), scope)
+        if not isinstance(node, exp.Table):
+            raise errors.unsupported(f"{type(node).__name__} in FROM")
+        for part, value in node.args.items():
+            if value and part not in _TABLE_PARTS and part != "joins":
+                raise errors.unsupported(f"{part.upper()} on a table")
+        self._check_hints(node)
+        if isinstance(node.this, exp.Anonymous):
+            return self._function(node, scope)
+        return self._table(node, scope)
+
+    def _check_hints(self, node: exp.Table) -> None:
+        for clause in node.args.get("hints") or []:
+            for hint in clause.expressions:
+                if hint.name.upper() not in _HINTS:
+                    raise errors.unsupported(f"table hint {hint.sql()}")
+
+    def _derived(self, node: exp.Expr, lowered: Lowered, scope: Scope) -> str:
+        alias = node.args.get("alias")
+        if alias is None or alias.this is None:
+            raise errors.syntax(")")
+        name = self.next_name()
+        outputs = _with_names(lowered.outputs, alias)
+        scope.relations.append(Relation(alias.name, name, _under(name, outputs)))
+        return f"({lowered.sql}) AS {name}"
+
+    def _values(self, node: exp.Values, scope: Scope) -> Lowered:
+        rows = [[self.expression(cell, Scope(scope.parent)) for cell in row.expressions] for row in node.expressions]
+        types = [self.unify(column) for column in zip(*rows, strict=True)]
+        selects = []
+        for row in rows:
+            cells = [
+                f"{self.represented(cell, kind).sql} AS c{i}"
+                for i, (cell, kind) in enumerate(zip(row, types, strict=True))
+            ]
+            selects.append("SELECT " + ", ".join(cells))
+        outputs = [Output("", Expr(f"c{i}", kind)) for i, kind in enumerate(types)]
+        return Lowered(" UNION ALL ".join(selects), outputs)
+
+    def _table(self, node: exp.Table, scope: Scope) -> str:
+        parts = _name_parts(node)
+        alias = node.args.get("alias")
+        name = self.next_name()
+        if len(parts) == 1 and (cte := scope.cte(parts[0])) is not None:
+            scope.relations.append(Relation(alias.name if alias else parts[0], name, _under(name, cte[1])))
+            return f"{cte[0]} AS {name}"
+        source = self.names.source(parts)
+        if source is None:
+            raise errors.invalid_object(".".join(parts))
+        return self._named_source(source, name, alias, scope, ())
+
+    def _named_source(
+        self, source: Source, name: str, alias: exp.Expr | None, scope: Scope, arguments: tuple[Expr, ...]
+    ) -> str:
+        table = source.storage
+        if not table:
+            table = f"temp.v{len(self.virtuals)}_{len(source.columns)}"
+            self.virtuals.append(Virtual(table, source, arguments, self._argument_parameters if arguments else ()))
+        else:
+            self.databases.add(source.database)
+        outputs = [
+            Output(
+                column.name,
+                Expr(_column_sql(name, source, index, column), column.type, column.nullable, column.identity),
+            )
+            for index, column in enumerate(source.columns)
+        ]
+        if alias is not None and alias.args.get("columns"):
+            outputs = _with_names(outputs, alias)
+        shown = alias.name if alias is not None else source.name
+        scope.relations.append(Relation(shown, name, outputs, source, alias is not None))
+        return f"{table} AS {name}"
+
+    def _function(self, node: exp.Table, scope: Scope) -> str:
+        call = node.this
+        parts = (*_name_parts(node)[:-1], call.name)
+        source = self.names.table_function(parts, len(call.expressions))
+        if source is None:
+            raise errors.invalid_object(".".join(parts))
+        outer, self.parameters = self.parameters, []
+        arguments = tuple(self.expression(argument, Scope()) for argument in call.expressions)
+        self._argument_parameters, self.parameters = tuple(self.parameters), outer
+        return self._named_source(source, self.next_name(), node.args.get("alias"), scope, arguments)
+
+
+def _name_parts(node: exp.Table) -> tuple[str, ...]:
+    catalog, schema = node.args.get("catalog"), node.args.get("db")
+    parts = [node.name]
+    if schema is not None:
+        parts.insert(0, schema.name if isinstance(schema, exp.Expr) else "")
+    if catalog is not None:
+        parts.insert(0, catalog.name)
+    return tuple(parts)
+
+
+def _with_names(outputs: Sequence[Output], alias: exp.Expr) -> list[Output]:
+    """Outputs under the names of an alias's column list, if it has one."""
+    columns = alias.args.get("columns") or []
+    if columns and len(columns) != len(outputs):
+        fewer = "fewer" if len(columns) < len(outputs) else "more"
+        raise SqlError(8158, f"'{alias.name}' has {fewer} columns than were specified in the column list.", 16)
+    return [Output(c.name, o.expr) for c, o in zip(columns, outputs, strict=True)] if columns else list(outputs)
+
+
+def _under(name: str, outputs: Sequence[Output]) -> list[Output]:
+    return [
+        Output(o.name, Expr(f"{name}.c{i}", o.expr.type, o.expr.nullable, o.expr.identity, o.expr.is_null))
+        for i, o in enumerate(outputs)
+    ]
+
+
+def _column_sql(name: str, source: Source, index: int, column: Column) -> str:
+    return f'{name}."{column.name.replace(chr(34), chr(34) * 2)}"' if source.storage else f"{name}.c{index}"
+
+
+def _nullable(relation: Relation) -> Relation:
+    outputs = [
+        Output(o.name, Expr(o.expr.sql, o.expr.type, True, o.expr.identity, o.expr.is_null)) for o in relation.columns
+    ]
+    return Relation(relation.alias, relation.sql, outputs, relation.source, relation.aliased)
