@@ -6,8 +6,12 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from emulators.sqlserver.engine import storage
 from emulators.sqlserver.engine.catalog import Catalog, TableEntry
 from emulators.sqlserver.engine.database import StoredDatabase, moment_of
+from emulators.sqlserver.engine.extension import Table
+from emulators.sqlserver.engine.links import StaleName
+from emulators.sqlserver.engine.properties import SERVER_NAME, Properties
 from emulators.sqlserver.results import Value
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.errors import unsupported
@@ -21,21 +25,11 @@ if TYPE_CHECKING:
     from emulators.sqlserver.engine.session import SqlSession
 
 VERSION = "Microsoft SQL Server 2022 (RTM) - 16.0.1000.6 (X64) - SQL Server emulator: T-SQL subset over SQLite"
-SERVER_NAME = "EMULATOR"
-_PROPERTIES: dict[str, str] = {
-    "productversion": "16.0.1000.6",
-    "productmajorversion": "16",
-    "productminorversion": "0",
-    "productlevel": "RTM",
-    "edition": "Developer Edition (64-bit)",
-    "engineedition": "3",
-    "servername": SERVER_NAME,
-    "machinename": SERVER_NAME,
-    "collation": "SQL_Latin1_General_CP1_CI_AS",
-    "isclustered": "0",
-    "ishadrenabled": "0",
-    "isintegratedsecurityonly": "0",
-}
+OPTIONS = 5496
+"""@@OPTIONS of a session with the defaults of ODBC and OLE DB: ANSI_WARNINGS, ANSI_PADDING, ANSI_NULLS, QUOTED_IDENTIFIER ...
+
+https://learn.microsoft.com/sql/t-sql/functions/options-transact-sql
+"""
 _DATETIME2 = SqlType("datetime2", None, None, 7)
 _OFFSET = SqlType("datetimeoffset", None, None, 7)
 TYPE_IDS = {
@@ -106,7 +100,13 @@ class Environment:
             "COL_NAME": self._col_name,
             "TYPE_NAME": lambda number: next((name for name, n in TYPE_IDS.items() if n == number), None),
             "TYPE_ID": lambda name: TYPE_IDS.get(str(name).lower()),
-            "SERVERPROPERTY": lambda name: _PROPERTIES.get(str(name).lower()),
+            **Properties(self).calls,
+            "ORIGINAL_DB_NAME": lambda: self.session.login_request.database or "master",
+            "CONTEXT_INFO": lambda: None,
+            "CURRENT_TRANSACTION_ID": lambda: 1000 + self.session.session_id,
+            "HOST_ID": lambda: "1         ",
+            "IDENT_SEED": lambda table: self._identity_part(table, 0),
+            "IDENT_INCR": lambda table: self._identity_part(table, 1),
             "SCOPE_IDENTITY": lambda: self.session.identity,
             "IDENT_CURRENT": self._ident_current,
             "HOST_NAME": lambda: self.session.login_request.host,
@@ -172,6 +172,13 @@ class Environment:
             "TEXTSIZE": lambda: 2147483647,
             "DBTS": lambda: session.current().row_version.to_bytes(8, "big"),
             "NESTLEVEL": lambda: 0,
+            "OPTIONS": lambda: OPTIONS | (512 if session.settings.nocount else 0),
+            "FETCH_STATUS": lambda: 0,
+            "LANGID": lambda: 0,
+            "MAX_CONNECTIONS": lambda: 32767,
+            "CURSOR_ROWS": lambda: 0,
+            "PROCID": lambda: 0,
+            "REMSERVER": lambda: None,
         }
         found = values.get(name)
         if found is None:
@@ -199,7 +206,7 @@ class Environment:
         found = self.session.current() if database == -1 else self._database(database)
         return found.catalog_for(self.session) if found else None
 
-    def _entry(self, text: Value) -> TableEntry | None:
+    def entry_by_name(self, text: Value) -> TableEntry | None:
         parts = split_name(str(text)) if text is not None else None
         if parts is None or len(parts) > 3:
             return None
@@ -208,7 +215,7 @@ class Environment:
         return database.catalog_for(self.session).find(schema, parts[-1]) if database else None
 
     def _object_id(self, name: Value, kind: Value = None) -> Value:
-        entry = self._entry(name)
+        entry = self.entry_by_name(name)
         if entry is None:
             return self._constraint_id(name)
         wanted = str(kind).strip().upper() if kind is not None else ""
@@ -224,16 +231,16 @@ class Environment:
                     return number
         return None
 
-    def _by_id(self, number: Value, database: Value) -> TableEntry | None:
+    def entry_by_id(self, number: Value, database: Value = -1) -> TableEntry | None:
         catalog = self._catalog(database)
         return catalog.tables.get(int(str(number))) if catalog is not None and number is not None else None
 
     def _object_name(self, number: Value, database: Value = -1) -> Value:
-        entry = self._by_id(number, database)
+        entry = self.entry_by_id(number, database)
         return entry.table.name if entry else None
 
     def _object_schema(self, number: Value, database: Value = -1) -> Value:
-        entry = self._by_id(number, database)
+        entry = self.entry_by_id(number, database)
         return entry.table.schema if entry else None
 
     def _schema_name(self, number: Value = 1) -> Value:
@@ -246,16 +253,28 @@ class Environment:
         return catalog.schemas[found] if catalog and found else None
 
     def _col_length(self, table: Value, column: Value) -> Value:
-        entry = self._entry(table)
+        entry = self.entry_by_name(table)
         found = entry.column(str(column)) if entry else None
         return stored_size(found.type) if found else None
 
     def _col_name(self, number: Value, column: Value) -> Value:
-        entry = self._by_id(number, -1)
+        entry = self.entry_by_id(number)
         return next((c.name for c in entry.table.columns if c.column_id == column), None) if entry else None
 
+    def row_count(self, database: StoredDatabase, table: Table) -> int:
+        """Rows that this session sees; 0 for a table that is not there (any more)."""
+        link = self.session.read_link(database, touched=False, locks=False)
+        try:
+            return int(link.execute(f"SELECT count(*) FROM {storage.storage_name(table)}").fetchone()[0])
+        except StaleName:
+            return 0
+
+    def _identity_part(self, table: Value, part: int) -> Value:
+        entry = self.entry_by_name(table)
+        return None if entry is None or entry.identity is None else str(entry.identity[part])
+
     def _ident_current(self, table: Value) -> Value:
-        entry = self._entry(table)
+        entry = self.entry_by_name(table)
         if entry is None or entry.identity is None:
             return None
         return str(self.session.current().identities.get(entry.table.object_id, entry.identity[0]))

@@ -17,7 +17,7 @@ from emulators.sqlserver.tsql.types import BIGINT, DATETIME, INT, RANGES, family
 
 _WIDE = SqlType("datetimeoffset", None, None, 7)
 _WIDE2 = SqlType("datetime2", None, None, 7)
-PART_FUNCTIONS = {"DATEADD": 2, "DATEDIFF": 2, "DATEDIFF_BIG": 2, "DATEPART": 1, "DATENAME": 1}
+PART_FUNCTIONS = {"DATEADD": 2, "DATEDIFF": 2, "DATEDIFF_BIG": 2, "DATEPART": 1, "DATENAME": 1, "DATETRUNC": 1}
 """Name -> arguments behind the part."""
 
 
@@ -45,6 +45,8 @@ def part_call(name: str, word: str, types: Sequence[SqlType]) -> Made:
         return _dateadd(part, types)
     if name.startswith("DATEDIFF"):
         return _datediff(part, types, BIGINT if name == "DATEDIFF_BIG" else INT)
+    if name == "DATETRUNC":
+        return _datetrunc(part, types[0])
     _, read = _reader(types[0])
     if name == "DATEPART":
         return INT, lambda value: datetimes.component(part, read(value))  # type: ignore[arg-type]  # a Moment
@@ -74,6 +76,20 @@ def _dateadd(part: str, types: Sequence[SqlType]) -> Made:
         return temporal.write(datetimes.add(part, count(amount), moment, kind), kind, source.name)
 
     return kind, run
+
+
+def _datetrunc(part: str, kind: SqlType) -> Made:
+    """https://learn.microsoft.com/sql/t-sql/functions/datetrunc-transact-sql: the type stays, text becomes datetime2(7)."""
+    source, read = _reader(kind)
+    if part in ("weekday", "tzoffset", "nanosecond"):
+        text = f"The datepart {part} is not supported by date function datetrunc for data type {source.name}."
+        raise SqlError(9810, text, 16)
+
+    def run(value: Value) -> Value:
+        moment: Moment = read(value)  # type: ignore[assignment]  # a Moment
+        return temporal.write(datetimes.truncated(part, moment), source, source.name)
+
+    return source, run
 
 
 def _datediff(part: str, types: Sequence[SqlType], result: SqlType) -> Made:
@@ -160,16 +176,28 @@ def _eomonth(types: Sequence[SqlType]) -> Made:
     return SqlType("date"), run
 
 
-@builtin("DATEFROMPARTS", 3)
-def _datefromparts(types: Sequence[SqlType]) -> Made:
-    def run(year: Value, month: Value, day: Value) -> Value:
-        try:
-            return date(int(str(year)), int(str(month)), int(str(day))).isoformat()
-        except ValueError:
-            text = "Cannot construct data type date, some of the arguments have values which are not valid."
-            raise SqlError(289, text, 16) from None
+@builtin("ISDATE", 1, nulls=True)
+def _isdate(types: Sequence[SqlType]) -> Made:
+    """1 for text that datetime takes, and for datetime itself; date, time and datetime2 are refused with 8116."""
+    kind = types[0]
+    if kind.name in ("date", "time", "datetime2", "datetimeoffset"):
+        raise SqlError(8116, f"Argument data type {kind.name} is invalid for argument 1 of isdate function.", 16)
+    if family(kind) == "date":
+        return INT, lambda value: int(value is not None)
+    if family(kind) != "string":
+        return INT, lambda value: 0
+    read = converter(kind, DATETIME)
 
-    return SqlType("date"), run
+    def run(value: Value) -> Value:
+        if value is None or not str(value).strip():
+            return 0
+        try:
+            read(value)
+        except SqlError:
+            return 0
+        return 1
+
+    return INT, run
 
 
 def at_time_zone(kind: SqlType) -> Made:

@@ -106,6 +106,24 @@ def _add_months(moment: Moment, months: int) -> Moment:
     return moment._replace(days=date(year, month + 1, min(day.day, last)).toordinal())
 
 
+def truncated(part: str, moment: Moment) -> Moment:
+    """DATETRUNC, weeks beginning on Sunday (DATEFIRST 7)."""
+    day = date.fromordinal(moment.days)
+    starts = {
+        "year": date(day.year, 1, 1).toordinal(),
+        "quarter": date(day.year, (day.month - 1) // 3 * 3 + 1, 1).toordinal(),
+        "month": date(day.year, day.month, 1).toordinal(),
+        "week": moment.days - day.isoweekday() % 7,
+        "iso_week": moment.days - day.weekday(),
+        "day": moment.days,
+        "dayofyear": moment.days,
+    }
+    if part in starts:
+        return moment._replace(days=starts[part], ticks=0)
+    unit = _TICKS_OF[part]
+    return moment._replace(ticks=moment.ticks // unit * unit)
+
+
 def difference(part: str, start: Moment, end: Moment) -> int:
     """DATEDIFF: boundaries of `part` crossed from start to end."""
     if part in ("year", "quarter", "month"):

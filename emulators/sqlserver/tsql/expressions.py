@@ -11,10 +11,10 @@ from sqlglot import exp
 
 from emulators.sqlserver.results import SqlError, Value
 from emulators.sqlserver.sqltypes import MAX, SqlType
-from emulators.sqlserver.tsql import arithmetic, date_functions, errors, fragments
+from emulators.sqlserver.tsql import arithmetic, date_functions, errors, fragments, logical_functions
 from emulators.sqlserver.tsql.calls import Call, register
 from emulators.sqlserver.tsql.convert import converter
-from emulators.sqlserver.tsql.functions import BUILTINS, REFUSED, refused
+from emulators.sqlserver.tsql.function_table import BUILTINS, REFUSED, refused
 from emulators.sqlserver.tsql.plans import Expr, Names, Virtual
 from emulators.sqlserver.tsql.reader import Reader
 from emulators.sqlserver.tsql.scopes import Scope
@@ -503,4 +503,9 @@ _SPECIAL: dict[str, Special] = {
     "COALESCE": Expressions._coalesce,
     "NULLIF": Expressions._nullif,
     "IIF": Expressions._iif,
+    "CHOOSE": logical_functions.choose,
+    "GREATEST": logical_functions.extreme,
+    "LEAST": logical_functions.extreme,
+    **dict.fromkeys(logical_functions.DATE_MAKERS, logical_functions.from_parts),
+    **dict.fromkeys(logical_functions.PROPERTIES, logical_functions.variant),
 }

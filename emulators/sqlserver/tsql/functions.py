@@ -1,11 +1,12 @@
 """Built-in functions that depend on their arguments alone: text, numbers, dates. Each entry makes, for the types of the arguments,
-the result's type and the call. CHECKSUM and the hash functions are refused: their real values are not public.
+the result's type and the call. CHECKSUM is refused: its real values are not public.
 
 Source: https://learn.microsoft.com/sql/t-sql/functions/functions
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Decimal
@@ -50,7 +51,7 @@ def text_of(kind: SqlType, unicode_too: bool = False) -> Callable[[Value], str]:
     return lambda value: str(read(value))
 
 
-def _like(kind: SqlType, length: int | None = None) -> SqlType:
+def like_type(kind: SqlType, length: int | None = None) -> SqlType:
     """The variable-length string type that text functions return for an argument of `kind`."""
     name = "nvarchar" if is_unicode(kind) else "varchar"
     limit = 4000 if name == "nvarchar" else 8000
@@ -68,17 +69,35 @@ def whole_of(kind: SqlType) -> Callable[[Value], int]:
 def _simple(name: str, change: Callable[[str], str]) -> None:
     def make(types: Sequence[SqlType]) -> Made:
         read = text_of(types[0])
-        return _like(types[0]), lambda value: change(read(value))
+        return like_type(types[0]), lambda value: change(read(value))
 
     BUILTINS[name] = Builtin(1, 1, make)
 
 
 _simple("UPPER", str.upper)
 _simple("LOWER", str.lower)
-_simple("LTRIM", lambda text: text.lstrip(" "))
-_simple("RTRIM", lambda text: text.rstrip(" "))
 _simple("TRIM", lambda text: text.strip(" "))
 _simple("REVERSE", lambda text: text[::-1])
+
+
+def _trimmer(name: str, trim: Callable[[str, str], str]) -> None:
+    """A second argument (SQL Server 2022) names the characters to remove."""
+
+    def make(types: Sequence[SqlType]) -> Made:
+        read = text_of(types[0])
+        characters_of = text_of(types[-1])
+
+        def run(value: Value, characters: Value = " ") -> Value:
+            given = characters_of(characters) if len(types) > 1 else " "
+            return trim(read(value), given + given.lower() + given.upper())
+
+        return like_type(types[0]), run
+
+    BUILTINS[name] = Builtin(1, 2, make)
+
+
+_trimmer("LTRIM", str.lstrip)
+_trimmer("RTRIM", str.rstrip)
 
 
 @builtin("LEN", 1)
@@ -146,7 +165,7 @@ def stored_size(kind: SqlType) -> int:
 @builtin("LEFT", 2)
 def _left(types: Sequence[SqlType]) -> Made:
     read, count = text_of(types[0]), whole_of(types[1])
-    return _like(types[0]), lambda value, size: read(value)[: _length(count(size), "left")]
+    return like_type(types[0]), lambda value, size: read(value)[: _length(count(size), "left")]
 
 
 @builtin("RIGHT", 2)
@@ -157,7 +176,7 @@ def _right(types: Sequence[SqlType]) -> Made:
         length = _length(count(size), "right")
         return read(value)[-length:] if length else ""
 
-    return _like(types[0]), run
+    return like_type(types[0]), run
 
 
 def _length(size: int, name: str) -> int:
@@ -176,7 +195,7 @@ def _substring(types: Sequence[SqlType]) -> Made:
         first, length = start_of(start), _length(size_of(size), "substring")
         return read(value)[max(first - 1, 0) : max(first - 1 + length, 0)]
 
-    return (SqlType("varbinary", types[0].length or MAX) if binary else _like(types[0])), run
+    return (SqlType("varbinary", types[0].length or MAX) if binary else like_type(types[0])), run
 
 
 @builtin("REPLACE", 3)
@@ -188,7 +207,7 @@ def _replace(types: Sequence[SqlType]) -> Made:
         text, old, new = (read(value) for read, value in zip(readers, values, strict=True))
         return _replaced(text, old, new)
 
-    return _like(unicode, 4000 if is_unicode(unicode) else 8000), run
+    return like_type(unicode, 4000 if is_unicode(unicode) else 8000), run
 
 
 def _replaced(text: str, old: str, new: str) -> str:
@@ -208,7 +227,7 @@ def _replaced(text: str, old: str, new: str) -> str:
 @builtin("REPLICATE", 2)
 def _replicate(types: Sequence[SqlType]) -> Made:
     read, count = text_of(types[0]), whole_of(types[1])
-    kind = _like(types[0], 4000 if is_unicode(types[0]) else 8000)
+    kind = like_type(types[0], 4000 if is_unicode(types[0]) else 8000)
     limit = None if kind.length == MAX else kind.length
 
     def run(value: Value, size: Value) -> Value:
@@ -253,7 +272,8 @@ def _str(types: Sequence[SqlType]) -> Made:
     read = converter(types[0], FLOAT)
 
     def run(value: Value, length: Value = 10, decimals: Value = 0) -> Value:
-        text = f"{Decimal(str(read(value))):.{int(str(decimals))}f}"
+        places = min(max(int(str(decimals)), 0), 16)
+        text = f"{Decimal(float(str(read(value)))).quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP, EXACT):f}"
         size = int(str(length))
         return text.rjust(size) if len(text) <= size else "*" * size
 
@@ -372,45 +392,36 @@ def _round(types: Sequence[SqlType]) -> Made:
     return kind, run
 
 
-@builtin("SIGN", 1)
-def _sign(types: Sequence[SqlType]) -> Made:
-    kind = _numeric(types[0])
-    finish = converter(INT, kind)
-    return kind, lambda value: finish((Decimal(str(value)) > 0) - (Decimal(str(value)) < 0))
-
-
-@builtin("POWER", 2)
-def _power(types: Sequence[SqlType]) -> Made:
-    kind = _numeric(types[0])
-    finish = converter(FLOAT, kind)
-    return (
-        kind,
-        lambda value, exponent: (
-            value ** int(exponent)
-            if isinstance(value, int) and int(exponent) >= 0
-            else finish(float(value) ** float(exponent))
-        ),
-    )
-
-
-@builtin("SQRT", 1)
-def _sqrt(types: Sequence[SqlType]) -> Made:
-    read = converter(types[0], FLOAT)
-    return FLOAT, lambda value: float(str(read(value))) ** 0.5
+_CURRENCY = "$£¤¥฿₡₢₣₤₥₦₧₨₩₪₫€"
+_NUMERIC = re.compile(rf"\s*[+-]?\s*[{_CURRENCY}]?\s*[+-]?\s*(?:[\d,]*\d[\d,]*\.?\d*|\.\d+)(?:[eEdD][+-]?\d+)?\s*")
 
 
 @builtin("ISNUMERIC", 1, nulls=True)
 def _isnumeric(types: Sequence[SqlType]) -> Made:
+    """A number, or text that int, decimal, money or float takes; a lone sign or currency symbol counts as well.
+
+    https://learn.microsoft.com/sql/t-sql/functions/isnumeric-transact-sql
+    """
+    if family(types[0]) != "string":
+        numeric = int(family(types[0]) in ("int", "exact", "float"))
+        return INT, lambda value: 0 if value is None else numeric
+
     def run(value: Value) -> Value:
-        try:
-            return int(value is not None and Decimal(str(value).strip()).is_finite())
-        except ArithmeticError:
-            return 0
+        text = "" if value is None else str(value).strip()
+        return int(bool(_NUMERIC.fullmatch(text)) or (len(text) == 1 and text in "+-.," + _CURRENCY))
 
     return INT, run
 
 
-REFUSED = ("CHECKSUM", "BINARY_CHECKSUM", "HASHBYTES", "CHECKSUM_AGG", "RAND", "OPENJSON", "FORMAT")
+_REFUSED_NAMES = (
+    "CHECKSUM BINARY_CHECKSUM CHECKSUM_AGG RAND FORMAT FORMATMESSAGE SOUNDEX DIFFERENCE STRING_ESCAPE COMPRESS DECOMPRESS "
+    "OPENJSON OPENXML OPENQUERY OPENROWSET OPENDATASOURCE JSON_VALUE JSON_QUERY JSON_MODIFY JSON_OBJECT JSON_ARRAY ISJSON "
+    "JSON_PATH_EXISTS PARSE TRY_PARSE DATE_BUCKET SQL_VARIANT_PROPERTY CERTENCODED ENCRYPTBYKEY DECRYPTBYKEY "
+    "CURSOR_STATUS TEXTPTR FILE_ID FILE_NAME FILEGROUP_ID FULLTEXTCATALOGPROPERTY GET_FILESTREAM_TRANSACTION_CONTEXT "
+    "STATS_DATE TRIGGER_NESTLEVEL EVENTDATA UPDATE COLUMNS_UPDATED PERMISSIONS PWDCOMPARE PWDENCRYPT GETANSINULL"
+)
+REFUSED = frozenset(_REFUSED_NAMES.split())
+"""Known to the real server and refused here by name, rather than called unknown."""
 
 
 def refused(name: str) -> SqlError:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from functools import lru_cache
 
 from sqlglot import exp
 
@@ -13,6 +11,7 @@ from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql.expressions import Expressions, quoted
 from emulators.sqlserver.tsql.functions import text_of
+from emulators.sqlserver.tsql.patterns import like_pattern
 from emulators.sqlserver.tsql.plans import Expr
 from emulators.sqlserver.tsql.scopes import Scope
 from emulators.sqlserver.tsql.types import collation, family, merged
@@ -172,35 +171,6 @@ def _liker(types: tuple[SqlType, SqlType], escape: str) -> Callable[..., Value]:
         return int(like_pattern(read_pattern(pattern), escape).fullmatch(read(value)) is not None)
 
     return run
-
-
-@lru_cache(maxsize=512)
-def like_pattern(pattern: str, escape: str = "") -> re.Pattern[str]:
-    """T-SQL's wildcards: %, _, [set] and [^set]."""
-    pieces: list[str] = []
-    index = 0
-    while index < len(pattern):
-        character = pattern[index]
-        if escape and character == escape and index + 1 < len(pattern):
-            index += 1
-            pieces.append(re.escape(pattern[index]))
-        elif character == "%":
-            pieces.append(".*")
-        elif character == "_":
-            pieces.append(".")
-        elif character == "[" and (end := pattern.find("]", index + 2)) > 0:
-            inner = pattern[index + 1 : end]
-            negated = inner.startswith("^")
-            pieces.append(f"[{'^' if negated else ''}{_set(inner[negated:])}]")
-            index = end
-        else:
-            pieces.append(re.escape(character))
-        index += 1
-    return re.compile("".join(pieces), re.IGNORECASE | re.DOTALL)
-
-
-def _set(inner: str) -> str:
-    return "".join("-" if c == "-" and 0 < i < len(inner) - 1 else re.escape(c) for i, c in enumerate(inner))
 
 
 Handler = Callable[[Predicates, exp.Expr, Scope], str]

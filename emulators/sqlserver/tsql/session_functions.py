@@ -1,6 +1,6 @@
 """Functions and @@ variables whose value depends on the session, the catalog or the clock: their arguments and result types.
 
-The session computes them (engine/environment.py). SERVERPROPERTY is sql_variant on the real server, here nvarchar(128).
+The session computes them (engine/environment.py).
 """
 
 from __future__ import annotations
@@ -37,6 +37,27 @@ SESSION_FUNCTIONS: dict[str, tuple[int, int, SqlType]] = {
     "TYPE_NAME": (1, 1, SYSNAME),
     "TYPE_ID": (1, 1, INT),
     "SERVERPROPERTY": (1, 1, SYSNAME),
+    "DATABASEPROPERTYEX": (2, 2, SYSNAME),
+    "CONNECTIONPROPERTY": (1, 1, SYSNAME),
+    "SESSIONPROPERTY": (1, 1, INT),
+    "COLLATIONPROPERTY": (2, 2, INT),
+    "OBJECTPROPERTY": (2, 2, INT),
+    "OBJECTPROPERTYEX": (2, 2, SYSNAME),
+    "COLUMNPROPERTY": (3, 3, INT),
+    "INDEXPROPERTY": (3, 3, INT),
+    "TYPEPROPERTY": (2, 2, INT),
+    "INDEX_COL": (3, 3, SYSNAME),
+    "OBJECT_DEFINITION": (1, 1, SqlType("nvarchar", MAX)),
+    "ORIGINAL_DB_NAME": (0, 0, SYSNAME),
+    "CONTEXT_INFO": (0, 0, SqlType("varbinary", 128)),
+    "CURRENT_TRANSACTION_ID": (0, 0, BIGINT),
+    "SUSER_ID": (0, 1, INT),
+    "SUSER_SID": (0, 2, SqlType("varbinary", 85)),
+    "USER_ID": (0, 1, INT),
+    "DATABASE_PRINCIPAL_ID": (0, 1, INT),
+    "HOST_ID": (0, 0, SqlType("char", 10)),
+    "IDENT_SEED": (1, 1, _IDENTITY),
+    "IDENT_INCR": (1, 1, _IDENTITY),
     "SCOPE_IDENTITY": (0, 0, _IDENTITY),
     "IDENT_CURRENT": (1, 1, _IDENTITY),
     "SUSER_SNAME": (0, 1, SYSNAME),
@@ -84,7 +105,53 @@ GLOBALS: dict[str, SqlType] = {
     "NESTLEVEL": INT,
     "OPTIONS": INT,
     "FETCH_STATUS": INT,
+    "LANGID": _SMALLINT,
+    "MAX_CONNECTIONS": INT,
+    "CURSOR_ROWS": INT,
+    "PROCID": INT,
+    "REMSERVER": SYSNAME,
 }
 """@@ variables."""
+
+
+def _typed(kind: SqlType, names: str) -> dict[str, SqlType]:
+    return dict.fromkeys(names.lower().split(), kind)
+
+
+_TINYINT = SqlType("tinyint")
+_SERVER_INTEGERS = (
+    "CollationID ComparisonStyle EngineEdition FilestreamConfiguredLevel FilestreamEffectiveLevel HadrManagerStatus "
+    "IsAdvancedAnalyticsInstalled IsBigDataCluster IsClustered IsExternalAuthenticationOnly IsExternalGovernanceEnabled "
+    "IsFullTextInstalled IsHadrEnabled IsIntegratedSecurityOnly IsLocalDB IsPolyBaseInstalled "
+    "IsServerSuspendedForSnapshotBackup IsSingleUser IsTempDbMetadataMemoryOptimized IsXTPSupported LCID NumLicenses "
+    "ProcessID SuspendedDatabaseCount"
+)
+_DATABASE_INTEGERS = (
+    "ComparisonStyle IsAnsiNullDefault IsAnsiNullsEnabled IsAnsiPaddingEnabled IsAnsiWarningsEnabled "
+    "IsArithmeticAbortEnabled IsAutoClose IsAutoCreateStatistics IsAutoCreateStatisticsIncremental IsAutoShrink "
+    "IsAutoUpdateStatistics IsClone IsCloseCursorsOnCommitEnabled IsFulltextEnabled IsInStandBy "
+    "IsLocalCursorsDefault IsMemoryOptimizedElevateToSnapshotEnabled IsMergePublished IsNullConcat "
+    "IsNumericRoundAbortEnabled IsParameterizationForced IsQuotedIdentifiersEnabled IsPublished "
+    "IsRecursiveTriggersEnabled IsSubscribed IsSyncWithBackup IsTornPageDetectionEnabled IsVerifiedClone "
+    "IsXTPSupported LCID MaxSizeInBytes Version"
+)
+VARIANTS: dict[str, dict[str, SqlType]] = {
+    "SERVERPROPERTY": {
+        **_typed(INT, _SERVER_INTEGERS),
+        **_typed(_TINYINT, "SqlCharSet SqlSortOrder"),
+        "editionid": BIGINT,
+        "resourcelastupdatedatetime": DATETIME,
+    },
+    "DATABASEPROPERTYEX": {**_typed(INT, _DATABASE_INTEGERS), "sqlsortorder": _TINYINT},
+    "CONNECTIONPROPERTY": {"local_tcp_port": INT},
+    "OBJECTPROPERTYEX": {
+        **_typed(INT, "OwnerId SchemaId TableHasIdentity IsUserTable IsTable IsView IsProcedure IsMSShipped"),
+        "cardinality": BIGINT,
+    },
+}
+"""The base types of what is sql_variant on the real server, by lower-case property; nvarchar(128) where none is given.
+
+Source: https://learn.microsoft.com/sql/t-sql/functions/serverproperty-transact-sql, .../databasepropertyex-transact-sql
+"""
 
 UNBOUNDED = SqlType("nvarchar", MAX)

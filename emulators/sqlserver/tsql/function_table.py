@@ -1,0 +1,8 @@
+"""Every built-in function that depends on its arguments alone, in one table: importing this registers all of them."""
+
+from __future__ import annotations
+
+from emulators.sqlserver.tsql import date_functions, math_functions, text_functions
+from emulators.sqlserver.tsql.functions import BUILTINS, REFUSED, refused
+
+__all__ = ["BUILTINS", "REFUSED", "date_functions", "math_functions", "refused", "text_functions"]
