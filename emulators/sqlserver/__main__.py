@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from emulators.sqlserver.server import SqlServerEmulator
+from emulators.sqlserver.tls import TlsSettings
 
 
 def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -31,8 +32,19 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         "--capture-interval", type=float, default=5.0, metavar="SECONDS", help="polling interval of the capture job"
     )
     parser.add_argument("--data-dir", type=Path, default=None, help="where databases are kept (default: nowhere)")
+    parser.add_argument(
+        "--tls",
+        action="store_true",
+        help="offer encryption, with a certificate for localhost that the openssl program makes",
+    )
+    parser.add_argument(
+        "--tls-ca-out", type=Path, metavar="FILE", help="write the certificate of the authority that clients must trust"
+    )
     parser.add_argument("--json", action="store_true", help="print the address as one line of JSON")
-    return parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
+    if arguments.tls_ca_out is not None and not arguments.tls:
+        parser.error("--tls-ca-out needs --tls")
+    return arguments
 
 
 def announcement(server: SqlServerEmulator, arguments: argparse.Namespace, databases: Sequence[str]) -> str:
@@ -44,6 +56,19 @@ def announcement(server: SqlServerEmulator, arguments: argparse.Namespace, datab
     return f"SQL Server emulator listening on {server.host}:{server.port}, databases: {', '.join(databases)}"
 
 
+def encryption(arguments: argparse.Namespace) -> TlsSettings | None:
+    """The certificate asked for, its authority written where it is wanted."""
+    if not arguments.tls:
+        return None
+    try:
+        tls = TlsSettings.self_made()
+        if arguments.tls_ca_out is not None:
+            arguments.tls_ca_out.write_text(tls.authority)
+    except (RuntimeError, OSError) as error:
+        raise SystemExit(f"{error}") from error
+    return tls
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = parse_arguments(argv)
     # Only now: --help must not wait for the parser and the engine to load.
@@ -53,6 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     databases = arguments.database or ["demo"]
+    tls = encryption(arguments)
     engine = build_engine(
         users={arguments.user: arguments.password},
         databases=databases,
@@ -60,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         data_dir=arguments.data_dir,
     )
     try:
-        with SqlServerEmulator(engine, host=arguments.host, port=arguments.port) as server:
+        with SqlServerEmulator(engine, host=arguments.host, port=arguments.port, tls=tls) as server:
             print(announcement(server, arguments, databases), flush=True)
             stop.wait()
     finally:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from emulators.sqlserver.results import Engine, Event, Info, ResultSet, Session, SqlError
+from emulators.sqlserver.tls import TlsSettings
 from emulators.sqlserver.wire import login7, prelogin, rpc, tokens, transactions
 from emulators.sqlserver.wire.errors import ProtocolError
 from emulators.sqlserver.wire.packets import (
@@ -24,10 +25,13 @@ from emulators.sqlserver.wire.packets import (
     MessageWriter,
     PacketType,
     Reassembler,
+    StrictEncryption,
 )
+from emulators.sqlserver.wire.prelogin import Encryption
 from emulators.sqlserver.wire.prepared import PreparedStatements
 from emulators.sqlserver.wire.reader import after_all_headers, decode_ucs2
 from emulators.sqlserver.wire.response import Response
+from emulators.sqlserver.wire.tls import TlsChannel
 from emulators.sqlserver.wire.tokens import Done, Environment, Status
 from emulators.sqlserver.wire.transactions import Action, TransactionRequest
 
@@ -47,6 +51,7 @@ class Settings:
     server_name: str
     statement_log: Callable[[str], None]
     packet_size: int | None = None
+    tls: TlsSettings | None = None
 
 
 class _Closed(Exception):
@@ -65,6 +70,9 @@ class Connection:
         self._attention = False
         self._gone = False
         self._polled = 0.0
+        self._tls: TlsChannel | None = None
+        self._login_only = False
+        self._logged_in = False
 
     def run(self) -> None:
         """Serve until the connection ends; whatever ends it, the session is closed and with it rolled back."""
@@ -75,9 +83,13 @@ class Connection:
             session = self._log_in()
             self._socket.settimeout(None)
             self._incoming.limit = _MESSAGE_LIMIT
+            self._logged_in = True
             self._serve(session)
         except (_Closed, ConnectionError, TimeoutError):
             pass
+        except StrictEncryption as error:
+            log.warning("closing a connection: %s", error)
+            self._last_words(StrictEncryption.ALERT)
         except ProtocolError as error:
             log.warning("closing a connection: %s", error)
         except OSError as error:
@@ -101,14 +113,13 @@ class Connection:
     def _log_in(self) -> Session:
         message = self._receive()
         if message.type is PacketType.PRELOGIN:
-            offer = prelogin.parse(message.body)
-            self._send(prelogin.answer())
-            if offer.demands_encryption:
-                raise _Closed
+            self._negotiate(prelogin.parse(message.body))
             message = self._receive()
         if message.type is not PacketType.LOGIN7:
             raise ProtocolError(f"{message.type.name} where LOGIN7 was due")
         login = login7.parse(message.body)
+        if self._tls is not None and self._login_only:
+            self._tls.drop()
         try:
             session = self._session(login)
         except SqlError as error:
@@ -119,6 +130,24 @@ class Connection:
         self._send(self._welcome(login, session, size))
         self._outgoing.packet_size = size
         return session
+
+    def _negotiate(self, offer: prelogin.Prelogin) -> None:
+        tls = self._settings.tls
+        encryption = prelogin.agreed(offer.encryption, tls=tls is not None)
+        self._send(prelogin.answer(encryption))
+        if tls is None or encryption is Encryption.NOT_SUPPORTED:
+            if offer.demands_encryption:
+                raise _Closed
+            return
+        self._login_only = encryption is Encryption.OFF
+        channel = TlsChannel(tls.context, login_only=self._login_only)
+        while not channel.established:
+            message = self._receive()
+            if message.type is not PacketType.PRELOGIN:
+                raise ProtocolError(f"{message.type.name} where the TLS handshake was due")
+            if answer := channel.handshake(message.body):
+                self._transmit(self._outgoing.handshake(answer))
+        self._tls = channel
 
     def _session(self, login: login7.Login7) -> Session:
         if login.integrated or login.federated:
@@ -263,7 +292,7 @@ class Connection:
                 if not data:
                     self._gone = True
                     return
-                self._incoming.feed(data)
+                self._feed(data)
         except BlockingIOError:
             pass
         except OSError:
@@ -274,26 +303,40 @@ class Connection:
         self._attention = self._incoming.take_attention()
 
     def _receive(self) -> Message:
+        """The next message. Before TLS begins no byte after a message is read: it may be a record."""
         while (message := self._incoming.pop()) is None:
-            data = self._socket.recv(_RECEIVE)
+            exact = self._tls is None and not self._logged_in
+            data = self._socket.recv(self._incoming.wanted if exact else _RECEIVE)
             if not data:
                 raise _Closed
-            self._incoming.feed(data)
+            self._feed(data)
         return message
+
+    def _feed(self, data: bytes) -> None:
+        self._incoming.feed(data if self._tls is None else self._tls.decrypt(data))
+
+    def _transmit(self, packets: bytes) -> None:
+        self._socket.sendall(packets if self._tls is None else self._tls.encrypt(packets))
+
+    def _last_words(self, data: bytes) -> None:
+        try:
+            self._socket.sendall(data)
+        except OSError:
+            log.debug("closing a connection that had ended")
 
     def _write(self, data: bytes) -> None:
         if self._gone:
             raise _Closed
         if packets := self._outgoing.add(data):
-            self._socket.sendall(packets)
+            self._transmit(packets)
 
     def _send(self, data: bytes) -> None:
         self._write(data)
-        self._socket.sendall(self._outgoing.finish())
+        self._transmit(self._outgoing.finish())
 
     def _finish(self) -> None:
         """End the answer; an ATTENTION is acknowledged in a message of its own (drivers wait for the first one's end)."""
-        self._socket.sendall(self._outgoing.finish())
+        self._transmit(self._outgoing.finish())
         if self._attention:
             self._attention = False
             self._send(tokens.done(Done.DONE, Status.ATTENTION))

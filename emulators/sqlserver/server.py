@@ -1,7 +1,7 @@
 """The TCP side of the SQL Server emulator: one thread a connection, TDS 7.4 in, events of an Engine out.
 
 `SqlServerEmulator(engine).start()` listens; the engine stays the caller's, who closes it after `stop()`. The rules of the
-protocol live in wire/, those of SQL in the engine; here is only what needs a socket or a thread. It has no TLS, no MARS and
+protocol live in wire/, those of SQL in the engine; here is only what needs a socket or a thread. It has no TDS 8.0, no MARS and
 no bulk load, and says so to clients that ask.
 """
 
@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from emulators.sqlserver.connection import Connection, Settings
 from emulators.sqlserver.results import Engine
+from emulators.sqlserver.tls import TlsSettings
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +27,8 @@ class SqlServerEmulator:
 
     `port` 0 takes a free one (see `.port`). `statement_log` is called with the text of every batch and every sp_executesql,
     on the connection's thread. `packet_size` makes the server choose the packet size after login (512..32767) instead of
-    taking the client's wish. Leaving the context, or `stop`, ends every connection and thread.
+    taking the client's wish. With `tls` clients may encrypt their login or everything; without, those that insist are let go.
+    Leaving the context, or `stop`, ends every connection and thread.
     """
 
     def __init__(
@@ -38,10 +40,11 @@ class SqlServerEmulator:
         server_name: str = "DSTREAM-EMULATOR",
         statement_log: Callable[[str], None] | None = None,
         packet_size: int | None = None,
+        tls: TlsSettings | None = None,
     ) -> None:
         self._engine = engine
         self._address = (host, port)
-        self._settings = Settings(server_name, statement_log or (lambda text: None), packet_size)
+        self._settings = Settings(server_name, statement_log or (lambda text: None), packet_size, tls)
         self._listener: socket.socket | None = None
         self._waker: socket.socket | None = None
         self._acceptor: threading.Thread | None = None

@@ -40,6 +40,14 @@ class PacketType(IntEnum):
 
 
 _FROM_CLIENT = frozenset(PacketType) - {PacketType.TABULAR_RESULT}
+_TLS_HANDSHAKE = 0x16
+
+
+class StrictEncryption(ProtocolError):
+    """The client starts with TLS instead of PRELOGIN: TDS 8.0, Encrypt=Strict. Not spoken here."""
+
+    ALERT = bytes((0x15, 3, 3, 0, 2, 2, 120))
+    """A fatal TLS alert, no_application_protocol (RFC 7301 3.2): the name that TLS has for "tds/8.0 is not spoken"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +94,20 @@ class Reassembler:
         return False
 
     @property
+    def wanted(self) -> int:
+        """How many bytes are missing to the end of the packet that is being received, or first of its header."""
+        if len(self._received) < HEADER_SIZE:
+            return HEADER_SIZE - len(self._received)
+        return int(HEADER.unpack_from(self._received)[2]) - len(self._received)
+
+    @property
     def waiting(self) -> int:
         """Whole messages not yet popped."""
         return len(self._messages)
 
     def _check(self, kind: int, length: int) -> None:
+        if kind == _TLS_HANDSHAKE:
+            raise StrictEncryption("the emulator does not support TDS 8.0 (Encrypt=Strict)")
         if kind not in _FROM_CLIENT:
             raise ProtocolError(f"a client cannot send packets of type 0x{kind:02x}")
         if not HEADER_SIZE <= length <= MAX_PACKET_SIZE + 1:
@@ -116,6 +133,7 @@ class MessageWriter:
     def __init__(self, packet_size: int = DEFAULT_PACKET_SIZE) -> None:
         self.packet_size = packet_size
         self.session_id = 0
+        self._type = PacketType.TABULAR_RESULT
         self._pending = bytearray()
         self._packet_id = 1
 
@@ -143,9 +161,14 @@ class MessageWriter:
         self._packet_id = 1
         return last
 
+    def handshake(self, data: bytes) -> bytes:
+        """A whole message with a part of the TLS handshake, which alone has the type of its question."""
+        self._type = PacketType.PRELOGIN
+        packets = self.add(data) + self.finish()
+        self._type = PacketType.TABULAR_RESULT
+        return packets
+
     def _header(self, status: int, size: int) -> bytes:
-        header = HEADER.pack(
-            PacketType.TABULAR_RESULT, status, size + HEADER_SIZE, self.session_id & 0xFFFF, self._packet_id, 0
-        )
+        header = HEADER.pack(self._type, status, size + HEADER_SIZE, self.session_id & 0xFFFF, self._packet_id, 0)
         self._packet_id = (self._packet_id + 1) & 0xFF
         return header

@@ -1,8 +1,7 @@
 """PRELOGIN (MS-TDS 2.2.6.5): the options both sides exchange before LOGIN7, encryption above all.
 
-This server has no TLS: it answers ENCRYPT_NOT_SUP. A client that asked for encryption without insisting goes on in clear
-text; for one that insists (`demands_encryption`) the protocol has the server say so and end the connection.
-TLS would come in here: `answer` would return ENCRYPT_OFF or ENCRYPT_ON, and the handshake follow in PRELOGIN packets.
+`agreed` holds the table of what client and server make of their wishes. It reads and writes messages only; the TLS handshake that
+may follow is in tls.py.
 """
 
 from __future__ import annotations
@@ -47,6 +46,16 @@ class Prelogin:
         return self.encryption in (Encryption.ON, Encryption.REQUIRED)
 
 
+def agreed(client: Encryption, *, tls: bool) -> Encryption:
+    """The server's answer: OFF encrypts the login alone, ON everything, NOT_SUPPORTED nothing.
+
+    A server without a certificate answers NOT_SUPPORTED; a client that insists then ends here. `tls`: it has one.
+    """
+    if not tls or client is Encryption.NOT_SUPPORTED:
+        return Encryption.NOT_SUPPORTED
+    return Encryption.OFF if client is Encryption.OFF else Encryption.ON
+
+
 def parse(data: bytes) -> Prelogin:
     """Read a client's PRELOGIN. Raises ProtocolError when an option lies outside the message or no terminator comes."""
     options = _options(data)
@@ -71,12 +80,12 @@ def _options(data: bytes) -> dict[int, bytes]:
     raise ProtocolError("PRELOGIN without a terminator")
 
 
-def answer() -> bytes:
-    """The server's PRELOGIN: its version, no encryption, no MARS."""
+def answer(encryption: Encryption) -> bytes:
+    """The server's PRELOGIN: its version, the encryption agreed on, no MARS."""
     major, minor, build = SERVER_VERSION
     options = [
         (Option.VERSION, struct.pack(">BBHH", major, minor, build, 0)),
-        (Option.ENCRYPTION, bytes([Encryption.NOT_SUPPORTED])),
+        (Option.ENCRYPTION, bytes([encryption])),
         (Option.INSTANCE, b"\0"),
         (Option.THREAD_ID, b""),
         (Option.MARS, b"\0"),

@@ -14,73 +14,22 @@ import pytest
 from emulators.sqlserver.results import Event, ResultSet, Value
 from emulators.sqlserver.server import SqlServerEmulator
 from emulators.sqlserver.sqltypes import SqlType
+from tests.contracts.sqlserver.raw_client import (
+    ATTENTION,
+    BATCH,
+    BULK,
+    DONE,
+    HEADERS,
+    LOGIN,
+    PRELOGIN,
+    RPC,
+    TRANSACTION,
+    Client,
+    batch,
+    login_body,
+    packet,
+)
 from tests.fakes.sql_engine import Column, ScriptedEngine, rows_of
-
-BATCH, RPC, ATTENTION, BULK, TRANSACTION, LOGIN, PRELOGIN = 0x01, 0x03, 0x06, 0x07, 0x0E, 0x10, 0x12
-HEADERS = struct.pack("<IIHQI", 22, 18, 2, 0, 1)
-DONE = 0xFD
-
-
-def packet(kind: int, body: bytes, status: int = 1) -> bytes:
-    return struct.pack(">BBHHBB", kind, status, len(body) + 8, 0, 1, 0) + body
-
-
-def login_body(user: str = "sa", password: str = "secret", database: str = "demo") -> bytes:
-    """A LOGIN7 with its fields in the order of their offsets, all others empty."""
-    hidden = bytes(((b << 4 & 0xF0) | b >> 4) ^ 0xA5 for b in password.encode("utf-16-le"))
-    fields = {40: user.encode("utf-16-le"), 44: hidden, 68: database.encode("utf-16-le")}
-    body = bytearray(94)
-    data = b""
-    for at in (36, 40, 44, 48, 52, 56, 60, 64, 68, 78, 82, 86):
-        value = fields.get(at, b"")
-        struct.pack_into("<HH", body, at, 94 + len(data), len(value) // 2)
-        data += value
-    struct.pack_into("<III", body, 0, 94 + len(data), 0x74000004, 4096)
-    return bytes(body) + data
-
-
-def batch(text: str) -> bytes:
-    return packet(BATCH, HEADERS + text.encode("utf-16-le"))
-
-
-class Client:
-    """A TDS client without manners."""
-
-    def __init__(self, server: SqlServerEmulator) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=10)
-
-    def send(self, data: bytes) -> None:
-        self.socket.sendall(data)
-
-    def message(self) -> bytes:
-        """The next whole message of the server; EOFError when it closed."""
-        body = b""
-        while True:
-            _, status, length = struct.unpack(">BBH", self._exactly(8)[:4])
-            body += self._exactly(length - 8)
-            if status & 1:
-                return body
-
-    def logged_in(self) -> Client:
-        self.send(packet(LOGIN, login_body()))
-        self.message()
-        return self
-
-    def closed(self) -> bool:
-        """Whether the server closes, after whatever it still says."""
-        with contextlib.suppress(ConnectionError):
-            while self.socket.recv(65536):
-                pass
-        return True
-
-    def _exactly(self, count: int) -> bytes:
-        data = b""
-        while len(data) < count:
-            more = self.socket.recv(count - len(data))
-            if not more:
-                raise EOFError
-            data += more
-        return data
 
 
 @pytest.fixture
@@ -107,7 +56,7 @@ def server(engine: ScriptedEngine) -> Iterator[SqlServerEmulator]:
 
 @pytest.fixture
 def client(server: SqlServerEmulator) -> Iterator[Client]:
-    made = Client(server)
+    made = Client(server.port)
     with made.socket:
         yield made
 
@@ -240,7 +189,7 @@ def test_random_bytes_neither_hang_nor_kill_the_server(server: SqlServerEmulator
     source = random.Random(20180713)
     kinds = [BATCH, RPC, ATTENTION, TRANSACTION, BULK]
     for _ in range(60):
-        client = Client(server)
+        client = Client(server.port)
         with client.socket:
             client.logged_in()
             with contextlib.suppress(OSError):  # closed already
@@ -248,7 +197,7 @@ def test_random_bytes_neither_hang_nor_kill_the_server(server: SqlServerEmulator
                 client.send(source.randbytes(source.randrange(100)))
                 client.socket.shutdown(socket.SHUT_WR)
             assert client.closed()
-    client = Client(server)
+    client = Client(server.port)
     with client.socket:
         client.logged_in().send(batch("one"))
         assert client.message()[0] == 0x81

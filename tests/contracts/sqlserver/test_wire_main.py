@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytds
 import pytest
 
 from emulators.sqlserver import __main__ as program
 from emulators.sqlserver.server import SqlServerEmulator
+from tests.contracts.sqlserver.raw_client import Client
 from tests.fakes.sql_engine import ScriptedEngine
 
 _PROGRAM = """
@@ -52,6 +54,33 @@ def test_the_program_serves_until_a_signal_and_then_closes_its_engine(
         running.send_signal(number)
         assert running.wait(20) == 0
     assert running.stdout.read() == "closed\n"
+
+
+def test_with_tls_the_authority_is_there_before_the_address_is_told(tmp_path: Path) -> None:
+    authority = tmp_path / "ca.pem"
+    arguments = [*_ARGUMENTS, "--tls", "--tls-ca-out", str(authority)]
+    with subprocess.Popen([sys.executable, "-c", _PROGRAM, *arguments], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        port = json.loads(process.stdout.readline())["port"]
+        client = Client(port)
+        with client.socket:
+            client.encrypt(authority.read_text(), 1).logged_in()
+            assert client.tls_version == "TLSv1.2"
+        process.terminate()
+
+
+@pytest.mark.parametrize("arguments", [["--tls-ca-out", "ca.pem"], ["--tls", "--tls-ca-out", "/nowhere/ca.pem"]])
+def test_an_authority_that_cannot_be_written_is_said_in_a_line(arguments: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, *_ARGUMENTS, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
+    assert "ca.pem" in done.stderr or "--tls" in done.stderr
 
 
 def test_people_get_a_sentence_and_several_databases() -> None:

@@ -54,7 +54,14 @@ def test_only_on_and_required_demand_encryption(byte: int, demands: bool) -> Non
 
 
 def test_the_prelogin_answer_can_be_read_like_an_offer() -> None:
-    assert prelogin.parse(prelogin.answer()) == prelogin.Prelogin(prelogin.Encryption.NOT_SUPPORTED, mars=False)
+    for encryption in prelogin.Encryption:
+        assert prelogin.parse(prelogin.answer(encryption)) == prelogin.Prelogin(encryption, mars=False)
+
+
+def test_what_is_encrypted_follows_the_clients_wish_as_far_as_there_is_a_certificate() -> None:
+    off, on, unsupported, required = prelogin.Encryption
+    assert [prelogin.agreed(wish, tls=True) for wish in (off, on, unsupported, required)] == [off, on, unsupported, on]
+    assert {prelogin.agreed(wish, tls=False) for wish in prelogin.Encryption} == {unsupported}
 
 
 def test_a_login_is_read() -> None:
