@@ -316,7 +316,7 @@ class Definer:
     def create_index(self, ddl: df.CreateIndex) -> None:
         """An index that is not unique changes no result: its name is checked and no more."""
         entry = self.entry(ddl.table)
-        for name in ddl.columns:
+        for name in (*ddl.columns, *ddl.included):
             if entry.column(name) is None:
                 raise SqlError(1911, f"Column name '{name}' does not exist in the target table or view.", 16)
         if ddl.unique:

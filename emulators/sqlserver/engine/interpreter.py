@@ -6,19 +6,19 @@ https://learn.microsoft.com/sql/t-sql/statements/set-xact-abort-transact-sql
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from emulators.sqlserver.engine.definitions import Definer
+from emulators.sqlserver.engine.administration import Administration
 from emulators.sqlserver.engine.links import StaleName
-from emulators.sqlserver.engine.names import SessionNames
+from emulators.sqlserver.engine.options import set_option
 from emulators.sqlserver.engine.procedures import Procedures
+from emulators.sqlserver.engine.raising import Thrown, print_text, raise_error, throw
 from emulators.sqlserver.engine.runner import RowStream
 from emulators.sqlserver.engine.writing import Writing
 from emulators.sqlserver.results import (
     Column,
-    DatabaseChanged,
     ErrorMessage,
     Event,
     Info,
@@ -28,12 +28,11 @@ from emulators.sqlserver.results import (
     StatementDone,
     TransactionChanged,
 )
-from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql import definitions as df
-from emulators.sqlserver.tsql import errors, temporal
+from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql import statements as st
 from emulators.sqlserver.tsql.batch import parse_batch
-from emulators.sqlserver.tsql.convert import Truncation, converter
+from emulators.sqlserver.tsql.convert import converter
 from emulators.sqlserver.tsql.fragments import Fragment
 
 if TYPE_CHECKING:
@@ -72,39 +71,17 @@ _PROCEDURE_ERRORS = range(22800, 23000)
 _ROLL_BACK = frozenset((241, 242, 245, 248, 8114, 8169, 3960))
 """Conversion errors end the batch and the transaction."""
 _TERMINATED = frozenset((515, 547, 2601, 2627, 2628, 8115, 8134, 8152, 220))
-_HARMLESS = frozenset(
-    (
-        "ARITHABORT",
-        "ARITHIGNORE",
-        "ANSI_DEFAULTS",
-        "ANSI_NULL_DFLT_ON",
-        "ANSI_PADDING",
-        "ANSI_WARNINGS",
-        "CURSOR_CLOSE_ON_COMMIT",
-        "TEXTSIZE",
-        "NUMERIC_ROUNDABORT",
-        "DEADLOCK_PRIORITY",
-        "IO",
-        "TIME",
-        "QUERY_GOVERNOR_COST_LIMIT",
-        "ANSI_NULL_DFLT_OFF",
+_BINDING = frozenset((207, 208, 209, 4104, 4121))
+"""Names are bound when a statement runs; a TRY block does not catch these errors of its own level."""
+
+
+def _opens_transaction(statement: st.Statement) -> bool:
+    """SET IMPLICIT_TRANSACTIONS: https://learn.microsoft.com/sql/t-sql/statements/set-implicit-transactions-transact-sql"""
+    if isinstance(statement, st.Select):
+        return " from " in f" {statement.query.text.lower()} ".replace("\n", " ").replace("\t", " ")
+    return isinstance(statement, st.Insert | st.Update | st.Delete | df.Definition) and not isinstance(
+        statement, df.CreateDatabase | df.AlterDatabase | df.DropDatabase
     )
-)
-_FIXED = {
-    "ANSI_NULLS": "ON",
-    "CONCAT_NULL_YIELDS_NULL": "ON",
-    "QUOTED_IDENTIFIER": "ON",
-    "IMPLICIT_TRANSACTIONS": "OFF",
-    "FMTONLY": "OFF",
-    "NOEXEC": "OFF",
-    "PARSEONLY": "OFF",
-    "SHOWPLAN_ALL": "OFF",
-    "ROWCOUNT": "0",
-    "DATEFORMAT": "MDY",
-    "DATEFIRST": "7",
-    "LANGUAGE": "US_ENGLISH",
-    "REMOTE_PROC_TRANSACTIONS": "OFF",
-}
 
 
 class _BreakLoop(Exception):
@@ -127,6 +104,9 @@ class Interpreter:
         self._writing = Writing(session)
         self._procedures = Procedures(session, self.nested)
         self._tries = 0
+        self._level = 0
+        self._unbound: dict[int, int] = {}
+        """Names that were not found: identity of the error -> the level of nesting at which it was raised."""
         self._handlers: dict[type[st.Statement], Callable[[Any], Iterator[Event]]] = {
             st.Select: self._select,
             st.Insert: self._writing.insert,
@@ -134,21 +114,17 @@ class Interpreter:
             st.Delete: self._writing.delete,
             st.Declare: self._declare,
             st.SetVariable: self._set_variable,
-            st.SetOption: self._set_option,
-            st.Print: self._print,
-            st.Use: self._use,
+            st.SetOption: partial(set_option, session),
+            st.Print: partial(print_text, session),
             st.Execute: self._procedures.execute,
             st.ExecuteText: self._procedures.execute_text,
             st.BeginTransaction: lambda s: session.begin_transaction(s.name),
             st.CommitTransaction: lambda s: session.commit_transaction(),
             st.RollbackTransaction: lambda s: session.rollback_transaction(s.name),
             st.SaveTransaction: lambda s: session.save_transaction(s.name),
-            st.Throw: self._throw,
-            st.RaiseError: self._raise_error,
-            st.WaitFor: self._wait,
-            df.CreateDatabase: self._create_database,
-            df.AlterDatabase: self._alter_database,
-            df.DropDatabase: self._drop_database,
+            st.Throw: partial(throw, session),
+            st.RaiseError: partial(raise_error, session),
+            **Administration(session, self._writing.default_value).handlers(),
         }
         self._flow: dict[type[st.Statement], Callable[[Any], Iterator[Event]]] = {
             st.Block: self._block,
@@ -162,13 +138,18 @@ class Interpreter:
     def batch(self, sql: str) -> Iterator[Event]:
         session = self.session
         session.settle()
-        self._tries = 0
+        self._tries = self._level = 0
+        self._unbound = {}
         try:
             yield from self.nested(sql)
         except _ReturnBatch:
             pass
         except (_BreakLoop, _ContinueLoop):
             raise errors.keyword_syntax("BREAK") from None
+        except SqlError:
+            if session.doomed:  # it does not outlive its batch
+                yield TransactionChanged("rollback", session.undo())
+            raise
         finally:
             session.caught = None
         if session.doomed:
@@ -182,8 +163,12 @@ class Interpreter:
 
     def nested(self, sql: str) -> Iterator[Event]:
         """A batch, or the text of EXEC and sp_executesql."""
-        for statement in parse_batch(sql):
-            yield from self.run(statement)
+        self._level += 1
+        try:
+            for statement in parse_batch(sql):
+                yield from self.run(statement)
+        finally:
+            self._level -= 1
 
     def call(self, name: str, parameters: Sequence[Parameter]) -> Iterator[Event]:
         self.session.settle()
@@ -207,9 +192,10 @@ class Interpreter:
             raise _ReturnBatch
         session.settle()
         session.statement_time = session.engine.clock()
-        handler = self._handlers.get(type(statement), self._define)
+        if session.settings.implicit_transactions and not session.transactions and _opens_transaction(statement):
+            yield from session.begin_transaction()
         try:
-            yield from handler(statement)
+            yield from self._handlers[type(statement)](statement)
             session.settle()
         except SqlError as error:
             yield from self._failed(error, statement.line, isinstance(statement, st.Insert | st.Update | st.Delete))
@@ -225,16 +211,21 @@ class Interpreter:
         session.last_error = error.number
         session.row_count = 0
         error.line = line if error.line == 1 else error.line
-        abort = (session.settings.xact_abort and error.number != 50000) or error.number in _ROLL_BACK
+        raised = error.number == 50000 and not isinstance(
+            error, Thrown
+        )  # RAISERROR does not heed XACT_ABORT, THROW does
+        abort = (session.settings.xact_abort and not raised) or error.number in _ROLL_BACK
         if self._tries:
             if abort and session.transactions:
                 session.doomed = True
+            if error.number in _BINDING:
+                self._unbound.setdefault(id(error), self._level)
             raise error
         if abort:
             if session.transactions:
                 yield TransactionChanged("rollback", session.undo())
             raise error
-        if not isinstance(error, _Thrown) and (error.number in _GO_ON or error.number in _PROCEDURE_ERRORS):
+        if not isinstance(error, Thrown) and (error.number in _GO_ON or error.number in _PROCEDURE_ERRORS):
             yield ErrorMessage(error.number, error.message, error.severity, error.state, error.procedure, error.line)
             if error.number in _TERMINATED and writes:
                 yield Info(3621, "The statement has been terminated.", 0, 0, "", error.line)
@@ -258,6 +249,7 @@ class Interpreter:
         except SqlError as error:
             yield from self._failed(error, statement.line)
             return
+        self.session.last_error = 0
         if holds:
             yield from self.run(statement.then)
         elif statement.otherwise is not None:
@@ -280,6 +272,8 @@ class Interpreter:
         try:
             yield from self.run(statement.body)
         except SqlError as error:
+            if self._unbound.get(id(error)) == self._level:
+                raise  # https://learn.microsoft.com/sql/t-sql/language-elements/try-catch-transact-sql : not at the same level
             caught = error
         else:
             return
@@ -340,163 +334,3 @@ class Interpreter:
         plan, row = self.session.runner.row(statement.value)
         self._store(statement.name, plan.columns[0], row[0])
         yield StatementDone()
-
-    def _print(self, statement: st.Print) -> Iterator[Event]:
-        kind, value = self.session.runner.value(statement.value)
-        text = "" if value is None else str(converter(kind, _PRINTED)(value))
-        yield Info(0, text, 0, 1, "", statement.line)
-
-    def _use(self, statement: st.Use) -> Iterator[Event]:
-        session = self.session
-        found = session.engine.find(statement.database)
-        if found is None:
-            raise errors.unknown_database(statement.database)
-        old = session.database
-        session.use(found)
-        yield DatabaseChanged(found.name, old)
-        yield Info(5701, f"Changed database context to '{found.name}'.", 0, 2, "", statement.line)
-        yield StatementDone()
-
-    def _set_option(self, statement: st.SetOption) -> Iterator[Event]:
-        session = self.session
-        option, value = statement.option, statement.value.upper()
-        settings = session.settings
-        if option == "NOCOUNT":
-            session.settings = replace(settings, nocount=value == "ON")
-        elif option == "XACT_ABORT":
-            session.settings = replace(settings, xact_abort=value == "ON")
-        elif option == "LOCK_TIMEOUT":
-            session.settings = replace(settings, lock_timeout=int(value))
-        elif option == "ISOLATION":
-            session.settings = replace(settings, isolation=value)
-        elif option == "IDENTITY_INSERT":
-            session.settings = replace(settings, identity_insert=self._identity_insert(statement))
-        elif option not in _HARMLESS and _FIXED.get(option) != value:
-            raise errors.unsupported(f"SET {option} {statement.value}")
-        yield StatementDone()
-
-    def _identity_insert(self, statement: st.SetOption) -> tuple[str, int] | None:
-        database = SessionNames(self.session).database(statement.table)
-        schema = statement.table[-2] if len(statement.table) > 1 else "dbo"
-        entry = database.catalog_for(self.session).find(schema, statement.table[-1])
-        shown = ".".join(statement.table)
-        if entry is None:
-            raise SqlError(
-                1088, f'Cannot find the object "{shown}" because it does not exist or you do not have permissions.', 16
-            )
-        if entry.identity is None:
-            text = f"Table '{shown}' does not have the identity property. Cannot perform SET operation."
-            raise SqlError(8106, text, 16)
-        return (database.name, entry.table.object_id) if statement.value == "ON" else None
-
-    # -- errors and waiting
-
-    def _throw(self, statement: st.Throw) -> Iterator[Event]:
-        session = self.session
-        if statement.arguments is None:
-            if session.caught is None:
-                text = (
-                    "To rethrow an error, a THROW statement must be used inside a CATCH block. Insert the THROW statement "
-                    "inside a CATCH block, or add error parameters to the THROW statement."
-                )
-                raise SqlError(10704, text, 15)
-            error = session.caught
-        else:
-            _, row = session.runner.row(statement.arguments)
-            if len(row) != 3:
-                raise errors.syntax("THROW")
-            error = SqlError(int(str(row[0])), str(row[1]), 16, int(str(row[2])), "", statement.line)
-        session.last_error = error.number
-        if not self._tries and session.settings.xact_abort and session.transactions:
-            yield TransactionChanged("rollback", session.undo())
-        raise _Thrown(error)
-
-    def _raise_error(self, statement: st.RaiseError) -> Iterator[Event]:
-        _, row = self.session.runner.row(statement.arguments)
-        if len(row) < 3:
-            raise errors.syntax(")")
-        text, severity, state = row[0], int(str(row[1])), int(str(row[2]))
-        if len(row) > 3:
-            raise errors.unsupported("RAISERROR with substitution arguments")
-        if not isinstance(text, str):
-            raise errors.unsupported("RAISERROR with a message number")
-        if severity <= 10:
-            yield Info(50000, text, severity, state, "", statement.line)
-            return
-        if severity > 19:
-            raise errors.unsupported(f"RAISERROR with severity {severity}")
-        raise SqlError(50000, text, severity, state, "", statement.line)
-
-    def _wait(self, statement: st.WaitFor) -> Iterator[Event]:
-        value = self.session.runner.value(statement.delay)[1]
-        ticks = temporal.parse(str(value)).ticks
-        self.session.engine.wait(ticks / temporal.TICKS, self.session.cancelled)
-        yield StatementDone()
-
-    # -- definitions
-
-    def _define(self, statement: Any) -> Iterator[Event]:
-        session = self.session
-        names = [*(statement.tables if isinstance(statement, df.DropTable) else [getattr(statement, "table", ())])]
-        database = SessionNames(session).database(names[0])
-        if isinstance(statement, df.CreateIndex) and not statement.unique:
-            yield StatementDone()
-            return
-        try:
-            with session.writing(database):
-                definer = Definer(database, self._writing.default_value)
-                _DEFINERS[type(statement)](definer, statement)
-        except Truncation as cut:
-            raise errors.unsupported(f"a change of type that would cut {cut.value!r}") from None
-        yield StatementDone()
-
-    def _create_database(self, statement: df.CreateDatabase) -> Iterator[Event]:
-        if self.session.transactions:
-            raise SqlError(226, "CREATE DATABASE statement not allowed within multi-statement transaction.", 16, 6)
-        self.session.engine.create_database(statement.name)
-        yield StatementDone()
-
-    def _alter_database(self, statement: df.AlterDatabase) -> Iterator[Event]:
-        engine = self.session.engine
-        database = engine.find(statement.name or self.session.database)
-        if database is None:
-            text = (
-                f"User does not have permission to alter database '{statement.name}', the database does not exist, or the "
-                "database is not in a state that allows access checks."
-            )
-            raise SqlError(5011, text, 14, 5)
-        if statement.option == "ALLOW_SNAPSHOT_ISOLATION":
-            database.snapshot_allowed = statement.value == "ON"
-        elif statement.option not in _DATABASE_OPTIONS:
-            raise errors.unsupported(f"ALTER DATABASE ... SET {statement.option}")
-        yield StatementDone()
-
-    def _drop_database(self, statement: df.DropDatabase) -> Iterator[Event]:
-        for name in statement.names:
-            self.session.engine.drop_database(name, statement.if_exists, self.session)
-        yield StatementDone()
-
-
-_DATABASE_OPTIONS = frozenset(
-    ("RECOVERY", "SINGLE_USER", "MULTI_USER", "AUTO_CLOSE", "AUTO_SHRINK", "COMPATIBILITY_LEVEL")
-)
-_PRINTED = SqlType("nvarchar", 4000)
-_DEFINERS: Mapping[type, Callable[[Definer, Any], None]] = {
-    df.CreateTable: Definer.create_table,
-    df.AddColumns: Definer.add_columns,
-    df.DropParts: Definer.drop_parts,
-    df.AlterColumn: Definer.alter_column,
-    df.DropTable: Definer.drop_table,
-    df.TruncateTable: Definer.truncate,
-    df.CreateIndex: Definer.create_index,
-    df.DropIndex: Definer.drop_index,
-    df.CreateSchema: Definer.create_schema,
-    df.DropSchema: Definer.drop_schema,
-}
-
-
-class _Thrown(SqlError):
-    """THROW always ends the batch, whatever the number."""
-
-    def __init__(self, error: SqlError) -> None:
-        super().__init__(error.number, error.message, error.severity, error.state, error.procedure, error.line)

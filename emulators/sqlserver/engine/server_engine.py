@@ -48,6 +48,9 @@ class SqlEngine:
         self.extension = extension
         self.clock = clock
         self.plans = PlanCache()
+        self.on_kill: Callable[[int], None] | None = None
+        """Called with a session id when KILL ends that session: the server closes the client's connection, whose thread then
+        closes the session. While nobody has registered, the session is closed at once."""
         self._users = {name.lower(): (name, password) for name, password in users.items()}
         self._temporary = data_dir is None
         self._directory = Path(tempfile.mkdtemp(prefix="sqlserver-emulator-")) if data_dir is None else data_dir
@@ -151,6 +154,20 @@ class SqlEngine:
     def forget(self, session: SqlSession) -> None:
         with self._guard:
             self._sessions.pop(session.session_id, None)
+
+    def kill(self, session_id: int) -> None:
+        """KILL: roll the session back and end it. Raises SqlError 6106, 6107."""
+        with self._guard:
+            victim = self._sessions.get(session_id)
+        if victim is None:
+            if 0 < session_id <= 50:
+                raise SqlError(6107, "Only user processes can be killed.", 14)
+            raise SqlError(6106, f"Process ID {session_id} is not an active process ID.", 16)
+        victim.killed = True
+        if self.on_kill is not None:
+            self.on_kill(session_id)
+        else:
+            victim.close()
 
     def next_descriptor(self) -> int:
         return next(self._descriptors)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from emulators.sqlserver.engine.database import RUNNING, StoredDatabase
@@ -44,6 +45,7 @@ class Settings:
     lock_timeout: int = -1
     isolation: str = "READ COMMITTED"
     identity_insert: tuple[str, int] | None = None
+    implicit_transactions: bool = False
 
 
 class SqlSession:
@@ -60,6 +62,8 @@ class SqlSession:
         self.transactions = 0
         self.transaction_name = ""
         self.doomed = False
+        self.killed = False
+        """Set by KILL from another session: what runs here ends as if the client had gone."""
         self.row_count = 0
         self.last_error = 0
         self.identity: Value = None
@@ -97,7 +101,7 @@ class SqlSession:
 
     def _driven(self, events: Iterator[Event], cancelled: Cancel) -> Iterator[Event]:
         """Marks the thread as running this session while the events are made."""
-        self.cancelled = cancelled
+        self.cancelled = cancelled = partial(_or_killed, self, cancelled)
         while True:
             before = getattr(RUNNING, "session", None)
             RUNNING.session = self
@@ -239,7 +243,9 @@ class SqlSession:
 
     @contextmanager
     def writing(self, database: StoredDatabase) -> Iterator[Link]:
-        """One writing statement: atomic; outside a transaction it commits itself."""
+        """One writing statement: atomic; outside a transaction it commits itself. Raises SqlError 3930."""
+        if self.doomed:
+            raise _doomed()
         began = not database.owned_by(self)
         if began:
             self.acquire(database)
@@ -271,11 +277,7 @@ class SqlSession:
         if self.transactions == 0:
             raise SqlError(3902, "The COMMIT TRANSACTION request has no corresponding BEGIN TRANSACTION.", 16)
         if self.doomed:
-            text = (
-                "The current transaction cannot be committed and cannot support operations that write to the log file. "
-                "Roll back the transaction."
-            )
-            raise SqlError(3930, text, 16)
+            raise _doomed()
         if self.transactions == 1:
             try:
                 for database in self._owned():
@@ -331,5 +333,17 @@ class SqlSession:
         return ended
 
 
+def _doomed() -> SqlError:
+    text = (
+        "The current transaction cannot be committed and cannot support operations that write to the log file. "
+        "Roll back the transaction."
+    )
+    return SqlError(3930, text, 16)
+
+
 def _never() -> bool:
     return False
+
+
+def _or_killed(session: SqlSession, cancelled: Cancel) -> bool:
+    return session.killed or cancelled()

@@ -18,7 +18,7 @@ from emulators.sqlserver.tsql.reader import Reader
 from emulators.sqlserver.tsql.starts import STARTS
 from emulators.sqlserver.tsql.statements import Statement
 from emulators.sqlserver.tsql.syntax import check
-from emulators.sqlserver.tsql.tokens import END, NSTRING, QUOTED, STRING, VARIABLE, WORD, string_value, tokenize
+from emulators.sqlserver.tsql.tokens import END, NSTRING, NUMBER, QUOTED, STRING, VARIABLE, WORD, string_value, tokenize
 
 _REFUSED = frozenset(
     (
@@ -34,7 +34,6 @@ _REFUSED = frozenset(
         "DBCC",
         "BACKUP",
         "RESTORE",
-        "KILL",
         "CHECKPOINT",
         "RECONFIGURE",
         "BULK",
@@ -323,18 +322,31 @@ def _raiserror(reader: Reader) -> Statement:
     reader.expect("(")
     arguments = reader.fragment(reader.until((")",)))
     reader.expect(")")
+    logged = False
     if reader.accept("WITH"):
         while reader.here.key in ("NOWAIT", "LOG", "SETERROR", ","):
-            reader.advance()
-    return st.RaiseError(line, arguments)
+            logged = reader.advance().key == "LOG" or logged
+    return st.RaiseError(line, arguments, logged)
 
 
 def _waitfor(reader: Reader) -> Statement:
     line = reader.line()
     reader.advance()
-    if not reader.accept("DELAY"):
-        raise unsupported("WAITFOR TIME")
-    return st.WaitFor(line, _expression(reader))
+    until = reader.accept("TIME")
+    if not until and not reader.accept("DELAY"):
+        raise unsupported(f"WAITFOR {reader.here.text}")
+    return st.WaitFor(line, _expression(reader), until)
+
+
+def _kill(reader: Reader) -> Statement:
+    line = reader.line()
+    reader.advance()
+    if reader.here.kind != NUMBER:
+        raise unsupported(f"KILL {reader.here.text}")
+    number = reader.integer()
+    if reader.accept("WITH"):
+        raise unsupported("KILL ... WITH STATUSONLY")
+    return st.Kill(line, number)
 
 
 def _return(reader: Reader) -> Statement:
@@ -379,6 +391,7 @@ _PARSERS: dict[str, Callable[[Reader], Statement]] = {
     "THROW": _throw,
     "RAISERROR": _raiserror,
     "WAITFOR": _waitfor,
+    "KILL": _kill,
     "RETURN": _return,
     "BREAK": _break,
     "CONTINUE": _break,

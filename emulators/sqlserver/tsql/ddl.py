@@ -232,14 +232,13 @@ def _create_index(reader: Reader, line: int, begin: int, unique: bool) -> Statem
     reader.expect("ON")
     table = reader.qualified()
     columns = _key_columns(reader)
-    if reader.accept("INCLUDE"):
-        reader.names_in_parentheses()
+    included = reader.names_in_parentheses() if reader.accept("INCLUDE") else ()
     if reader.at("WHERE"):
         if unique:
             raise unsupported("a filtered unique index")
         reader.until((";", "WITH", "ON"), STARTS)
     _storage_options(reader)
-    return df.CreateIndex(line, _text(reader, begin), table, name, columns, unique)
+    return df.CreateIndex(line, _text(reader, begin), table, name, columns, unique, included)
 
 
 def _alter(reader: Reader, line: int, begin: int) -> Statement:

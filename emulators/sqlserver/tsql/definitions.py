@@ -94,6 +94,7 @@ class CreateIndex(Definition):
     name: str
     columns: tuple[str, ...]
     unique: bool
+    included: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

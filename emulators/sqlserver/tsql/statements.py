@@ -179,14 +179,23 @@ class Throw(Statement):
 
 @dataclass(frozen=True, slots=True)
 class RaiseError(Statement):
+    """`logged`: WITH LOG."""
+
     arguments: Fragment
+    logged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class WaitFor(Statement):
-    """WAITFOR DELAY."""
+    """WAITFOR DELAY, or with `until` WAITFOR TIME."""
 
     delay: Fragment
+    until: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Kill(Statement):
+    session_id: int
 
 
 @dataclass(frozen=True, slots=True)
