@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import structlog
@@ -56,6 +57,8 @@ def configure_logging(level: LogLevel, format: LogFormat) -> None:
     root = logging.getLogger()
     for earlier in [known for known in root.handlers if isinstance(known, _Stderr)]:
         root.removeHandler(earlier)
+    if level != "debug":
+        handler.addFilter(_not_py4j)
     root.addHandler(handler)
     root.setLevel(level.upper())
     logging.captureWarnings(True)
@@ -123,6 +126,11 @@ def _formatter(format: LogFormat, shared: list[structlog.typing.Processor]) -> l
             )
         ]
     return structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=processors)
+
+
+def _not_py4j(record: logging.LogRecord) -> bool:
+    """py4j logs through the root logger, whose level is ours."""
+    return "py4j" not in Path(record.pathname).parts
 
 
 def _without_nothing(logger: Any, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:

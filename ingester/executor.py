@@ -18,6 +18,10 @@ class Executor(Protocol):
         """Drain every slice of `bucket`, one result each. Raises TransientError when the worker died: nothing is known of its slices."""
         ...
 
+    def check(self) -> None:
+        """Raises PermanentError when nothing can be run here any more."""
+        ...
+
     def cancel(self) -> None:
         """Give up what runs. Work may go on for up to 3 seconds after this returns."""
         ...

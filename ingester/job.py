@@ -79,12 +79,13 @@ class Job:
         self.changes = 0
 
     def run(self) -> int:
-        """Until stopped: 0. Until every table has stopped for good: 1."""
+        """Until stopped: 0. Until every table has stopped for good: 1. Raises PermanentError when the executor is gone for good."""
         for table in self._tables.values():
             self._schedule.add(table.name, table.rhythm, self._now())
         try:
             while not self._stop.is_set() and self._tables:
                 self._turn()
+                self._executor.check()
         finally:
             self._finish()
         return 0 if self._tables else 1

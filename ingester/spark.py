@@ -14,7 +14,7 @@ import tempfile
 import threading
 import zipimport
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from subprocess import PIPE, STDOUT
 from typing import IO, Any
@@ -94,15 +94,26 @@ class SparkExecutor:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise TransientError(f"running a Spark task: {reason}") from error
 
+    def check(self) -> None:
+        gateway: Any = SparkContext._gateway
+        if gateway is None or gateway.proc.poll() is not None:
+            raise PermanentError(
+                "running on Spark: its JVM has ended by itself",
+                hint="start the ingester again; if this repeats, give it more memory (spark.driver.memory)",
+            )
+
     def cancel(self) -> None:
-        self._context.cancelAllJobs()
+        with suppress(Py4JError, OSError):  # a JVM that is gone runs nothing
+            self._context.cancelAllJobs()
 
     def close(self) -> None:
-        self._context.stop()
         gateway: Any = SparkContext._gateway
-        if gateway is not None:  # a JVM that outlived its context would keep this process's pipes open
-            gateway.shutdown()
-            gateway.proc.stdin.close()
+        if gateway is not None:
+            if gateway.proc.poll() is None:
+                with suppress(Py4JError, OSError):
+                    self._context.stop()
+                    gateway.shutdown()
+            gateway.proc.stdin.close()  # a JVM that outlived its context would keep this process's pipes open
             gateway.proc.wait(timeout=10)
             SparkContext._gateway = None
             SparkContext._jvm = None

@@ -99,6 +99,17 @@ class Service:
         """Its exit status, if it has ended."""
         return None if self._process is None else self._process.poll()
 
+    @property
+    def pid(self) -> int:
+        """The process id of a service that was started."""
+        assert self._process is not None
+        return self._process.pid
+
+    def wait(self, timeout: float) -> int:
+        """Its exit status, once it has ended by itself. Raises subprocess.TimeoutExpired."""
+        assert self._process is not None
+        return self._process.wait(timeout)
+
     def stop(self, timeout: float = 30) -> int:
         """SIGTERM; the exit status. What does not stop in time is killed."""
         return self._end(signal.SIGTERM, timeout)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from common.errors import LeaseLost, TransientError
+from common.errors import LeaseLost, PermanentError, TransientError
 from common.message import Message
 from common.names import Origin, TableName
 from ingester.change import Change, Operation
@@ -155,6 +155,7 @@ class ThreadExecutor:
     drain: Drain
     slots: int = 2
     fail: Exception | None = None
+    gone: bool = False
     buckets: list[list[Slice]] = field(default_factory=list)
 
     def run(self, bucket: Sequence[Slice]) -> Sequence[SliceResult]:
@@ -163,6 +164,10 @@ class ThreadExecutor:
             error, self.fail = self.fail, None
             raise error
         return [self.drain.run(todo) for todo in bucket]
+
+    def check(self) -> None:
+        if self.gone:
+            raise PermanentError("the executor is gone")
 
     def cancel(self) -> None:
         pass

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 import time
 from pathlib import Path
 
@@ -40,6 +43,29 @@ def campaign(folder: Path, *, kills: int, changes: int, seconds: float, seed: in
 @pytest.mark.timeout(300)
 def test_killing_the_ingester_and_the_router_in_mid_workload_changes_nothing(tmp_path: Path) -> None:
     campaign(tmp_path, kills=4, changes=3000, seconds=20, seed=7)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds the JVM in /proc")
+def test_an_ingester_whose_jvm_dies_ends_with_status_1_and_says_so(tmp_path: Path) -> None:
+    with Pipeline(tmp_path, pace=Pace(changes=10, seconds=1, large=0)) as pipeline:
+        pipeline.workload.start()
+        pipeline.workload.join()
+        pipeline.settle(60, quiet=0)
+        os.kill(jvm_of(pipeline.ingester.pid), signal.SIGKILL)
+        assert pipeline.ingester.wait(20) == 1
+        tail = pipeline.ingester.tail()
+        assert "dstream: running on Spark: its JVM has ended by itself" in tail
+        assert "Traceback" not in tail
+
+
+def jvm_of(pid: int) -> int:
+    """The process of the Java virtual machine that `pid` started."""
+    [found] = [
+        int(child)
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        if b"org.apache.spark" in Path(f"/proc/{child}/cmdline").read_bytes()
+    ]
+    return found
 
 
 @pytest.mark.soak

@@ -196,6 +196,14 @@ def test_a_dead_worker_is_a_failure_that_is_tried_again() -> None:
     assert len(world.sent()) == 3
 
 
+def test_an_executor_that_is_gone_for_good_ends_the_loop_and_gives_the_locks_back() -> None:
+    world = World()
+    world.at(3, lambda: setattr(world.executor, "gone", True))
+    with pytest.raises(PermanentError, match="the executor is gone"):
+        world.run(60)
+    assert world.locks.acquire("persons") is not None
+
+
 def test_a_newer_owner_is_not_fought_over() -> None:
     world = World()
     world.at(3, lambda: world.offsets.epochs.update({PERSONS: 10**18}))
