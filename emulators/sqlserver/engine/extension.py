@@ -162,14 +162,31 @@ class Database(Protocol):
         ...
 
 
+class Rights(Protocol):
+    """What a session's login may do in one database."""
+
+    def is_member(self, role: str) -> bool: ...
+
+    def may_select(self, schema: str, table: str) -> bool: ...
+
+
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """Who calls: the session's database, login, and whether a user transaction is open."""
+    """Who calls: the session's database, login, whether a user transaction is open, and what the login may do (None: everything)."""
 
     database: Database
     login: str
     session_id: int
     in_transaction: bool
+    rights: Rights | None = None
+
+    def is_member(self, role: str) -> bool:
+        """Whether the login is in the database role, as IS_MEMBER says; db_owner's members are in every role."""
+        return self.rights is None or self.rights.is_member(role)
+
+    def may_select(self, schema: str, table: str) -> bool:
+        """Whether the login may SELECT every column of the table."""
+        return self.rights is None or self.rights.may_select(schema, table)
 
 
 Procedure = Callable[[CallContext, Mapping[str, Value]], Iterator[Event]]

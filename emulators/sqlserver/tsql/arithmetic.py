@@ -11,7 +11,13 @@ from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql import temporal
 from emulators.sqlserver.tsql.calls import Call
 from emulators.sqlserver.tsql.convert import EXACT, converter, exact_text
-from emulators.sqlserver.tsql.errors import arithmetic_overflow, date_overflow, divide_by_zero, small_overflow
+from emulators.sqlserver.tsql.errors import (
+    arithmetic_overflow,
+    date_overflow,
+    divide_by_zero,
+    incompatible,
+    small_overflow,
+)
 from emulators.sqlserver.tsql.types import RANGES, scale_of
 
 _BITWISE: dict[str, Callable[[int, int], int]] = {"&": operator.and_, "|": operator.or_, "^": operator.xor}
@@ -75,6 +81,8 @@ def exact(symbol: str, target: SqlType) -> Call:
 
 
 def floating(symbol: str, target: SqlType) -> Call:
+    if symbol not in "+-*/":
+        raise incompatible(target.name, target.name, symbol)
     finish = converter(SqlType("float"), target)
 
     def run(left: Value, right: Value) -> Value:
@@ -101,6 +109,22 @@ def days(symbol: str, target: SqlType) -> Call:
             return None
         shift = int(Decimal(str(right)) * 86_400 * temporal.TICKS)
         moved = temporal.shifted(temporal.read(str(left), target), shift if symbol == "+" else -shift)
+        if not 1 <= moved.days <= 3_652_059:
+            raise date_overflow(target.name)
+        return temporal.write(moved, target, "datetime")
+
+    return run
+
+
+def dates(symbol: str, left: SqlType, right: SqlType, target: SqlType) -> Call:
+    """datetime plus or minus datetime: both are days since 1900."""
+
+    def run(first: Value, second: Value) -> Value:
+        if first is None or second is None:
+            return None
+        moment, other = temporal.read(str(first), left), temporal.read(str(second), right)
+        shift = (other.days - temporal.EPOCH) * temporal.DAY + other.ticks
+        moved = temporal.shifted(moment, shift if symbol == "+" else -shift)
         if not 1 <= moved.days <= 3_652_059:
             raise date_overflow(target.name)
         return temporal.write(moved, target, "datetime")

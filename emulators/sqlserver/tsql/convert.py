@@ -72,6 +72,8 @@ def _check_pair(source: SqlType, target: SqlType, assign: bool) -> None:
     numbers = {"int", "exact", "float"}
     clash = (a, b) in _REFUSED or ("date" in (a, b) and new_date and ({a, b} & numbers))
     if clash or (target.name == "time" and source.name == "date") or (target.name == "date" and source.name == "time"):
+        if assign:
+            raise errors.type_clash(source.name, target.name)
         raise errors.explicit_conversion(source.name, target.name)
     if not assign:
         return
@@ -269,8 +271,10 @@ def _as_text(value: Value, source: SqlType, target: SqlType, style: int) -> str:
         return _float_text(value, source, style)
     if source.name in ("money", "smallmoney"):
         number = Decimal(str(value))
-        if style == 2:
+        if style in (2, 126):
             return f"{number:.4f}"
+        if style not in (0, 1):
+            raise errors.unsupported(f"CONVERT of {source.name} with style {style}")
         rounded = number.quantize(Decimal("0.01"), ROUND_HALF_UP)
         return f"{rounded:,.2f}" if style == 1 else f"{rounded:.2f}"
     return str(value)
@@ -291,6 +295,8 @@ def _bytes_text(value: bytes, target: SqlType, style: int) -> str:
 
 
 def _float_text(value: float, source: SqlType, style: int) -> str:
+    if style == 126:
+        style = 1 if source.name == "real" else 2
     if style == 0:
         text = f"{value:.6g}"
     elif style in (1, 2):
@@ -379,14 +385,14 @@ def _to_date(source: SqlType, target: SqlType, style: int, assign: bool) -> Conv
     def run(value: Value) -> Value:
         if isinstance(value, bytes):
             raise errors.unsupported(f"conversion from {source.name} to {target.name}")
-        return temporal.write(_moment(value, source, target, kind), target, source.name)
+        return temporal.write(_moment(value, source, target, kind, style), target, source.name)
 
     return run
 
 
-def _moment(value: Value, source: SqlType, target: SqlType, kind: str) -> Moment:
+def _moment(value: Value, source: SqlType, target: SqlType, kind: str, style: int = 0) -> Moment:
     if kind == "string":
-        moment = temporal.parse(str(value))
+        moment = temporal.parse(str(value), style)
         if target.name in ("datetime", "smalldatetime"):
             if moment.ticks % 10_000 or (moment.offset and not str(value).rstrip().lower().endswith("z")):
                 raise errors.date_conversion()

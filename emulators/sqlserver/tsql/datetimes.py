@@ -190,6 +190,7 @@ def styled(moment: Moment, kind: SqlType, style: int) -> str:
     scale = {"date": 0, "smalldatetime": 3, "datetime": 3}.get(kind.name, kind.scale if kind.scale is not None else 7)
     if style in (0, 100) and kind.name not in ("datetime", "smalldatetime"):
         style = 121
+    style = {24: 108, 8: 108, 9: 109, 13: 113, 14: 114}.get(style, style)
     day, ticks = date.fromordinal(moment.days), moment.ticks
     clock = clock_text(ticks, scale)
     iso = day.isoformat()
@@ -199,6 +200,13 @@ def styled(moment: Moment, kind: SqlType, style: int) -> str:
         date_part, time_part = iso, clock_text(ticks, 0) + ".000" if kind.name == "smalldatetime" else clock
     elif style in (126, 127):
         return _iso_styled(moment, kind, style, scale)
+    elif style == 23:
+        return iso
+    elif style == 22:
+        half = (
+            f"{ticks // (3600 * TICKS) % 12 or 12:>2}{clock_text(ticks, 0)[2:]} {'PM' if ticks >= DAY // 2 else 'AM'}"
+        )
+        return f"{day.month:02}/{day.day:02}/{day.year % 100:02} {half}"
     else:
         return _old_styled(day, ticks, kind, style, scale)
     if kind.name == "date":
@@ -230,11 +238,14 @@ def _old_styled(day: date, ticks: int, kind: SqlType, style: int, scale: int) ->
     hour, minute = ticks // (3600 * TICKS), ticks // (60 * TICKS) % 60
     half = f"{hour % 12 or 12:>2}:{minute:02}"
     suffix = "PM" if hour >= 12 else "AM"
-    y, m, d = day.year, day.month, day.day
-    seconds, milliseconds = clock_text(ticks, 0), ticks % TICKS // 10_000
+    y, m, d = str(day.year) if style >= 100 or style == 0 else f"{day.year % 100:02}", day.month, day.day
+    seconds = clock_text(ticks, 0)
+    # datetime writes :mmm; the newer types write the digits that they have behind a point.
+    old = kind.name in ("datetime", "smalldatetime")
+    fraction = f":{ticks % TICKS // 10_000:03}" if old else clock_text(ticks, scale)[8:]
     forms = {
         0: f"{month_name(m)} {d:>2} {y} {half}{suffix}",
-        9: f"{month_name(m)} {d:>2} {y} {half}:{seconds[6:]}:{milliseconds:03}{suffix}",
+        9: f"{month_name(m)} {d:>2} {y} {half}:{seconds[6:]}{fraction}{suffix}",
         1: f"{m:02}/{d:02}/{y}",
         2: f"{y}.{m:02}.{d:02}",
         3: f"{d:02}/{m:02}/{y}",
@@ -246,9 +257,9 @@ def _old_styled(day: date, ticks: int, kind: SqlType, style: int, scale: int) ->
         10: f"{m:02}-{d:02}-{y}",
         11: f"{y}/{m:02}/{d:02}",
         12: f"{y}{m:02}{d:02}",
-        13: f"{d:02} {month_name(m)} {y} {seconds}:{milliseconds:03}",
-        14: f"{seconds}:{milliseconds:03}" if scale == 3 else clock_text(ticks, scale),
+        13: f"{d:02} {month_name(m)} {y} {seconds}{fraction}",
+        14: seconds + fraction,
     }
-    if not 100 <= style <= 114 and style != 0:
+    if not 100 <= style <= 114 and not 0 <= style <= 14:
         raise unsupported(f"CONVERT of {kind.name} with style {style}")
-    return forms[style - 100 if style >= 100 else 0]
+    return forms[style % 100]

@@ -114,6 +114,29 @@ def type_clash(left: str, right: str) -> SqlError:
     return SqlError(206, f"Operand type clash: {left} is incompatible with {right}", 16, 2)
 
 
+_OPERATOR_NAMES = {
+    "+": "add",
+    "-": "subtract",
+    "*": "multiply",
+    "/": "divide",
+    "%": "modulo",
+    "&": "'&'",
+    "|": "'|'",
+    "^": "'^'",
+    "=": "equal to",
+    "<>": "not equal to",
+    "<": "less than",
+    "<=": "less than or equal to",
+    ">": "greater than",
+    ">=": "greater than or equal to",
+}
+
+
+def incompatible(left: str, right: str, symbol: str) -> SqlError:
+    name = _OPERATOR_NAMES.get(symbol, symbol)
+    return SqlError(402, f"The data types {left} and {right} are incompatible in the {name} operator.", 16)
+
+
 def invalid_operator(kind: str, name: str) -> SqlError:
     return SqlError(8117, f"Operand data type {kind} is invalid for {name} operator.", 16)
 

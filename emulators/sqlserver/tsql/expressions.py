@@ -20,7 +20,7 @@ from emulators.sqlserver.tsql.reader import Reader
 from emulators.sqlserver.tsql.scopes import Scope
 from emulators.sqlserver.tsql.session_functions import GLOBALS, SESSION_FUNCTIONS, WITHOUT_PARENTHESES
 from emulators.sqlserver.tsql.tokens import tokenize
-from emulators.sqlserver.tsql.types import INT, family, merged
+from emulators.sqlserver.tsql.types import INT, family, literal_shape, merged
 from emulators.sqlserver.tsql.types import arithmetic as arithmetic_type
 
 AGGREGATES = frozenset(("COUNT", "COUNT_BIG", "SUM", "AVG", "MIN", "MAX"))
@@ -219,7 +219,11 @@ class Expressions:
         if "date" in groups:
             return self._date_arithmetic(symbol, left, right)
         left, right = _numbers(self, left, right, symbol)
-        kind = arithmetic_type(symbol, left.type, right.type)
+        kind = arithmetic_type(
+            symbol,
+            literal_shape(left.type, left.constant, right.type),
+            literal_shape(right.type, right.constant, left.type),
+        )
         if symbol in "&|^" and family(kind) != "int":
             raise errors.invalid_operator(kind.name, f"'{symbol}'")
         make = {"int": arithmetic.whole, "float": arithmetic.floating}.get(family(kind), arithmetic.exact)
@@ -228,9 +232,18 @@ class Expressions:
     def _date_arithmetic(self, symbol: str, left: Expr, right: Expr) -> Expr:
         if family(left.type) != "date" and symbol == "+":
             left, right = right, left
-        if left.type.name not in ("datetime", "smalldatetime") or family(right.type) not in ("int", "exact", "float"):
-            raise errors.type_clash(left.type.name, right.type.name)
         kind = left.type
+        old = ("datetime", "smalldatetime")
+        if family(left.type) == "date" == family(right.type):
+            if symbol not in "+-" or left.type.name not in old or right.type.name not in old:
+                raise errors.incompatible(left.type.name, right.type.name, symbol)
+            both = (left.type, right.type)
+            kind = merged(*both)
+            return self.call(
+                ("dates", symbol, both), lambda: arithmetic.dates(symbol, *both, kind), [left, right], kind
+            )
+        if kind.name not in old or symbol not in "+-" or family(right.type) not in ("int", "exact", "float"):
+            raise errors.type_clash(left.type.name, right.type.name)
         return self.call(("days", symbol, kind), lambda: arithmetic.days(symbol, kind), [left, right], kind)
 
     # -- functions

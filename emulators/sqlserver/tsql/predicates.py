@@ -57,9 +57,7 @@ class Predicates(Expressions):
             return "NULL"
         kind = merged(left.type, right.type)
         if kind.name in ("text", "ntext", "image", "xml"):
-            raise SqlError(
-                402, f"The data types {left.type.name} and {right.type.name} are incompatible in the operator.", 16
-            )
+            raise errors.incompatible(left.type.name, right.type.name, symbol)
         if family(left.type) == "binary" == family(right.type):
             left, right = self._padded(left, right)
             return f"({left.sql} {symbol} {right.sql})"

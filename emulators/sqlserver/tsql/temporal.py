@@ -11,7 +11,7 @@ from datetime import MAXYEAR, date
 from typing import NamedTuple
 
 from emulators.sqlserver.sqltypes import SqlType
-from emulators.sqlserver.tsql.errors import date_conversion, date_range
+from emulators.sqlserver.tsql.errors import date_conversion, date_range, unsupported
 
 TICKS = 10_000_000
 """Ticks a second."""
@@ -34,7 +34,22 @@ _DATES = (
     r"(?P<mon>[A-Za-z]{3,9})\.?\s+(?P<d>\d{1,2}),?\s+(?P<y>\d{4})",
     r"(?P<d>\d{1,2})\s+(?P<mon>[A-Za-z]{3,9}),?\s+(?P<y>\d{4})",
 )
+_SHORT_YEAR = r"(?P<a>\d{1,2})[/.-](?P<b>\d{1,2})[/.-](?P<c>\d{2}(?:\d{2})?)"
+_YEAR_FIRST = r"(?P<a>\d{2}(?:\d{2})?)[/.-](?P<b>\d{1,2})[/.-](?P<c>\d{1,2})"
+_NAMED_SHORT = (
+    r"(?P<mon>[A-Za-z]{3,9})\.?\s+(?P<d>\d{1,2}),?\s+(?P<y>\d{2})",
+    r"(?P<d>\d{1,2})\s+(?P<mon>[A-Za-z]{3,9}),?\s+(?P<y>\d{2})",
+    r"(?P<y>\d{2})(?P<m>\d{2})(?P<d>\d{2})",
+)
+_CUTOFF = 49
+"""The last two-digit year of this century: https://learn.microsoft.com/sql/database-engine/configure-windows/configure-the-two-digit-year-cutoff-server-configuration-option"""
+_DAY_FIRST = (3, 4, 5, 13, 103, 104, 105, 113)
+_YEAR_FIRST_STYLES = (2, 11, 102, 111)
+_ISO_STYLES = (126, 127)
 _WHOLE = [re.compile(rf"\s*{form}(?:(?:T|\s+){_TIME}{_OFFSET})?\s*$") for form in _DATES]
+_SHORT = [re.compile(rf"\s*{form}(?:(?:T|\s+){_TIME}{_OFFSET})?\s*$") for form in _NAMED_SHORT]
+_ORDERED = {form: re.compile(rf"\s*{form}(?:(?:T|\s+){_TIME}{_OFFSET})?\s*$") for form in (_SHORT_YEAR, _YEAR_FIRST)}
+_STRICT_ISO = re.compile(r"\s*\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,7})?)?([Zz]|[+-]\d{2}:\d{2})?)?\s*$")
 _TIME_ONLY = re.compile(rf"\s*{_TIME}{_OFFSET}\s*$")
 
 
@@ -46,10 +61,21 @@ class Moment(NamedTuple):
     offset: int | None = None
 
 
-def parse(text: str) -> Moment:
-    """Read a string as T-SQL does under us_english. A time alone is on 1900-01-01. Raises 241."""
+def parse(text: str, style: int = 0) -> Moment:
+    """Read a string as T-SQL does under us_english. A time alone is on 1900-01-01. Raises 241.
+
+    `style` orders the numbers of a date as CONVERT's table of styles does: month first, day first (103 to 105) or year first
+    (102, 111); 126 and 127 take nothing but ISO 8601. A four-digit year in front of a day-first style is refused.
+    """
+    if style in (130, 131):
+        raise unsupported(f"CONVERT with style {style}")
     if not text.strip():
         return Moment(EPOCH, 0)
+    if style in _ISO_STYLES and not _STRICT_ISO.match(text):
+        raise date_conversion()
+    ordered = _ordered(text, style)
+    if ordered is not None:
+        return ordered
     for form in _WHOLE:
         match = form.match(text)
         if match:
@@ -62,6 +88,28 @@ def parse(text: str) -> Moment:
         groups = match.groupdict()
         return Moment(EPOCH, _time_of(groups), _zone(groups["zone"]))
     raise date_conversion()
+
+
+def _ordered(text: str, style: int) -> Moment | None:
+    """A date of three numbers whose order the style says; None for the forms that need no style."""
+    if style in _DAY_FIRST and re.match(r"\s*\d{4}[-/.]", text):
+        raise unsupported(f"a year in front in a date of style {style}")
+    match = _ORDERED[_YEAR_FIRST if style in _YEAR_FIRST_STYLES else _SHORT_YEAR].match(text)
+    if match is None:
+        match = next((found for form in _SHORT if (found := form.match(text))), None)
+        return None if match is None else _from_groups(match.groupdict())
+    groups: dict[str, str | None] = match.groupdict()
+    order = "ymd" if style in _YEAR_FIRST_STYLES else "dmy" if style in _DAY_FIRST else "mdy"
+    groups |= dict(zip(order, (groups["a"], groups["b"], groups["c"]), strict=True))
+    return _from_groups(groups)
+
+
+def _from_groups(groups: dict[str, str | None]) -> Moment:
+    year = groups["y"] or ""
+    if len(year) == 2:
+        groups["y"] = ("20" if int(year) <= _CUTOFF else "19") + year
+    ticks = _time_of(groups) if groups["hour"] is not None else 0
+    return Moment(_day(groups), ticks, _zone(groups["zone"]))
 
 
 def _day(groups: dict[str, str | None]) -> int:

@@ -153,6 +153,10 @@ def merged(first: SqlType, second: SqlType) -> SqlType:
     kind, other = family(high), family(low)
     if (kind, other) in (("date", "guid"), ("guid", "exact"), ("float", "guid"), ("exact", "guid"), ("int", "guid")):
         raise type_clash(high.name, low.name)
+    if high.name in ("date", "time", "datetime2", "datetimeoffset") and other in ("int", "exact", "float"):
+        raise type_clash(first.name, second.name)
+    if {high.name, low.name} == {"date", "time"}:
+        raise type_clash(first.name, second.name)
     if high.name in ("decimal", "numeric") and other in ("int", "exact"):
         return _wider_decimal(high, low)
     if kind == other and kind in ("string", "binary") and high.length is not None:
@@ -202,10 +206,20 @@ def arithmetic(operator: str, left: SqlType, right: SqlType) -> SqlType:
         scale = max(s1, s2)
         precision = min(p1 - s1, p2 - s2) + scale
     if precision > 38:
-        whole = precision - scale
-        scale = min(scale, max(38 - whole, 6)) if operator in "*/" else max(0, min(scale, 38 - whole))
+        room = max(38 - (precision - scale), 6) if operator in "*/" else max(38 - max(p1 - s1, p2 - s2), 0)
+        scale = min(scale, room)
         precision = 38
     return SqlType(high.name, None, precision, scale)
+
+
+def literal_shape(kind: SqlType, constant: object, other: SqlType) -> SqlType:
+    """An integer literal beside a decimal counts as a decimal of its own digits: 1.0 / 3 has six decimals.
+
+    https://learn.microsoft.com/sql/t-sql/data-types/constants-transact-sql
+    """
+    if kind.name == "int" and isinstance(constant, int) and other.precision is not None:
+        return SqlType("numeric", None, len(str(abs(constant))), 0)
+    return kind
 
 
 def summed(kind: SqlType, average: bool = False) -> SqlType:
