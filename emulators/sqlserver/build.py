@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from emulators.sqlserver.cdc.database import DatabaseCdc
 from emulators.sqlserver.cdc.extension import CdcExtension
+from emulators.sqlserver.cdc.options import DEFAULTS, CdcOptions
 from emulators.sqlserver.engine.server_engine import SqlEngine
-from emulators.sqlserver.results import Engine
 
 
 def build_engine(
@@ -19,11 +20,28 @@ def build_engine(
     databases: Sequence[str] = (),
     capture_interval: float | None = None,
     data_dir: Path | None = None,
-) -> Engine:
+    capture: CdcOptions = DEFAULTS,
+) -> SqlEngine:
     """A server with these logins (name to password) and databases, ready for SqlServerEmulator.
 
     `capture_interval`: seconds between scans of new capture jobs, instead of the 5 s of sys.sp_cdc_add_job. `data_dir`: where the
-    databases are kept; None keeps them only as long as the engine lives. Closing the engine stops the capture jobs.
+    databases are kept; None keeps them only as long as the engine lives. `capture`: what else may be set about Change Data
+    Capture. Closing the engine stops the jobs. Faults of capture: cdc/faults.py, on `capture_of(engine, database)`.
     """
-    extension = CdcExtension(capture_interval=capture_interval)
+    extension = CdcExtension(capture_interval=capture_interval, options=capture)
     return SqlEngine(users=users, databases=databases, extension=extension, data_dir=data_dir)
+
+
+def capture_of(engine: SqlEngine, database: str) -> DatabaseCdc:
+    """The capture state of a database of an engine made here: for tests, faults and the log injector.
+
+    Raises LookupError when there is no such database, or Change Data Capture is not enabled in it.
+    """
+    found = engine.find(database)
+    extension = engine.extension
+    if found is None or not isinstance(extension, CdcExtension):
+        raise LookupError(f"no database {database} with Change Data Capture")
+    state = extension.find(found)
+    if state is None:
+        raise LookupError(f"Change Data Capture is not enabled in database {database}")
+    return state

@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from emulators.sqlserver.cdc import log_store, metadata
+from emulators.sqlserver.cdc import errors, log_store, metadata
 from emulators.sqlserver.cdc.instance import change_row
 from emulators.sqlserver.cdc.log_store import LoggedTransaction
 from emulators.sqlserver.cdc.lsn import ZERO
 from emulators.sqlserver.engine.extension import Row
+from emulators.sqlserver.results import SqlError
 
 if TYPE_CHECKING:
     from emulators.sqlserver.cdc.database import DatabaseCdc
@@ -33,20 +34,40 @@ IDLE_TRAN_ID = b"\0"
 _FAREWELL = 0.5
 """Seconds that a stop waits for the thread's end when it has nothing left to write."""
 
-DEFAULT_IDLE_INTERVAL = 300.0
-"""Seconds without a transaction after which such an entry is made."""
-
 
 def scan_once(cdc: DatabaseCdc, maxtrans: int, stopped: Callable[[], bool] = lambda: False) -> int:
-    """Move up to `maxtrans` transactions; returns how many. `stopped` is asked once the writer lock is held."""
-    with cdc.database.writer() as connection:
-        if stopped():
-            return 0
-        transactions = log_store.first(connection, maxtrans)
-        if transactions:
-            _write(cdc, connection, transactions)
-            log_store.forget(connection, transactions[-1].start_lsn)
-        return len(transactions)
+    """Move up to `maxtrans` transactions, one log scan session; returns how many. Raises the error of a failing capture.
+
+    `stopped` is asked once the writer lock is held.
+    """
+    sessions = cdc.sessions
+    session = sessions.begin(cdc.database.now())
+    try:
+        with cdc.database.writer() as connection:
+            if stopped():
+                sessions.abandon(session)
+                return 0
+            moved = _move(cdc, connection, maxtrans)
+    except BaseException as error:
+        shown = error if isinstance(error, SqlError) else errors.scan_failed(f"Log Scan process failed: {error}")
+        sessions.fail(session, shown, cdc.database.now())
+        raise
+    sessions.end(session, moved, cdc.database.now())
+    return len(moved)
+
+
+def _move(cdc: DatabaseCdc, connection: sqlite3.Connection, maxtrans: int) -> Sequence[LoggedTransaction]:
+    hold = cdc.hold
+    if hold.error is not None:
+        raise hold.error
+    oldest = log_store.first(connection, maxtrans)
+    transactions = hold.released(oldest, log_store.count(connection), cdc.database.now())
+    if transactions:
+        _write(cdc, connection, transactions)
+        log_store.forget(connection, transactions[-1].start_lsn)
+    if len(transactions) < len(oldest):
+        cdc.work_waits()
+    return transactions
 
 
 def scan(scan_once: Callable[[], int], maxtrans: int, maxscans: int) -> int:
@@ -135,17 +156,30 @@ class CaptureJob:
             try:
                 self.cycle()
             except Exception as error:
-                if _closed(error):
+                if is_closed(error):
                     _LOG.info("capture job ends: database %s is closed", self._cdc.database.name)
                     return
-                _LOG.exception("capture job of database %s: scan failed, trying again", self._cdc.database.name)
+                if isinstance(error, SqlError) and error is self._cdc.hold.error:
+                    _LOG.info("capture job of database %s: scan failed as told", self._cdc.database.name)
+                else:
+                    _LOG.exception("capture job of database %s: scan failed, trying again", self._cdc.database.name)
             if not self._settings.continuous:
                 return
             self._stop.wait(self._settings.polling_interval)
 
     def cycle(self) -> None:
         """One scan cycle of the job: move what waits, or mark the log idle when nothing has come for long."""
-        moved = self._scan() if self._cdc.take_waiting_work() else 0
+        with self._cdc.turn.of_job(self._stop.is_set) as mine:
+            if mine:
+                self._cycle()
+
+    def _cycle(self) -> None:
+        if self._cdc.take_waiting_work() or self._cdc.hold.error is not None:
+            moved = self._scan()
+        else:
+            moved = 0
+            now = self._cdc.database.now()
+            self._cdc.sessions.end(self._cdc.sessions.begin(now), (), now)
         if moved:
             self._busy_at = self._clock()
         elif self._clock() - self._busy_at >= self._idle_interval:
@@ -176,6 +210,6 @@ class CaptureJob:
                 self._writing = False
 
 
-def _closed(error: Exception) -> bool:
+def is_closed(error: Exception) -> bool:
     """Whether the database was closed or dropped; the engine may have put an error of its own before SQLite's."""
     return isinstance(error, sqlite3.ProgrammingError) or isinstance(error.__cause__, sqlite3.ProgrammingError)

@@ -2,7 +2,7 @@
 
 Sources: the page sys.sp_cdc_cleanup_change_table, and for the cleanup job
 https://learn.microsoft.com/sql/relational-databases/track-changes/administer-and-monitor-change-data-capture-sql-server
-Runs only when it is called: the cleanup job has no schedule here.
+Runs when it is called; the schedule is cleanup_job.py's.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from emulators.sqlserver.cdc import errors, metadata
-from emulators.sqlserver.cdc.database import DatabaseCdc
 from emulators.sqlserver.cdc.instance import CLUSTERED_KEY, CaptureInstance
+
+if TYPE_CHECKING:
+    from emulators.sqlserver.cdc.database import DatabaseCdc
 
 
 def cleanup(cdc: DatabaseCdc, instance: CaptureInstance, low_water_mark: bytes | None, threshold: int) -> int:

@@ -9,40 +9,46 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from emulators.sqlserver.cdc import errors, jobs, metadata
-from emulators.sqlserver.cdc.capture import DEFAULT_IDLE_INTERVAL, CaptureJob
+from emulators.sqlserver.cdc.capture import CaptureJob
+from emulators.sqlserver.cdc.cleanup import cleanup_by_retention
+from emulators.sqlserver.cdc.cleanup_job import CleanupJob, until_two
+from emulators.sqlserver.cdc.hold import NO_HOLD
 from emulators.sqlserver.cdc.instance import CaptureInstance
 from emulators.sqlserver.cdc.jobs import JobSettings
 from emulators.sqlserver.cdc.log import TransactionLog
 from emulators.sqlserver.cdc.lsn import LsnSource
+from emulators.sqlserver.cdc.options import DEFAULTS, CdcOptions
+from emulators.sqlserver.cdc.scan_sessions import ScanSessions
+from emulators.sqlserver.cdc.scan_turn import JOB_SESSION, ScanTurn
 from emulators.sqlserver.engine.extension import Database
+from emulators.sqlserver.results import Value
 
 
 class DatabaseCdc:
     """Made when Change Data Capture is enabled, or when a database that has it is opened again."""
 
     def __init__(
-        self,
-        database: Database,
-        *,
-        capture_interval: float | None = None,
-        idle_interval: float = DEFAULT_IDLE_INTERVAL,
-        clock: Callable[[], float] = time.monotonic,
+        self, database: Database, options: CdcOptions = DEFAULTS, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`capture_interval`: seconds, replaces the polling interval of new capture jobs. Starts nothing: see `open`."""
+        """`clock`: seconds, monotone. Starts nothing: see `open`."""
         self.database = database
         self.lsns = LsnSource()
         self.log = TransactionLog(self)
-        self._capture_interval = capture_interval
-        self._idle_interval = idle_interval
+        self.sessions = ScanSessions(database.now())
+        self.turn = ScanTurn()
+        self.hold = NO_HOLD
+        self.options = options
         self._clock = clock
         self._instances: tuple[CaptureInstance, ...] = ()
         self._by_source: dict[int, tuple[CaptureInstance, ...]] = {}
         self._work = threading.Event()
         self._job: CaptureJob | None = None
+        self._cleanup_job: CleanupJob | None = None
         self._job_lock = threading.Lock()
 
     def open(self) -> None:
@@ -53,12 +59,18 @@ class DatabaseCdc:
             settings = jobs.load(connection)
         self.database.set_observer(self.log)
         self._work.set()
-        if settings is not None:
+        self._start(settings)
+
+    def _start(self, settings: JobSettings | None) -> None:
+        if jobs.has(settings, "capture"):
             self.start_job()
+        if jobs.has(settings, "cleanup"):
+            self._schedule_cleanup()
 
     def close(self) -> None:
-        """Stop the capture job; the log goes on."""
+        """Stop both jobs; the log goes on."""
         self.stop_job()
+        self._unschedule_cleanup()
 
     @property
     def instances(self) -> tuple[CaptureInstance, ...]:
@@ -116,19 +128,93 @@ class DatabaseCdc:
         self._work.clear()
         return waiting
 
-    def job_settings(self) -> JobSettings:
-        """Raises 22997 when no table has been enabled yet, and so no job exists."""
-        settings = jobs.load(self.database.reader())
-        if settings is None:
-            raise errors.no_job("capture")
+    # -- capture on demand, for tests
+
+    def hold_back(self, *, seconds: float = 0.0, transactions: int = 0) -> None:
+        """From the next scan on leave commits younger than `seconds`, and the newest `transactions`, in the log; zeros: none."""
+        self.hold = replace(self.hold, seconds=seconds, transactions=transactions)
+        self.work_waits()
+
+    def fail_scans(self, message: str | None = None) -> None:
+        """Let every scan end with error 22859, seen in sys.dm_cdc_errors, and move nothing. `message`: another text."""
+        self.hold = replace(self.hold, error=errors.scan_failed(message))
+
+    def let_scans_pass(self) -> None:
+        self.hold = replace(self.hold, error=None)
+        self.work_waits()
+
+    # -- jobs
+
+    def stored_jobs(self) -> JobSettings | None:
+        """The settings of the jobs; None before the first table was enabled."""
+        return jobs.load(self.database.reader())
+
+    def job_settings(self, job_type: str = "capture") -> JobSettings:
+        """Raises 22997 when there is no such job: no table has been enabled yet, or it was dropped."""
+        settings = self.stored_jobs()
+        if settings is None or not jobs.has(settings, job_type):
+            raise errors.no_job(job_type)
         return settings
 
     def ensure_jobs(self, connection: sqlite3.Connection) -> bool:
         """Make the jobs with the first enabled table; whether they are new."""
         if jobs.load(connection) is not None:
             return False
-        jobs.create(connection, jobs.new_settings(self._capture_interval))
+        jobs.save(connection, jobs.new_settings(self.options.capture_interval))
         return True
+
+    def start_new_jobs(self) -> None:
+        """Start the jobs that came with the first enabled table."""
+        self._start(self.stored_jobs())
+
+    def add_job(self, job_type: str, arguments: Mapping[str, Value]) -> None:
+        """sys.sp_cdc_add_job; raises 14261 for a job that is there. A capture job is not started, a cleanup job scheduled."""
+        with self.database.writer() as connection:
+            settings = jobs.load(connection)
+            if jobs.has(settings, job_type):
+                raise errors.job_exists(f"cdc.{self.database.name}_{job_type}")
+            jobs.save(connection, jobs.added(settings, job_type, arguments, self.options.capture_interval))
+        if job_type == "cleanup":
+            self._schedule_cleanup()
+
+    def drop_job(self, job_type: str) -> None:
+        """sys.sp_cdc_drop_job: the job is stopped first. Raises 22997."""
+        settings = self.job_settings(job_type)
+        if job_type == "capture":
+            self.stop_job()
+        else:
+            self._unschedule_cleanup()
+        with self.database.writer() as connection:
+            jobs.save(connection, jobs.without(settings, job_type))
+
+    def cleanup_now(self) -> None:
+        """What the cleanup job does. Raises 22997."""
+        settings = self.job_settings("cleanup")
+        cleanup_by_retention(self, settings.retention, settings.threshold)
+
+    def _schedule_cleanup(self) -> None:
+        with self._job_lock:
+            if self._cleanup_job is None:
+                self._cleanup_job = CleanupJob(self.database.name, self.cleanup_now, self._cleanup_pause)
+                self._cleanup_job.start()
+
+    def _cleanup_pause(self) -> float:
+        interval = self.options.cleanup_interval
+        return until_two(self.database.now()) if interval is None else interval
+
+    def _unschedule_cleanup(self) -> None:
+        with self._job_lock:
+            job, self._cleanup_job = self._cleanup_job, None
+        if job is not None:
+            job.stop()
+
+    @contextmanager
+    def scanning(self, session_id: int) -> Iterator[None]:
+        """A scan by a session. Raises 22903 while another session scans, or while the job runs and keeps the log."""
+        if self.options.job_keeps_log and self.job_running:
+            raise errors.log_is_being_read(JOB_SESSION)
+        with self.turn.of_session(session_id):
+            yield
 
     @property
     def job_running(self) -> bool:
@@ -141,7 +227,7 @@ class DatabaseCdc:
             if self.job_running:
                 return False
             self._work.set()
-            self._job = CaptureJob(self, settings, self._idle_interval, self._clock)
+            self._job = CaptureJob(self, settings, self.options.idle_interval, self._clock)
             self._job.start()
             return True
 

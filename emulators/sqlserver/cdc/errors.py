@@ -26,6 +26,29 @@ def not_enabled(database: str) -> SqlError:
     )
 
 
+def log_is_being_read(session_id: int) -> SqlError:
+    return SqlError(
+        22903,
+        f"Another connection with session ID {session_id} is already running 'sp_replcmds' for Change Data Capture in the "
+        "current database.",
+    )
+
+
+def scan_failed(message: str | None = None) -> SqlError:
+    """22859: what a capture job ends with when it cannot read the log; `message` instead of Microsoft's text."""
+    return SqlError(
+        22859,
+        message
+        or "Log Scan process failed in processing log records. Refer to previous errors in the current session to identify "
+        "the cause and correct any associated problems.",
+    )
+
+
+def job_exists(job: str) -> SqlError:
+    """14261: SQL Server Agent's answer, by way of msdb.dbo.sp_add_job."""
+    return SqlError(14261, f"The specified @name ('{job}') already exists.")
+
+
 def already_enabled_text(database: str) -> str:
     """22905 has severity 10: a message, not an error."""
     return (

@@ -9,10 +9,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
-from emulators.sqlserver.cdc import enable, enumeration, functions, metadata, procedures
-from emulators.sqlserver.cdc.capture import DEFAULT_IDLE_INTERVAL
+from emulators.sqlserver.cdc import enable, enumeration, functions, metadata, procedures, views
 from emulators.sqlserver.cdc.database import DatabaseCdc
+from emulators.sqlserver.cdc.options import DEFAULTS, CdcOptions
 from emulators.sqlserver.engine.extension import Database, ProcedureSpec, ScalarFunction, TableFunction
 
 
@@ -23,18 +24,17 @@ class CdcExtension:
         self,
         *,
         capture_interval: float | None = None,
-        idle_interval: float = DEFAULT_IDLE_INTERVAL,
+        options: CdcOptions = DEFAULTS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`capture_interval`: seconds, replaces the 5 s polling interval of new capture jobs. `idle_interval`: seconds
-        without transactions after which cdc.lsn_time_mapping gets an empty entry. `clock`: seconds, monotone."""
-        self._capture_interval = capture_interval
-        self._idle_interval = idle_interval
+        """`capture_interval`: seconds, the option of that name. `clock`: seconds, monotone."""
+        self._options = options if capture_interval is None else replace(options, capture_interval=capture_interval)
         self._clock = clock
         self._states: dict[int, DatabaseCdc] = {}
         self._lock = threading.Lock()
         self._procedures = procedures.procedures(self)
         self._scalar_functions = functions.scalar_functions(self)
+        self._views = views.views(self)
 
     def procedures(self) -> Mapping[str, ProcedureSpec]:
         return self._procedures
@@ -42,18 +42,23 @@ class CdcExtension:
     def scalar_functions(self) -> Mapping[str, ScalarFunction]:
         return self._scalar_functions
 
+    def views(self) -> Mapping[str, TableFunction]:
+        return self._views
+
     def table_function(self, database: Database, schema: str, name: str) -> TableFunction | None:
         if schema.lower() != metadata.SCHEMA:
             return None
         return enumeration.table_function(self.find(database), database, name)
 
-    def views(self) -> Mapping[str, TableFunction]:
-        return {}
-
     def find(self, database: Database) -> DatabaseCdc | None:
         """The capture state of a database; None where it is not enabled."""
         state = self._states.get(database.database_id)
         return state if state is not None and state.database is database else None
+
+    def states(self) -> list[DatabaseCdc]:
+        """The capture states of all databases that have one."""
+        with self._lock:
+            return list(self._states.values())
 
     def enable(self, database: Database) -> None:
         enable.create_metadata(database)
@@ -68,12 +73,7 @@ class CdcExtension:
         """Take up capture in a database that already has it (opened again from disk); elsewhere do nothing."""
         if not metadata.exist(database) or self.find(database) is not None:
             return
-        state = DatabaseCdc(
-            database,
-            capture_interval=self._capture_interval,
-            idle_interval=self._idle_interval,
-            clock=self._clock,
-        )
+        state = DatabaseCdc(database, self._options, self._clock)
         state.open()
         with self._lock:
             former = self._states.get(database.database_id)

@@ -1,7 +1,7 @@
 """The settings of the capture and cleanup jobs of a database, with Microsoft's defaults, and the rules for changing them.
 
-Sources: the pages sys.sp_cdc_add_job, sys.sp_cdc_change_job and sys.sp_cdc_help_jobs. The cleanup job has no
-schedule here: it runs when sys.sp_cdc_start_job starts it.
+Sources: the pages sys.sp_cdc_add_job, sys.sp_cdc_change_job, sys.sp_cdc_help_jobs and dbo.cdc_jobs. Runs nothing: that is for
+capture.py and cleanup_job.py.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _CAPTURE_OPTIONS = ("@maxtrans", "@maxscans", "@continuous", "@pollinginterval")
 
 @dataclass(frozen=True, slots=True)
 class JobSettings:
-    """`polling_interval` in seconds, a fraction being this emulator's liberty; `retention` in minutes."""
+    """`polling_interval` in seconds, a fraction being this emulator's liberty; `retention` in minutes. No id: no such job."""
 
-    capture_id: str
-    cleanup_id: str
+    capture_id: str | None = None
+    cleanup_id: str | None = None
     maxtrans: int = 500
     maxscans: int = 10
     continuous: bool = True
@@ -33,10 +33,64 @@ class JobSettings:
     threshold: int = 5000
 
 
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """A job as dbo.cdc_jobs shows it: `settings` are maxtrans, maxscans, continuous, pollinginterval, retention, threshold."""
+
+    job_type: str
+    job_id: str
+    settings: tuple[int, int, int, int, int, int]
+
+
+def rows(s: JobSettings | None) -> list[JobRow]:
+    """The jobs there are; a polling interval of less than a second shows as the seconds it rounds up to."""
+    found = []
+    if s is not None and s.capture_id is not None:
+        interval = -int(-s.polling_interval // 1)
+        found.append(JobRow("capture", s.capture_id, (s.maxtrans, s.maxscans, int(s.continuous), interval, 0, 0)))
+    if s is not None and s.cleanup_id is not None:
+        found.append(JobRow("cleanup", s.cleanup_id, (0, 0, 0, 0, s.retention, s.threshold)))
+    return found
+
+
 def new_settings(polling_interval: float | None) -> JobSettings:
     """The settings of a new pair of jobs; `polling_interval` replaces the default of 5 s."""
-    settings = JobSettings(str(uuid.uuid4()).upper(), str(uuid.uuid4()).upper())
-    return settings if polling_interval is None else replace(settings, polling_interval=polling_interval)
+    return _new_cleanup(_new_capture(JobSettings(), polling_interval))
+
+
+def _new_capture(settings: JobSettings, polling_interval: float | None) -> JobSettings:
+    plain = JobSettings()
+    return replace(
+        settings,
+        capture_id=str(uuid.uuid4()).upper(),
+        maxtrans=plain.maxtrans,
+        maxscans=plain.maxscans,
+        continuous=plain.continuous,
+        polling_interval=plain.polling_interval if polling_interval is None else polling_interval,
+    )
+
+
+def _new_cleanup(settings: JobSettings) -> JobSettings:
+    plain = JobSettings()
+    return replace(settings, cleanup_id=str(uuid.uuid4()).upper(), retention=plain.retention, threshold=plain.threshold)
+
+
+def added(
+    settings: JobSettings | None, job_type: str, arguments: Mapping[str, Value], polling_interval: float | None
+) -> JobSettings:
+    """The settings after sys.sp_cdc_add_job of a job that is not there; NULL takes the default. Raises as `changed` does."""
+    kept = settings or JobSettings()
+    made = _new_capture(kept, polling_interval) if job_type == "capture" else _new_cleanup(kept)
+    return changed(made, {**arguments, "@job_type": job_type})
+
+
+def without(settings: JobSettings, job_type: str) -> JobSettings:
+    """The settings after sys.sp_cdc_drop_job."""
+    return replace(settings, capture_id=None) if job_type == "capture" else replace(settings, cleanup_id=None)
+
+
+def has(settings: JobSettings | None, job_type: str) -> bool:
+    return any(row.job_type == job_type for row in rows(settings))
 
 
 def changed(settings: JobSettings, arguments: Mapping[str, Value]) -> JobSettings:
@@ -93,16 +147,12 @@ def _integer(given: Mapping[str, Value], name: str, default: int) -> int:
     return int(value)
 
 
-def create(connection: sqlite3.Connection, settings: JobSettings) -> None:
-    """Store the settings of new jobs in a SQLite table that no query can see (msdb.dbo.cdc_jobs is not imitated)."""
+def save(connection: sqlite3.Connection, settings: JobSettings) -> None:
+    """Store the settings in a SQLite table that no query can see; dbo.cdc_jobs shows what it says."""
     connection.execute(
-        'CREATE TABLE "cdc$jobs" (capture_id TEXT, cleanup_id TEXT, maxtrans INTEGER, maxscans INTEGER, '
+        'CREATE TABLE IF NOT EXISTS "cdc$jobs" (capture_id TEXT, cleanup_id TEXT, maxtrans INTEGER, maxscans INTEGER, '
         "continuous INTEGER, polling_interval REAL, retention INTEGER, threshold INTEGER)"
     )
-    connection.execute('INSERT INTO "cdc$jobs" VALUES (?, ?, ?, ?, ?, ?, ?, ?)', _row(settings))
-
-
-def save(connection: sqlite3.Connection, settings: JobSettings) -> None:
     connection.execute('DELETE FROM "cdc$jobs"')
     connection.execute('INSERT INTO "cdc$jobs" VALUES (?, ?, ?, ?, ?, ?, ?, ?)', _row(settings))
 

@@ -86,6 +86,12 @@ def first(connection: sqlite3.Connection, limit: int) -> list[LoggedTransaction]
     ]
 
 
+def count(connection: sqlite3.Connection) -> int:
+    """How many transactions wait for capture."""
+    waiting: int = connection.execute('SELECT COUNT(*) FROM "cdc$transactions"').fetchone()[0]
+    return waiting
+
+
 def forget(connection: sqlite3.Connection, up_to: bytes) -> None:
     """Drop what capture has moved: every transaction up to and including this commit LSN."""
     for name in _TABLES:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from emulators.sqlserver.cdc import capture, enable, errors, jobs, reports
 from emulators.sqlserver.cdc.arguments import binary_lsn
-from emulators.sqlserver.cdc.cleanup import cleanup, cleanup_by_retention
+from emulators.sqlserver.cdc.cleanup import cleanup
 from emulators.sqlserver.cdc.database import DatabaseCdc
 from emulators.sqlserver.cdc.instance import CaptureInstance
 from emulators.sqlserver.engine.extension import CallContext, Database, ProcedureSpec
@@ -22,8 +22,6 @@ Arguments = Mapping[str, Value]
 _Run = Callable[[CallContext, Arguments], Iterator[Event]]
 
 _REFUSED = (
-    "sp_cdc_add_job",
-    "sp_cdc_drop_job",
     "sp_cdc_generate_wrapper_function",
     "sp_cdc_vupgrade",
     "sp_cdc_dbsnapshotlsn",
@@ -68,6 +66,15 @@ def procedures(registry: Registry) -> Mapping[str, ProcedureSpec]:
             (),
             calls.change_job,
         ),
+        "sp_cdc_add_job": _spec(
+            (
+                *("@job_type", "@start_job", "@maxtrans", "@maxscans", "@continuous", "@pollinginterval"),
+                *("@retention", "@threshold"),
+            ),
+            ("@job_type",),
+            calls.add_job,
+        ),
+        "sp_cdc_drop_job": _spec(("@job_type",), ("@job_type",), calls.drop_job),
         "sp_cdc_start_job": _spec(("@job_type",), (), calls.start_job),
         "sp_cdc_stop_job": _spec(("@job_type",), (), calls.stop_job),
         "sp_cdc_scan": _spec(
@@ -133,7 +140,7 @@ class _Procedures:
             allow_partition_switch=_integer(arguments, "@allow_partition_switch") != 0,
         )
         if enable.enable_table(cdc, request):
-            cdc.start_job()
+            cdc.start_new_jobs()
             for job in ("capture", "cleanup"):
                 text = f"Job 'cdc.{context.database.name}_{job}' started successfully."
                 yield Info(14243, text, procedure="sp_cdc_enable_table")
@@ -166,9 +173,25 @@ class _Procedures:
         """Takes effect when the job is stopped and started again."""
         _outside_transaction(context, "sp_cdc_change_job")
         cdc = self._cdc(context)
-        settings = jobs.changed(cdc.job_settings(), arguments)
+        settings = jobs.changed(cdc.job_settings(_job_type(arguments)), arguments)
         with context.database.writer() as connection:
             jobs.save(connection, settings)
+        return iter(())
+
+    def add_job(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
+        """The jobs come with the first enabled table; this makes one anew that was dropped."""
+        _outside_transaction(context, "sp_cdc_add_job")
+        cdc = self._cdc(context)
+        job_type = _job_type(arguments)
+        given = {name: value for name, value in arguments.items() if name != "@start_job"}
+        cdc.add_job(job_type, given)
+        if _integer(arguments, "@start_job") == 0:
+            return iter(())
+        return self.start_job(context, {"@job_type": job_type})
+
+    def drop_job(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
+        _outside_transaction(context, "sp_cdc_drop_job")
+        self._cdc(context).drop_job(_job_type(arguments))
         return iter(())
 
     def start_job(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
@@ -176,8 +199,7 @@ class _Procedures:
         cdc = self._cdc(context)
         if _job_type(arguments) == "cleanup":
             _outside_transaction(context, "sp_cdc_start_job")
-            settings = cdc.job_settings()
-            cleanup_by_retention(cdc, settings.retention, settings.threshold)
+            cdc.cleanup_now()
             yield Info(14243, f"Job 'cdc.{context.database.name}_cleanup' started successfully.")
             return
         if not cdc.start_job():
@@ -193,7 +215,7 @@ class _Procedures:
         yield Info(14254, f"Job 'cdc.{context.database.name}_capture' stopped successfully.")
 
     def scan(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
-        """One scan now, beside the job if that runs (the real server refuses with 22903 while the job has the log)."""
+        """One scan now. Raises 22903 while another session scans (scan_turn.py tells how a running job counts)."""
         _outside_transaction(context, "sp_cdc_scan")
         if _integer(arguments, "@continuous"):
             raise errors.unsupported("sys.sp_cdc_scan with @continuous = 1")
@@ -207,7 +229,8 @@ class _Procedures:
         if maxscans <= 0:
             raise errors.bad_maxscans()
         cdc = self._cdc(context)
-        capture.scan(lambda: capture.scan_once(cdc, maxtrans), maxtrans, maxscans)
+        with cdc.scanning(context.session_id):
+            capture.scan(lambda: capture.scan_once(cdc, maxtrans), maxtrans, maxscans)
         return iter(())
 
     def cleanup_change_table(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from emulators.sqlserver.cdc import metadata
+from emulators.sqlserver.cdc import jobs, metadata
 from emulators.sqlserver.cdc.database import DatabaseCdc
 from emulators.sqlserver.cdc.instance import LSN, SYSNAME, CaptureInstance
 from emulators.sqlserver.engine.extension import Row
@@ -110,18 +110,12 @@ def help_change_data_capture(cdc: DatabaseCdc, instances: Sequence[CaptureInstan
 
 
 def help_jobs(cdc: DatabaseCdc) -> ResultSet:
-    """The capture job and the cleanup job; a polling interval of less than a second shows as the seconds it rounds up to."""
-    job = cdc.job_settings()
-    name = cdc.database.name
-    interval = -int(-job.polling_interval // 1)
-    rows: list[Row] = [
-        (
-            *(job.capture_id, "capture", f"cdc.{name}_capture", job.maxtrans, job.maxscans),
-            *(int(job.continuous), interval, 0, 0),
-        ),
-        (job.cleanup_id, "cleanup", f"cdc.{name}_cleanup", 0, 0, 0, 0, job.retention, job.threshold),
+    """A row a job: nothing but the capture job has capture settings, nothing but the cleanup job a retention."""
+    found: list[Row] = [
+        (job.job_id, job.job_type, f"cdc.{cdc.database.name}_{job.job_type}", *job.settings)
+        for job in jobs.rows(cdc.stored_jobs())
     ]
-    return ResultSet(_JOBS, iter(rows))
+    return ResultSet(_JOBS, iter(found))
 
 
 def captured_columns(cdc: DatabaseCdc, instance: CaptureInstance) -> ResultSet:

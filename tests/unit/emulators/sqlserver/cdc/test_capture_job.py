@@ -16,6 +16,7 @@ import pytest
 from emulators.sqlserver.cdc import capture, metadata
 from emulators.sqlserver.cdc.capture import CaptureJob
 from emulators.sqlserver.cdc.database import DatabaseCdc
+from emulators.sqlserver.cdc.options import CdcOptions
 from emulators.sqlserver.results import SqlError
 from tests.fakes.sql_database import FakeSqlDatabase
 from tests.unit.emulators.sqlserver.cdc.conftest import INT, Lab, person
@@ -53,8 +54,7 @@ def test_the_job_starts_with_the_first_enabled_table_and_captures_by_itself(
 ) -> None:
     """D."""
     done = captured(lab, monkeypatch)
-    lab.extension._capture_interval = 0.01
-    state_of(lab)._capture_interval = 0.01
+    state_of(lab).options = CdcOptions(capture_interval=0.01)
     lab.run("sp_cdc_enable_table", source_schema="dbo", source_name="Persons", role_name=None)
     with lab.database.transaction() as t:
         t.insert("Persons", person(1))
@@ -152,7 +152,7 @@ def test_job_defaults_are_microsofts(tmp_path: Path) -> None:
     """D: pollinginterval 5, maxtrans 500, maxscans 10, retention 4320, threshold 5000."""
     lab = Lab(tmp_path / "other.sqlite")
     try:
-        lab.extension._capture_interval = None
+        lab.extension._options = CdcOptions()
         lab.database.define("Persons", {"ID": INT}, key=["ID"])
         lab.run("sp_cdc_enable_db")
         lab.enable()
@@ -244,7 +244,8 @@ def _broken(connection: sqlite3.Connection, up_to: bytes) -> None:
 
 def test_nothing_is_lost_between_writers_the_job_and_readers(lab: Lab) -> None:
     """D: rows and their entry appear together; a transaction has one LSN."""
-    state_of(lab)._capture_interval = 0.001
+    state = state_of(lab)
+    state.options = replace(state.options, capture_interval=0.001)
     lab.enable()
     lab.run("sp_cdc_start_job")
     done = threading.Event()

@@ -279,7 +279,7 @@ def test_procedures_that_write_are_refused_inside_a_user_transaction(lab: Lab, p
     assert number_of(lab, procedure) == 50001
 
 
-@pytest.mark.parametrize("procedure", ["sp_cdc_add_job", "sp_cdc_drop_job", "sp_cdc_generate_wrapper_function"])
+@pytest.mark.parametrize("procedure", ["sp_cdc_vupgrade", "sp_cdc_generate_wrapper_function"])
 def test_known_procedures_that_are_not_imitated_are_refused_by_name(lab: Lab, procedure: str) -> None:
     with pytest.raises(SqlError, match=f"emulator: sys.{procedure} is not supported"):
         lab.run(procedure)

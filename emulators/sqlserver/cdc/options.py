@@ -1,0 +1,22 @@
+"""What may be set about Change Data Capture when an engine is built. Server-wide; starts nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CdcOptions:
+    """Every default but that of `job_keeps_log` is the real server's."""
+
+    capture_interval: float | None = None
+    """Seconds between scans of new capture jobs, instead of the 5 s of sys.sp_cdc_add_job."""
+    idle_interval: float = 300.0
+    """Seconds without a transaction after which cdc.lsn_time_mapping gets an entry that stands for none."""
+    cleanup_interval: float | None = None
+    """Seconds between two runs of the cleanup job; None: at 02:00, server-local time, every day."""
+    job_keeps_log: bool = False
+    """Whether a running capture job makes sys.sp_cdc_scan fail with 22903, as on the real server, where this is always so."""
+
+
+DEFAULTS = CdcOptions()
