@@ -1,12 +1,26 @@
 """A connection to SQL Server for polling, and what its errors mean. The only way from the ingester to pymssql.
 
 Connections are in autocommit: an open read transaction would block sp_cdc_disable_table and hold the log.
+
+Encrypt=mandatory and strict verify the server's certificate, as SqlClient does. pymssql has no parameter for that, but FreeTDS in it reads
+"ca file" from the file that FREETDSCONF names, so this module keeps one, with a section for every such server. The driver is given the
+section's name, not the host's: should the file be gone, it finds nobody, instead of somebody unverified.
+https://www.freetds.org/userguide/freetdsconf.html
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import atexit
+import hashlib
+import os
+import re
+import shutil
+import ssl
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pymssql
@@ -21,7 +35,12 @@ LOGIN_TIMEOUT = 10
 QUERY_TIMEOUT = 120
 """Seconds before a query counts as hung. The driver then drops the connection; the next use opens another."""
 
-_ENCRYPTION = {"disable": "off", "optional": "request", "mandatory": "require", "strict": "require"}
+_ENCRYPTION = {"disable": "off", "optional": "request", "mandatory": "require"}
+"""In the driver's words; without one it does as for "optional": the login encrypted if the server can. "strict" (TDS 8.0) it only takes from
+its file."""
+
+_BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
+_TRUSTS_ANY = "true"
 _APPLICATION = "dstream ingester"
 _RIGHTS = {229, 230, 262, 297, 300, 371, 15247, 916}
 _SYNTAX_OR_OBJECT = {102, 156, 207, 208, 2812, 4104}
@@ -85,9 +104,10 @@ class Connection:
 
     def _open(self, database: str) -> Any:
         address = self._address
+        verified = _verified(address)
         server = f"{address.host}\\{address.instance}" if address.instance else address.host
         return pymssql.connect(
-            server=server,
+            server=_configured(address) if verified else server,
             port=str(address.port or 1433),
             user=address.user,
             password=address.password.get_secret_value(),
@@ -97,7 +117,7 @@ class Connection:
             login_timeout=LOGIN_TIMEOUT,
             timeout=QUERY_TIMEOUT,
             tds_version="7.4",
-            encryption=_ENCRYPTION.get(address.encrypt or ""),
+            encryption=None if verified else _ENCRYPTION.get(address.encrypt or ""),
         )
 
     def translate(self, error: pymssql.Error) -> DStreamError:
@@ -126,10 +146,18 @@ class Connection:
             return TransientError(f"{doing}: no answer within {LOGIN_TIMEOUT} s", hint="is this a SQL Server's port?")
         if "DB-Lib error message 20018" in said:  # the server had something to say, and that was no
             return self._refused(doing)
+        if _verified(self._address) and not re.search("DB-Lib error message 200(04|06|17)", said):
+            return TransientError(f"{doing}: no encrypted connection to a server that can be trusted", hint=self._trust)
         return TransientError(
             f"{doing}: the connection broke while logging in",
             hint="does the server offer the encryption that is asked for?",
         )
+
+    @property
+    def _trust(self) -> str:
+        """All that FreeTDS tells alike: wrong authority, wrong name, no encryption; and a peer that hangs up at once."""
+        name = self._address.options.get("host_name_in_certificate", self._address.host)
+        return f"is its certificate signed by one in {_authorities(self._address)} and made for {name}, and does it encrypt?"
 
     def _refused(self, doing: str) -> DStreamError:
         """A login that is refused because of its database looks the same, so it is tried without one."""
@@ -147,6 +175,98 @@ class Connection:
             f"{doing}: cannot open database {database!r} as user {user!r}",
             hint="check the database's name, and that the login has a user in it",
         )
+
+
+def _verified(address: SqlAddress) -> bool:
+    """Whether the server's certificate is looked at; strict encryption leaves no choice."""
+    trusting = address.options.get("trust_server_certificate") == _TRUSTS_ANY
+    return address.encrypt == "strict" or (address.encrypt == "mandatory" and not trusting)
+
+
+def _authorities(address: SqlAddress) -> Path:
+    """The certificates to trust: the address's own, else the system's. Raises PermanentError when there are none."""
+    if (given := address.options.get("server_certificate")) is not None:
+        if not Path(given).is_file():
+            raise PermanentError(
+                f"verifying the server's certificate: there is no file {given}", hint="see certificate="
+            )
+        return Path(given).absolute()
+    known = (ssl.get_default_verify_paths().cafile, *_BUNDLES)
+    for path in known:
+        if path is not None and Path(path).is_file():
+            return Path(path)
+    raise PermanentError(
+        "verifying the server's certificate: this machine has no bundle of certificate authorities",
+        hint="name a file with certificate=FILE in the connection string, or say TrustServerCertificate=true",
+    )
+
+
+class _DriverConfiguration:
+    """The freetds.conf of this process, one section a verified server; gone when the process ends."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process = 0
+        self._directory = Path()
+        self._sections: dict[str, str] = {}
+
+    def section(self, port: int, settings: Mapping[str, str]) -> str:
+        """The name to give to the driver for these settings; the driver adds the port to it, and so does the section."""
+        text = "".join(f"{key} = {value}\n" for key, value in settings.items())
+        name = f"dstream-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        with self._lock:
+            self._own()
+            if name not in self._sections:
+                self._sections[name] = f"[{name}:{port}]\n{text}"
+                self._write()
+        return name
+
+    def link(self, path: Path) -> Path:
+        """A path to the same file without the blanks and signs that FreeTDS would trip over."""
+        with self._lock:
+            self._own()
+            link = self._directory / hashlib.sha256(bytes(path)).hexdigest()[:16]
+            if not link.is_symlink():
+                link.symlink_to(path)
+            return link
+
+    def _own(self) -> None:
+        """A directory of this very process: a forked one (Spark's workers) must not lose its file when its parent ends."""
+        if self._process != os.getpid():
+            self._process, self._sections = os.getpid(), {}
+            self._directory = Path(tempfile.mkdtemp(prefix="dstream-freetds-"))
+            atexit.register(_remove, self._process, self._directory)
+
+    def _write(self) -> None:
+        file, new = self._directory / "freetds.conf", self._directory / "new.conf"
+        new.write_text("\n".join(self._sections.values()))
+        new.replace(file)
+        os.environ["FREETDSCONF"] = str(file)
+
+
+_driver_configuration = _DriverConfiguration()
+
+
+def _remove(process: int, directory: Path) -> None:
+    if os.getpid() == process:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _configured(address: SqlAddress) -> str:
+    """The server under the name that its section in the driver's file has. Raises PermanentError for what fits no such file."""
+    port = address.port or 1433
+    settings = {
+        "host": address.host,
+        **({"instance": address.instance} if address.instance and not address.port else {"port": str(port)}),
+        "encryption": "strict" if address.encrypt == "strict" else "require",
+        "ca file": str(_driver_configuration.link(_authorities(address))),
+        "check certificate hostname": "yes",
+    }
+    if (name := address.options.get("host_name_in_certificate")) is not None:
+        settings["certificate hostname"] = name
+    if any(re.search(r"[\x00-\x20;#\[\]]", value) for value in settings.values()):
+        raise PermanentError(f"connecting to SQL Server {address.host!r}: the driver cannot take such a host name")
+    return _driver_configuration.section(port, settings)
 
 
 def is_error(error: BaseException, number: int) -> bool:

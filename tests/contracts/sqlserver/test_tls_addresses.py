@@ -1,0 +1,243 @@
+"""What `encrypt` in a connection string does with the driver we ship: who is verified, against what, and how a refusal reads."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from common.errors import DStreamError, PermanentError, TransientError
+from common.sqladdress import SqlAddress
+from emulators.sqlserver.server import SqlServerEmulator
+from emulators.sqlserver.sqltypes import SqlType
+from emulators.sqlserver.tls import TlsSettings
+from ingester.sqlserver_connection import Connection
+from tests.fakes.sql_engine import ScriptedEngine, rows_of
+
+PASSWORD = "secret"
+UNTRUSTED = "no encrypted connection to a server that can be trusted"
+
+
+@pytest.fixture(scope="module")
+def tls() -> TlsSettings:
+    return TlsSettings.self_made()
+
+
+@pytest.fixture(scope="module")
+def elsewhere() -> TlsSettings:
+    return TlsSettings.self_made(["db.example"])
+
+
+@pytest.fixture
+def engine() -> ScriptedEngine:
+    engine = ScriptedEngine()
+    engine.script("q", lambda s, p, c: iter([rows_of({"n": SqlType("int")}, [[1]])]))
+    return engine
+
+
+@pytest.fixture
+def server(engine: ScriptedEngine, tls: TlsSettings) -> Iterator[SqlServerEmulator]:
+    with SqlServerEmulator(engine, tls=tls) as running:
+        yield running
+
+
+@pytest.fixture
+def ca(tls: TlsSettings, tmp_path: Path) -> Path:
+    """A path of the kind that a file format without quotes cannot hold."""
+    path = tmp_path / "our  own ;#authority.pem"
+    path.write_text(tls.authority)
+    return path
+
+
+@pytest.fixture
+def wrong_ca(elsewhere: TlsSettings, tmp_path: Path) -> Path:
+    path = tmp_path / "wrong.pem"
+    path.write_text(elsewhere.authority)
+    return path
+
+
+def read(port: int, host: str = "localhost", **options: object) -> None:
+    """One query through an address with these options; DStreamError when it does not work."""
+    more = "".join(f"&{name}={quote(str(value))}" for name, value in options.items())
+    connection = Connection(SqlAddress.parse(f"sqlserver://sa:{PASSWORD}@{host}:{port}?database=demo{more}"))
+    try:
+        assert connection.rows("q") == [(1,)]
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+@pytest.mark.parametrize("encrypt", ["true", "mandatory"])
+def test_mandatory_encryption_is_verified_against_the_certificate_given(
+    server: SqlServerEmulator, ca: Path, host: str, encrypt: str
+) -> None:
+    read(server.port, host, encrypt=encrypt, certificate=ca)
+
+
+def test_another_authority_is_refused_in_one_line_without_the_password(
+    server: SqlServerEmulator, wrong_ca: Path, engine: ScriptedEngine
+) -> None:
+    with pytest.raises(TransientError, match=UNTRUSTED) as raised:
+        read(server.port, encrypt="mandatory", certificate=wrong_ca)
+    text = str(raised.value)
+    assert str(wrong_ca) in text
+    assert "\n" not in text
+    assert PASSWORD not in text
+    assert engine.sessions == []
+
+
+def test_without_a_certificate_given_the_systems_bundle_decides(
+    server: SqlServerEmulator, wrong_ca: Path, ca: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(wrong_ca))
+    with pytest.raises(TransientError, match=UNTRUSTED):
+        read(server.port, encrypt="mandatory")
+    monkeypatch.setenv("SSL_CERT_FILE", str(ca))
+    read(server.port, encrypt="mandatory")
+
+
+def test_a_machine_without_any_bundle_is_told_what_to_do(
+    server: SqlServerEmulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ingester.sqlserver_connection._BUNDLES", ())
+    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere")
+    with pytest.raises(PermanentError, match="certificate=FILE"):
+        read(server.port, encrypt="mandatory")
+
+
+def test_a_certificate_file_that_is_not_there_is_named(server: SqlServerEmulator) -> None:
+    with pytest.raises(PermanentError, match=r"there is no file /nowhere/ca\.pem"):
+        read(server.port, encrypt="mandatory", certificate="/nowhere/ca.pem")
+
+
+def test_the_host_must_be_the_one_the_certificate_names(
+    engine: ScriptedEngine, elsewhere: TlsSettings, wrong_ca: Path
+) -> None:
+    with SqlServerEmulator(engine, tls=elsewhere) as server:
+        with pytest.raises(TransientError, match=f"{UNTRUSTED}.*made for localhost"):
+            read(server.port, encrypt="mandatory", certificate=wrong_ca)
+        read(server.port, encrypt="mandatory", certificate=wrong_ca, hostNameInCertificate="db.example")
+
+
+def test_trusting_any_certificate_encrypts_and_verifies_nothing(server: SqlServerEmulator, wrong_ca: Path) -> None:
+    read(server.port, encrypt="mandatory", trustServerCertificate="true")
+    read(server.port, encrypt="mandatory", trustServerCertificate="true", certificate=wrong_ca)
+
+
+@pytest.mark.parametrize("trust", ["true", "false"])
+def test_mandatory_encryption_never_goes_on_in_clear_text(engine: ScriptedEngine, ca: Path, trust: str) -> None:
+    with SqlServerEmulator(engine) as server, pytest.raises(DStreamError):
+        read(server.port, encrypt="mandatory", trustServerCertificate=trust, certificate=ca)
+    assert engine.sessions == []
+
+
+@pytest.mark.parametrize("encrypt", ["disable", "optional", "false"])
+@pytest.mark.parametrize("offered", [True, False])
+def test_the_other_settings_go_with_and_without_a_certificate(
+    engine: ScriptedEngine, tls: TlsSettings, encrypt: str, offered: bool
+) -> None:
+    with SqlServerEmulator(engine, tls=tls if offered else None) as server:
+        read(server.port, encrypt=encrypt)
+
+
+def test_strict_encryption_never_falls_back_to_tds_7(
+    server: SqlServerEmulator, ca: Path, engine: ScriptedEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING), pytest.raises(TransientError):
+        read(server.port, encrypt="strict", certificate=ca, trustServerCertificate="true")
+    assert "does not support TDS 8.0" in caplog.text
+    assert engine.sessions == []
+
+
+def test_strict_encryption_speaks_tds_8_and_verifies_even_when_told_to_trust(
+    tls: TlsSettings, elsewhere: TlsSettings, ca: Path
+) -> None:
+    """As far as it can be shown without a server that speaks TDS 8: TLS first, by its name, with a verified certificate."""
+    assert _heard_by_a_strict_listener(tls, ca)[0] == 0x12  # PRELOGIN
+    assert _heard_by_a_strict_listener(elsewhere, ca) == b""
+
+
+def _heard_by_a_strict_listener(tls: TlsSettings, ca: Path) -> bytes:
+    heard: list[bytes] = []
+
+    def listen(listener: socket.socket) -> None:
+        with listener, listener.accept()[0] as client:
+            context = tls.context
+            context.set_alpn_protocols(["tds/8.0"])
+            try:
+                with context.wrap_socket(client, server_side=True) as secured:
+                    assert secured.selected_alpn_protocol() == "tds/8.0"
+                    heard.append(secured.recv(1000))
+            except OSError:
+                heard.append(b"")
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=listen, args=(listener,))
+    thread.start()
+    with pytest.raises(TransientError):
+        read(listener.getsockname()[1], encrypt="strict", certificate=ca, trustServerCertificate="true")
+    thread.join(10)
+    return heard[0]
+
+
+def test_connections_with_several_authorities_live_in_one_process(
+    engine: ScriptedEngine, server: SqlServerEmulator, elsewhere: TlsSettings, ca: Path, wrong_ca: Path
+) -> None:
+    with SqlServerEmulator(engine, tls=elsewhere) as other, ThreadPoolExecutor(8) as pool:
+        ours = [pool.submit(read, server.port, encrypt="mandatory", certificate=ca) for _ in range(8)]
+        theirs = partial(read, other.port, certificate=wrong_ca, hostNameInCertificate="db.example")
+        ours += [pool.submit(theirs, encrypt="mandatory") for _ in range(8)]
+        for future in ours:
+            future.result(20)
+
+
+def test_a_value_that_would_be_another_line_of_the_drivers_file_is_refused(
+    server: SqlServerEmulator, wrong_ca: Path
+) -> None:
+    with pytest.raises(PermanentError, match="cannot take"):
+        read(
+            server.port,
+            encrypt="mandatory",
+            certificate=wrong_ca,
+            hostNameInCertificate="x\ncheck certificate hostname = no",
+        )
+
+
+def test_the_drivers_file_holds_no_password_and_goes_with_the_process(server: SqlServerEmulator, ca: Path) -> None:
+    program = (
+        "import os, sys\n"
+        "from common.sqladdress import SqlAddress\n"
+        "from ingester.sqlserver_connection import Connection\n"
+        "connection = Connection(SqlAddress.parse(sys.argv[1]))\n"
+        "assert connection.rows('q') == [(1,)]\n"
+        "connection.close()\n"
+        "print(os.environ['FREETDSCONF'])\n"
+        "print(open(os.environ['FREETDSCONF']).read())\n"
+    )
+    address = (
+        f"sqlserver://sa:{PASSWORD}@localhost:{server.port}?database=demo&encrypt=true&certificate={quote(str(ca))}"
+    )
+    environment = {**os.environ, "FREETDSCONF": "/nowhere"}
+    done = subprocess.run(
+        [sys.executable, "-c", program, address],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env=environment,
+    )
+    path, _, text = done.stdout.partition("\n")
+    assert "check certificate hostname = yes" in text
+    assert PASSWORD not in text
+    assert not Path(path).exists()
+    assert not Path(path).parent.exists()
