@@ -15,6 +15,7 @@ from typing import Any
 
 from emulators.sqlserver.engine.extension import (
     ChangeObserver,
+    Database,
     KeyIndex,
     Row,
     RowChange,
@@ -221,6 +222,13 @@ class FakeSqlDatabase:
             connection.close()
 
 
+def retype(database: Database, table: Table, column: str, kind: SqlType) -> None:
+    """Alters a change table as far as a fake needs it: its definition; values stay as they are."""
+    assert isinstance(database, FakeSqlDatabase)
+    columns = tuple(replace(c, type=kind) if c.name == column else c for c in table.columns)
+    database.replace_table(replace(table, columns=columns))
+
+
 class _RolledBack(Exception):
     """Leaves the transaction block the way a rollback does."""
 
@@ -295,6 +303,11 @@ class FakeTransaction:
         """Ask the observer whether a change of the table's definition may be."""
         if self._database.observer:
             self._database.observer.table_changed(before, after, ddl, self.transaction)
+
+    def alter_column(self, name: str, column: str, kind: SqlType) -> None:
+        table = self._table(name)
+        columns = tuple(replace(c, type=kind) if c.name == column else c for c in table.columns)
+        self._change(table, replace(table, columns=columns), f"ALTER TABLE {name} ALTER COLUMN {column} {kind.name}")
 
     def truncate(self, name: str) -> None:
         table = self._table(name)

@@ -13,6 +13,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from emulators.sqlserver.cdc import errors, log_store, metadata
@@ -43,7 +44,7 @@ def scan_once(cdc: DatabaseCdc, maxtrans: int, stopped: Callable[[], bool] = lam
     sessions = cdc.sessions
     session = sessions.begin(cdc.database.now())
     try:
-        with cdc.database.writer() as connection:
+        with cdc.keeping_instances() as connection:
             if stopped():
                 sessions.abandon(session)
                 return 0
@@ -102,12 +103,23 @@ def _write(cdc: DatabaseCdc, connection: sqlite3.Connection, transactions: Seque
                     rows[instance.change_table].append(row)
         for change in transaction.ddl:
             for instance in cdc.instances_of(change.object_id):
-                ddl.append((change.object_id, instance.object_id, 0, change.command, lsn, change.time))
-    for change_table, its_rows in rows.items():
-        metadata.insert(cdc.database, connection, change_table, its_rows)
+                altered = [c for c in instance.columns if c.column_id in change.retyped and instance.start_lsn < lsn]
+                if altered:
+                    _flush(cdc, connection, rows)
+                    cdc.retype(connection, instance, [replace(c, type=change.retyped[c.column_id]) for c in altered])
+                entry = (change.object_id, instance.object_id, int(bool(altered)), change.command, lsn, change.time)
+                ddl.append(entry)
+    _flush(cdc, connection, rows)
     metadata.insert(cdc.database, connection, "ddl_history", ddl)
     entries = [(t.start_lsn, t.begin_time, t.end_time, t.tran_id, t.begin_lsn) for t in transactions]
     metadata.insert(cdc.database, connection, "lsn_time_mapping", entries)
+
+
+def _flush(cdc: DatabaseCdc, connection: sqlite3.Connection, rows: dict[str, list[Row]]) -> None:
+    """What is collected goes to the change tables, before one of them changes its shape."""
+    for change_table, its_rows in rows.items():
+        metadata.insert(cdc.database, connection, change_table, its_rows)
+    rows.clear()
 
 
 class CaptureJob:

@@ -18,25 +18,35 @@ from emulators.sqlserver.cdc.capture import CaptureJob
 from emulators.sqlserver.cdc.cleanup import cleanup_by_retention
 from emulators.sqlserver.cdc.cleanup_job import CleanupJob, until_two
 from emulators.sqlserver.cdc.hold import NO_HOLD
-from emulators.sqlserver.cdc.instance import CaptureInstance
+from emulators.sqlserver.cdc.instance import CapturedColumn, CaptureInstance
 from emulators.sqlserver.cdc.jobs import JobSettings
 from emulators.sqlserver.cdc.log import TransactionLog
 from emulators.sqlserver.cdc.lsn import LsnSource
 from emulators.sqlserver.cdc.options import DEFAULTS, CdcOptions
+from emulators.sqlserver.cdc.retyping import retype
 from emulators.sqlserver.cdc.scan_sessions import ScanSessions
 from emulators.sqlserver.cdc.scan_turn import JOB_SESSION, ScanTurn
-from emulators.sqlserver.engine.extension import Database
+from emulators.sqlserver.engine.extension import Database, Table
 from emulators.sqlserver.results import Value
+from emulators.sqlserver.sqltypes import SqlType
+
+Retype = Callable[[Database, Table, str, SqlType], None]
+"""Alters the type of a column of a change table, inside the caller's write transaction."""
 
 
 class DatabaseCdc:
     """Made when Change Data Capture is enabled, or when a database that has it is opened again."""
 
     def __init__(
-        self, database: Database, options: CdcOptions = DEFAULTS, clock: Callable[[], float] = time.monotonic
+        self,
+        database: Database,
+        options: CdcOptions = DEFAULTS,
+        clock: Callable[[], float] = time.monotonic,
+        retype: Retype = retype,
     ) -> None:
-        """`clock`: seconds, monotone. Starts nothing: see `open`."""
+        """`clock`: seconds, monotone. `retype` alters a change table. Starts nothing: see `open`."""
         self.database = database
+        self._retype = retype
         self.lsns = LsnSource()
         self.log = TransactionLog(self)
         self.sessions = ScanSessions(database.now())
@@ -97,6 +107,29 @@ class DatabaseCdc:
         except BaseException:
             self._set(before)
             raise
+
+    @contextmanager
+    def keeping_instances(self) -> Iterator[sqlite3.Connection]:
+        """A write transaction that leaves the instances alone, or takes back what `retype` did to them when it fails."""
+        before: tuple[CaptureInstance, ...] | None = None
+        try:
+            with self.database.writer() as connection:
+                before = self._instances
+                yield connection
+        except BaseException:
+            if before is not None:
+                self._set(before)
+            raise
+
+    def retype(
+        self, connection: sqlite3.Connection, instance: CaptureInstance, columns: Sequence[CapturedColumn]
+    ) -> None:
+        """Give captured columns the types that `columns` say, in the change table and in what is known of the instance."""
+        for column in columns:
+            change_table = metadata.table(self.database, instance.change_table)
+            self._retype(self.database, change_table, column.name, column.captured_type)
+            metadata.set_column_type(self.database, connection, instance, column)
+        self._set(metadata.load_instances(self.database, connection))
 
     def remove_instances_of(
         self, connection: sqlite3.Connection, object_ids: Sequence[int]

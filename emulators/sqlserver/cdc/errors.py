@@ -294,6 +294,25 @@ def outside_the_validity_interval(function: str) -> SqlError:
     )
 
 
+def large_object_too_long(size: int, limit: int) -> SqlError:
+    return SqlError(
+        7139,
+        f"Length of LOB data ({size}) to be replicated exceeds configured maximum {limit}. Use the stored procedure "
+        "sp_configure to increase the configured maximum value for max text repl size option, which defaults to 65536. A "
+        "configured value of -1 indicates no limit, other that the limit imposed by the data type.",
+    )
+
+
+def change_table_not_altered(column: str, change_table: str, source: str) -> SqlError:
+    return SqlError(
+        22976,
+        f"Could not alter column '{column}' of change table '{change_table}' in response to a data type change in the "
+        f"corresponding column of the source table '{source}'. The Change Data Capture meta data for source table '{source}' "
+        "no longer accurately reflects the source table. Refer to previous errors in the current session to identify the "
+        "cause and correct any associated problems.",
+    )
+
+
 def truncate_refused(table: str) -> SqlError:
     return SqlError(
         4711,

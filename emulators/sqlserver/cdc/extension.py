@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from emulators.sqlserver.cdc import enable, enumeration, functions, metadata, procedures, views
-from emulators.sqlserver.cdc.database import DatabaseCdc
+from emulators.sqlserver.cdc.database import DatabaseCdc, Retype
 from emulators.sqlserver.cdc.options import DEFAULTS, CdcOptions
+from emulators.sqlserver.cdc.retyping import retype
 from emulators.sqlserver.engine.extension import Database, ProcedureSpec, ScalarFunction, TableFunction
 
 
@@ -26,10 +27,12 @@ class CdcExtension:
         capture_interval: float | None = None,
         options: CdcOptions = DEFAULTS,
         clock: Callable[[], float] = time.monotonic,
+        retype: Retype = retype,
     ) -> None:
-        """`capture_interval`: seconds, the option of that name. `clock`: seconds, monotone."""
+        """`capture_interval`: seconds, the option of that name. `clock`: seconds, monotone. `retype` alters a change table."""
         self._options = options if capture_interval is None else replace(options, capture_interval=capture_interval)
         self._clock = clock
+        self._retype = retype
         self._states: dict[int, DatabaseCdc] = {}
         self._lock = threading.Lock()
         self._procedures = procedures.procedures(self)
@@ -73,7 +76,7 @@ class CdcExtension:
         """Take up capture in a database that already has it (opened again from disk); elsewhere do nothing."""
         if not metadata.exist(database) or self.find(database) is not None:
             return
-        state = DatabaseCdc(database, self._options, self._clock)
+        state = DatabaseCdc(database, self._options, self._clock, self._retype)
         state.open()
         with self._lock:
             former = self._states.get(database.database_id)

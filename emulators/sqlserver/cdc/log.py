@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from emulators.sqlserver.cdc import log_store, schema_change
+from emulators.sqlserver.cdc import large_objects, log_store, schema_change
 from emulators.sqlserver.cdc.instance import CaptureInstance, LogRecord
 from emulators.sqlserver.cdc.log_store import DdlRecord, LoggedTransaction
 from emulators.sqlserver.cdc.records import statement_records
@@ -48,9 +48,11 @@ class TransactionLog:
     def statement(
         self, transaction: Transaction, table: Table, changes: Sequence[RowChange], updated: frozenset[int]
     ) -> None:
-        """Log a statement's changes. `updated` is not asked: a column whose value stays the same has not changed."""
-        if not changes or not self._cdc.tracks(table.object_id):
+        """Log a statement's changes. Raises 7139. `updated` is not asked: a column whose value stays the same has not changed."""
+        instances = self._cdc.instances_of(table.object_id)
+        if not changes or not instances:
             return
+        large_objects.check(table, changes, instances, self._cdc.options.max_text_repl_size)
         log = self._open(transaction)
         records = statement_records(table, changes, log.command_id, self._cdc.lsns.record)
         if records:
@@ -100,7 +102,8 @@ class TransactionLog:
         if after is None:
             log.dropped.append(before.object_id)
         elif before.columns != after.columns:
-            log.ddl.append(DdlRecord(before.object_id, ddl, self._cdc.database.now()))
+            retyped = schema_change.retyped(before, after)
+            log.ddl.append(DdlRecord(before.object_id, ddl, self._cdc.database.now(), retyped))
 
     def _noted(self, transaction: Transaction) -> _Open | None:
         note = transaction.notes.get(_NOTE)

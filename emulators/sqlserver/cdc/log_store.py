@@ -8,27 +8,29 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, field
 
 from emulators.sqlserver.cdc.instance import LogRecord
 from emulators.sqlserver.results import Value
+from emulators.sqlserver.sqltypes import SqlType
 
 _TABLES = {
     "cdc$transactions": "start_lsn BLOB PRIMARY KEY, begin_time TEXT, end_time TEXT, tran_id BLOB, begin_lsn BLOB",
     "cdc$records": "start_lsn BLOB, position INTEGER, object_id INTEGER, command_id INTEGER, seqval BLOB, "
     "operation INTEGER, changed TEXT, image TEXT, PRIMARY KEY (start_lsn, position)",
-    "cdc$ddl": "start_lsn BLOB, position INTEGER, object_id INTEGER, command TEXT, time TEXT, "
+    "cdc$ddl": "start_lsn BLOB, position INTEGER, object_id INTEGER, command TEXT, time TEXT, retyped TEXT, "
     "PRIMARY KEY (start_lsn, position)",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class DdlRecord:
-    """A DDL statement on a tracked table: its text and when it ran (datetime form)."""
+    """A DDL statement on a tracked table: its text, when it ran (datetime form), and the columns it gave another type, by id."""
 
     object_id: int
     command: str
     time: str
+    retyped: Mapping[int, SqlType] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +71,8 @@ def append(connection: sqlite3.Connection, transaction: LoggedTransaction) -> No
         ),
     )
     connection.executemany(
-        'INSERT INTO "cdc$ddl" VALUES (?, ?, ?, ?, ?)',
-        ((lsn, at, d.object_id, d.command, d.time) for at, d in enumerate(transaction.ddl)),
+        'INSERT INTO "cdc$ddl" VALUES (?, ?, ?, ?, ?, ?)',
+        ((lsn, at, d.object_id, d.command, d.time, _types_text(d.retyped)) for at, d in enumerate(transaction.ddl)),
     )
 
 
@@ -116,12 +118,21 @@ def _records(connection: sqlite3.Connection, lsn: bytes) -> list[LogRecord]:
 
 
 def _ddl(connection: sqlite3.Connection, lsn: bytes) -> list[DdlRecord]:
-    query = 'SELECT object_id, command, time FROM "cdc$ddl" WHERE start_lsn = ? ORDER BY position'
-    return [DdlRecord(*row) for row in connection.execute(query, (lsn,)).fetchall()]
+    query = 'SELECT object_id, command, time, retyped FROM "cdc$ddl" WHERE start_lsn = ? ORDER BY position'
+    rows = connection.execute(query, (lsn,)).fetchall()
+    return [DdlRecord(object_id, command, time, _types(types)) for object_id, command, time, types in rows]
 
 
 def _ids_text(ids: frozenset[int]) -> str:
     return json.dumps(sorted(ids))
+
+
+def _types_text(types: Mapping[int, SqlType]) -> str:
+    return json.dumps({column_id: astuple(kind) for column_id, kind in types.items()})
+
+
+def _types(text: str) -> dict[int, SqlType]:
+    return {int(column_id): SqlType(*parts) for column_id, parts in json.loads(text).items()}
 
 
 def _image_text(values: Mapping[int, Value]) -> str:

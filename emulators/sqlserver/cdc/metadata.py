@@ -173,6 +173,16 @@ def add_instance(
     )
 
 
+def set_column_type(
+    database: Database, connection: sqlite3.Connection, instance: CaptureInstance, column: CapturedColumn
+) -> None:
+    """Say in cdc.captured_columns what type a captured column has now."""
+    connection.execute(
+        f"UPDATE {storage(database, 'captured_columns')} SET column_type = ? WHERE object_id = ? AND column_ordinal = ?",
+        (column.type_name, instance.object_id, column.ordinal),
+    )
+
+
 def remove_instance(database: Database, connection: sqlite3.Connection, instance: CaptureInstance) -> None:
     """Drop the change table and every row about it."""
     for name in ("change_tables", "captured_columns", "index_columns", "ddl_history"):

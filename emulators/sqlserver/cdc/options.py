@@ -15,6 +15,8 @@ class CdcOptions:
     """Seconds without a transaction after which cdc.lsn_time_mapping gets an entry that stands for none."""
     cleanup_interval: float | None = None
     """Seconds between two runs of the cleanup job; None: at 02:00, server-local time, every day."""
+    max_text_repl_size: int = 65_536
+    """The server option of that name: bytes that a large value in a captured column may have (7139); -1 for no limit."""
     job_keeps_log: bool = False
     """Whether a running capture job makes sys.sp_cdc_scan fail with 22903, as on the real server, where this is always so."""
 

@@ -1,7 +1,8 @@
 """What may be done to the definition of a table that is under Change Data Capture. Pure.
 
-ADD COLUMN and DROP COLUMN pass (the first is not captured, the second gives NULLs); a truncate, a rename of a captured column and a
-change of the index that the instance uses are refused with Microsoft's errors, a change of a captured column's type with ours.
+ADD COLUMN, DROP COLUMN and ALTER COLUMN pass: the first is not captured, the second gives NULLs, and the third changes the change
+table later, when capture comes to it. A truncate, a rename of a captured column and a change of the index that an instance uses are
+refused.
 Source: https://learn.microsoft.com/sql/relational-databases/track-changes/about-change-data-capture-sql-server
 """
 
@@ -12,10 +13,11 @@ from collections.abc import Sequence
 from emulators.sqlserver.cdc import errors
 from emulators.sqlserver.cdc.instance import CaptureInstance
 from emulators.sqlserver.engine.extension import Table
+from emulators.sqlserver.sqltypes import SqlType
 
 
 def check(instances: Sequence[CaptureInstance], before: Table, after: Table | None, ddl: str) -> None:
-    """Raises SqlError 4711, 4928, 22983 or 50001 when the tracked table `before` may not become `after`."""
+    """Raises SqlError 4711, 4928 or 22983 when the tracked table `before` may not become `after`."""
     if ddl.lstrip()[:8].upper() == "TRUNCATE":
         raise errors.truncate_refused(before.name)
     if after is None:
@@ -28,11 +30,15 @@ def check(instances: Sequence[CaptureInstance], before: Table, after: Table | No
             continue
         if renewed.name != column.name:
             raise errors.rename_refused(column.name)
-        if renewed.type != column.type:
-            raise errors.unsupported(f"changing the type of captured column '{column.name}'")
     for instance in instances:
         if instance.index_name is not None and _key(before, instance) != _key(after, instance):
             raise errors.index_in_use(instance.index_name, before.name)
+
+
+def retyped(before: Table, after: Table) -> dict[int, SqlType]:
+    """The columns whose type a statement changed, by id, with their new types."""
+    old = {column.column_id: column.type for column in before.columns}
+    return {c.column_id: c.type for c in after.columns if old.get(c.column_id, c.type) != c.type}
 
 
 def _key(table: Table, instance: CaptureInstance) -> tuple[int, ...] | None:

@@ -10,7 +10,7 @@ import pytest
 from emulators.sqlserver.engine.extension import KeyIndex
 from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.sqltypes import SqlType
-from tests.unit.emulators.sqlserver.cdc.conftest import INT, Lab, person
+from tests.unit.emulators.sqlserver.cdc.conftest import INT, NAME, Lab, person
 
 
 def test_an_added_column_is_not_captured_and_a_second_instance_has_it(lab: Lab) -> None:
@@ -149,14 +149,63 @@ def test_renaming_the_table_is_allowed(lab: Lab) -> None:
         t.alter(table, replace(table, name="People"), "sp_rename")
 
 
-def test_changing_a_captured_columns_type_is_refused_by_name(lab: Lab) -> None:
-    """The real server widens the change table later (D, M): not imitated."""
-    lab.enable()
-    table = lab.database.table("dbo", "Persons")
+def column_type(lab: Lab, instance: str, column: str) -> SqlType:
+    table = lab.database.table("cdc", f"{instance}_CT")
     assert table is not None
-    wider = replace(table.columns[0], type=SqlType("bigint"))
-    with pytest.raises(SqlError, match="changing the type of captured column 'ID'"), lab.database.transaction() as t:
-        t.alter(table, replace(table, columns=(wider, *table.columns[1:])), "ALTER TABLE")
+    return next(c.type for c in table.columns if c.name == column)
+
+
+def test_a_captured_columns_new_type_comes_to_the_change_table_with_capture(lab: Lab) -> None:
+    """D, M: asynchronously, with required_column_update = 1."""
+    lab.enable()
+    lab.enable(capture_instance="names", captured_column_list="ID, LastName")
+    wider = SqlType("nvarchar", 80)
+    with lab.database.transaction() as t:
+        t.insert("Persons", person(1))
+        t.alter_column("Persons", "FirstName", wider)
+        t.insert("Persons", person(2))
+    assert column_type(lab, "dbo_Persons", "FirstName") == NAME
+    lab.scan()
+    assert column_type(lab, "dbo_Persons", "FirstName") == wider
+    assert [c["ID"] for c in lab.changes()] == [1, 2]
+    (updated,) = lab.rows_of("sp_cdc_get_ddl_history", capture_instance="dbo_Persons")
+    (passed,) = lab.rows_of("sp_cdc_get_ddl_history", capture_instance="names")
+    assert (updated["required_column_update"], passed["required_column_update"]) == (1, 0)
+    lengths = {
+        row["column_name"]: row["character_maximum_length"]
+        for row in lab.rows_of("sp_cdc_get_captured_columns", capture_instance="dbo_Persons")
+    }
+    assert lengths == {"ID": None, "FirstName": 80, "LastName": 50}
+
+
+def test_another_type_shows_in_the_captured_columns(lab: Lab) -> None:
+    """D: cdc.captured_columns.column_type."""
+    lab.enable()
+    with lab.database.transaction() as t:
+        t.alter_column("Persons", "ID", SqlType("bigint"))
+    lab.scan()
+    assert [row["column_type"] for row in lab.database.rows("cdc", "captured_columns")] == [
+        *("bigint", "nvarchar", "nvarchar")
+    ]
+
+
+def test_a_scan_that_fails_after_a_type_change_takes_it_back(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.enable()
+    with lab.database.transaction() as t:
+        t.alter_column("Persons", "FirstName", SqlType("nvarchar", 80))
+    with monkeypatch.context() as patched:
+        patched.setattr("emulators.sqlserver.cdc.log_store.forget", _broken)
+        with pytest.raises(sqlite3.OperationalError):
+            lab.scan()
+    state = lab.extension.find(lab.database)
+    assert state is not None
+    assert state.instances[0].columns[1].type == NAME
+    lab.scan()
+    assert state.instances[0].columns[1].type == SqlType("nvarchar", 80)
+
+
+def _broken(connection: sqlite3.Connection, up_to: bytes) -> None:
+    raise sqlite3.OperationalError("disk I/O error")
 
 
 def test_dropping_the_key_that_capture_uses_is_22983(lab: Lab) -> None:
