@@ -10,6 +10,7 @@ from emulators.sqlserver.engine import storage
 from emulators.sqlserver.engine.catalog import Catalog, TableEntry
 from emulators.sqlserver.engine.database import StoredDatabase, moment_of
 from emulators.sqlserver.engine.extension import Table
+from emulators.sqlserver.engine.identity import Identity
 from emulators.sqlserver.engine.links import StaleName
 from emulators.sqlserver.engine.properties import SERVER_NAME, Properties
 from emulators.sqlserver.results import Value
@@ -111,20 +112,12 @@ class Environment:
             "IDENT_CURRENT": self._ident_current,
             "HOST_NAME": lambda: self.session.login_request.host,
             "APP_NAME": lambda: self.session.login_request.application,
-            "HAS_DBACCESS": lambda name: 1 if self.session.engine.find(str(name)) else None,
-            "IS_SRVROLEMEMBER": lambda role, login=None: 1,
-            "IS_MEMBER": lambda role: 1,
-            "IS_ROLEMEMBER": lambda role, user=None: 1,
-            "HAS_PERMS_BY_NAME": lambda *arguments: 1,
+            **Identity(self).calls,
             "XACT_STATE": lambda: -1 if self.session.doomed else int(self.session.transactions > 0),
             "ROWCOUNT_BIG": lambda: self.session.row_count,
             "CURRENT_TIMEZONE_ID": lambda: "UTC",
             "CURRENT_TIMEZONE": lambda: "(UTC) Coordinated Universal Time",
         }
-        for name in ("SUSER_SNAME", "SUSER_NAME", "SYSTEM_USER", "ORIGINAL_LOGIN"):
-            self._calls[name] = lambda sid=None: self.session.login_request.user
-        for name in ("USER_NAME", "CURRENT_USER", "SESSION_USER", "USER"):
-            self._calls[name] = lambda number=None: "dbo"
 
     def call(self, name: str, arguments: Sequence[Value]) -> Value:
         found = self._calls.get(name)
@@ -204,7 +197,7 @@ class Environment:
 
     def _catalog(self, database: Value = -1) -> Catalog | None:
         found = self.session.current() if database == -1 else self._database(database)
-        return found.catalog_for(self.session) if found else None
+        return self.session.rights(found).visible(found.catalog_for(self.session)) if found else None
 
     def entry_by_name(self, text: Value) -> TableEntry | None:
         parts = split_name(str(text)) if text is not None else None
@@ -212,7 +205,9 @@ class Environment:
             return None
         database = self.session.engine.find(parts[0]) if len(parts) == 3 and parts[0] else self.session.current()
         schema = parts[-2] if len(parts) > 1 and parts[-2] else "dbo"
-        return database.catalog_for(self.session).find(schema, parts[-1]) if database else None
+        if database is None:
+            return None
+        return self.session.rights(database).visible(database.catalog_for(self.session)).find(schema, parts[-1])
 
     def _object_id(self, name: Value, kind: Value = None) -> Value:
         entry = self.entry_by_name(name)

@@ -169,6 +169,8 @@ class Rights(Protocol):
 
     def may_select(self, schema: str, table: str) -> bool: ...
 
+    def ensure_role(self, role: str) -> None: ...
+
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
@@ -187,6 +189,11 @@ class CallContext:
     def may_select(self, schema: str, table: str) -> bool:
         """Whether the login may SELECT every column of the table."""
         return self.rights is None or self.rights.may_select(schema, table)
+
+    def ensure_role(self, role: str) -> None:
+        """Create the database role unless it is there, as sys.sp_cdc_enable_table does with a gating role."""
+        if self.rights is not None:
+            self.rights.ensure_role(role)
 
 
 Procedure = Callable[[CallContext, Mapping[str, Value]], Iterator[Event]]

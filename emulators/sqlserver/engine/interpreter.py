@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 from emulators.sqlserver.engine.administration import Administration
 from emulators.sqlserver.engine.links import StaleName
 from emulators.sqlserver.engine.options import set_option
+from emulators.sqlserver.engine.principals import Principals
 from emulators.sqlserver.engine.procedures import Procedures
 from emulators.sqlserver.engine.raising import Thrown, print_text, raise_error, throw
+from emulators.sqlserver.engine.rights import check_statement
 from emulators.sqlserver.engine.runner import RowStream
 from emulators.sqlserver.engine.writing import Writing
 from emulators.sqlserver.results import (
@@ -125,6 +127,7 @@ class Interpreter:
             st.Throw: partial(throw, session),
             st.RaiseError: partial(raise_error, session),
             **Administration(session, self._writing.default_value).handlers(),
+            **Principals(session).handlers(),
         }
         self._flow: dict[type[st.Statement], Callable[[Any], Iterator[Event]]] = {
             st.Block: self._block,
@@ -195,6 +198,7 @@ class Interpreter:
         if session.settings.implicit_transactions and not session.transactions and _opens_transaction(statement):
             yield from session.begin_transaction()
         try:
+            check_statement(session, statement)
             yield from self._handlers[type(statement)](statement)
             session.settle()
         except SqlError as error:

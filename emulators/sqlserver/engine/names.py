@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from emulators.sqlserver.engine import storage
 from emulators.sqlserver.engine.database import StoredDatabase
 from emulators.sqlserver.engine.extension import TableFunction
+from emulators.sqlserver.engine.rights import check_entry
 from emulators.sqlserver.engine.views import VIEWS
 from emulators.sqlserver.results import Column, SqlError
 from emulators.sqlserver.sqltypes import SqlType
@@ -30,6 +31,8 @@ class SessionNames:
     def __init__(self, session: SqlSession) -> None:
         self.session = session
         self.foreign = False
+        self.exempt = ""
+        """Lower-case name of a table whose rows are changed without being read: it needs no SELECT permission."""
 
     def database(self, name: Name) -> StoredDatabase:
         """The database that a table's name of up to three parts points to. Raises 911."""
@@ -41,6 +44,7 @@ class SessionNames:
         found = self.session.engine.find(name[0])
         if found is None:
             raise unknown_database(name[0])
+        check_entry(self.session, found)
         return found
 
     def source(self, name: Name) -> Source | None:
@@ -48,6 +52,8 @@ class SessionNames:
         schema = name[-2] if len(name) > 1 and name[-2] else "dbo"
         entry = database.catalog_for(self.session).find(schema, name[-1])
         if entry is not None:
+            if name[-1].lower() != self.exempt:
+                self.session.rights(database).require_on("SELECT", entry, database.catalog_for(self.session))
             table = entry.table
             columns = tuple(Column(c.name, c.type, c.nullable, c.identity) for c in table.columns)
             where = storage.storage_name(table)

@@ -5,6 +5,7 @@ Plans are kept by text, types and catalog version; a plan never outlives the cat
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import threading
 from collections import OrderedDict
@@ -15,19 +16,22 @@ from emulators.sqlserver.engine.database import StoredDatabase
 from emulators.sqlserver.engine.extension import CallContext
 from emulators.sqlserver.engine.links import Link, StaleName
 from emulators.sqlserver.engine.names import EXTENSION, FUNCTION, SessionNames
+from emulators.sqlserver.engine.rights import check_view
 from emulators.sqlserver.engine.views import VIEWS
 from emulators.sqlserver.results import Cancel, SqlError, Value
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.errors import invalid_object, unsupported
 from emulators.sqlserver.tsql.fragments import LIFTED, Fragment
-from emulators.sqlserver.tsql.plans import Plan, Source, Virtual
 from emulators.sqlserver.tsql.lowering import lower_query, lower_rows
+from emulators.sqlserver.tsql.plans import Plan, Source, Virtual
 
 if TYPE_CHECKING:
     from emulators.sqlserver.engine.session import SqlSession
 
 Row = Sequence[Value]
 Key = tuple[object, ...]
+_READS = re.compile(r"\bWHERE\b", re.IGNORECASE)
+"""An UPDATE or DELETE without WHERE reads nothing of its target."""
 _CHUNK = 512
 _PLANS = 2048
 Variables = Mapping[str, tuple[SqlType, Value]]
@@ -133,11 +137,21 @@ class Runner:
         lifted = tuple(kind for kind, _ in fragment.lifted)
         database = session.current()
         version = database.catalog_for(session).version
-        key = (*kind, database.database_id, version, fragment.text, lifted, tuple(sorted(types.items(), key=_by_name)))
+        key = (
+            *kind,
+            session.rights_key(),
+            database.database_id,
+            version,
+            fragment.text,
+            lifted,
+            tuple(sorted(types.items(), key=_by_name)),
+        )
         cache = session.engine.plans
         found = cache.get(key)
         if found is None:
             names = SessionNames(session)
+            if kind[0] == "rows" and not _READS.search(fragment.text):
+                names.exempt = str(kind[1][-1]).lower()  # type: ignore[index]  # the target's name
             found = lower(names, types)
             if not names.foreign and not any(v.source.view.startswith(FUNCTION) for v in found[0].virtuals):
                 cache.put(key, found)
@@ -199,12 +213,14 @@ class Runner:
         session = self.session
         database = session.engine.find(virtual.source.database)
         assert database is not None
+        check_view(session, database, virtual.source.view.removeprefix(EXTENSION))
         if virtual.source.view.startswith(EXTENSION):
             offered = SessionNames(session).extension_view(virtual.source.view)
             if offered is None:
                 raise invalid_object(f"{virtual.source.schema}.{virtual.source.name}")
             return offered.call(self.context(database), ())
-        return VIEWS[virtual.source.view][1](session.engine.databases(), database, database.catalog_for(session))
+        catalog = session.rights(database).visible(database.catalog_for(session))
+        return VIEWS[virtual.source.view][1](session.engine.databases(), database, catalog)
 
     def _function_rows(self, virtual: Virtual, fragment: Fragment, link: Link) -> list[Row]:
         source = virtual.source
@@ -221,7 +237,8 @@ class Runner:
 
     def context(self, database: StoredDatabase) -> CallContext:
         session = self.session
-        return CallContext(database, session.login_request.user, session.session_id, session.transactions > 0)
+        rights = session.rights(database)
+        return CallContext(database, rights.login, session.session_id, session.transactions > 0, rights)
 
     def row(self, fragment: Fragment) -> tuple[Plan, Row]:
         """The one row of a query without tables or with a scalar result."""

@@ -6,7 +6,6 @@ files of an earlier run are refused, not opened.
 
 from __future__ import annotations
 
-import hmac
 import shutil
 import tempfile
 import threading
@@ -20,6 +19,7 @@ from emulators.sqlserver.engine.database import StoredDatabase
 from emulators.sqlserver.engine.extension import Database, Extension
 from emulators.sqlserver.engine.locks import Cancelled
 from emulators.sqlserver.engine.runner import PlanCache
+from emulators.sqlserver.engine.security import Security
 from emulators.sqlserver.engine.session import SqlSession
 from emulators.sqlserver.results import Cancel, LoginRequest, Session, SqlError
 from emulators.sqlserver.tsql.errors import unknown_database
@@ -51,7 +51,7 @@ class SqlEngine:
         self.on_kill: Callable[[int], None] | None = None
         """Called with a session id when KILL ends that session: the server closes the client's connection, whose thread then
         closes the session. While nobody has registered, the session is closed at once."""
-        self._users = {name.lower(): (name, password) for name, password in users.items()}
+        self.security = Security(users)
         self._temporary = data_dir is None
         self._directory = Path(tempfile.mkdtemp(prefix="sqlserver-emulator-")) if data_dir is None else data_dir
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -69,11 +69,11 @@ class SqlEngine:
 
     def login(self, request: LoginRequest) -> Session:
         """Raises SqlError 18456, 4060."""
-        known = self._users.get(request.user.lower())
-        if known is None or not hmac.compare_digest(known[1].encode(), request.password.encode()):
+        if not self.security.authenticated(request.user, request.password):
             raise SqlError(18456, f"Login failed for user '{request.user}'.", 14)
-        database = self.find(request.database or "master")
-        if database is None:
+        known = self.security.logins[request.user.lower()]
+        database = self.find(request.database or known.database)
+        if database is None or not self.security.may_enter(known.name, database.database_id, database.name):
             text = f'Cannot open database "{request.database}" requested by the login. The login failed.'
             raise SqlError(4060, text, 11)
         with self._guard:
@@ -142,6 +142,7 @@ class SqlEngine:
             if users or found.active is not None or found.cdc_enabled:
                 raise SqlError(3702, f'Cannot drop database "{found.name}" because it is currently in use.', 16, 4)
             del self._databases[name.lower()]
+            self.security.forget_database(found.database_id)
             sessions = list(self._sessions.values())
         for other in sessions:
             other.forget_database(found)

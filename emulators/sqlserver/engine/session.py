@@ -18,6 +18,7 @@ from emulators.sqlserver.engine.database import RUNNING, StoredDatabase
 from emulators.sqlserver.engine.environment import Environment
 from emulators.sqlserver.engine.links import Link
 from emulators.sqlserver.engine.locks import Cancelled
+from emulators.sqlserver.engine.rights import DatabaseRights
 from emulators.sqlserver.engine.runner import RowStream, Runner
 from emulators.sqlserver.results import (
     Cancel,
@@ -177,6 +178,14 @@ class SqlSession:
         return function.call(self.runner.context(database), arguments)
 
     # -- databases and connections
+
+    def rights(self, database: StoredDatabase) -> DatabaseRights:
+        return DatabaseRights(self, database)
+
+    def rights_key(self) -> object:
+        """What a plan depends on beside the catalog: nothing for a sysadmin, whose plans all may share."""
+        security, login = self.engine.security, self.login_request.user
+        return None if security.is_sysadmin(login) else (login.lower(), security.version)
 
     def current(self) -> StoredDatabase:
         return self._database

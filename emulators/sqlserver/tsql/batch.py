@@ -15,6 +15,7 @@ from emulators.sqlserver.tsql.dml import parse_delete, parse_insert, parse_selec
 from emulators.sqlserver.tsql.errors import unsupported
 from emulators.sqlserver.tsql.fragments import Fragment
 from emulators.sqlserver.tsql.reader import Reader
+from emulators.sqlserver.tsql.security import parse_security
 from emulators.sqlserver.tsql.starts import STARTS
 from emulators.sqlserver.tsql.statements import Statement
 from emulators.sqlserver.tsql.syntax import check
@@ -24,9 +25,6 @@ _REFUSED = frozenset(
     (
         "MERGE",
         "GOTO",
-        "GRANT",
-        "REVOKE",
-        "DENY",
         "OPEN",
         "FETCH",
         "CLOSE",
@@ -72,6 +70,9 @@ def _parse(sql: str) -> tuple[Statement, ...]:
 def statement(reader: Reader) -> Statement:
     """One statement; the reader stands on its first token."""
     token = reader.here
+    found = parse_security(reader)
+    if found is not None:
+        return found
     parser = _PARSERS.get(token.key)
     if parser is not None:
         return parser(reader)
