@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from emulators.sqlserver.cdc import errors, metadata
-from emulators.sqlserver.cdc.instance import CLUSTERED_KEY, CaptureInstance
+from emulators.sqlserver.cdc.instance import CaptureInstance
 
 if TYPE_CHECKING:
     from emulators.sqlserver.cdc.database import DatabaseCdc
@@ -28,7 +28,7 @@ def cleanup(cdc: DatabaseCdc, instance: CaptureInstance, low_water_mark: bytes |
         with cdc.changing_instances() as connection:
             lowest = _smallest_of_the_same_time(cdc, connection, low_water_mark)
             metadata.raise_start_lsn(cdc.database, connection, instance, lowest)
-    return _delete(cdc, instance.change_table, CLUSTERED_KEY, instance, threshold)
+    return _delete(cdc, instance.change_table, instance.clustered_key, instance, threshold)
 
 
 def cleanup_by_retention(cdc: DatabaseCdc, retention: int, threshold: int) -> None:
@@ -43,7 +43,7 @@ def cleanup_by_retention(cdc: DatabaseCdc, retention: int, threshold: int) -> No
         for instance in cdc.instances:
             metadata.raise_start_lsn(cdc.database, connection, instance, low)
     for instance in cdc.instances:
-        _delete(cdc, instance.change_table, CLUSTERED_KEY, instance, threshold)
+        _delete(cdc, instance.change_table, instance.clustered_key, instance, threshold)
     if cdc.instances:
         oldest = min(cdc.instances, key=lambda instance: instance.start_lsn)
         _delete(cdc, "lsn_time_mapping", ("start_lsn",), oldest, threshold)

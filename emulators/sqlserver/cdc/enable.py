@@ -7,7 +7,7 @@ The gating role is stored and not enforced: every login of this server is db_own
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from emulators.sqlserver.cdc import errors, jobs, log_store, metadata
 from emulators.sqlserver.cdc.column_list import column_names
@@ -77,14 +77,11 @@ def enable_table(cdc: DatabaseCdc, request: EnableTable) -> bool:
         source = _source(database, request)
         instance, key = plan(cdc.instances, source, request)
         # The enabling transaction's commit LSN is the low end point: what was committed before it is not captured.
-        planned = CaptureInstance(
-            instance.name,
-            instance.object_id,
-            source.object_id,
-            cdc.lsns.commit(),
-            instance.columns,
-            instance.supports_net_changes,
-            instance.index_name,
+        planned = replace(
+            instance,
+            source_object_id=source.object_id,
+            start_lsn=cdc.lsns.commit(),
+            has_command_id=cdc.options.command_id_column,
         )
         metadata.add_instance(
             database,

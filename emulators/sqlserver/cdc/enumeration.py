@@ -14,7 +14,6 @@ from emulators.sqlserver.cdc.arguments import binary_lsn
 from emulators.sqlserver.cdc.database import DatabaseCdc
 from emulators.sqlserver.cdc.instance import (
     BEFORE_UPDATE,
-    CLUSTERED_KEY,
     CaptureInstance,
     all_changes_columns,
     net_changes_columns,
@@ -24,7 +23,6 @@ from emulators.sqlserver.results import Value
 
 _ALL_CHANGES = "fn_cdc_get_all_changes_"
 _NET_CHANGES = "fn_cdc_get_net_changes_"
-_ORDER = ", ".join(map(metadata.quoted, CLUSTERED_KEY))
 
 _Call = Callable[[CallContext, Sequence[Value]], Iterator[Row]]
 
@@ -54,7 +52,7 @@ def _all_changes(database: Database, instance: CaptureInstance) -> _Call:
             database.reader()
             .execute(
                 f"SELECT {columns} FROM {metadata.storage(database, instance.change_table)} "
-                f'WHERE "__$start_lsn" BETWEEN ? AND ? AND "__$operation" <> ? ORDER BY {_ORDER}',
+                f'WHERE "__$start_lsn" BETWEEN ? AND ? AND "__$operation" <> ? ORDER BY {_order(instance)}',
                 (low, high, skipped),
             )
             .fetchall()
@@ -72,7 +70,7 @@ def _net_changes(database: Database, instance: CaptureInstance) -> _Call:
         rows = connection.execute(
             f'SELECT "__$start_lsn", "__$seqval", "__$operation", "__$update_mask"{captured} '
             f"FROM {metadata.storage(database, instance.change_table)} "
-            f'WHERE "__$start_lsn" BETWEEN ? AND ? ORDER BY {_ORDER}',
+            f'WHERE "__$start_lsn" BETWEEN ? AND ? ORDER BY {_order(instance)}',
             (low, high),
         ).fetchall()
         window = [
@@ -81,6 +79,10 @@ def _net_changes(database: Database, instance: CaptureInstance) -> _Call:
         return net_changes.net_changes(window, metadata.key_positions(database, connection, instance), row_filter)
 
     return call
+
+
+def _order(instance: CaptureInstance) -> str:
+    return ", ".join(map(metadata.quoted, instance.clustered_key))
 
 
 def _window(

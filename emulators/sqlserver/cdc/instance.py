@@ -31,8 +31,8 @@ _LEADING = (
 )
 _TRAILING = Column("__$command_id", SqlType("int"))
 
-CLUSTERED_KEY = ("__$start_lsn", "__$command_id", "__$seqval", "__$operation")
-"""The columns of a change table's clustered unique index (measured; Debezium PR #6279)."""
+_CLUSTERED_KEY = ("__$start_lsn", "__$command_id", "__$seqval", "__$operation")
+_FORMER_KEY = ("__$start_lsn", "__$seqval", "__$operation")
 
 RESERVED_NAMES = frozenset(column.name for column in (*_LEADING, _TRAILING))
 
@@ -69,27 +69,39 @@ class CaptureInstance:
     columns: tuple[CapturedColumn, ...]
     supports_net_changes: bool = False
     index_name: str | None = None
+    has_command_id: bool = True
+    """Whether the change table has `__$command_id`; one of a database that was never upgraded has not (KB 3030352)."""
 
     @property
     def change_table(self) -> str:
         return f"{self.name}_CT"
 
+    @property
+    def clustered_key(self) -> tuple[str, ...]:
+        """The columns of the change table's clustered unique index (measured; Debezium PR #6279)."""
+        return _CLUSTERED_KEY if self.has_command_id else _FORMER_KEY
+
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """One record of the transaction log: a row image of a table. `values` and `changed` speak of column ids."""
+    """One record of the transaction log: a row image of a table. `values` and `changed` speak of column ids.
+
+    `mask` stands in the change table instead of what `changed` says, `command_id` None for NULL: for injected records alone.
+    """
 
     object_id: int
-    command_id: int
+    command_id: int | None
     seqval: bytes
     operation: int
     values: Mapping[int, Value]
     changed: frozenset[int] = frozenset()
+    mask: bytes | None = None
 
 
-def change_table_columns(columns: tuple[CapturedColumn, ...]) -> tuple[Column, ...]:
+def change_table_columns(instance: CaptureInstance) -> tuple[Column, ...]:
     """The columns of a change table: captured ones are nullable whatever the source says, and none is an identity."""
-    return (*_LEADING, *(Column(column.name, column.captured_type) for column in columns), _TRAILING)
+    captured = (Column(column.name, column.captured_type) for column in instance.columns)
+    return (*_LEADING, *captured, _TRAILING) if instance.has_command_id else (*_LEADING, *captured)
 
 
 def all_changes_columns(columns: tuple[CapturedColumn, ...]) -> tuple[Column, ...]:
@@ -107,13 +119,14 @@ def change_row(instance: CaptureInstance, record: LogRecord, commit_lsn: bytes) 
     """The change table's row for a log record; None for an update that changed no captured column."""
     if record.operation in (BEFORE_UPDATE, AFTER_UPDATE):
         marked = [column.ordinal for column in instance.columns if column.column_id in record.changed]
-        if not marked:
+        if not marked and record.mask is None:
             return None
     else:
         marked = [column.ordinal for column in instance.columns]
-    mask = update_mask(marked, len(instance.columns))
+    mask = update_mask(marked, len(instance.columns)) if record.mask is None else record.mask
     values = (_captured_value(column, record) for column in instance.columns)
-    return (commit_lsn, None, record.seqval, record.operation, mask, *values, record.command_id)
+    last = (record.command_id,) if instance.has_command_id else ()
+    return (commit_lsn, None, record.seqval, record.operation, mask, *values, *last)
 
 
 def _captured_value(column: CapturedColumn, record: LogRecord) -> Value:

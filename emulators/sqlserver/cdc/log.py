@@ -57,7 +57,7 @@ class TransactionLog:
         records = statement_records(table, changes, log.command_id, self._cdc.lsns.record)
         if records:
             log.records += records
-            log.command_id = records[-1].command_id + 1
+            log.command_id = max(record.command_id or 0 for record in records) + 1
 
     def saved(self, transaction: Transaction, savepoint: str) -> None:
         log = self._noted(transaction)

@@ -17,7 +17,7 @@ from emulators.sqlserver.sqltypes import SqlType
 _TABLES = {
     "cdc$transactions": "start_lsn BLOB PRIMARY KEY, begin_time TEXT, end_time TEXT, tran_id BLOB, begin_lsn BLOB",
     "cdc$records": "start_lsn BLOB, position INTEGER, object_id INTEGER, command_id INTEGER, seqval BLOB, "
-    "operation INTEGER, changed TEXT, image TEXT, PRIMARY KEY (start_lsn, position)",
+    "operation INTEGER, changed TEXT, image TEXT, mask BLOB, PRIMARY KEY (start_lsn, position)",
     "cdc$ddl": "start_lsn BLOB, position INTEGER, object_id INTEGER, command TEXT, time TEXT, retyped TEXT, "
     "PRIMARY KEY (start_lsn, position)",
 }
@@ -64,9 +64,12 @@ def append(connection: sqlite3.Connection, transaction: LoggedTransaction) -> No
         (lsn, transaction.begin_time, transaction.end_time, transaction.tran_id, transaction.begin_lsn),
     )
     connection.executemany(
-        'INSERT INTO "cdc$records" VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
+        'INSERT INTO "cdc$records" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)',
         (
-            (lsn, at, r.object_id, r.command_id, r.seqval, r.operation, _ids_text(r.changed), _image_text(r.values))
+            (
+                *(lsn, at, r.object_id, r.command_id, r.seqval, r.operation),
+                *(_ids_text(r.changed), _image_text(r.values), r.mask),
+            )
             for at, r in enumerate(transaction.records)
         ),
     )
@@ -107,13 +110,13 @@ def last_lsn(connection: sqlite3.Connection) -> bytes | None:
 
 def _records(connection: sqlite3.Connection, lsn: bytes) -> list[LogRecord]:
     rows = connection.execute(
-        'SELECT object_id, command_id, seqval, operation, image, changed FROM "cdc$records" WHERE start_lsn = ? '
+        'SELECT object_id, command_id, seqval, operation, image, changed, mask FROM "cdc$records" WHERE start_lsn = ? '
         "ORDER BY position",
         (lsn,),
     )
     return [
-        LogRecord(object_id, command_id, seqval, operation, _image(image), frozenset(json.loads(changed)))
-        for object_id, command_id, seqval, operation, image, changed in rows.fetchall()
+        LogRecord(object_id, command_id, seqval, operation, _image(image), frozenset(json.loads(changed)), mask)
+        for object_id, command_id, seqval, operation, image, changed, mask in rows.fetchall()
     ]
 
 

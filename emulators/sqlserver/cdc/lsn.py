@@ -39,6 +39,13 @@ class LsnSource:
         self._block = _FIRST_BLOCK
         self._slot = 0
 
+    def go_on_after(self, lsn: bytes) -> None:
+        """Hand out nothing up to `lsn` from now on."""
+        vlf, block, slot = struct.unpack(">IIH", lsn)
+        if (vlf, block, slot) > (self._vlf, self._block, self._slot):
+            self._vlf, self._block, self._slot = vlf, block, slot
+            self._next_block()
+
     def record(self) -> bytes:
         """The LSN of one log record."""
         if self._slot == _LAST_SLOT:

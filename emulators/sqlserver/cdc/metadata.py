@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from emulators.sqlserver.cdc import errors, log_store
 from emulators.sqlserver.cdc.instance import (
-    CLUSTERED_KEY,
     LSN,
     SYSNAME,
     CapturedColumn,
@@ -145,7 +145,7 @@ def add_instance(
 ) -> CaptureInstance:
     """Make the change table and register the instance; returns it with its object id."""
     change_table = database.create_system_table(
-        connection, SCHEMA, instance.change_table, change_table_columns(instance.columns), CLUSTERED_KEY
+        connection, SCHEMA, instance.change_table, change_table_columns(instance), instance.clustered_key
     )
     object_id = change_table.object_id
     row = (
@@ -162,15 +162,7 @@ def add_instance(
     key_ids = key.column_ids if key else ()
     indexed = [(object_id, names[column_id], at, column_id) for at, column_id in enumerate(key_ids, 1)]
     insert(database, connection, "index_columns", indexed)
-    return CaptureInstance(
-        name=instance.name,
-        object_id=object_id,
-        source_object_id=source.object_id,
-        start_lsn=instance.start_lsn,
-        columns=instance.columns,
-        supports_net_changes=instance.supports_net_changes,
-        index_name=instance.index_name,
-    )
+    return replace(instance, object_id=object_id, source_object_id=source.object_id)
 
 
 def set_column_type(
@@ -205,6 +197,7 @@ def load_instances(database: Database, connection: sqlite3.Connection) -> tuple[
             columns=_load_columns(database, connection, object_id, f"{name}_CT"),
             supports_net_changes=bool(net),
             index_name=index_name,
+            has_command_id=any(c.name == "__$command_id" for c in table(database, f"{name}_CT").columns),
         )
         for name, object_id, source_object_id, start_lsn, net, index_name in rows
     )

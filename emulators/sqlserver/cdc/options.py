@@ -17,6 +17,8 @@ class CdcOptions:
     """Seconds between two runs of the cleanup job; None: at 02:00, server-local time, every day."""
     max_text_repl_size: int = 65_536
     """The server option of that name: bytes that a large value in a captured column may have (7139); -1 for no limit."""
+    command_id_column: bool = True
+    """Whether new change tables have `__$command_id`; False: as in a database that was never upgraded (KB 3030352)."""
     job_keeps_log: bool = False
     """Whether a running capture job makes sys.sp_cdc_scan fail with 22903, as on the real server, where this is always so."""
 
