@@ -6,13 +6,16 @@ PYTHON ?= python3
 READY := $(VENV)/.ready
 
 SCRIPTDOM := $(VENV)/scriptdom
+CLIENTS := tests/clients
+FETCHED := $(CLIENTS)/.cache
+MISSING := echo "It cannot be had here: the tests that need it are skipped, and fail in CI." >&2
 
-.PHONY: demo test check format bench soak lock setup scriptdom clean
+.PHONY: demo test check format bench soak lock setup scriptdom clients clean
 
 demo: setup
 	$(BIN)/dstream demo
 
-test: setup scriptdom
+test: setup scriptdom clients
 	$(BIN)/python -m pytest -m "not soak"
 
 check: setup
@@ -45,7 +48,34 @@ scriptdom: $(SCRIPTDOM)/.ready
 $(SCRIPTDOM)/.ready: tests/scriptdom/requirements.txt | $(READY)
 	@rm -rf $(@D)
 	@echo "Fetching Microsoft's T-SQL parser into $(@D) (75 MB) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --no-compile --target $(@D) -r $< && touch $@ || echo "It cannot be had here: the tests that need it are skipped, and fail in CI." >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --no-compile --target $(@D) -r $< && touch $@ || $(MISSING)
+
+# Clients that are not ours, for tests/clients alone (docs/foreign-clients.md): each where its tool chain is found.
+clients: $(foreach client,python node java go,$(FETCHED)/$(client)/.ready)
+
+$(FETCHED)/python/.ready: $(CLIENTS)/python/requirements.txt | $(READY)
+	@rm -rf $(@D)
+	@echo "Fetching the Python clients into $(@D) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --no-compile --target $(@D) -r $< && touch $@ || $(MISSING)
+
+$(FETCHED)/node/.ready: $(CLIENTS)/node/package.json $(CLIENTS)/node/package-lock.json
+	@mkdir -p $(@D)
+	@cp $^ $(@D)
+	@echo "Fetching the Node client into $(@D) ..."
+	@cd $(@D) && npm ci --silent --no-audit --no-fund --ignore-scripts && touch .ready || $(MISSING)
+
+$(FETCHED)/java/jars/.ready: $(CLIENTS)/java/pom.xml
+	@mkdir -p $(@D)
+	@echo "Fetching the Java client into $(@D) ..."
+	@mvn -q -B -f $< org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$(@D) && touch $@ || $(MISSING)
+
+$(FETCHED)/java/.ready: $(CLIENTS)/java/Client.java $(FETCHED)/java/jars/.ready
+	@javac -d $(@D) -cp '$(@D)/jars/*' $< && touch $@ || $(MISSING)
+
+$(FETCHED)/go/.ready: $(wildcard $(CLIENTS)/go/*)
+	@mkdir -p $(@D)
+	@echo "Compiling the Go client into $(@D) ..."
+	@cd $(CLIENTS)/go && go build -o $(CURDIR)/$(@D)/client . && touch $(CURDIR)/$@ || $(MISSING)
 
 # Writes requirements.lock anew: names, versions and hashes, never an address.
 lock: setup
@@ -53,4 +83,4 @@ lock: setup
 	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 -o requirements.lock --quiet
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(FETCHED) .mypy_cache .ruff_cache .pytest_cache
