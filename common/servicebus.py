@@ -375,7 +375,9 @@ class QueueReceivers:
             session_id=NEXT_AVAILABLE_SESSION if self._sessions else None,
             max_wait_time=max_wait if self._sessions else None,
             prefetch_count=self._prefetch,
-            keep_alive=None,  # this receiver is always being read; the SDK's extra thread only delays its close
+            # One reader: the SDK's keep-alive thread reads frames as well, without a lock over reading and queueing, and what
+            # it read can be queued behind what was read after it. This receiver is always being read and needs no such thread.
+            keep_alive=None,
         )
         tend(receiver)
         try:
