@@ -126,14 +126,20 @@ def demo_command(
 @app.command("emulators")
 @reported
 def emulators_command(
-    config: UnreadConfig = DEFAULT, log_level: LogLevel = Level.INFO, log_format: LogFormat = Format.TEXT
+    tls: Annotated[bool, typer.Option("--tls", help="Let clients of SQL Server encrypt, and verify it.")] = False,
+    fault: Annotated[
+        list[str] | None, typer.Option(metavar="NAME[:ARGUMENTS]", help="Let SQL Server fail so; may be given again.")
+    ] = None,
+    config: UnreadConfig = DEFAULT,
+    log_level: LogLevel = Level.INFO,
+    log_format: LogFormat = Format.TEXT,
 ) -> int:
     """Run the emulators alone, until stopped.
 
     Prints their connection strings.
     """
     logged(log_level, log_format)
-    return started("dstream.local")
+    return started("dstream.local", tls=tls, faults=tuple(fault or ()))
 
 
 def _print_version(wanted: bool) -> None:

@@ -8,18 +8,23 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import quote
 
-from common.errors import PermanentError
+from common.errors import ConfigurationError, PermanentError
 
 USER, PASSWORD = "sa", "DStream-local-1"
 SQLSERVER_PORT, AMQP_PORT, MANAGEMENT_PORT = 1433, 5672, 5300
 """The ports of the real services and of Microsoft's emulator, so that the example configuration fits."""
 SHOP = "shop"
+_MISUSED = 2
+"""argparse's exit status for bad usage."""
 
 _SHOP_TABLES = (
     "CREATE SCHEMA sales",
@@ -38,6 +43,9 @@ class Ports:
     sqlserver: int = 0
     amqp: int = 0
     management: int = 0
+
+
+STANDARD = Ports(SQLSERVER_PORT, AMQP_PORT, MANAGEMENT_PORT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +76,25 @@ class Login:
 class Emulators:
     """Both emulators, each a process: they take a core of their own, and dying with them is nobody else."""
 
-    def __init__(self, *, database: str, capture_interval: float, ports: Ports = Ports()) -> None:
+    def __init__(
+        self,
+        *,
+        database: str,
+        capture_interval: float,
+        ports: Ports = Ports(),
+        tls: bool = False,
+        faults: Sequence[str] = (),
+    ) -> None:
+        """`tls`: SQL Server offers encryption, and the connection string asks for it. `faults`: see `begin_faults`."""
+        self._directory = tempfile.TemporaryDirectory(prefix="dstream-emulators-") if tls else None
+        self._faults = faults
         self._commands: Mapping[str, list[str]] = {
             "sqlserver": [
                 *("--port", str(ports.sqlserver), "--user", USER, "--password", PASSWORD),
                 *("--database", database, "--capture-interval", str(capture_interval)),
+                *(("--tls", "--tls-ca-out", str(self.authority)) if tls else ()),
+                *(f"--fault={fault}" for fault in faults),
+                *(("--faults-wait",) if faults else ()),
             ],
             "servicebus": ["--port", str(ports.amqp), "--http-port", str(ports.management)],
         }
@@ -81,19 +103,30 @@ class Emulators:
         self._addresses: dict[str, dict[str, Any]] = {}
 
     def start(self) -> None:
-        """Start both and wait until they listen. Raises PermanentError when one cannot (a port that is taken)."""
+        """Start both and wait until they listen.
+
+        Raises PermanentError when one cannot (a port that is taken), ConfigurationError when it was asked for what it does not know.
+        """
         for name, arguments in self._commands.items():
             command = [sys.executable, "-m", f"emulators.{name}", *arguments, "--json"]
             self._children[name] = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                process_group=0,
             )
         for name, child in self._children.items():
             assert child.stdout is not None
             assert child.stderr is not None
             line = child.stdout.readline()
             if not line:
-                self.stop()
                 last = (child.stderr.read().strip().splitlines() or ["it said nothing"])[-1]
+                misused = child.wait() == _MISUSED
+                self.stop()
+                if misused:
+                    raise ConfigurationError([f"starting the {name} emulator: {last.partition('error: ')[2]}"])
                 raise PermanentError(f"starting the {name} emulator: {last}", hint="is another program on its port?")
             self._addresses[name] = json.loads(line)
             threading.Thread(target=_pass_on, args=(child,), name=f"{name}-output", daemon=True).start()
@@ -108,10 +141,19 @@ class Emulators:
             except subprocess.TimeoutExpired:
                 child.kill()
                 child.wait()
-            for stream in (child.stdout, child.stderr):
+            for stream in (child.stdin, child.stdout, child.stderr):
                 if stream is not None:
                     stream.close()
         self._children.clear()
+        if self._directory is not None:
+            self._directory.cleanup()
+
+    def begin_faults(self) -> None:
+        """Let the faults act from now on: what went before had to succeed."""
+        pipe = self._children["sqlserver"].stdin
+        if self._faults and pipe is not None:
+            pipe.write("begin\n")
+            pipe.flush()
 
     def died(self) -> str | None:
         """The name of an emulator that has ended by itself."""
@@ -135,7 +177,13 @@ class Emulators:
     def db_connection_string(self) -> str:
         """For `ingester.db_connection_string`."""
         port = self._addresses["sqlserver"]["port"]
-        return f"sqlserver://{USER}:{PASSWORD}@localhost:{port}?database={self._database}&encrypt=disable"
+        encryption = "disable" if self.authority is None else f"mandatory&certificate={quote(str(self.authority))}"
+        return f"sqlserver://{USER}:{PASSWORD}@localhost:{port}?database={self._database}&encrypt={encryption}"
+
+    @property
+    def authority(self) -> Path | None:
+        """The certificate that SQL Server's is signed with; None without TLS."""
+        return Path(self._directory.name) / "authority.pem" if self._directory is not None else None
 
     @property
     def bus_connection_string(self) -> str:
@@ -158,12 +206,12 @@ def _pass_on(child: subprocess.Popen[str]) -> None:
         return
 
 
-def run(*, stop: threading.Event) -> int:
-    """Run the emulators until `stop`, with a small database to try things on."""
-    ports = Ports(SQLSERVER_PORT, AMQP_PORT, MANAGEMENT_PORT)
-    with Emulators(database=SHOP, capture_interval=1.0, ports=ports) as emulators:
+def run(*, stop: threading.Event, tls: bool = False, faults: Sequence[str] = (), ports: Ports = STANDARD) -> int:
+    """Run the emulators until `stop`, with a small database to try things on, made before the faults begin."""
+    with Emulators(database=SHOP, capture_interval=1.0, ports=ports, tls=tls, faults=faults) as emulators:
         _create_shop(emulators.login)
         print(_welcome(emulators), flush=True)
+        emulators.begin_faults()
         while not stop.wait(0.2):
             if (name := emulators.died()) is not None:
                 raise PermanentError(f"running the emulators: {name} ended by itself")

@@ -8,12 +8,18 @@ from __future__ import annotations
 import argparse
 import json
 import signal
+import sys
 import threading
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
+from emulators.sqlserver import faults
+from emulators.sqlserver.injection import Fault
 from emulators.sqlserver.server import SqlServerEmulator
 from emulators.sqlserver.tls import TlsSettings
+
+_STOP_STEP = 0.1
 
 
 def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -40,6 +46,17 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--tls-ca-out", type=Path, metavar="FILE", help="write the certificate of the authority that clients must trust"
     )
+    parser.add_argument(
+        "--fault",
+        action="append",
+        type=fault,
+        default=[],
+        metavar="NAME[:ARGUMENTS]",
+        help=f"may be given again: {faults.usage()}",
+    )
+    parser.add_argument(
+        "--faults-wait", action="store_true", help="the faults begin when a line comes on standard input, not at once"
+    )
     parser.add_argument("--json", action="store_true", help="print the address as one line of JSON")
     arguments = parser.parse_args(argv)
     if arguments.tls_ca_out is not None and not arguments.tls:
@@ -54,6 +71,31 @@ def announcement(server: SqlServerEmulator, arguments: argparse.Namespace, datab
             {"host": server.host, "port": server.port, "user": arguments.user, "databases": list(databases)}
         )
     return f"SQL Server emulator listening on {server.host}:{server.port}, databases: {', '.join(databases)}"
+
+
+def fault(text: str) -> Fault:
+    """A fault by its name, in argparse's manner of saying no."""
+    try:
+        return faults.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def serve(server: SqlServerEmulator, arguments: argparse.Namespace, stop: threading.Event) -> None:
+    """Until `stop`, with the faults asked for in force."""
+    if arguments.faults_wait:
+        threading.Thread(target=_after_a_line, args=(begin := threading.Event(),), daemon=True).start()
+        while not (begin.is_set() or stop.is_set()):
+            begin.wait(_STOP_STEP)
+    with ExitStack() as injected:
+        for each in arguments.fault:
+            injected.enter_context(server.inject(each))
+        stop.wait()
+
+
+def _after_a_line(begin: threading.Event) -> None:
+    if sys.stdin.readline():
+        begin.set()
 
 
 def encryption(arguments: argparse.Namespace) -> TlsSettings | None:
@@ -88,7 +130,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with SqlServerEmulator(engine, host=arguments.host, port=arguments.port, tls=tls) as server:
             print(announcement(server, arguments, databases), flush=True)
-            stop.wait()
+            serve(server, arguments, stop)
     finally:
         engine.close()
     return 0

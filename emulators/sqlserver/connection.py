@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
+from emulators.sqlserver.injection import Faults, FaultySession
 from emulators.sqlserver.results import Engine, Event, Info, ResultSet, Session, SqlError
 from emulators.sqlserver.tls import TlsSettings
 from emulators.sqlserver.wire import login7, prelogin, rpc, tokens, transactions
@@ -42,6 +43,8 @@ _HANDSHAKE_LIMIT = 128 * 1024
 _MESSAGE_LIMIT = 128 * 1024 * 1024
 _POLL_SECONDS = 0.01
 _RECEIVE = 65536
+_FATAL = 20
+"""Errors of this severity and more end the connection (Database Engine error severities)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +53,9 @@ class Settings:
 
     server_name: str
     statement_log: Callable[[str], None]
-    packet_size: int | None = None
-    tls: TlsSettings | None = None
+    packet_size: int | None
+    tls: TlsSettings | None
+    faults: Faults
 
 
 class _Closed(Exception):
@@ -73,6 +77,7 @@ class Connection:
         self._tls: TlsChannel | None = None
         self._login_only = False
         self._logged_in = False
+        self._fatal = False
 
     def run(self) -> None:
         """Serve until the connection ends; whatever ends it, the session is closed and with it rolled back."""
@@ -158,7 +163,8 @@ class Connection:
             )
         if login.tds_version < login7.TDS_7_3:
             raise SqlError(50001, f"The emulator does not support TDS before 7.3 (0x{login.tds_version:08x}).", 20)
-        return self._engine.login(login.request)
+        self._settings.faults.login(login.request)
+        return FaultySession(self._engine.login(login.request), self._settings.faults)
 
     def _refuse(self, login: login7.Login7, error: SqlError) -> None:
         """The error, after 4060 also the general one, as SQL Server does."""
@@ -234,7 +240,7 @@ class Connection:
                 self._settings.server_name, lambda: session.in_transaction, call=call, more=place + 1 < len(calls)
             )
             self._answer(partial(prepared.run, call, self.cancelled), response)
-            if self._attention:
+            if self._attention or self._fatal:
                 return
 
     def _transaction(self, body: bytes, session: Session) -> None:
@@ -249,6 +255,7 @@ class Connection:
         try:
             self._events(run(), response)
         except SqlError as error:
+            self._fatal = error.severity >= _FATAL
             if not self._attention:
                 self._write(response.fail(error))
         except (_Closed, ProtocolError, OSError):
@@ -316,6 +323,10 @@ class Connection:
         self._incoming.feed(data if self._tls is None else self._tls.decrypt(data))
 
     def _transmit(self, packets: bytes) -> None:
+        allowed = self._settings.faults.sending(len(packets))
+        if allowed < len(packets):
+            self._last_words(packets[:allowed] if self._tls is None else self._tls.encrypt(packets[:allowed]))
+            raise _Closed
         self._socket.sendall(packets if self._tls is None else self._tls.encrypt(packets))
 
     def _last_words(self, data: bytes) -> None:
@@ -340,6 +351,8 @@ class Connection:
         if self._attention:
             self._attention = False
             self._send(tokens.done(Done.DONE, Status.ATTENTION))
+        if self._fatal:
+            raise _Closed
 
 
 def _transaction_events(request: TransactionRequest, session: Session) -> Iterator[Event]:

@@ -11,9 +11,11 @@ import logging
 import selectors
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from emulators.sqlserver.connection import Connection, Settings
+from emulators.sqlserver.injection import Fault, Faults
 from emulators.sqlserver.results import Engine
 from emulators.sqlserver.tls import TlsSettings
 
@@ -44,13 +46,17 @@ class SqlServerEmulator:
     ) -> None:
         self._engine = engine
         self._address = (host, port)
-        self._settings = Settings(server_name, statement_log or (lambda text: None), packet_size, tls)
+        self._settings = Settings(server_name, statement_log or (lambda text: None), packet_size, tls, Faults())
         self._listener: socket.socket | None = None
         self._waker: socket.socket | None = None
         self._acceptor: threading.Thread | None = None
         self._lock = threading.Lock()
         self._connections: dict[Connection, threading.Thread] = {}
         self._stopping = False
+
+    @property
+    def engine(self) -> Engine:
+        return self._engine
 
     @property
     def host(self) -> str:
@@ -98,6 +104,17 @@ class SqlServerEmulator:
             thread.join(_STOP_SECONDS)
             if thread.is_alive():
                 log.warning("ending connection thread %s: still busy after %s s", thread.name, _STOP_SECONDS)
+
+    @contextmanager
+    def inject(self, fault: Fault) -> Iterator[None]:
+        """Let this fault (see faults.py) act as long as the block lasts; several may."""
+        fault.begin(self)
+        self._settings.faults.add(fault)
+        try:
+            yield
+        finally:
+            self._settings.faults.remove(fault)
+            fault.end()
 
     def __enter__(self) -> SqlServerEmulator:
         self.start()

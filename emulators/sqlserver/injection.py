@@ -1,0 +1,124 @@
+"""Where faults get in: the hooks of a Fault, the set of those in force, and a Session that lets them act first.
+
+It knows no fault by name (see faults.py) and no socket. A fault that is not in force costs nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from emulators.sqlserver.results import Cancel, Event, LoginRequest, Parameter, Session
+
+if TYPE_CHECKING:
+    from emulators.sqlserver.server import SqlServerEmulator
+
+
+class Fault:
+    """One thing that goes wrong while it is in force. Hooks are called on the connections' threads; these do nothing."""
+
+    def begin(self, server: SqlServerEmulator) -> None:
+        """It comes into force on this server."""
+
+    def end(self) -> None:
+        """It is over: whoever waits in it goes on."""
+
+    def login(self, request: LoginRequest) -> None:
+        """Somebody logs in with a valid packet. Raises SqlError to refuse."""
+
+    def statement(self, text: str, session: Session, cancelled: Cancel) -> Iterator[Event]:
+        """A batch, statement or procedure (then its name) is about to run: wait, say something, or raise SqlError instead."""
+        return iter(())
+
+    def finished(self) -> None:
+        """A batch, statement or procedure ended without an error."""
+
+    def sending(self, count: int) -> int:
+        """How many of `count` bytes of an answer may still go out; with fewer the connection is cut after them."""
+        return count
+
+
+class Faults:
+    """The faults in force on a server."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._active: tuple[Fault, ...] = ()
+
+    @property
+    def active(self) -> tuple[Fault, ...]:
+        return self._active
+
+    def add(self, fault: Fault) -> None:
+        with self._lock:
+            self._active = (*self._active, fault)
+
+    def remove(self, fault: Fault) -> None:
+        with self._lock:
+            self._active = tuple(other for other in self._active if other is not fault)
+
+    def login(self, request: LoginRequest) -> None:
+        """Raises SqlError when a fault refuses."""
+        for fault in self._active:
+            fault.login(request)
+
+    def sending(self, count: int) -> int:
+        return min((fault.sending(count) for fault in self._active), default=count)
+
+
+class FaultySession:
+    """A results.Session whose statements meet the faults in force before they run."""
+
+    def __init__(self, session: Session, faults: Faults) -> None:
+        self._session = session
+        self._faults = faults
+
+    @property
+    def session_id(self) -> int:
+        return self._session.session_id
+
+    @property
+    def database(self) -> str:
+        return self._session.database
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._session.in_transaction
+
+    def batch(self, sql: str, parameters: Mapping[str, Parameter], cancelled: Cancel) -> Iterator[Event]:
+        if not self._faults.active:
+            return self._session.batch(sql, parameters, cancelled)
+        return self._met(sql, self._session.batch(sql, parameters, cancelled), cancelled)
+
+    def procedure(self, name: str, parameters: Sequence[Parameter], cancelled: Cancel) -> Iterator[Event]:
+        if not self._faults.active:
+            return self._session.procedure(name, parameters, cancelled)
+        return self._met(name, self._session.procedure(name, parameters, cancelled), cancelled)
+
+    def begin(self, isolation: str | None = None, name: str = "") -> Iterator[Event]:
+        return self._session.begin(isolation, name)
+
+    def commit(self, name: str = "") -> Iterator[Event]:
+        return self._session.commit(name)
+
+    def rollback(self, name: str = "") -> Iterator[Event]:
+        return self._session.rollback(name)
+
+    def save(self, name: str) -> Iterator[Event]:
+        return self._session.save(name)
+
+    def reset(self) -> None:
+        self._session.reset()
+
+    def close(self) -> None:
+        self._session.close()
+
+    def _met(self, text: str, events: Iterator[Event], cancelled: Cancel) -> Iterator[Event]:
+        for fault in self._faults.active:
+            yield from fault.statement(text, self._session, cancelled)
+            if cancelled():
+                return
+        yield from events
+        for fault in self._faults.active:
+            fault.finished()

@@ -1,0 +1,73 @@
+"""`dstream emulators`: what it asks of the programs, and that its connection strings work, encrypted and with faults too."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from common.errors import ConfigurationError, TransientError
+from common.sqladdress import SqlAddress
+from dstream import local
+from dstream.local import Emulators, Ports
+from ingester.sqlserver_connection import Connection
+
+
+@contextlib.contextmanager
+def connected(emulators: Emulators) -> Iterator[Connection]:
+    connection = Connection(SqlAddress.parse(emulators.db_connection_string), proven=True)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def test_with_tls_the_connection_string_verifies_the_server() -> None:
+    with Emulators(database="shop", capture_interval=1, tls=True) as emulators:
+        address = SqlAddress.parse(emulators.db_connection_string)
+        authority = Path(unquote(address.options["server_certificate"]))
+        assert address.encrypt == "mandatory"
+        assert authority.read_text().startswith("-----BEGIN CERTIFICATE-----")
+        with connected(emulators) as connection:
+            assert connection.rows("SELECT 1") == [(1,)]
+    assert not authority.exists()
+
+
+def test_faults_begin_when_they_are_told_to() -> None:
+    with (
+        Emulators(database="shop", capture_interval=1, faults=["deadlock_victim:1,SELECT 42"]) as emulators,
+        connected(emulators) as connection,
+    ):
+        assert connection.rows("SELECT 42") == [(42,)]
+        emulators.begin_faults()
+        with pytest.raises(TransientError, match="1205"):
+            _until_it_fails(connection)
+        assert connection.rows("SELECT 42") == [(42,)]
+
+
+def _until_it_fails(connection: Connection) -> None:
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        connection.rows("SELECT 42")
+
+
+def test_a_fault_that_does_not_exist_is_a_wrong_usage_and_the_others_are_named() -> None:
+    with (
+        pytest.raises(ConfigurationError, match="no fault 'sunspots'; the faults are connection_cut_after:BYTES"),
+        Emulators(database="shop", capture_interval=1, faults=["sunspots"]),
+    ):
+        pass
+
+
+def test_the_shop_is_there_before_any_fault_and_is_said_with_its_address(capsys: pytest.CaptureFixture[str]) -> None:
+    stop = threading.Event()
+    stop.set()
+    assert local.run(stop=stop, faults=["login_refused_for:60"], ports=Ports()) == 0
+    told = capsys.readouterr().out
+    assert "database shop, tables dbo.Persons and sales.Orders under CDC" in told
+    assert "&encrypt=disable" in told
