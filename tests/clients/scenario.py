@@ -7,7 +7,7 @@ Steps are plain data; the programs in python/, node/, java/ and go/ read them as
 - `parameters`: run with every list of values; for each run the rows of every result set. `{p}` is a placeholder.
 - `prepared`: the same with a statement that is prepared once, where the client can.
 - `transaction`: by the client's own means; statements, then commit or rollback; "done".
-- `cancel`: cancel the text a moment after it was sent; "cancelled", and the connection is used for what follows.
+- `cancel`: send the text, read what comes, cancel it a moment later; "cancelled", and the connection is used for what follows.
 
 The server's `tls` is `off`, `login` (the login alone), `trust` (all, unverified) or `verify` (all, by the authority in file `ca`).
 A failure is {"error": number, "text": ...}, the number null where the client has none to give. Cells are rendered alike by all:
@@ -207,6 +207,18 @@ _SEVERAL = """\
 SELECT 1 AS a; UPDATE dbo.Accounts SET balance = balance
 SELECT N'x' AS b, N'y' AS c UNION ALL SELECT N'z', NULL; SELECT 3 AS d WHERE 1 = 0"""
 
+_MANY = 2048
+"""Rows of some hundred bytes: dozens of packets."""
+
+_FILL = f"""\
+DECLARE @n INT = 1
+INSERT INTO dbo.Many VALUES (1, N'row 1 ' + REPLICATE(N'x', 60))
+WHILE @n < {_MANY}
+BEGIN
+    INSERT INTO dbo.Many SELECT id + @n, N'row ' + CONVERT(NVARCHAR(10), id + @n) + N' ' + REPLICATE(N'x', 60) FROM dbo.Many
+    SET @n = @n * 2
+END"""
+
 _CHANGES = """\
 SELECT * FROM cdc.fn_cdc_get_all_changes_dbo_Tracked(sys.fn_cdc_get_min_lsn(N'dbo_Tracked'), sys.fn_cdc_get_max_lsn(), N'all update old')
 ORDER BY [__$start_lsn], [__$seqval], [__$operation]"""
@@ -270,8 +282,19 @@ STEPS: dict[str, tuple[Step, Any]] = {
     "duplicate key": (_batch("INSERT INTO dbo.Accounts VALUES (1, 1)"), Failure(2627, "Violation of PRIMARY KEY constraint")),
     "error after rows": (_batch("SELECT 1 AS a; RAISERROR(N'own words', 16, 1)"), Failure(50000, "own words")),
     "after errors": (_batch("SELECT COUNT(*) FROM dbo.Accounts"), [[["2"]]]),
+    "create many": (_create("Many", [("name", "NVARCHAR(100)")]), []),
+    "fill many": (_batch(_FILL), []),
+    "read many": (
+        _batch("SELECT id, name FROM dbo.Many ORDER BY id"),
+        [[[str(n), f"row {n} " + "x" * 60] for n in range(1, _MANY + 1)]],
+    ),
     "cancel": ({"op": "cancel", "sql": f"WAITFOR DELAY '00:00:{SECONDS_TO_CANCEL}'"}, "cancelled"),
     "after cancel": (_batch("SELECT 1 AS alive"), [[["1"]]]),
+    "cancel after rows": (
+        {"op": "cancel", "sql": f"SELECT id, name FROM dbo.Many; WAITFOR DELAY '00:00:{SECONDS_TO_CANCEL}'"},
+        "cancelled",
+    ),
+    "after cancelled rows": (_batch("SELECT COUNT(*) FROM dbo.Many"), [[[str(_MANY)]]]),
     "enable cdc": (_batch("EXEC sys.sp_cdc_enable_db"), []),
     "create tracked": (_batch("CREATE TABLE dbo.Tracked (id INT NOT NULL PRIMARY KEY, name NVARCHAR(50) NULL)"), []),
     "enable table": (_batch("EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N'Tracked', @role_name = NULL"), []),

@@ -210,7 +210,7 @@ public final class Client {
                     }
                 }
             }, CANCEL_AFTER_MS);
-            statement.execute(sql);
+            collect(statement, statement.execute(sql));
             return "not cancelled";
         } catch (SQLException error) {
             if ("HY008".equals(error.getSQLState())) {

@@ -45,7 +45,7 @@ class Microsoft(Program):
     def cancel(self, step: dict[str, Any]) -> object:
         self.connection.timeout = 1
         try:
-            self.connection.cursor().execute(step["sql"])
+            self._run(self.connection.cursor(), step["sql"])
         except mssql_python.OperationalError as error:
             return "cancelled" if "timeout" in str(error).lower() else str(error)
         finally:
