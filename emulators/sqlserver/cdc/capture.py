@@ -103,7 +103,9 @@ def _write(cdc: DatabaseCdc, connection: sqlite3.Connection, transactions: Seque
                     rows[instance.change_table].append(row)
         for change in transaction.ddl:
             for instance in cdc.instances_of(change.object_id):
-                altered = [c for c in instance.columns if c.column_id in change.retyped and instance.start_lsn < lsn]
+                if instance.start_lsn >= lsn:
+                    continue
+                altered = [c for c in instance.columns if c.column_id in change.retyped]
                 if altered:
                     _flush(cdc, connection, rows)
                     cdc.retype(connection, instance, [replace(c, type=change.retyped[c.column_id]) for c in altered])

@@ -71,6 +71,17 @@ def test_ddl_that_changes_no_column_leaves_no_history(lab: Lab) -> None:
     assert lab.rows_of("sp_cdc_get_ddl_history", capture_instance="dbo_Persons") == []
 
 
+def test_an_instance_has_no_history_of_ddl_from_before_it_was_made(lab: Lab) -> None:
+    """D: cdc.ddl_history; the statement was committed before, and is captured after."""
+    lab.enable()
+    with lab.database.transaction() as t:
+        t.add_column("Persons", "Age", INT)
+    lab.enable(capture_instance="second")
+    lab.scan()
+    assert len(lab.rows_of("sp_cdc_get_ddl_history", capture_instance="dbo_Persons")) == 1
+    assert lab.rows_of("sp_cdc_get_ddl_history", capture_instance="second") == []
+
+
 def test_ddl_that_is_rolled_back_leaves_no_history(lab: Lab) -> None:
     lab.enable()
     with lab.database.transaction() as t:
