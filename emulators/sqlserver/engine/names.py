@@ -9,7 +9,7 @@ from emulators.sqlserver.engine import storage
 from emulators.sqlserver.engine.database import StoredDatabase
 from emulators.sqlserver.engine.extension import TableFunction
 from emulators.sqlserver.engine.rights import check_entry
-from emulators.sqlserver.engine.views import VIEWS
+from emulators.sqlserver.engine.system_views import VIEWS
 from emulators.sqlserver.results import Column, SqlError
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.errors import unknown_database, unsupported

@@ -160,8 +160,8 @@ class Properties:
         found = self._environment.session.engine.find(str(name)) if name is not None else None
         if found is None:
             return None
-        if _key(property_name) == "isinstandby":
-            return 0
+        if _key(property_name) == "recovery" and found.name.lower() in ("master", "tempdb", "msdb"):
+            return "SIMPLE"
         return _DATABASE.get(_key(property_name))
 
     def _object(self, number: Value, property_name: Value) -> Value:

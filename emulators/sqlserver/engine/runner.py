@@ -17,7 +17,8 @@ from emulators.sqlserver.engine.extension import CallContext
 from emulators.sqlserver.engine.links import Link, StaleName
 from emulators.sqlserver.engine.names import EXTENSION, FUNCTION, SessionNames
 from emulators.sqlserver.engine.rights import check_view
-from emulators.sqlserver.engine.views import VIEWS
+from emulators.sqlserver.engine.system_views import VIEWS
+from emulators.sqlserver.engine.views import Viewpoint
 from emulators.sqlserver.results import Cancel, SqlError, Value
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.errors import invalid_object, unsupported
@@ -220,7 +221,7 @@ class Runner:
                 raise invalid_object(f"{virtual.source.schema}.{virtual.source.name}")
             return offered.call(self.context(database), ())
         catalog = session.rights(database).visible(database.catalog_for(session))
-        return VIEWS[virtual.source.view][1](session.engine.databases(), database, catalog)
+        return VIEWS[virtual.source.view][1](Viewpoint(session, session.engine.databases(), database, catalog))
 
     def _function_rows(self, virtual: Virtual, fragment: Fragment, link: Link) -> list[Row]:
         source = virtual.source

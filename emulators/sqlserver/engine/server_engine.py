@@ -152,6 +152,10 @@ class SqlEngine:
 
     # -- for sessions
 
+    def sessions(self) -> list[SqlSession]:
+        with self._guard:
+            return list(self._sessions.values())
+
     def forget(self, session: SqlSession) -> None:
         with self._guard:
             self._sessions.pop(session.session_id, None)

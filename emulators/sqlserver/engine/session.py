@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from emulators.sqlserver.engine.database import RUNNING, StoredDatabase
 from emulators.sqlserver.engine.environment import Environment
+from emulators.sqlserver.engine.extension import Table
 from emulators.sqlserver.engine.links import Link
 from emulators.sqlserver.engine.locks import Cancelled
 from emulators.sqlserver.engine.rights import DatabaseRights
@@ -181,6 +182,9 @@ class SqlSession:
 
     def rights(self, database: StoredDatabase) -> DatabaseRights:
         return DatabaseRights(self, database)
+
+    def rows_in(self, database: StoredDatabase, table: Table) -> int:
+        return self._environment.row_count(database, table)
 
     def rights_key(self) -> object:
         """What a plan depends on beside the catalog: nothing for a sysadmin, whose plans all may share."""

@@ -6,18 +6,36 @@ A view lists the columns that tools ask for, not all of the real ones; a column 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from emulators.sqlserver.engine.catalog import Catalog, TableEntry
 from emulators.sqlserver.engine.database import StoredDatabase
 from emulators.sqlserver.engine.environment import TYPE_IDS, type_id
 from emulators.sqlserver.engine.extension import KeyIndex
+from emulators.sqlserver.engine.properties import COLLATION
 from emulators.sqlserver.results import Column, Value
 from emulators.sqlserver.sqltypes import MAX, SqlType
 from emulators.sqlserver.tsql.functions import stored_size
 from emulators.sqlserver.tsql.types import BIT, DATETIME, INT, SYSNAME, exact_shape, family, is_unicode
 
+if TYPE_CHECKING:
+    from emulators.sqlserver.engine.session import SqlSession
+
 Row = tuple[Value, ...]
-Rows = Callable[[Sequence[StoredDatabase], StoredDatabase, Catalog], Iterator[Row]]
+
+
+@dataclass(frozen=True, slots=True)
+class Viewpoint:
+    """Who looks, and at what: the session, the databases of the server, the one looked at, and what of its catalog is visible."""
+
+    session: SqlSession
+    everyone: Sequence[StoredDatabase]
+    here: StoredDatabase
+    catalog: Catalog
+
+
+Rows = Callable[[Viewpoint], Iterator[Row]]
 _TINY, _SMALL = SqlType("tinyint"), SqlType("smallint")
 _CODE = SqlType("char", 2)
 _NAMES = {"text": SqlType("nvarchar", 60)}
@@ -43,6 +61,33 @@ _BASIC = {
 }
 
 
+_KINDS = {
+    "name": SYSNAME,
+    "int": INT,
+    "big": SqlType("bigint"),
+    "tiny": _TINY,
+    "small": _SMALL,
+    "bit": BIT,
+    "datetime": DATETIME,
+    "text": SqlType("nvarchar", 60),
+    "wide": SqlType("nvarchar", 256),
+    "long": SqlType("nvarchar", 4000),
+    "max": SqlType("nvarchar", MAX),
+    "code": _CODE,
+    "letter": SqlType("char", 1),
+    "four": SqlType("char", 4),
+    "sid": SqlType("varbinary", 85),
+    "word": SqlType("varchar", 48),
+    "number": SqlType("numeric", None, 38, 0),
+}
+
+
+def shape(text: str) -> tuple[Column, ...]:
+    """Columns written as "name:kind", with the kinds above."""
+    named = (item.split(":") for item in text.split())
+    return tuple(Column(name, _KINDS[kind]) for name, kind in named)
+
+
 def _columns(**types: SqlType) -> tuple[Column, ...]:
     return tuple(Column(name, kind) for name, kind in types.items())
 
@@ -59,29 +104,49 @@ def precision_scale(kind: SqlType) -> tuple[int, int]:
     return _PRECISIONS.get(kind.name, 0), 0
 
 
-def _databases(everyone: Sequence[StoredDatabase], here: StoredDatabase, catalog: Catalog) -> Iterator[Row]:
-    for database in everyone:
+def _databases(view: Viewpoint) -> Iterator[Row]:
+    for database in view.everyone:
         snapshot = int(database.snapshot_allowed)
+        simple = database.name.lower() in ("master", "tempdb", "msdb")
         yield (
             database.name,
             database.database_id,
-            database.now(),
+            None,
+            b"\1",
+            "2024-01-01 00:00:00.000",
             160,
-            "SQL_Latin1_General_CP1_CI_AS",
+            COLLATION,
             0,
-            0,
+            "MULTI_USER",
+            *(0, 0, 0),
             0,
             "ONLINE",
+            *(0, 0, 0),
             snapshot,
             "ON" if snapshot else "OFF",
             0,
-            3,
-            "SIMPLE",
+            3 if simple else 1,
+            "SIMPLE" if simple else "FULL",
+            2,
+            "CHECKSUM",
+            *(1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+            *(0, 0, 0, 0, 0, 0, 0, 0, 0),
+            0,
+            "NOTHING",
+            0,
             int(database.cdc_enabled),
+            0,
+            0,
+            "NONE",
+            0,
+            "DISABLED",
+            0,
+            0,
         )
 
 
-def _schemas(everyone: Sequence[StoredDatabase], here: StoredDatabase, catalog: Catalog) -> Iterator[Row]:
+def _schemas(view: Viewpoint) -> Iterator[Row]:
+    catalog = view.catalog
     for name, number in catalog.schemas.items():
         yield name, number, 1
 
@@ -103,12 +168,14 @@ def _object(catalog: Catalog, entry: TableEntry) -> Row:
     )
 
 
-def _tables(everyone: Sequence[StoredDatabase], here: StoredDatabase, catalog: Catalog) -> Iterator[Row]:
+def _tables(view: Viewpoint) -> Iterator[Row]:
+    catalog = view.catalog
     for entry in catalog.tables.values():
         yield (*_object(catalog, entry), int(entry.tracked), 0, len(entry.table.columns), 0)
 
 
-def _objects(everyone: Sequence[StoredDatabase], here: StoredDatabase, catalog: Catalog) -> Iterator[Row]:
+def _objects(view: Viewpoint) -> Iterator[Row]:
+    catalog = view.catalog
     for entry in catalog.tables.values():
         yield _object(catalog, entry)
         yield from _key_objects(catalog, entry)
@@ -124,19 +191,21 @@ def _key_objects(catalog: Catalog, entry: TableEntry) -> Iterator[Row]:
             yield key.name, number, None, schema, table.object_id, kind, text, entry.created, entry.created, 0
 
 
-def _key_constraints(everyone: Sequence[StoredDatabase], here: StoredDatabase, catalog: Catalog) -> Iterator[Row]:
+def _key_constraints(view: Viewpoint) -> Iterator[Row]:
+    catalog = view.catalog
     for entry in catalog.tables.values():
         ids = {key.name: key.index_id for key in entry.table.keys}
         for row in _key_objects(catalog, entry):
             yield (*row, ids[str(row[0])], 0)
 
 
-def _sys_columns(everyone: Sequence[StoredDatabase], here: StoredDatabase, catalog: Catalog) -> Iterator[Row]:
+def _sys_columns(view: Viewpoint) -> Iterator[Row]:
+    catalog = view.catalog
     for entry in catalog.tables.values():
         for column in entry.table.columns:
             kind = column.type
             precision, scale = precision_scale(kind)
-            collation = "SQL_Latin1_General_CP1_CI_AS" if family(kind) == "string" and kind.name != "xml" else None
+            collation = COLLATION if family(kind) == "string" and kind.name != "xml" else None
             yield (
                 entry.table.object_id,
                 column.name,
@@ -152,10 +221,18 @@ def _sys_columns(everyone: Sequence[StoredDatabase], here: StoredDatabase, catal
                 int(column.identity),
                 int(column.computed),
                 0,
+                entry.constraints.get(entry.defaults[column.column_id].name, 0)
+                if column.column_id in entry.defaults
+                else 0,
+                0,
+                0,
+                int(family(kind) == "string" and not is_unicode(kind)),
+                0,
+                "NOT_APPLICABLE",
             )
 
 
-def _types(everyone: Sequence[StoredDatabase], here: StoredDatabase, catalog: Catalog) -> Iterator[Row]:
+def _types(view: Viewpoint) -> Iterator[Row]:
     for name, number in TYPE_IDS.items():
         wide = {
             "varchar": 8000,
@@ -174,33 +251,37 @@ def _types(everyone: Sequence[StoredDatabase], here: StoredDatabase, catalog: Ca
         yield name, 231 if name == "sysname" else number, number, 4, size, precision, scale, 1, 0
 
 
-def _indexes(everyone: Sequence[StoredDatabase], here: StoredDatabase, catalog: Catalog) -> Iterator[Row]:
+def _indexes(view: Viewpoint) -> Iterator[Row]:
+    catalog = view.catalog
     for entry in catalog.tables.values():
         table = entry.table
         if not any(key.index_id == 1 for key in table.keys):
-            yield table.object_id, None, 0, 0, "HEAP", 0, 0, 0, 0
+            yield table.object_id, None, 0, 0, "HEAP", 0, 0, 0, 0, None, 0, 1, 0
         for key in table.keys:
             kind, text = (1, "CLUSTERED") if key.index_id == 1 else (2, "NONCLUSTERED")
             constraint = int(key.name in entry.constraints and not key.primary)
-            yield table.object_id, key.name, key.index_id, kind, text, 1, int(key.primary), constraint, 0
+            yield table.object_id, key.name, key.index_id, kind, text, 1, int(key.primary), constraint, 0, None, 0, 1, 0
 
 
-def _index_columns(everyone: Sequence[StoredDatabase], here: StoredDatabase, catalog: Catalog) -> Iterator[Row]:
+def _index_columns(view: Viewpoint) -> Iterator[Row]:
+    catalog = view.catalog
     for entry in catalog.tables.values():
         for key in entry.table.keys:
             for ordinal, column_id in enumerate(key.column_ids, 1):
                 yield entry.table.object_id, key.index_id, ordinal, column_id, ordinal, 0, 0, 0
 
 
-def _identity_columns(everyone: Sequence[StoredDatabase], here: StoredDatabase, catalog: Catalog) -> Iterator[Row]:
+def _identity_columns(view: Viewpoint) -> Iterator[Row]:
+    here, catalog = view.here, view.catalog
     for entry in catalog.tables.values():
         for column in entry.table.columns:
             if column.identity and entry.identity is not None:
                 last = here.identities.get(entry.table.object_id)
-                yield entry.table.object_id, column.name, column.column_id, entry.identity[0], entry.identity[1], last
+                yield entry.table.object_id, column.name, column.column_id, *entry.identity, last, 1
 
 
-def _defaults(everyone: Sequence[StoredDatabase], here: StoredDatabase, catalog: Catalog) -> Iterator[Row]:
+def _defaults(view: Viewpoint) -> Iterator[Row]:
+    catalog = view.catalog
     for entry in catalog.tables.values():
         for column_id, default in entry.defaults.items():
             yield (
@@ -209,15 +290,21 @@ def _defaults(everyone: Sequence[StoredDatabase], here: StoredDatabase, catalog:
                 entry.table.object_id,
                 column_id,
                 f"({default.text})",
+                0,
+                catalog.schemas.get(entry.table.schema, 1),
+                "D ",
+                "DEFAULT_CONSTRAINT",
             )
 
 
-def _info_tables(everyone: Sequence[StoredDatabase], here: StoredDatabase, catalog: Catalog) -> Iterator[Row]:
+def _info_tables(view: Viewpoint) -> Iterator[Row]:
+    here, catalog = view.here, view.catalog
     for entry in catalog.tables.values():
         yield here.name, entry.table.schema, entry.table.name, "BASE TABLE"
 
 
-def _info_columns(everyone: Sequence[StoredDatabase], here: StoredDatabase, catalog: Catalog) -> Iterator[Row]:
+def _info_columns(view: Viewpoint) -> Iterator[Row]:
+    here, catalog = view.here, view.catalog
     for entry in catalog.tables.values():
         table = entry.table
         for position, column in enumerate(table.columns, 1):
@@ -252,7 +339,7 @@ def _info_columns(everyone: Sequence[StoredDatabase], here: StoredDatabase, cata
                 scale if group in ("int", "exact") and numeric else None,
                 (kind.scale if kind.scale is not None else scale) if group == "date" else None,
                 "UNICODE" if is_unicode(kind) else "iso_1" if group == "string" else None,
-                "SQL_Latin1_General_CP1_CI_AS" if group == "string" and name != "xml" else None,
+                COLLATION if group == "string" and name != "xml" else None,
             )
 
 
@@ -263,13 +350,15 @@ def _keys_of(catalog: Catalog) -> Iterator[tuple[TableEntry, KeyIndex]]:
                 yield entry, key
 
 
-def _info_constraints(everyone: Sequence[StoredDatabase], here: StoredDatabase, catalog: Catalog) -> Iterator[Row]:
+def _info_constraints(view: Viewpoint) -> Iterator[Row]:
+    here, catalog = view.here, view.catalog
     for entry, key in _keys_of(catalog):
         kind = "PRIMARY KEY" if key.primary else "UNIQUE"
         yield here.name, entry.table.schema, key.name, here.name, entry.table.schema, entry.table.name, kind
 
 
-def _info_key_columns(everyone: Sequence[StoredDatabase], here: StoredDatabase, catalog: Catalog) -> Iterator[Row]:
+def _info_key_columns(view: Viewpoint) -> Iterator[Row]:
+    here, catalog = view.here, view.catalog
     for entry, key in _keys_of(catalog):
         names = {column.column_id: column.name for column in entry.table.columns}
         for position, column_id in enumerate(key.column_ids, 1):
@@ -295,22 +384,22 @@ _TABLE = {"TABLE_CATALOG": SYSNAME, "TABLE_SCHEMA": SYSNAME, "TABLE_NAME": SYSNA
 
 VIEWS: dict[str, tuple[tuple[Column, ...], Rows]] = {
     "sys.databases": (
-        _columns(
-            name=SYSNAME,
-            database_id=INT,
-            create_date=DATETIME,
-            compatibility_level=_TINY,
-            collation_name=SYSNAME,
-            user_access=_TINY,
-            is_read_only=BIT,
-            state=_TINY,
-            state_desc=_TEXT,
-            snapshot_isolation_state=_TINY,
-            snapshot_isolation_state_desc=_TEXT,
-            is_read_committed_snapshot_on=BIT,
-            recovery_model=_TINY,
-            recovery_model_desc=_TEXT,
-            is_cdc_enabled=BIT,
+        shape(
+            "name:name database_id:int source_database_id:int owner_sid:sid create_date:datetime "
+            "compatibility_level:tiny collation_name:name user_access:tiny user_access_desc:text is_read_only:bit "
+            "is_auto_close_on:bit is_auto_shrink_on:bit state:tiny state_desc:text is_in_standby:bit "
+            "is_cleanly_shutdown:bit is_supplemental_logging_enabled:bit snapshot_isolation_state:tiny "
+            "snapshot_isolation_state_desc:text is_read_committed_snapshot_on:bit recovery_model:tiny "
+            "recovery_model_desc:text page_verify_option:tiny page_verify_option_desc:text "
+            "is_auto_create_stats_on:bit is_auto_create_stats_incremental_on:bit is_auto_update_stats_on:bit "
+            "is_auto_update_stats_async_on:bit is_ansi_null_default_on:bit is_ansi_nulls_on:bit is_ansi_padding_on:bit "
+            "is_ansi_warnings_on:bit is_arithabort_on:bit is_concat_null_yields_null_on:bit is_numeric_roundabort_on:bit "
+            "is_quoted_identifier_on:bit is_recursive_triggers_on:bit is_cursor_close_on_commit_on:bit "
+            "is_local_cursor_default:bit is_fulltext_enabled:bit is_trustworthy_on:bit is_db_chaining_on:bit "
+            "is_parameterization_forced:bit is_query_store_on:bit is_published:bit is_subscribed:bit "
+            "is_merge_published:bit log_reuse_wait:tiny log_reuse_wait_desc:text is_distributor:bit is_cdc_enabled:bit "
+            "is_encrypted:bit containment:tiny containment_desc:text delayed_durability:int "
+            "delayed_durability_desc:text is_accelerated_database_recovery_on:bit is_broker_enabled:bit"
         ),
         _databases,
     ),
@@ -339,6 +428,12 @@ VIEWS: dict[str, tuple[tuple[Column, ...], Rows]] = {
             is_identity=BIT,
             is_computed=BIT,
             is_sparse=BIT,
+            default_object_id=INT,
+            rule_object_id=INT,
+            is_xml_document=BIT,
+            is_ansi_padded=BIT,
+            generated_always_type=_TINY,
+            generated_always_type_desc=_TEXT,
         ),
         _sys_columns,
     ),
@@ -367,6 +462,10 @@ VIEWS: dict[str, tuple[tuple[Column, ...], Rows]] = {
             is_primary_key=BIT,
             is_unique_constraint=BIT,
             is_disabled=BIT,
+            filter_definition=SqlType("nvarchar", MAX),
+            has_filter=BIT,
+            data_space_id=INT,
+            fill_factor=_TINY,
         ),
         _indexes,
     ),
@@ -391,12 +490,21 @@ VIEWS: dict[str, tuple[tuple[Column, ...], Rows]] = {
             seed_value=SqlType("bigint"),
             increment_value=SqlType("bigint"),
             last_value=SqlType("bigint"),
+            is_identity=BIT,
         ),
         _identity_columns,
     ),
     "sys.default_constraints": (
         _columns(
-            name=SYSNAME, object_id=INT, parent_object_id=INT, parent_column_id=INT, definition=SqlType("nvarchar", MAX)
+            name=SYSNAME,
+            object_id=INT,
+            parent_object_id=INT,
+            parent_column_id=INT,
+            definition=SqlType("nvarchar", MAX),
+            is_system_named=BIT,
+            schema_id=INT,
+            type=_CODE,
+            type_desc=_TEXT,
         ),
         _defaults,
     ),

@@ -127,6 +127,7 @@ def test_metadata_is_seen_by_who_may_use_it(client: Client, enter: Enter) -> Non
         ("CREATE ROLE mine", 15247),
         ("ALTER ROLE db_owner ADD MEMBER reader", 15151),
         ("GRANT SELECT ON t TO reader", 15151),
+        ("SELECT * FROM sys.dm_exec_connections", 300),
     ],
 )
 def test_definitions_want_permissions(client: Client, enter: Enter, sql: str, number: int) -> None:
@@ -165,6 +166,11 @@ def test_who_may_create_may_drop_and_alter(client: Client, enter: Enter) -> None
 )
 def test_the_errors_of_security_statements(client: Client, enter: Enter, sql: str, number: int) -> None:
     assert client.error(sql)[0] == number
+
+
+def test_server_state_is_granted_in_master(client: Client, enter: Enter) -> None:
+    client.run("USE master GRANT VIEW SERVER STATE TO reader")
+    assert enter().value("SELECT COUNT(*) FROM sys.dm_exec_connections") >= 1  # type: ignore[operator]  # an int
 
 
 def test_the_first_logins_are_sysadmins_and_enter_as_dbo(client: Client, enter: Enter) -> None:
