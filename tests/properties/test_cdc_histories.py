@@ -374,7 +374,8 @@ class Histories(RuleBasedStateMachine):
             assert kept == {n: tuple(row[c] for c in ("ID", "U", "V", "Bio")) for n, row in self.committed.rows.items()}
         finally:
             self.run(0, "EXEC sys.sp_cdc_disable_db")
-            for connection in self.connections:
+            for session, connection in enumerate(self.connections):
+                self.run(session, "USE master")  # a closed connection is in use until the server has seen it
                 connection.close()
             with pymssql.connect(**self.options) as admin, admin.cursor() as cursor:
                 cursor.execute(f"DROP DATABASE {self.database}")
