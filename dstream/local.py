@@ -155,6 +155,10 @@ class Emulators:
             pipe.write("begin\n")
             pipe.flush()
 
+    def pid(self, name: str) -> int:
+        """The process id of one of them."""
+        return self._children[name].pid
+
     def died(self) -> str | None:
         """The name of an emulator that has ended by itself."""
         return next((name for name, child in self._children.items() if child.poll() is not None), None)
