@@ -1,7 +1,7 @@
 """Enabling and disabling Change Data Capture for a database and for a table: the checks, then one write transaction.
 
 Sources: the pages sys.sp_cdc_enable_db, sys.sp_cdc_disable_db, sys.sp_cdc_enable_table and sys.sp_cdc_disable_table.
-The gating role is stored and not enforced: every login of this server is db_owner, whom it does not bind.
+Who may call is asked in procedures.py.
 """
 
 from __future__ import annotations

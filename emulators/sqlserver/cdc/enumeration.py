@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from emulators.sqlserver.cdc import errors, metadata, net_changes
+from emulators.sqlserver.cdc import access, errors, metadata, net_changes
 from emulators.sqlserver.cdc.arguments import binary_lsn
 from emulators.sqlserver.cdc.database import DatabaseCdc
 from emulators.sqlserver.cdc.instance import (
@@ -44,6 +44,8 @@ def table_function(cdc: DatabaseCdc | None, database: Database, name: str) -> Ta
 
 def _all_changes(database: Database, instance: CaptureInstance) -> _Call:
     def call(context: CallContext, arguments: Sequence[Value]) -> Iterator[Row]:
+        if not _may_read(context, instance, _ALL_CHANGES):
+            return iter([(None,) * len(all_changes_columns(instance.columns))])
         filters = ("all", "all update old")
         low, high, row_filter = _window(database, instance, arguments, f"cdc.{_ALL_CHANGES}", filters)
         columns = ", ".join(metadata.quoted(column.name) for column in all_changes_columns(instance.columns))
@@ -64,6 +66,8 @@ def _all_changes(database: Database, instance: CaptureInstance) -> _Call:
 
 def _net_changes(database: Database, instance: CaptureInstance) -> _Call:
     def call(context: CallContext, arguments: Sequence[Value]) -> Iterator[Row]:
+        if not _may_read(context, instance, _NET_CHANGES):
+            return iter([(None,) * len(net_changes_columns(instance.columns))])
         low, high, row_filter = _window(database, instance, arguments, f"cdc.{_NET_CHANGES}", net_changes.FILTERS)
         connection = database.reader()
         captured = "".join(f", {metadata.quoted(column.name)}" for column in instance.columns)
@@ -79,6 +83,14 @@ def _net_changes(database: Database, instance: CaptureInstance) -> _Call:
         return net_changes.net_changes(window, metadata.key_positions(database, connection, instance), row_filter)
 
     return call
+
+
+def _may_read(context: CallContext, instance: CaptureInstance, function: str) -> bool:
+    """Raises 229 outside the gating role. Inside it, who may not SELECT the captured columns gets one row of NULLs, no error:
+    so the generated functions do it (Debezium and Estuary tell of rows without `__$start_lsn`)."""
+    if not access.in_gating_role(context, instance):
+        raise errors.select_denied(f"{function}{instance.name}", context.database.name)
+    return access.may_select(context, instance)
 
 
 def _order(instance: CaptureInstance) -> str:

@@ -26,6 +26,30 @@ def not_enabled(database: str) -> SqlError:
     )
 
 
+def not_authorized(privileges: str) -> SqlError:
+    return SqlError(
+        22902, f"Caller is not authorized to initiate the requested action. {privileges} privileges are required."
+    )
+
+
+def owner_required() -> SqlError:
+    return SqlError(22904, "Caller is not authorized to initiate the requested action. DBO privileges are required.")
+
+
+def access_denied() -> SqlError:
+    return SqlError(22981, "Object does not exist or access is denied.")
+
+
+def select_denied(function: str, database: str) -> SqlError:
+    """229: a caller outside the gating role has no permission on the generated functions."""
+    return SqlError(
+        229,
+        f"The SELECT permission was denied on the object '{function}', database '{database}', schema 'cdc'.",
+        severity=14,
+        state=5,
+    )
+
+
 def log_is_being_read(session_id: int) -> SqlError:
     return SqlError(
         22903,

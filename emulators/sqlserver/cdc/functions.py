@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from emulators.sqlserver.cdc import errors, lsn, mask, metadata
+from emulators.sqlserver.cdc import access, errors, lsn, mask, metadata
 from emulators.sqlserver.cdc.arguments import binary_lsn
 from emulators.sqlserver.cdc.database import DatabaseCdc
 from emulators.sqlserver.cdc.instance import LSN, CapturedColumn, CaptureInstance
@@ -57,9 +57,9 @@ class _Scalar:
         self._registry = registry
 
     def get_min_lsn(self, context: CallContext, arguments: Sequence[Value]) -> Value:
-        """The low watermark of a capture instance; zeros for an unknown one."""
+        """The low watermark of a capture instance; zeros for one that is unknown or that the caller may not read."""
         instance = self._instance(context, arguments[0])
-        if instance is None:
+        if instance is None or not access.may_read(context, instance):
             return lsn.ZERO
         return metadata.min_lsn(context.database, context.database.reader(), instance)
 

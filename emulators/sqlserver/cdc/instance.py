@@ -69,6 +69,8 @@ class CaptureInstance:
     columns: tuple[CapturedColumn, ...]
     supports_net_changes: bool = False
     index_name: str | None = None
+    role_name: str | None = None
+    """The gating role."""
     has_command_id: bool = True
     """Whether the change table has `__$command_id`; one of a database that was never upgraded has not (KB 3030352)."""
 

@@ -185,7 +185,7 @@ def remove_instance(database: Database, connection: sqlite3.Connection, instance
 def load_instances(database: Database, connection: sqlite3.Connection) -> tuple[CaptureInstance, ...]:
     """All capture instances, the oldest first, as the stored rows describe them."""
     rows = connection.execute(
-        "SELECT capture_instance, object_id, source_object_id, start_lsn, supports_net_changes, index_name "
+        "SELECT capture_instance, object_id, source_object_id, start_lsn, supports_net_changes, index_name, role_name "
         f"FROM {storage(database, 'change_tables')} ORDER BY object_id"
     ).fetchall()
     return tuple(
@@ -197,9 +197,10 @@ def load_instances(database: Database, connection: sqlite3.Connection) -> tuple[
             columns=_load_columns(database, connection, object_id, f"{name}_CT"),
             supports_net_changes=bool(net),
             index_name=index_name,
+            role_name=role_name,
             has_command_id=any(c.name == "__$command_id" for c in table(database, f"{name}_CT").columns),
         )
-        for name, object_id, source_object_id, start_lsn, net, index_name in rows
+        for name, object_id, source_object_id, start_lsn, net, index_name, role_name in rows
     )
 
 

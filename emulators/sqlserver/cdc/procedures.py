@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
-from emulators.sqlserver.cdc import capture, enable, errors, jobs, reports
+from emulators.sqlserver.cdc import access, capture, enable, errors, jobs, reports
 from emulators.sqlserver.cdc.arguments import binary_lsn
 from emulators.sqlserver.cdc.cleanup import cleanup
 from emulators.sqlserver.cdc.database import DatabaseCdc
@@ -111,6 +111,7 @@ class _Procedures:
 
     def enable_db(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
         """22905 is a message of severity 10 when it is enabled already."""
+        access.require_for_database(context)
         _outside_transaction(context, "sp_cdc_enable_db")
         if self._registry.find(context.database) is not None:
             yield Info(22905, errors.already_enabled_text(context.database.name), 10, procedure="sp_cdc_enable_db")
@@ -119,12 +120,14 @@ class _Procedures:
 
     def disable_db(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
         """Nothing happens where it is not enabled."""
+        access.require_for_database(context)
         _outside_transaction(context, "sp_cdc_disable_db")
         if self._registry.find(context.database) is not None:
             self._registry.disable(context.database)
         return iter(())
 
     def enable_table(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
+        access.require_owner(context)
         _outside_transaction(context, "sp_cdc_enable_table")
         cdc = self._cdc(context)
         net_changes = _integer(arguments, "@supports_net_changes")
@@ -139,13 +142,17 @@ class _Procedures:
             filegroup_name=_text(arguments, "@filegroup_name"),
             allow_partition_switch=_integer(arguments, "@allow_partition_switch") != 0,
         )
-        if enable.enable_table(cdc, request):
+        new_jobs = enable.enable_table(cdc, request)
+        if request.role_name is not None:
+            context.ensure_role(request.role_name)
+        if new_jobs:
             cdc.start_new_jobs()
             for job in ("capture", "cleanup"):
                 text = f"Job 'cdc.{context.database.name}_{job}' started successfully."
                 yield Info(14243, text, procedure="sp_cdc_enable_table")
 
     def disable_table(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
+        access.require_owner(context)
         _outside_transaction(context, "sp_cdc_disable_table")
         schema, name = _name(arguments, "@source_schema"), _name(arguments, "@source_name")
         enable.disable_table(self._cdc(context), schema, name, _name(arguments, "@capture_instance"))
@@ -164,13 +171,15 @@ class _Procedures:
             instances = cdc.instances_of(source.object_id)
             if not instances:
                 raise errors.table_not_enabled(schema, name)
-        yield reports.help_change_data_capture(cdc, instances)
+        yield reports.help_change_data_capture(cdc, [i for i in instances if access.may_read(context, i)])
 
     def help_jobs(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
+        access.require_owner(context)
         yield reports.help_jobs(self._cdc(context))
 
     def change_job(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
         """Takes effect when the job is stopped and started again."""
+        access.require_owner(context)
         _outside_transaction(context, "sp_cdc_change_job")
         cdc = self._cdc(context)
         settings = jobs.changed(cdc.job_settings(_job_type(arguments)), arguments)
@@ -180,6 +189,7 @@ class _Procedures:
 
     def add_job(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
         """The jobs come with the first enabled table; this makes one anew that was dropped."""
+        access.require_owner(context)
         _outside_transaction(context, "sp_cdc_add_job")
         cdc = self._cdc(context)
         job_type = _job_type(arguments)
@@ -190,12 +200,14 @@ class _Procedures:
         return self.start_job(context, {"@job_type": job_type})
 
     def drop_job(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
+        access.require_owner(context)
         _outside_transaction(context, "sp_cdc_drop_job")
         self._cdc(context).drop_job(_job_type(arguments))
         return iter(())
 
     def start_job(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
         """The capture job starts its thread; the cleanup job does its work before this returns."""
+        access.require_owner(context)
         cdc = self._cdc(context)
         if _job_type(arguments) == "cleanup":
             _outside_transaction(context, "sp_cdc_start_job")
@@ -207,6 +219,7 @@ class _Procedures:
         yield Info(14243, f"Job 'cdc.{context.database.name}_capture' started successfully.")
 
     def stop_job(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
+        access.require_owner(context)
         cdc = self._cdc(context)
         if _job_type(arguments) == "cleanup":
             raise _job_error(22022, context, "is not currently running", "cleanup")
@@ -216,6 +229,7 @@ class _Procedures:
 
     def scan(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
         """One scan now. Raises 22903 while another session scans (scan_turn.py tells how a running job counts)."""
+        access.require_owner(context)
         _outside_transaction(context, "sp_cdc_scan")
         if _integer(arguments, "@continuous"):
             raise errors.unsupported("sys.sp_cdc_scan with @continuous = 1")
@@ -234,6 +248,7 @@ class _Procedures:
         return iter(())
 
     def cleanup_change_table(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
+        access.require_owner(context)
         _outside_transaction(context, "sp_cdc_cleanup_change_table")
         cdc = self._cdc(context)
         instance = self._instance(context, cdc, arguments)
@@ -245,17 +260,24 @@ class _Procedures:
 
     def get_captured_columns(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
         cdc = self._cdc(context)
-        yield reports.captured_columns(cdc, self._instance(context, cdc, arguments))
+        yield reports.captured_columns(cdc, self._readable(context, cdc, arguments))
 
     def get_ddl_history(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
         cdc = self._cdc(context)
-        yield reports.ddl_history(cdc, self._instance(context, cdc, arguments))
+        yield reports.ddl_history(cdc, self._readable(context, cdc, arguments))
 
     def _cdc(self, context: CallContext) -> DatabaseCdc:
         cdc = self._registry.find(context.database)
         if cdc is None:
             raise errors.not_enabled(context.database.name)
         return cdc
+
+    def _readable(self, context: CallContext, cdc: DatabaseCdc, arguments: Arguments) -> CaptureInstance:
+        """Raises 22981 for an instance that the caller may not read."""
+        instance = self._instance(context, cdc, arguments)
+        if not access.may_read(context, instance):
+            raise errors.access_denied()
+        return instance
 
     def _instance(self, context: CallContext, cdc: DatabaseCdc, arguments: Arguments) -> CaptureInstance:
         name = _name(arguments, "@capture_instance")
