@@ -1,0 +1,68 @@
+"""The gating role and the permissions of a login, as an unmodified client meets them: on the emulator and, where DSTREAM_TEST_SQLSERVER
+names one, on a real server. D: documented.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pymssql
+import pytest
+
+from tests.contracts.sqlserver.cdc_client import Client, database_with_persons, server
+
+CALL = (
+    "SELECT ID FROM cdc.fn_cdc_get_all_changes_dbo_Persons("
+    "sys.fn_cdc_get_min_lsn('dbo_Persons'), sys.fn_cdc_get_max_lsn(), N'all')"
+)
+
+
+@pytest.fixture(scope="module")
+def options() -> Iterator[dict[str, Any]]:
+    with server() as found:
+        yield found
+
+
+@pytest.fixture
+def client(options: dict[str, Any]) -> Iterator[Client]:
+    with database_with_persons(options) as made:
+        yield made
+
+
+@pytest.fixture
+def reader(client: Client, options: dict[str, Any]) -> Iterator[Any]:
+    """A cursor of a user without rights; Persons is behind role readers and holds one captured row."""
+    name, password = f"reader_{uuid.uuid4().hex[:8]}", "Reader-Password-1"
+    client.run(f"CREATE LOGIN {name} WITH PASSWORD = N'{password}'")
+    client.run(f"CREATE USER reader FOR LOGIN {name}")
+    client.run("EXEC sys.sp_cdc_enable_table N'dbo', N'Persons', @role_name = N'readers'")
+    client.run("INSERT INTO dbo.Persons (ID) VALUES (1)")
+    client.captured(1)
+    given = {**options, "user": name, "password": password, "database": client.database, "autocommit": True}
+    with pymssql.connect(**given) as connection, connection.cursor() as cursor:
+        yield cursor
+    client.run(f"DROP LOGIN {name}")
+
+
+def number_of(cursor: Any, sql: str) -> int:
+    with pytest.raises(pymssql.Error) as refused:
+        cursor.execute(sql)
+    number: int = refused.value.args[0]
+    return number
+
+
+def test_the_gating_role_and_select_open_the_change_data(client: Client, reader: Any) -> None:
+    """D: members of the role that may SELECT the captured columns of the source."""
+    assert number_of(reader, CALL) == 229
+    client.run("ALTER ROLE readers ADD MEMBER reader")
+    client.run("GRANT SELECT ON dbo.Persons TO reader")
+    reader.execute(CALL)
+    assert reader.fetchall() == [(1,)]
+
+
+def test_a_user_who_is_no_owner_changes_nothing_about_capture(reader: Any) -> None:
+    """D: 22902 for the database, 22904 for its tables."""
+    assert number_of(reader, "EXEC sys.sp_cdc_disable_db") in (22902, 22904)
+    assert number_of(reader, "EXEC sys.sp_cdc_disable_table N'dbo', N'Persons', N'all'") == 22904
