@@ -163,6 +163,8 @@ class Connection:
             )
         if login.tds_version < login7.TDS_7_3:
             raise SqlError(50001, f"The emulator does not support TDS before 7.3 (0x{login.tds_version:08x}).", 20)
+        if not login.well_formed:
+            raise SqlError(18456, f"Login failed for user '{login.request.user}'.", 14)
         self._settings.faults.login(login.request)
         return FaultySession(self._engine.login(login.request), self._settings.faults)
 

@@ -39,6 +39,13 @@ class Login7:
     extended: bool
     """Whether the client sent FeatureExt and so expects FEATUREEXTACK."""
 
+    @property
+    def well_formed(self) -> bool:
+        """Whether its texts are UTF-16, without halves of surrogate pairs: no login or database has such a name."""
+        request = self.request
+        texts = (request.user, request.password, request.database, request.host, request.application, request.language)
+        return not any("\ud800" <= sign <= "\udfff" for text in texts for sign in text)
+
 
 def parse(data: bytes) -> Login7:
     """Read a LOGIN7 message. Raises ProtocolError when any field points outside it."""

@@ -18,8 +18,12 @@ def packet(kind: int, body: bytes, status: int = 1) -> bytes:
 
 def login_body(user: str = "sa", password: str = "secret", database: str = "demo") -> bytes:
     """A LOGIN7 with its fields in the order of their offsets, all others empty."""
-    hidden = bytes(((b << 4 & 0xF0) | b >> 4) ^ 0xA5 for b in password.encode("utf-16-le"))
-    fields = {40: user.encode("utf-16-le"), 44: hidden, 68: database.encode("utf-16-le")}
+    hidden = bytes(((b << 4 & 0xF0) | b >> 4) ^ 0xA5 for b in password.encode("utf-16-le", "surrogatepass"))
+    fields = {
+        40: user.encode("utf-16-le", "surrogatepass"),
+        44: hidden,
+        68: database.encode("utf-16-le", "surrogatepass"),
+    }
     body = bytearray(94)
     data = b""
     for at in (36, 40, 44, 48, 52, 56, 60, 64, 68, 78, 82, 86):
@@ -31,7 +35,7 @@ def login_body(user: str = "sa", password: str = "secret", database: str = "demo
 
 
 def batch(text: str) -> bytes:
-    return packet(BATCH, HEADERS + text.encode("utf-16-le"))
+    return packet(BATCH, HEADERS + text.encode("utf-16-le", "surrogatepass"))
 
 
 class Client:
@@ -43,10 +47,7 @@ class Client:
         self._sent, self._received = ssl.MemoryBIO(), ssl.MemoryBIO()
 
     def send(self, data: bytes) -> None:
-        if self._tls is not None:
-            self._tls.write(data)
-            data = self._sent.read()
-        self.socket.sendall(data)
+        self.socket.sendall(data if self._tls is None else self.record(data))
 
     def encrypt(self, authority: str, wish: int, host: str = "localhost") -> Client:
         """PRELOGIN with this wish, then the handshake inside of PRELOGIN packets; raises ssl.SSLError when not convinced."""
@@ -62,6 +63,12 @@ class Client:
             self._received.write(self.message())
         self._tls = tls
         return self
+
+    def record(self, data: bytes) -> bytes:
+        """What `send` would send."""
+        assert self._tls is not None
+        self._tls.write(data)
+        return self._sent.read()
 
     def drop_tls(self) -> None:
         """From here on in clear text."""

@@ -102,6 +102,14 @@ def test_a_handshake_that_makes_no_sense_ends_the_connection(client: Client, dat
     assert client.closed()
 
 
+@pytest.mark.parametrize("field", ["user", "password", "database"])
+def test_half_a_surrogate_pair_in_a_login_is_18456(client: Client, engine: ScriptedEngine, field: str) -> None:
+    client.send(packet(LOGIN, login_body(**{field: "sa\udc00"})))
+    assert struct.pack("<i", 18456) in client.message()
+    assert client.closed()
+    assert engine.sessions == []
+
+
 @pytest.mark.parametrize(
     "data",
     [
