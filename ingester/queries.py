@@ -97,16 +97,22 @@ def table_states(tables: Sequence[TableName]) -> tuple[str, Parameters]:
     return sql, tuple(part for table in tables for part in (table.schema, table.table))
 
 
-def after(has_command_id: bool) -> str:
-    """The rows of a change table past a position, given by the parameters of `after_parameters`.
+def after(has_command_id: bool, command_id: int) -> str:
+    """The rows of a change table past a position whose command id is `command_id`; the other parts are parameters.
 
-    Written as a ladder of comparisons so that the clustered index of a change table can seek to the first row.
+    Written as a ladder of comparisons so that the clustered index of a change table can seek to the first row. What was captured
+    before an upgrade added the column holds NULL there: it counts as 0 and sorts first in its transaction, and a comparison with a
+    NULL would leave the rest of that transaction out.
     """
     operation = f"(ct.[__$seqval] > {P} OR (ct.[__$seqval] = {P} AND ct.[__$operation] > {P}))"
     if not has_command_id:
         return f"(ct.[__$start_lsn] > {P} OR (ct.[__$start_lsn] = {P} AND {operation}))"
-    command = f"(ct.[__$command_id] > {P} OR (ct.[__$command_id] = {P} AND {operation}))"
-    return f"(ct.[__$start_lsn] > {P} OR (ct.[__$start_lsn] = {P} AND {command}))"
+    larger, equal = f"ct.[__$command_id] > {P}", f"ct.[__$command_id] = {P}"
+    if command_id < 0:
+        larger = f"({larger} OR ct.[__$command_id] IS NULL)"
+    elif command_id == 0:
+        equal = f"({equal} OR ct.[__$command_id] IS NULL)"
+    return f"(ct.[__$start_lsn] > {P} OR (ct.[__$start_lsn] = {P} AND ({larger} OR ({equal} AND {operation}))))"
 
 
 def probe(changes: Sequence[tuple[str, str]]) -> str:
@@ -134,6 +140,7 @@ def page(
     *,
     rows: int,
     has_command_id: bool,
+    after_command_id: int,
     before_images: bool,
     inclusive: bool,
     zone: str | None,
@@ -143,7 +150,7 @@ def page(
     Parameters: the position to begin after, the window's last LSN (itself in it if `inclusive`), the capture instance.
     Before images are left out on the server unless they are wanted: an update's after image holds every column.
     """
-    command = "ct.[__$command_id]" if has_command_id else "0"
+    command = "ISNULL(ct.[__$command_id], 0)" if has_command_id else "0"
     order = ["ct.[__$start_lsn]", "ct.[__$seqval]", "ct.[__$operation]"]
     if has_command_id:
         order.insert(1, "ct.[__$command_id]")
@@ -161,7 +168,7 @@ def page(
         f"SELECT TOP ({rows}) {', '.join(selected)}\n"
         f"FROM [cdc].{quote_name(change_table)} AS ct "
         "LEFT JOIN cdc.lsn_time_mapping AS tm ON tm.start_lsn = ct.[__$start_lsn]\n"
-        f"WHERE {after(has_command_id)} AND ct.[__$start_lsn] {'<=' if inclusive else '<'} {P}{images}\n"
+        f"WHERE {after(has_command_id, after_command_id)} AND ct.[__$start_lsn] {'<=' if inclusive else '<'} {P}{images}\n"
         f"ORDER BY {', '.join(order)};\n"
         f"SELECT sys.fn_cdc_get_min_lsn({P}) AS low_watermark"
     )

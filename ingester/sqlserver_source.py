@@ -87,7 +87,7 @@ class SqlServerSource:
         for request in requests:
             instance = request.instance
             after = request.after or Position.before(instance.start_lsn)
-            changes.append((instance.change_table, queries.after(instance.has_command_id)))
+            changes.append((instance.change_table, queries.after(instance.has_command_id, after.command_id)))
             parameters += [instance.name, instance.name, *_ladder(after, instance.has_command_id)]
         rows = self._connection.result_sets(queries.probe(changes), parameters)[-1]
         max_lsn = next((Lsn(bytes(row[1])) for row in rows if row[1] is not None), None)
@@ -103,6 +103,7 @@ class SqlServerSource:
             reader.selected,
             rows=rows,
             has_command_id=instance.has_command_id,
+            after_command_id=after.command_id,
             before_images=self._before_images,
             inclusive=upto == Position.end_of(upto.lsn),
             zone=self._time_zone(),

@@ -157,15 +157,17 @@ def test_every_statement_that_was_sent_is_t_sql(recording: Recording, parse: Par
 
 
 @pytest.mark.parametrize("has_command_id", [True, False])
+@pytest.mark.parametrize("after", [-1, 0, 7])
 @pytest.mark.parametrize("zone", ["Central European Standard Time", "it's", None])
 def test_a_page_is_t_sql_whatever_the_server_says_of_its_time_zone(
-    parse: Parse, zone: str | None, has_command_id: bool
+    parse: Parse, zone: str | None, has_command_id: bool, after: int
 ) -> None:
     text = queries.page(
         "odd]%s_CT",
         ["[a]"],
         rows=5,
         has_command_id=has_command_id,
+        after_command_id=after,
         before_images=False,
         inclusive=True,
         zone=zone,

@@ -296,10 +296,6 @@ def test_whatever_the_log_holds_pages_of_any_size_hold_it_once(
     assert all(c.position > Position.before(c.position.lsn) for c in found)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="queries.after compares with NULL: the rest of a transaction without command ids is lost where a page ends in it",
-)
 @pytest.mark.parametrize("rows", range(2, 7))
 def test_rows_from_before_the_upgrade_have_no_command_id(bench: Benches, rows: int) -> None:
     """`__$command_id` came to old change tables as a nullable column; what was captured before holds NULL there (unverified)."""
