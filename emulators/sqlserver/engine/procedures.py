@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from emulators.sqlserver.engine import principals, storage
+from emulators.sqlserver.engine import catalog_procedures, principals, storage
 from emulators.sqlserver.engine.catalog import TableEntry
 from emulators.sqlserver.engine.database import StoredDatabase
 from emulators.sqlserver.engine.environment import split_name
@@ -87,7 +87,8 @@ class Procedures:
             return
         key = f"{name[-2].lower() if len(name) > 1 and name[-2] else 'sys'}.{short}"
         extension = session.engine.extension
-        specs = {**principals.procedures(session), **(extension.procedures() if extension is not None else {})}
+        own = {**principals.procedures(session), **catalog_procedures.procedures(session)}
+        specs = {**own, **(extension.procedures() if extension is not None else {})}
         spec = specs.get(key) or (specs.get(f"sys.{short}") if key.startswith("dbo.") else None)
         if spec is None:
             raise errors.unknown_procedure(shown)

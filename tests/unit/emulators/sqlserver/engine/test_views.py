@@ -143,3 +143,32 @@ def test_reflection_finds_type_default_and_identity(client: Client) -> None:
         ("name", "nvarchar", "('x')", None),
         ("price", "decimal", None, None),
     ]
+
+
+def test_the_catalog_procedures_of_odbc_and_jdbc(client: Client) -> None:
+    """https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/catalog-stored-procedures-transact-sql"""
+    client.run(_TABLE)
+    assert client.rows("EXEC sp_tables @table_name = N't%', @table_owner = N'dbo'") == [
+        ("demo", "dbo", "t", "TABLE", None)
+    ]
+    assert client.rows("EXEC sys.sp_tables 'none'") == []
+    assert client.rows("EXEC sp_pkeys @table_name = N't'") == [("demo", "dbo", "t", "id", 1, "pk_t")]
+    columns = client.rows("EXEC sp_columns_100 N't', N'dbo', NULL, NULL, @ODBCVer = 3")
+    assert [(row[3], row[4], row[5], row[6], row[7], row[8], row[10], row[12], row[16]) for row in columns] == [
+        ("id", 4, "int identity", 10, 4, 0, 0, None, 1),
+        ("name", -9, "nvarchar", 20, 40, None, 1, "('x')", 2),
+        ("price", 3, "decimal", 9, 11, 2, 0, None, 3),
+    ]
+    statistics = client.rows("EXEC sp_statistics_100 N't'")
+    assert [(row[5], row[6], row[7], row[8], row[10]) for row in statistics] == [
+        (None, 0, None, None, 2),
+        ("pk_t", 1, 1, "id", 2),
+        ("uq_t", 3, 1, "price", 2),
+    ]
+    assert ("demo",) in [row[:1] for row in client.rows("EXEC sp_databases")]
+
+
+@pytest.mark.parametrize("name", ["sp_help", "sp_who2", "xp_readerrorlog", "sp_describe_first_result_set"])
+def test_a_procedure_that_is_not_imitated_is_refused_by_name(client: Client, name: str) -> None:
+    number, text = client.error(f"EXEC {name} 't'")
+    assert (number, name in text) == (50001, True)

@@ -1,0 +1,258 @@
+"""The catalog procedures that ODBC and JDBC drivers call for metadata: sp_tables, sp_columns_100, sp_pkeys, sp_statistics_100 ...
+
+What people call by hand and reads better from the views (sp_help, sp_who2) is refused by name.
+Source: https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/catalog-stored-procedures-transact-sql
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from emulators.sqlserver.engine.catalog import Catalog, TableEntry
+from emulators.sqlserver.engine.extension import CallContext, ProcedureSpec
+from emulators.sqlserver.engine.views import precision_scale, shape
+from emulators.sqlserver.results import Column, Event, ResultSet, RowCount, Value
+from emulators.sqlserver.sqltypes import MAX, SqlType
+from emulators.sqlserver.tsql.errors import unsupported
+from emulators.sqlserver.tsql.functions import stored_size
+from emulators.sqlserver.tsql.patterns import like_pattern
+from emulators.sqlserver.tsql.types import family, is_unicode
+
+if TYPE_CHECKING:
+    from emulators.sqlserver.engine.session import SqlSession
+
+Row = tuple[Value, ...]
+Given = Mapping[str, Value]
+_ODBC = {
+    "bit": -7,
+    "tinyint": -6,
+    "smallint": 5,
+    "int": 4,
+    "bigint": -5,
+    "decimal": 3,
+    "numeric": 2,
+    "money": 3,
+    "smallmoney": 3,
+    "float": 6,
+    "real": 7,
+    "char": 1,
+    "varchar": 12,
+    "text": -1,
+    "nchar": -8,
+    "nvarchar": -9,
+    "sysname": -9,
+    "ntext": -10,
+    "binary": -2,
+    "varbinary": -3,
+    "image": -4,
+    "rowversion": -2,
+    "uniqueidentifier": -11,
+    "xml": -152,
+    "date": 91,
+    "time": -154,
+    "datetime": 93,
+    "smalldatetime": 93,
+    "datetime2": 93,
+    "datetimeoffset": -155,
+}
+"""ODBC 3's type codes, as sp_columns_100 gives them for @ODBCVer = 3."""
+_ODBC_2 = {91: -9, 93: 11, -154: -9, -155: -9}
+
+_REFUSED = (
+    "sp_help sp_helptext sp_helpindex sp_helpdb sp_who sp_who2 sp_lock sp_depends sp_spaceused sp_configure "
+    "sp_describe_first_result_set sp_describe_undeclared_parameters xp_instance_regread xp_regread xp_readerrorlog "
+    "sp_readerrorlog xp_cmdshell xp_msver sp_addlinkedserver sp_getapplock sp_releaseapplock"
+)
+_ANY_ARGUMENTS = ("@objname", "@tsql", "@params", "@loginame", "@configname", "@configvalue", "@resource", "@lockmode")
+"""Enough for a refused procedure to be refused by its name, and not for its arguments."""
+_TABLES = shape("TABLE_QUALIFIER:name TABLE_OWNER:name TABLE_NAME:name TABLE_TYPE:word REMARKS:word")
+_COLUMNS = shape(
+    "TABLE_QUALIFIER:name TABLE_OWNER:name TABLE_NAME:name COLUMN_NAME:name DATA_TYPE:small TYPE_NAME:name PRECISION:int "
+    "LENGTH:int SCALE:small RADIX:small NULLABLE:small REMARKS:word COLUMN_DEF:long SQL_DATA_TYPE:small "
+    "SQL_DATETIME_SUB:small CHAR_OCTET_LENGTH:int ORDINAL_POSITION:int IS_NULLABLE:word SS_IS_SPARSE:small "
+    "SS_IS_COLUMN_SET:small SS_IS_COMPUTED:small SS_IS_IDENTITY:small SS_UDT_CATALOG_NAME:name SS_UDT_SCHEMA_NAME:name "
+    "SS_UDT_ASSEMBLY_TYPE_NAME:name SS_XML_SCHEMACOLLECTION_CATALOG_NAME:name "
+    "SS_XML_SCHEMACOLLECTION_SCHEMA_NAME:name SS_XML_SCHEMACOLLECTION_NAME:name SS_DATA_TYPE:tiny"
+)
+_KEYS = shape("TABLE_QUALIFIER:name TABLE_OWNER:name TABLE_NAME:name COLUMN_NAME:name KEY_SEQ:small PK_NAME:name")
+_STATISTICS = shape(
+    "TABLE_QUALIFIER:name TABLE_OWNER:name TABLE_NAME:name NON_UNIQUE:small INDEX_QUALIFIER:name INDEX_NAME:name TYPE:small "
+    "SEQ_IN_INDEX:small COLUMN_NAME:name COLLATION:letter CARDINALITY:int PAGES:int FILTER_CONDITION:word"
+)
+_DATABASES = shape("DATABASE_NAME:name DATABASE_SIZE:int REMARKS:word")
+
+
+class CatalogProcedures:
+    """These procedures for one session."""
+
+    def __init__(self, session: SqlSession) -> None:
+        self._session = session
+
+    def specs(self) -> dict[str, ProcedureSpec]:
+        table = ("@table_name", "@table_owner", "@table_qualifier")
+        columns = (*table, "@column_name", "@namescope", "@odbcver", "@fusepattern")
+        statistics = (*table, "@index_name", "@is_unique", "@accuracy")
+        found = {
+            "sp_tables": self._spec((*table, "@table_type", "@fusepattern"), (), _TABLES, self._tables),
+            "sp_pkeys": self._spec(table, table[:1], _KEYS, self._primary_keys),
+            "sp_databases": self._spec((), (), _DATABASES, self._databases),
+        }
+        for name in ("sp_columns", "sp_columns_90", "sp_columns_100"):
+            found[name] = self._spec(columns, table[:1], _COLUMNS, self._columns)
+        for name in ("sp_statistics", "sp_statistics_100"):
+            found[name] = self._spec(statistics, table[:1], _STATISTICS, self._statistics)
+        return {f"sys.{name}": spec for name, spec in found.items()}
+
+    def _spec(
+        self,
+        parameters: tuple[str, ...],
+        required: tuple[str, ...],
+        columns: tuple[Column, ...],
+        rows: Callable[[Given], Iterator[Row]],
+    ) -> ProcedureSpec:
+        def run(context: CallContext, given: Given) -> Iterator[Event]:
+            found = list(rows(given))
+            self._session.row_count = len(found)
+            yield ResultSet(columns, iter(found))
+            yield RowCount(len(found))
+
+        return ProcedureSpec(parameters, required, run)
+
+    def _catalog(self) -> Catalog:
+        database = self._session.current()
+        return self._session.rights(database).visible(database.catalog_for(self._session))
+
+    def _matching(self, given: Given) -> list[TableEntry]:
+        """Tables whose owner and name fit, as patterns unless @fUsePattern is 0, in order of their names."""
+        plain = given.get("@fusepattern") == 0
+        qualifier = given.get("@table_qualifier")
+        if qualifier not in (None, "") and str(qualifier).lower() != self._session.database.lower():
+            return []
+        found = [
+            entry
+            for entry in self._catalog().tables.values()
+            if _fits(given.get("@table_name"), entry.table.name, plain)
+            and _fits(given.get("@table_owner"), entry.table.schema, plain)
+        ]
+        return sorted(found, key=lambda entry: (entry.table.schema.lower(), entry.table.name.lower()))
+
+    def _named(self, entry: TableEntry) -> tuple[str, str, str]:
+        return self._session.database, entry.table.schema, entry.table.name
+
+    def _tables(self, given: Given) -> Iterator[Row]:
+        kinds = str(given.get("@table_type") or "'TABLE'").upper()
+        for entry in self._matching(given):
+            kind = "SYSTEM TABLE" if entry.table.system else "TABLE"
+            if f"'{kind}'" in kinds or given.get("@table_type") is None:
+                yield *self._named(entry), kind, None
+
+    def _columns(self, given: Given) -> Iterator[Row]:
+        plain = given.get("@fusepattern") == 0
+        newest = given.get("@odbcver") == 3
+        for entry in self._matching(given):
+            for position, column in enumerate(entry.table.columns, 1):
+                if not _fits(given.get("@column_name"), column.name, plain):
+                    continue
+                default = entry.defaults.get(column.column_id)
+                numbers = _numbers(column.type, newest)
+                name = {"rowversion": "timestamp"}.get(column.type.name, column.type.name)
+                yield (
+                    *self._named(entry),
+                    column.name,
+                    numbers["type"],
+                    f"{name} identity" if column.identity else name,
+                    numbers["precision"],
+                    numbers["length"],
+                    numbers["scale"],
+                    numbers["radix"],
+                    int(column.nullable),
+                    None,
+                    f"({default.text})" if default else None,
+                    numbers["sql_type"],
+                    numbers["sub"],
+                    numbers["octets"],
+                    position,
+                    "YES" if column.nullable else "NO",
+                    *(0, 0, int(column.computed), int(column.identity)),
+                    *(None, None, None, None, None, None),
+                    None,
+                )
+
+    def _primary_keys(self, given: Given) -> Iterator[Row]:
+        for entry in self._matching({**given, "@fusepattern": 0}):
+            names = {column.column_id: column.name for column in entry.table.columns}
+            for key in entry.table.keys:
+                for place, number in enumerate(key.column_ids if key.primary else (), 1):
+                    yield *self._named(entry), names[number], place, key.name
+
+    def _statistics(self, given: Given) -> Iterator[Row]:
+        for entry in self._matching({**given, "@fusepattern": 0}):
+            rows = self._session.rows_in(self._session.current(), entry.table)
+            named = self._named(entry)
+            yield *named, None, None, None, 0, None, None, None, rows, 1, None
+            names = {column.column_id: column.name for column in entry.table.columns}
+            for key in sorted(entry.table.keys, key=lambda key: (key.index_id != 1, key.name.lower())):
+                if not _fits(given.get("@index_name"), key.name, False):
+                    continue
+                kind = 1 if key.index_id == 1 else 3
+                for place, number in enumerate(key.column_ids, 1):
+                    yield *named, 0, entry.table.name, key.name, kind, place, names[number], "A", rows, 1, None
+
+    def _databases(self, given: Given) -> Iterator[Row]:
+        for database in sorted(self._session.engine.databases(), key=lambda database: database.name.lower()):
+            yield database.name, 8192, None
+
+
+def _fits(wanted: Value, name: str, plain: bool) -> bool:
+    if wanted is None:
+        return True
+    if plain:
+        return str(wanted).lower() == name.lower()
+    return like_pattern(str(wanted), "\\").fullmatch(name) is not None
+
+
+def _numbers(kind: SqlType, newest: bool) -> dict[str, int | None]:
+    """The numbers that ODBC gives for a type: DATA_TYPE, PRECISION, LENGTH, SCALE, RADIX and what stands behind them."""
+    group = family(kind)
+    code = _ODBC[kind.name]
+    if not newest and not (code == 93 and kind.name == "datetime2"):
+        code = _ODBC_2.get(code, code)
+    elif not newest:
+        code = -9
+    size = stored_size(kind)
+    precision, scale = precision_scale(kind)
+    octets: int | None = None
+    if group in ("string", "binary"):
+        endless = kind.length == MAX or kind.length is None
+        octets = 0 if kind.length == MAX or kind.name == "xml" else 2**31 - 1 if endless else size
+        octets = 8 if kind.name == "rowversion" else octets
+        precision = octets // 2 if is_unicode(kind) else octets
+        size = octets
+    elif group == "exact":
+        size = precision + 2
+    elif group == "guid":
+        precision = 36
+    is_date = group == "date" and newest
+    return {
+        "type": code,
+        "precision": precision,
+        "length": size,
+        "scale": scale if group in ("int", "exact") or (group == "date" and kind.name != "date") else None,
+        "radix": 10 if group in ("int", "exact") and kind.name != "bit" else 2 if group == "float" else None,
+        "sql_type": 9 if is_date and code in (91, 93) else code,
+        "sub": {91: 1, 93: 3}.get(code) if is_date else None,
+        "octets": octets,
+    }
+
+
+def procedures(session: SqlSession) -> dict[str, ProcedureSpec]:
+    """By lower-case name: the ones above, and the refusals of the others."""
+    return {**CatalogProcedures(session).specs(), **{f"sys.{name}": _refusal(name) for name in _REFUSED.split()}}
+
+
+def _refusal(name: str) -> ProcedureSpec:
+    def run(context: CallContext, given: Given) -> Iterator[Event]:
+        raise unsupported(f"procedure {name}")
+
+    return ProcedureSpec(_ANY_ARGUMENTS, (), run)
