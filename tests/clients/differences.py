@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.clients.scenario import COLUMNS, PARAMETERS, Failure
+from tests.clients.scenario import COLUMNS, PARAMETERS
 
 _HEADINGS = {
     "read types": ("id", *(column.name for column in COLUMNS), "a_rowversion"),
@@ -95,20 +95,7 @@ LIMITS = (
 )
 """What the client cannot do with any server."""
 
-GAPS = (
-    Difference(
-        "tedious",
-        "find by parameter",
-        "the emulator's answer to sp_prepare leaves the OUTPUT parameter's name (@handle) out of RETURNVALUE",
-        result=Failure((), "Unexpected output parameter  from sp_prepare"),
-    ),
-    Difference(
-        "mssql-jdbc",
-        "null guid by parameter",
-        "the emulator takes a GUIDTYPE of length 0, which is how this driver sends NULL, for a broken request",
-        result=Failure(0, "The connection has been closed"),
-    ),
-)
+GAPS: tuple[Difference, ...] = ()
 """Defects of the emulator that are known and not yet repaired."""
 
 

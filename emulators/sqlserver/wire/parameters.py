@@ -123,7 +123,8 @@ def _decimal(name: str) -> Callable[[Reader], Typed]:
 
 
 def _guid(reader: Reader) -> Typed:
-    _, data = _sized(reader, (16,))
+    # the JDBC driver declares a NULL with length 0
+    _, data = _sized(reader, (0, 16))
     return SqlType("uniqueidentifier"), str(uuid.UUID(bytes_le=data)).upper() if data else None
 
 

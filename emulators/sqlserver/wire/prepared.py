@@ -34,7 +34,7 @@ class PreparedStatements:
         if name == "sp_executesql":
             return self._execute(_text(name, given, 0), _declared(_text(name, given, 1, "")), given[2:], cancelled)
         if name == "sp_prepare":
-            return self._prepared(self._remember(_text(name, given, 2), _text(name, given, 1, "")))
+            return self._prepared(given[0].name, self._remember(_text(name, given, 2), _text(name, given, 1, "")))
         if name == "sp_prepexec":
             return self._prepare_and_execute(given, cancelled)
         if name == "sp_execute":
@@ -62,10 +62,11 @@ class PreparedStatements:
         handle = self._remember(_text("sp_prepexec", given, 2), _text("sp_prepexec", given, 1, ""))
         text, names = self._statement(handle)
         yield from self._execute(text, names, given[3:], cancelled)
-        yield from self._prepared(handle)
+        yield from self._prepared(given[0].name, handle)
 
-    def _prepared(self, handle: int) -> Iterator[Event]:
-        yield ReturnValue("", SqlType("int"), handle)
+    def _prepared(self, name: str, handle: int) -> Iterator[Event]:
+        """The handle, as the OUTPUT parameter `name` that the client sent for it."""
+        yield ReturnValue(name, SqlType("int"), handle)
 
     def _remember(self, text: str, declaration: str) -> int:
         handle = self._next
