@@ -26,8 +26,50 @@ class Default:
 
 
 @dataclass(frozen=True, slots=True)
+class Computed:
+    """A computed column: its expression as sys.computed_columns shows it, and as a SELECT. It is computed when it is read."""
+
+    text: str
+    value: Fragment
+    persisted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A CHECK constraint; `condition`: a SELECT that gives 1 where it is broken. `column_id`: of a column's own constraint, or 0."""
+
+    name: str
+    text: str
+    condition: Fragment
+    column_id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKey:
+    """A FOREIGN KEY: the ids of its columns, and table and columns that it references."""
+
+    name: str
+    column_ids: tuple[int, ...]
+    referenced_id: int
+    referenced_column_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A user's view: its SELECT, and its columns' names."""
+
+    object_id: int
+    schema: str
+    name: str
+    text: str
+    query: Fragment
+    columns: tuple[str, ...]
+    created: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class TableEntry:
-    """A table with what only the engine needs. `constraints`: the keys that are constraints, by name, with their object ids."""
+    """A table with what only the engine needs. `constraints`: all that have a name, with their object ids; `computed`: by column id."""
 
     table: Table
     defaults: Mapping[int, Default] = field(default_factory=dict)
@@ -36,6 +78,9 @@ class TableEntry:
     created: str = ""
     tracked: bool = False
     next_column: int = 1
+    computed: Mapping[int, Computed] = field(default_factory=dict)
+    checks: tuple[Check, ...] = ()
+    foreign_keys: tuple[ForeignKey, ...] = ()
 
     def column(self, name: str) -> TableColumn | None:
         wanted = name.lower()
@@ -56,10 +101,26 @@ class Catalog:
     schemas: Mapping[str, int] = field(default_factory=lambda: dict(_SCHEMAS))
     next_object: int = FIRST_OBJECT_ID
     version: int = 0
+    views: Mapping[tuple[str, str], View] = field(default_factory=dict)
+    """By lower-case schema and name."""
 
     def find(self, schema: str, name: str) -> TableEntry | None:
         number = self.names.get((schema.lower(), name.lower()))
         return None if number is None else self.tables[number]
+
+    def view(self, schema: str, name: str) -> View | None:
+        return self.views.get((schema.lower(), name.lower()))
+
+    def with_view(self, view: View) -> Catalog:
+        views = {**self.views, (view.schema.lower(), view.name.lower()): view}
+        return replace(self, views=views, version=next(_versions))
+
+    def without_view(self, view: View) -> Catalog:
+        return replace(self, views={k: v for k, v in self.views.items() if v is not view}, version=next(_versions))
+
+    def referencing(self, object_id: int) -> list[tuple[TableEntry, ForeignKey]]:
+        """The foreign keys that reference a table, its own included."""
+        return [(e, key) for e in self.tables.values() for key in e.foreign_keys if key.referenced_id == object_id]
 
     def schema(self, name: str) -> str | None:
         """The schema's name as it was created."""

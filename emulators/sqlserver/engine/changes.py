@@ -35,13 +35,15 @@ class Given:
 class TableWriter:
     """Writes to one table inside the open write transaction of its database."""
 
-    def __init__(self, database: StoredDatabase, entry: TableEntry, link: Link) -> None:
+    def __init__(self, database: StoredDatabase, entry: TableEntry, link: Link, statement: str = "INSERT") -> None:
+        """`statement`: how error texts call the statement."""
+        self.statement = statement
         self.database = database
         self.entry = entry
         self.link = link
         table = entry.table
         self.name = storage.storage_name(table)
-        self.shown = f"{database.name}.{table.schema}.{table.name}"
+        self.shown = f"{database.shown}.{table.schema}.{table.name}"
         self.rowid = storage.rowid_name(table)
         self.rowversion = next((i for i, c in enumerate(table.columns) if c.type.name == "rowversion"), -1)
         self.identity = next((i for i, c in enumerate(table.columns) if c.identity), -1)
@@ -110,7 +112,7 @@ class TableWriter:
 
     def insert(self, rows: list[Row]) -> None:
         """Finished rows. Raises 515, 2627, 2601."""
-        self.check_nulls(rows, "INSERT")
+        self.check_nulls(rows, self.statement)
         marks = ", ".join("?" * len(self.entry.table.columns))
         self._apply(f"INSERT INTO {self.name} VALUES ({marks})", rows, rows)
         if self.tracked:
@@ -124,9 +126,9 @@ class TableWriter:
     def _remove(self, found: Sequence[tuple[int, Row]]) -> None:
         self.link.raw.executemany(f"DELETE FROM {self.name} WHERE {self.rowid} = ?", [(number,) for number, _ in found])
 
-    def update(self, found: Sequence[tuple[int, Row]], after: list[Row], changed: Sequence[int]) -> None:
-        """`after`: the rows as they shall be, beside `found`; `changed`: positions that SET names."""
-        self.check_nulls(after, "UPDATE")
+    def update(self, found: Sequence[tuple[int, Row]], after: list[Row], changed: Sequence[int]) -> list[Row]:
+        """`after`: the rows as they shall be, beside `found`; `changed`: positions that SET names. The rows as they are now."""
+        self.check_nulls(after, self.statement)
         table = self.entry.table
         keyed = {position for key in table.keys for position in self.entry.key_columns(key)}
         if self.rowversion >= 0:
@@ -147,6 +149,7 @@ class TableWriter:
             named = frozenset(table.columns[i].column_id for i in changed if i != self.rowversion)
             changes = [RowChange(before, row) for (_, before), row in zip(found, after, strict=True)]
             self._report(changes, named)
+        return after
 
     def _bumped(self, row: Row) -> Row:
         at = self.rowversion
@@ -233,7 +236,7 @@ class RowBuilder:
         writer = self.writer
         if columns is None:
             skipped = {writer.identity} if not identity_insert else {-1}
-            return [i for i in range(len(self.table.columns)) if i not in skipped]
+            return [i for i, c in enumerate(self.table.columns) if i not in skipped and not c.computed]
         positions = []
         names = {column.name.lower(): index for index, column in enumerate(self.table.columns)}
         for name in columns:
@@ -246,6 +249,8 @@ class RowBuilder:
                     "A column cannot be assigned more than one value in the same clause."
                 )
                 raise SqlError(264, text, 16)
+            if self.table.columns[position].computed:
+                raise errors.computed_column(name)
             if position == writer.identity and not identity_insert:
                 text = f"Cannot insert explicit value for identity column in table '{self.table.name}' when IDENTITY_INSERT is set to OFF."
                 raise SqlError(544, text, 16)

@@ -52,8 +52,10 @@ class WriteTransaction:
 class StoredDatabase:
     """Implements extension.Database."""
 
-    def __init__(self, name: str, database_id: int, path: Path, clock: Callable[[], datetime]) -> None:
+    def __init__(self, name: str, database_id: int, path: Path, clock: Callable[[], datetime], shown: str = "") -> None:
+        """`shown`: the name in error texts, where it is another."""
         self.name = name
+        self.shown = shown or name
         self.database_id = database_id
         self.created = clock()
         self.path = path

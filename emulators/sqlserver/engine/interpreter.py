@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from emulators.sqlserver.engine.administration import Administration
 from emulators.sqlserver.engine.links import StaleName
+from emulators.sqlserver.engine.merging import Merging
+from emulators.sqlserver.engine.names import SessionNames
 from emulators.sqlserver.engine.options import set_option
 from emulators.sqlserver.engine.principals import Principals
 from emulators.sqlserver.engine.procedures import Procedures
@@ -81,7 +83,7 @@ def _opens_transaction(statement: st.Statement) -> bool:
     """SET IMPLICIT_TRANSACTIONS: https://learn.microsoft.com/sql/t-sql/statements/set-implicit-transactions-transact-sql"""
     if isinstance(statement, st.Select):
         return " from " in f" {statement.query.text.lower()} ".replace("\n", " ").replace("\t", " ")
-    return isinstance(statement, st.Insert | st.Update | st.Delete | df.Definition) and not isinstance(
+    return isinstance(statement, st.Insert | st.Update | st.Delete | st.Merge | df.Definition) and not isinstance(
         statement, df.CreateDatabase | df.AlterDatabase | df.DropDatabase
     )
 
@@ -103,7 +105,7 @@ class Interpreter:
 
     def __init__(self, session: SqlSession) -> None:
         self.session = session
-        self._writing = Writing(session)
+        self._writing = Writing(session, self.run)
         self._procedures = Procedures(session, self.nested)
         self._tries = 0
         self._level = 0
@@ -114,7 +116,9 @@ class Interpreter:
             st.Insert: self._writing.insert,
             st.Update: self._writing.update,
             st.Delete: self._writing.delete,
+            st.Merge: Merging(self._writing).merge,
             st.Declare: self._declare,
+            st.DeclareTable: self._declare_table,
             st.SetVariable: self._set_variable,
             st.SetOption: partial(set_option, session),
             st.Print: partial(print_text, session),
@@ -138,13 +142,19 @@ class Interpreter:
 
     # -- batches
 
-    def batch(self, sql: str) -> Iterator[Event]:
+    def batch(self, sql: str, scoped: bool = False) -> Iterator[Event]:
+        """`scoped`: sp_executesql, whose temporary tables end with it."""
         session = self.session
         session.settle()
         self._tries = self._level = 0
         self._unbound = {}
         try:
-            yield from self.nested(sql)
+            if scoped:
+                with session.scope():
+                    yield from self.nested(sql)
+                    session.settle()
+            else:
+                yield from self.nested(sql)
         except _ReturnBatch:
             pass
         except (_BreakLoop, _ContinueLoop):
@@ -202,7 +212,9 @@ class Interpreter:
             yield from self._handlers[type(statement)](statement)
             session.settle()
         except SqlError as error:
-            yield from self._failed(error, statement.line, isinstance(statement, st.Insert | st.Update | st.Delete))
+            yield from self._failed(
+                error, statement.line, isinstance(statement, st.Insert | st.Update | st.Delete | st.Merge)
+            )
             return
         except StaleName:
             yield from self._failed(errors.unsupported("a statement whose tables change while it runs"), statement.line)
@@ -296,6 +308,9 @@ class Interpreter:
         if statement.assigns:
             yield from self._assign(statement)
             return
+        if statement.into:
+            yield from self._select_into(statement)
+            return
         plan, link, cursor = session.runner.open(statement.query, statement.locks)
         session.stream = RowStream(link, cursor, session.cancelled)
         if self._tries:
@@ -304,6 +319,24 @@ class Interpreter:
             yield ResultSet(plan.columns, iter(rows))
             return
         yield ResultSet(plan.columns, session.stream.rows())
+
+    def _select_into(self, statement: st.Select) -> Iterator[Event]:
+        """Makes the table and fills it, as one statement."""
+        session = self.session
+        plan, link, cursor = session.runner.open(statement.query)
+        rows = self._writing.all_rows(link, cursor)
+        if any(not column.name for column in plan.columns):
+            text = (
+                "An object or column name is missing or empty. For SELECT INTO statements, verify each column has a name. For "
+                'other statements, look for empty alias names. Aliases defined as "" or [] are not allowed. Change the alias to '
+                "a valid name."
+            )
+            raise SqlError(1038, text, 15, 5)
+        specs = tuple(df.ColumnSpec(c.name, c.type, c.nullable) for c in plan.columns)
+        with session.writing(SessionNames(session).database(statement.into)):
+            list(self._handlers[df.CreateTable](df.CreateTable(statement.line, "", statement.into, specs, ())))
+            self._writing.store(statement.into, None, plan.columns, rows)
+        yield self._writing.done(len(rows))
 
     def _assign(self, statement: st.Select) -> Iterator[Event]:
         """The last row wins; no row leaves the variables alone."""
@@ -332,6 +365,15 @@ class Interpreter:
             if value is not None:
                 plan, row = self.session.runner.row(value)
                 self._store(name, plan.columns[0], row[0])
+        return iter(())
+
+    def _declare_table(self, statement: st.DeclareTable) -> Iterator[Event]:
+        definition = statement.definition
+        assert isinstance(definition, df.CreateTable)
+        database = self.session.private("@")
+        if database.catalog_for(self.session).find("dbo", definition.table[-1]) is None:  # a loop declares it once
+            for _ in self._handlers[df.CreateTable](definition):
+                pass
         return iter(())
 
     def _set_variable(self, statement: st.SetVariable) -> Iterator[Event]:

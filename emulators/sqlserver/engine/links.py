@@ -38,9 +38,11 @@ class Link:
         self.raw.create_function("fn", -1, self._guarded(_call), deterministic=True)
         self.raw.create_function("sfn", -1, self._guarded(self._session_call))
         self.raw.create_function("sg", 1, self._guarded(self._global))
-        aggregates: Any = {"exact_sum": ExactSum, "whole_sum": WholeSum, "only_one": OnlyOne}
-        for name, aggregate in aggregates.items():
-            self.raw.create_aggregate(name, 1, aggregate)
+        sums: Any = {"exact_sum": ExactSum, "whole_sum": WholeSum}
+        for name, aggregate in sums.items():
+            self.raw.create_window_function(name, 1, aggregate)
+        only: Any = OnlyOne
+        self.raw.create_aggregate("only_one", 1, only)
 
     def _guarded(self, run: Callable[..., Value]) -> Callable[..., Value]:
         """sqlite3 forgets the exception of a function; this keeps it."""

@@ -13,6 +13,7 @@ from emulators.sqlserver.engine.system_views import VIEWS
 from emulators.sqlserver.results import Column, SqlError
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.errors import unknown_database, unsupported
+from emulators.sqlserver.tsql.fragments import Fragment
 from emulators.sqlserver.tsql.plans import Source
 from emulators.sqlserver.tsql.statements import Name
 
@@ -21,29 +22,39 @@ if TYPE_CHECKING:
 
 FUNCTION = "function:"
 """How `Source.view` marks a table function."""
+TABLE = "table:"
+"""How it marks a table that is stored in another database than the query runs in."""
 EXTENSION = "extension:"
 """How it marks a system view of the extension."""
 
 
 class SessionNames:
-    """`foreign`: whether another database was named, so that a plan must not be kept."""
+    """`home`: the database whose connection runs the query; tables of others are copied to it when it runs (runner.py).
 
-    def __init__(self, session: SqlSession) -> None:
+    `foreign`: whether another database was named, so that a plan must not be kept. `touched`: the databases of all tables."""
+
+    def __init__(self, session: SqlSession, home: StoredDatabase | None = None, exempt: str = "") -> None:
         self.session = session
+        self.home = home or session.current()
         self.foreign = False
-        self.exempt = ""
+        self.touched: dict[str, StoredDatabase] = {}
+        self.exempt = exempt
         """Lower-case name of a table whose rows are changed without being read: it needs no SELECT permission."""
 
     def database(self, name: Name) -> StoredDatabase:
         """The database that a table's name of up to three parts points to. Raises 911."""
         if len(name) > 3:
             raise unsupported(f"linked server {name[0]}")
+        if name and name[-1][:1] in ("#", "@"):
+            if name[-1].startswith("##"):
+                raise unsupported("a global temporary table")
+            return self.session.private(name[-1][0])
         if len(name) < 3 or not name[0]:
             return self.session.current()
-        self.foreign = True
         found = self.session.engine.find(name[0])
         if found is None:
             raise unknown_database(name[0])
+        self.foreign = self.foreign or found is not self.session.current()
         check_entry(self.session, found)
         return found
 
@@ -52,12 +63,18 @@ class SessionNames:
         schema = name[-2] if len(name) > 1 and name[-2] else "dbo"
         entry = database.catalog_for(self.session).find(schema, name[-1])
         if entry is not None:
+            self.touched[database.name] = database
             if name[-1].lower() != self.exempt:
                 self.session.rights(database).require_on("SELECT", entry, database.catalog_for(self.session))
             table = entry.table
             columns = tuple(Column(c.name, c.type, c.nullable, c.identity) for c in table.columns)
             where = storage.storage_name(table)
-            return Source(database.name, table.schema, table.name, columns, where, "", storage.rowid_name(table))
+            computed = tuple(
+                (at, entry.computed[c.column_id].value) for at, c in enumerate(table.columns) if c.computed
+            )
+            here = (where, "") if database is self.home else ("", f"{TABLE}{where}")
+            rowid = storage.rowid_name(table)
+            return Source(database.name, table.schema, table.name, columns, *here, rowid, computed)
         view = f"{schema}.{name[-1]}".lower()
         if view in VIEWS:
             return Source(database.name, schema, name[-1], VIEWS[view][0], "", view)
@@ -66,6 +83,16 @@ class SessionNames:
             if key in offered:
                 return Source(database.name, schema, name[-1], offered[key].columns, "", f"{EXTENSION}{key}")
         return None
+
+    def view(self, name: Name) -> tuple[Fragment, tuple[str, ...]] | None:
+        database = self.database(name)
+        schema = name[-2] if len(name) > 1 and name[-2] else "dbo"
+        found = database.catalog_for(self.session).view(schema, name[-1])
+        if found is None:
+            return None
+        if database is not self.session.current():
+            raise unsupported("a view of another database")
+        return found.query, found.columns
 
     def _offered(self) -> Mapping[str, TableFunction]:
         """The extension's views; an extension of before they were asked for has none."""
@@ -110,4 +137,4 @@ class SessionNames:
                 if arguments < found.arguments
                 else SqlError(8144, f"Procedure or function {key} has too many arguments specified.", 16, 2)
             )
-        return f"{database.name if self.foreign else ''}|{key}", found.type
+        return f"{database.name if database is not self.session.current() else ''}|{key}", found.type

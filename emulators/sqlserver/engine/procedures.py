@@ -151,8 +151,9 @@ class Procedures:
         session = self.session
         outer, session.variables = session.variables, variables
         try:
-            yield from self._run_text(text)
-            session.settle()
+            with session.scope():
+                yield from self._run_text(text)
+                session.settle()
         finally:
             inner, session.variables = session.variables, outer
         for name, target in (outputs or {}).items():

@@ -12,10 +12,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from emulators.sqlserver.engine import storage
 from emulators.sqlserver.engine.database import StoredDatabase
 from emulators.sqlserver.engine.extension import CallContext
 from emulators.sqlserver.engine.links import Link, StaleName
-from emulators.sqlserver.engine.names import EXTENSION, FUNCTION, SessionNames
+from emulators.sqlserver.engine.names import EXTENSION, FUNCTION, TABLE, SessionNames
 from emulators.sqlserver.engine.rights import check_view
 from emulators.sqlserver.engine.system_views import VIEWS
 from emulators.sqlserver.engine.views import Viewpoint
@@ -23,7 +24,7 @@ from emulators.sqlserver.results import Cancel, SqlError, Value
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.errors import invalid_object, unsupported
 from emulators.sqlserver.tsql.fragments import LIFTED, Fragment
-from emulators.sqlserver.tsql.lowering import lower_query, lower_rows
+from emulators.sqlserver.tsql.lowering import Elsewhere, OutputShape, lower_output, lower_query, lower_rows
 from emulators.sqlserver.tsql.plans import Plan, Source, Virtual
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ _READS = re.compile(r"\bWHERE\b", re.IGNORECASE)
 """An UPDATE or DELETE without WHERE reads nothing of its target."""
 _CHUNK = 512
 _PLANS = 2048
-Variables = Mapping[str, tuple[SqlType, Value]]
+Lowered = tuple[Plan, Source | None]
+Lowering = Callable[[SessionNames, Mapping[str, SqlType]], Lowered]
 
 
 class PlanCache:
@@ -131,32 +133,44 @@ class Runner:
         self,
         fragment: Fragment,
         kind: Key,
-        lower: Callable[[SessionNames, Mapping[str, SqlType]], tuple[Plan, Source | None]],
-    ) -> tuple[Plan, Source | None]:
+        lower: Lowering,
+    ) -> Lowered:
         session = self.session
         types = {name: session.variables[name][0] for name in fragment.variables if name in session.variables}
         lifted = tuple(kind for kind, _ in fragment.lifted)
         database = session.current()
         version = database.catalog_for(session).version
-        key = (
-            *kind,
-            session.rights_key(),
-            database.database_id,
-            version,
-            fragment.text,
-            lifted,
-            tuple(sorted(types.items(), key=_by_name)),
-        )
+        private = session.private_versions()
+        typed = tuple(sorted(types.items(), key=_by_name))
+        key = (*kind, session.rights_key(), database.database_id, version, private, fragment.text, lifted, typed)
         cache = session.engine.plans
         found = cache.get(key)
         if found is None:
-            names = SessionNames(session)
-            if kind[0] == "rows" and not _READS.search(fragment.text):
-                names.exempt = str(kind[1][-1]).lower()  # type: ignore[index]  # the target's name
-            found = lower(names, types)
-            if not names.foreign and not any(v.source.view.startswith(FUNCTION) for v in found[0].virtuals):
+            names, found = self._lowered(lower, types, _unread(kind, fragment))
+            if (
+                not names.foreign
+                and not private
+                and not any(v.source.view.startswith(FUNCTION) for v in found[0].virtuals)
+            ):
                 cache.put(key, found)
         return found
+
+    def _lowered(self, lower: Lowering, types: Mapping[str, SqlType], exempt: str) -> tuple[SessionNames, Lowered]:
+        """Lowered for the database that the query runs in: that of the rows it changes, or the one that alone it reads."""
+        names = SessionNames(self.session, None, exempt)
+        try:
+            found = lower(names, types)
+        except Elsewhere as other:
+            home = self.session.find(other.database)
+            assert home is not None
+            names = SessionNames(self.session, home, exempt)
+            return names, lower(names, types)
+        owned = [database for database in names.touched.values() if database.owned_by(self.session)]
+        home = next(iter(owned if owned else names.touched.values()), names.home)
+        if names.touched and names.home.name not in names.touched:
+            names = SessionNames(self.session, home, exempt)
+            found = lower(names, types)
+        return names, found
 
     # -- execution
 
@@ -186,13 +200,22 @@ class Runner:
                 continue
         raise unsupported("a query whose tables change while it starts")
 
+    def output(self, fragment: Fragment, shape: OutputShape, rows: Sequence[Row]) -> tuple[Plan, list[Row]]:
+        """What OUTPUT makes of the rows that a statement changed."""
+        types = {n: self.session.variables[n][0] for n in fragment.variables if n in self.session.variables}
+        plan = lower_output(fragment, shape, SessionNames(self.session), types)
+        link = self.session.read_link(self.session.current(), touched=False, locks=False)
+        width = shape.width
+        link.execute(f"CREATE TEMP TABLE IF NOT EXISTS out_{width} ({', '.join(f'c{i}' for i in range(width))})")
+        link.execute(f"DELETE FROM temp.out_{width}")
+        link.raw.executemany(f"INSERT INTO temp.out_{width} VALUES ({', '.join('?' * width)})", rows)
+        return plan, self.execute(fragment, plan, link).fetchall()
+
     def link(self, plan: Plan, locks: bool = False) -> Link:
         """The connection that the plan's tables are read on."""
         session = self.session
-        if len(plan.databases) > 1:
-            raise unsupported("a query over tables of several databases")
         name = next(iter(plan.databases), None)
-        database = session.engine.find(name) if name else session.current()
+        database = session.find(name) if name else session.current()
         if database is None:
             raise invalid_object(name or "")
         return session.read_link(database, touched=name is not None, locks=locks)
@@ -212,8 +235,12 @@ class Runner:
 
     def _view(self, virtual: Virtual) -> Iterator[Row]:
         session = self.session
-        database = session.engine.find(virtual.source.database)
+        database = session.find(virtual.source.database)
         assert database is not None
+        if virtual.source.view.startswith(TABLE):
+            other = session.read_link(database, touched=True, locks=False)
+            names = ", ".join(storage.quote(column.name) for column in virtual.source.columns)
+            return iter(other.execute(f"SELECT {names} FROM {virtual.source.view.removeprefix(TABLE)}").fetchall())
         check_view(session, database, virtual.source.view.removeprefix(EXTENSION))
         if virtual.source.view.startswith(EXTENSION):
             offered = SessionNames(session).extension_view(virtual.source.view)
@@ -225,15 +252,20 @@ class Runner:
 
     def _function_rows(self, virtual: Virtual, fragment: Fragment, link: Link) -> list[Row]:
         source = virtual.source
-        database = self.session.engine.find(source.database)
-        assert database is not None
-        found = SessionNames(self.session).find_function(database, source.schema, source.name)
-        if found is None:
-            raise invalid_object(f"{source.schema}.{source.name}")
         arguments: Sequence[Value] = ()
         if virtual.arguments:
             sql = "SELECT " + ", ".join(argument.sql for argument in virtual.arguments)
             arguments = link.execute(sql, self.parameters(fragment, virtual.parameters)).fetchone()
+        return self.function_rows(source.database, f"{source.schema}.{source.name}", arguments)
+
+    def function_rows(self, database_name: str, name: str, arguments: Sequence[Value]) -> list[Row]:
+        """The rows of a table function that APPLY calls for each row of its left side."""
+        database = self.session.find(database_name)
+        assert database is not None
+        schema, _, short = name.partition(".")
+        found = SessionNames(self.session).find_function(database, schema, short)
+        if found is None:
+            raise invalid_object(name)
         return [tuple(row) for row in found.call(self.context(database), arguments)]
 
     def context(self, database: StoredDatabase) -> CallContext:
@@ -255,6 +287,11 @@ class Runner:
     def value(self, fragment: Fragment) -> tuple[SqlType, Value]:
         plan, row = self.row(fragment)
         return plan.columns[0].type, row[0]
+
+
+def _unread(kind: Key, fragment: Fragment) -> str:
+    """The table that an UPDATE or DELETE changes without reading it; "" when it reads."""
+    return str(kind[1][-1]).lower() if kind[0] == "rows" and not _READS.search(fragment.text) else ""  # type: ignore[index]  # the target's name
 
 
 def _by_name(item: tuple[str, SqlType]) -> str:

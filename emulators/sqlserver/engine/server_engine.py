@@ -18,6 +18,7 @@ from pathlib import Path
 from emulators.sqlserver.engine.database import StoredDatabase
 from emulators.sqlserver.engine.extension import Database, Extension
 from emulators.sqlserver.engine.locks import Cancelled
+from emulators.sqlserver.engine.private import private_database, remove_files
 from emulators.sqlserver.engine.runner import PlanCache
 from emulators.sqlserver.engine.security import Security
 from emulators.sqlserver.engine.session import SqlSession
@@ -147,10 +148,12 @@ class SqlEngine:
         for other in sessions:
             other.forget_database(found)
         found.close()
-        for suffix in ("", "-wal", "-shm"):
-            Path(f"{found.path}{suffix}").unlink(missing_ok=True)
+        remove_files(found)
 
     # -- for sessions
+
+    def private_database(self, name: str) -> StoredDatabase:
+        return private_database(name, self._directory, self.clock)
 
     def sessions(self) -> list[SqlSession]:
         with self._guard:

@@ -14,11 +14,14 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
+from emulators.sqlserver.engine import storage
+from emulators.sqlserver.engine.catalog import TableEntry
 from emulators.sqlserver.engine.database import RUNNING, StoredDatabase
 from emulators.sqlserver.engine.environment import Environment
 from emulators.sqlserver.engine.extension import Table
 from emulators.sqlserver.engine.links import Link
 from emulators.sqlserver.engine.locks import Cancelled
+from emulators.sqlserver.engine.private import remove_files
 from emulators.sqlserver.engine.rights import DatabaseRights
 from emulators.sqlserver.engine.runner import RowStream, Runner
 from emulators.sqlserver.results import (
@@ -32,6 +35,7 @@ from emulators.sqlserver.results import (
     Value,
 )
 from emulators.sqlserver.sqltypes import SqlType
+from emulators.sqlserver.tsql.apply import APPLIED, packed
 from emulators.sqlserver.tsql.errors import snapshot_refused
 
 if TYPE_CHECKING:
@@ -77,6 +81,7 @@ class SqlSession:
         self._database = database
         self._environment = Environment(self)
         self._links: dict[str, Link] = {}
+        self._private: dict[str, StoredDatabase] = {}
         self._snapshots: dict[str, int] = {}
         self._savepoints: list[str] = []
         self._descriptor = 0
@@ -94,8 +99,9 @@ class SqlSession:
         return self.transactions > 0
 
     def batch(self, sql: str, parameters: Mapping[str, Parameter], cancelled: Cancel) -> Iterator[Event]:
+        self.forget_private("@")
         self.variables = {name.lower(): (item.type, item.value) for name, item in parameters.items()}
-        return self._driven(self._interpreter.batch(sql), cancelled)
+        return self._driven(self._interpreter.batch(sql, scoped=bool(parameters)), cancelled)
 
     def procedure(self, name: str, parameters: Sequence[Parameter], cancelled: Cancel) -> Iterator[Event]:
         self.variables = {}
@@ -137,6 +143,8 @@ class SqlSession:
     def reset(self) -> None:
         self.settle()
         self._end_all()
+        self.forget_private("#")
+        self.forget_private("@")
         self.settings = Settings()
         self.variables = {}
         self.identity = None
@@ -148,6 +156,8 @@ class SqlSession:
         self._closed = True
         self.settle()
         self._end_all()
+        self.forget_private("#")
+        self.forget_private("@")
         for name, link in self._links.items():
             database = self.engine.find(name)
             if database is not None:
@@ -172,6 +182,8 @@ class SqlSession:
         where, bar, key = name.partition("|")
         if not bar:
             return self._environment.call(name, arguments)
+        if where.startswith(APPLIED):
+            return packed(self.runner.function_rows(where.removeprefix(APPLIED), key, arguments))
         database = self.engine.find(where) if where else self._database
         assert database is not None
         assert self.engine.extension is not None
@@ -179,6 +191,59 @@ class SqlSession:
         return function.call(self.runner.context(database), arguments)
 
     # -- databases and connections
+
+    def private(self, mark: str) -> StoredDatabase:
+        """The session's own database of temporary tables ("#") or of table variables ("@"), which a rollback does not touch."""
+        found = self._private.get(mark)
+        if found is None:
+            found = self._private[mark] = self.engine.private_database(f"{mark}{self.session_id}")
+        return found
+
+    def private_versions(self) -> tuple[int, ...]:
+        return tuple(database.catalog_for(self).version for database in self._private.values())
+
+    def find(self, name: str) -> StoredDatabase | None:
+        """A database by name, the session's private ones included."""
+        if name[:1] in ("#", "@") and name[1:].isdigit():
+            return self._private.get(name[0])
+        return self.engine.find(name)
+
+    def forget_private(self, mark: str) -> None:
+        """Drop all temporary tables, or all table variables."""
+        found = self._private.pop(mark, None)
+        if found is not None:
+            self.settle()
+            self.forget_database(found)
+            found.close()
+            remove_files(found)
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """EXEC ('...') and sp_executesql: their table variables are their own, their temporary tables go at the end."""
+        outer = self._private.pop("@", None)
+        outer_link = self._links.pop(outer.name, None) if outer is not None else None
+        before = self._private["#"].catalog_for(self).tables if "#" in self._private else {}
+        try:
+            yield
+        finally:
+            self.forget_private("@")
+            if outer is not None:
+                self._private["@"] = outer
+                if outer_link is not None:
+                    self._links[outer.name] = outer_link
+            self._drop_newer(before)
+
+    def _drop_newer(self, before: Mapping[int, TableEntry]) -> None:
+        database = self._private.get("#")
+        if database is None:
+            return
+        newer = [e for number, e in database.catalog_for(self).tables.items() if number not in before]
+        if newer:
+            self.settle()
+            with self.writing(database) as link:
+                for entry in newer:
+                    storage.drop(link, entry.table)
+                    database.change(database.catalog_for(self).without_table(entry.table.object_id))
 
     def rights(self, database: StoredDatabase) -> DatabaseRights:
         return DatabaseRights(self, database)
@@ -205,6 +270,8 @@ class SqlSession:
 
     def read_link(self, database: StoredDatabase, touched: bool, locks: bool) -> Link:
         """The connection that a read in `database` uses. Raises 1222, 3952."""
+        if database is self._private.get("@"):
+            return self._own_link(database)
         strict = self.settings.isolation in ("REPEATABLE READ", "SERIALIZABLE") or locks
         if touched and strict and self.transactions and not database.owned_by(self):
             self.acquire(database)
@@ -212,7 +279,7 @@ class SqlSession:
             database.write_link.session = self
             return database.write_link
         link = self._own_link(database)
-        if touched and self.settings.isolation == "SNAPSHOT":
+        if touched and self.settings.isolation == "SNAPSHOT" and database is not self._private.get("#"):
             self._enter_snapshot(database, link)
         return link
 
@@ -257,24 +324,27 @@ class SqlSession:
     @contextmanager
     def writing(self, database: StoredDatabase) -> Iterator[Link]:
         """One writing statement: atomic; outside a transaction it commits itself. Raises SqlError 3930."""
-        if self.doomed:
+        variables = database is self._private.get("@")
+        if self.doomed and not variables:
             raise _doomed()
         began = not database.owned_by(self)
-        if began:
+        if began and variables:
+            database.begin_write(self, None, self.cancelled, user=False)
+        elif began:
             self.acquire(database)
         try:
             with database.statement() as link:
                 link.session = self
                 yield link
         except BaseException:
-            if began and not self.transactions:
+            if began and (variables or not self.transactions):
                 database.rollback_write(self)
             raise
-        if not self.transactions:
+        if began and (variables or not self.transactions):
             database.commit_write(self)
 
     def _owned(self) -> list[StoredDatabase]:
-        return [database for database in self.engine.databases() if database.owned_by(self)]
+        return [d for d in (*self.engine.databases(), *self._private.values()) if d.owned_by(self)]
 
     def begin_transaction(self, name: str = "") -> Iterator[Event]:
         self.transactions += 1

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
-
-from sqlglot import exp
 
 from emulators.sqlserver.engine.catalog import Default, TableEntry
 from emulators.sqlserver.engine.changes import Row, RowBuilder, TableWriter
@@ -14,14 +12,14 @@ from emulators.sqlserver.engine.database import StoredDatabase
 from emulators.sqlserver.engine.extension import TableColumn
 from emulators.sqlserver.engine.links import Link
 from emulators.sqlserver.engine.names import SessionNames
-from emulators.sqlserver.results import Column, Event, ResultSet, RowCount, SqlError, StatementDone, Value
+from emulators.sqlserver.engine.output import Change, output_events
+from emulators.sqlserver.results import Column, Event, ResultSet, ReturnStatus, RowCount, SqlError, StatementDone, Value
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql import statements as st
 from emulators.sqlserver.tsql.convert import Converter, converter
-from emulators.sqlserver.tsql.errors import invalid_column, invalid_object, unsupported
+from emulators.sqlserver.tsql.errors import computed_column, invalid_column, invalid_object
 from emulators.sqlserver.tsql.fragments import Fragment
 from emulators.sqlserver.tsql.plans import Plan
-from emulators.sqlserver.tsql.trees import parse_query
 from emulators.sqlserver.tsql.types import INT
 
 if TYPE_CHECKING:
@@ -31,14 +29,16 @@ if TYPE_CHECKING:
 class Writing:
     """DML of one session."""
 
-    def __init__(self, session: SqlSession) -> None:
+    def __init__(self, session: SqlSession, run: Callable[[st.Statement], Iterator[Event]]) -> None:
+        """`run` runs the EXEC of an INSERT ... EXEC."""
         self.session = session
+        self._run = run
 
-    def _done(self, count: int) -> Event:
+    def done(self, count: int) -> Event:
         self.session.row_count = count
         return StatementDone() if self.session.settings.nocount else RowCount(count)
 
-    def _entry(self, name: st.Name) -> tuple[StoredDatabase, TableEntry]:
+    def entry(self, name: st.Name) -> tuple[StoredDatabase, TableEntry]:
         database = SessionNames(self.session).database(name)
         schema = name[-2] if len(name) > 1 and name[-2] else "dbo"
         entry = database.catalog_for(self.session).find(schema, name[-1])
@@ -53,22 +53,45 @@ class Writing:
     # -- INSERT
 
     def insert(self, statement: st.Insert) -> Iterator[Event]:
-        database, _ = self._entry(statement.table)
+        if statement.execute is not None:
+            yield from self._insert_results(statement, statement.execute)
+            return
+        database, _ = self.entry(statement.table)
         with self.session.writing(database) as link:
-            _, entry = self._entry(statement.table)
-            writer = TableWriter(database, entry, link)
-            builder = RowBuilder(
-                writer,
-                statement.columns,
-                self.session.settings.identity_insert == (database.name, entry.table.object_id),
-                lambda default: self._table_default(entry, default),
-            )
-            rows = self._rows(statement, writer, builder)
+            _, entry = self.entry(statement.table)
+            writer = TableWriter(database, entry, link, "INSERT")
+            rows = self._rows(statement, writer, self.builder(writer, statement.columns))
             writer.insert(rows)
-            if writer.identity >= 0 and rows:
-                self.session.identity = str(rows[-1][writer.identity])
-        yield from self._output(statement.output, entry, rows, None)
-        yield self._done(len(rows))
+            self.check(writer)
+            self.remember_identity(writer, rows)
+            events: list[Event] = []
+            if statement.output is not None:
+                changes: list[Change] = [(row, None, "INSERT", ()) for row in rows]
+                events = self.output(statement.output, entry, changes, (), "INSERT")
+        yield from events
+        yield self.done(len(rows))
+
+    def _insert_results(self, statement: st.Insert, execute: st.Statement) -> Iterator[Event]:
+        """INSERT ... EXEC: every result set of the procedure or text."""
+        self.entry(statement.table)
+        found: list[tuple[Sequence[Column], list[Row]]] = []
+        for event in self._run(execute):
+            if isinstance(event, ResultSet):
+                found.append((event.columns, [tuple(row) for row in event.rows]))
+            elif not isinstance(event, RowCount | StatementDone | ReturnStatus):
+                yield event
+        for columns, rows in found:
+            self.store(statement.table, statement.columns, columns, rows)
+        yield self.done(sum(len(rows) for _, rows in found))
+
+    def builder(self, writer: TableWriter, columns: Sequence[str] | None) -> RowBuilder:
+        entry = writer.entry
+        explicit = self.session.settings.identity_insert == (writer.database.name, entry.table.object_id)
+        return RowBuilder(writer, columns, explicit, lambda default: self._table_default(entry, default))
+
+    def remember_identity(self, writer: TableWriter, rows: Sequence[Row]) -> None:
+        if writer.identity >= 0 and rows:
+            self.session.identity = str(rows[-1][writer.identity])
 
     def _table_default(self, entry: TableEntry, default: Default) -> Value:
         number = next(number for number, known in entry.defaults.items() if known is default)
@@ -136,34 +159,48 @@ class Writing:
 
     def _found(self, query: Fragment, target: st.Name, has_from: bool) -> tuple[StoredDatabase, st.Name]:
         """The database to lock, and the full name of the table that the target means."""
+        if target[-1][:1] in ("#", "@"):
+            return SessionNames(self.session).database(target), target
         _, source = self.session.runner.plan_rows(query, target, has_from)
-        database = self.session.engine.find(source.database)
+        database = self.session.find(source.database)
         assert database is not None
-        return database, (source.database, source.schema, source.name)
+        name = (
+            (source.schema, source.name)
+            if source.name[:1] in ("#", "@")
+            else (source.database, source.schema, source.name)
+        )
+        return database, name
 
     def update(self, statement: st.Update) -> Iterator[Event]:
         database, table = self._found(statement.query, statement.target, statement.has_from)
         with self.session.writing(database) as link:
-            _, entry = self._entry(table)
-            writer = TableWriter(database, entry, link)
-            changed = self._set_columns(statement, writer)
+            _, entry = self.entry(table)
+            writer = TableWriter(database, entry, link, "UPDATE")
+            changed = self.set_columns([name for name, _ in statement.columns], writer)
             plan, _ = self.session.runner.plan_rows(statement.query, statement.target, statement.has_from)
             found, given = self._touched(statement.query, plan, link, len(entry.table.columns))
             steps: list[Converter] = [
                 (lambda value: value) if how == "DEFAULT" else writer.coerce(at, column.type)
-                for at, column, (_, how) in zip(changed, plan.columns, statement.columns, strict=True)
+                for at, column, (_, how) in zip(changed, plan.columns, statement.columns, strict=False)
             ]
-            values = writer.converted(given, steps, changed)
-            after = self._after(statement, entry, found, values, changed)
-            writer.update(found, after, changed)
-        before = [row for _, row in found]
-        yield from self._output(statement.output, entry, after, before)
-        yield self._done(len(found))
+            size = len(changed)
+            values = writer.converted([row[:size] for row in given], steps, changed)
+            after = writer.update(found, self._after(statement, entry, found, values, changed), changed)
+            self.check(writer)
+            events: list[Event] = []
+            if statement.output is not None:
+                pairs = zip(after, found, given, strict=True)
+                changes: list[Change] = [(new, old, "UPDATE", row[size:]) for new, (_, old), row in pairs]
+                outside = [column.type for column in plan.columns[size:]]
+                events = self.output(statement.output, entry, changes, outside, "UPDATE")
+        yield from events
+        yield self.done(len(found))
 
-    def _set_columns(self, statement: st.Update, writer: TableWriter) -> list[int]:
+    def set_columns(self, given: Sequence[str], writer: TableWriter) -> list[int]:
+        """Positions of the columns that SET names. Raises 207, 264, 271, 272, 8102."""
         names = {column.name.lower(): index for index, column in enumerate(writer.entry.table.columns)}
         changed: list[int] = []
-        for name, _ in statement.columns:
+        for name in given:
             position = names.get(name.lower())
             if position is None:
                 raise invalid_column(name)
@@ -171,6 +208,8 @@ class Writing:
                 raise SqlError(8102, f"Cannot update identity column '{name}'.", 16)
             if position == writer.rowversion:
                 raise SqlError(272, "Cannot update a timestamp column.", 16)
+            if writer.entry.table.columns[position].computed:
+                raise computed_column(name)
             if position in changed:
                 text = (
                     f"The column name '{name}' is specified more than once in the SET clause or column list of an INSERT. "
@@ -180,6 +219,17 @@ class Writing:
             changed.append(position)
         return changed
 
+    def set_defaults(
+        self, columns: Sequence[tuple[str, str]], changed: Sequence[int], entry: TableEntry
+    ) -> dict[int, Value]:
+        """Position -> value of the columns that are set to DEFAULT."""
+        defaults: dict[int, Value] = {}
+        for at, (_, how) in zip(changed, columns, strict=True):
+            if how == "DEFAULT":
+                default = entry.defaults.get(entry.table.columns[at].column_id)
+                defaults[at] = self._table_default(entry, default) if default else None
+        return defaults
+
     def _after(
         self,
         statement: st.Update,
@@ -188,11 +238,7 @@ class Writing:
         values: Sequence[Row],
         changed: Sequence[int],
     ) -> list[Row]:
-        defaults: dict[int, Value] = {}
-        for at, (_, how) in zip(changed, statement.columns, strict=True):
-            if how == "DEFAULT":
-                default = entry.defaults.get(entry.table.columns[at].column_id)
-                defaults[at] = self._table_default(entry, default) if default else None
+        defaults = self.set_defaults(statement.columns, changed, entry)
         after: list[Row] = []
         for (_, row), new in zip(found, values, strict=True):
             cells = list(row)
@@ -204,8 +250,6 @@ class Writing:
     def _touched(self, query: Fragment, plan: Plan, link: Link, width: int) -> tuple[list[tuple[int, Row]], list[Row]]:
         """(row number, row) and the further items of each row once, however often a join yields it."""
         runner = self.session.runner
-        if len(plan.databases) > 1:
-            raise unsupported("a statement over tables of several databases")
         seen: dict[int, tuple[Row, Row]] = {}
         for row in _all(link, runner.execute(query, plan, link)):
             seen.setdefault(int(str(row[0])), (tuple(row[1 : width + 1]), tuple(row[width + 1 :])))
@@ -214,46 +258,53 @@ class Writing:
     def delete(self, statement: st.Delete) -> Iterator[Event]:
         database, table = self._found(statement.query, statement.target, statement.has_from)
         with self.session.writing(database) as link:
-            _, entry = self._entry(table)
-            writer = TableWriter(database, entry, link)
+            _, entry = self.entry(table)
+            writer = TableWriter(database, entry, link, "DELETE")
             plan, _ = self.session.runner.plan_rows(statement.query, statement.target, statement.has_from)
-            found, _ = self._touched(statement.query, plan, link, len(entry.table.columns))
+            found, given = self._touched(statement.query, plan, link, len(entry.table.columns))
             writer.delete(found)
-        yield from self._output(statement.output, entry, None, [row for _, row in found])
-        yield self._done(len(found))
+            self.check(writer)
+            events: list[Event] = []
+            if statement.output is not None:
+                pairs = zip(found, given, strict=True)
+                changes: list[Change] = [(None, old, "DELETE", row[1:]) for (_, old), row in pairs]
+                outside = [column.type for column in plan.columns[1:]]
+                events = self.output(statement.output, entry, changes, outside, "DELETE")
+        yield from events
+        yield self.done(len(found))
 
-    # -- OUTPUT
+    # -- what all statements share
 
-    def _output(
-        self, output: st.Output | None, entry: TableEntry, inserted: Sequence[Row] | None, deleted: Sequence[Row] | None
-    ) -> Iterator[Event]:
-        if output is None:
-            return
-        columns: list[Column] = []
-        places: list[tuple[bool, int]] = []
-        for item in parse_query(output.query.text).expressions:
-            name = item.alias if isinstance(item, exp.Alias) else ""
-            column = item.this if isinstance(item, exp.Alias) else item
-            if not isinstance(column, exp.Column) or column.table.lower() not in ("inserted", "deleted"):
-                raise unsupported("an OUTPUT item that is no column of inserted or deleted")
-            new = column.table.lower() == "inserted"
-            for index, known in enumerate(entry.table.columns):
-                if isinstance(column.this, exp.Star) or known.name.lower() == column.name.lower():
-                    columns.append(Column(name or known.name, known.type, known.nullable))
-                    places.append((new, index))
-        rows = self._output_rows(places, inserted, deleted)
-        yield ResultSet(columns, iter(rows))
+    def output(
+        self,
+        output: st.Output | None,
+        entry: TableEntry,
+        changes: Sequence[Change],
+        outside: Sequence[SqlType],
+        statement: str,
+    ) -> list[Event]:
+        return list(output_events(self.session, output, entry, changes, outside, self.store, statement))
 
-    def _output_rows(
-        self, places: Sequence[tuple[bool, int]], inserted: Sequence[Row] | None, deleted: Sequence[Row] | None
-    ) -> list[Row]:
-        sides = {True: inserted, False: deleted}
-        for new, _ in places:
-            if sides[new] is None:
-                text = f'The multi-part identifier "{"inserted" if new else "deleted"}" could not be bound.'
-                raise SqlError(4104, text, 16)
-        count = len(inserted if inserted is not None else deleted or ())
-        return [tuple((sides[new] or ())[row][index] for new, index in places) for row in range(count)]
+    def store(self, table: st.Name, columns: tuple[str, ...] | None, given: Sequence[Column], rows: list[Row]) -> None:
+        """INSERT of rows that are there already: OUTPUT ... INTO, INSERT ... EXEC, SELECT ... INTO."""
+        database, _ = self.entry(table)
+        with self.session.writing(database) as link:
+            _, entry = self.entry(table)
+            writer = TableWriter(database, entry, link, "INSERT")
+            builder = self.builder(writer, columns)
+            builder.check_count(len(given), columns is not None)
+            steps = [writer.coerce(at, column.type) for at, column in zip(builder.targets, given, strict=True)]
+            finished = builder.finished(writer.converted(rows, steps, builder.targets))
+            writer.insert(finished)
+            self.check(writer)
+            self.remember_identity(writer, finished)
+
+    def check(self, writer: TableWriter) -> None:
+        """CHECK and FOREIGN KEY, when the statement has changed all of its rows. Raises 547."""
+
+    @staticmethod
+    def all_rows(link: Link, cursor: sqlite3.Cursor) -> list[Row]:
+        return _all(link, cursor)
 
 
 def _all(link: Link, cursor: sqlite3.Cursor) -> list[Row]:

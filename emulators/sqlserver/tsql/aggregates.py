@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql import arithmetic, errors
 from emulators.sqlserver.tsql.calls import Call, checked_whole
@@ -14,11 +15,29 @@ from emulators.sqlserver.tsql.expressions import AGGREGATES
 from emulators.sqlserver.tsql.plans import Expr
 from emulators.sqlserver.tsql.relations import Relations
 from emulators.sqlserver.tsql.scopes import Output, Scope
-from emulators.sqlserver.tsql.types import BIGINT, INT, RANGES, collation, family, summed
+from emulators.sqlserver.tsql.types import BIGINT, FLOAT, INT, RANGES, collation, family, summed
+
+_WINDOW_FUNCTIONS = {
+    "ROW_NUMBER": (0, 0),
+    "RANK": (0, 0),
+    "DENSE_RANK": (0, 0),
+    "PERCENT_RANK": (0, 0),
+    "CUME_DIST": (0, 0),
+    "NTILE": (1, 1),
+    "LAG": (1, 3),
+    "LEAD": (1, 3),
+    "FIRST_VALUE": (1, 1),
+    "LAST_VALUE": (1, 1),
+}
+"""Functions that stand with OVER alone: the least and most number of their arguments."""
+_FRACTIONS = ("PERCENT_RANK", "CUME_DIST")
 
 
 class Aggregates(Relations):
     """Adds aggregates and windows."""
+
+    over = ""
+    """The OVER clause behind the aggregates that are lowered at the moment."""
 
     # Implemented where whole queries are lowered.
     def order(self, node: exp.Expr, scope: Scope, outputs: Sequence[Output]) -> str:
@@ -39,7 +58,7 @@ class Aggregates(Relations):
             if isinstance(argument, exp.Star):
                 if not name.startswith("COUNT"):
                     raise errors.syntax("*")
-                return Expr("count(*)", INT if name == "COUNT" else BIGINT, False)
+                return Expr(f"count(*){self.over}", INT if name == "COUNT" else BIGINT, False)
             value = self.expression(argument, scope)
         finally:
             self.grouped = grouped
@@ -48,20 +67,20 @@ class Aggregates(Relations):
     def _aggregated(self, name: str, distinct: str, value: Expr) -> Expr:
         shown = distinct + self.collated(value)
         if name.startswith("COUNT"):
-            return Expr(f"count({shown})", INT if name == "COUNT" else BIGINT, False)
+            return Expr(f"count({shown}){self.over}", INT if name == "COUNT" else BIGINT, False)
         if name in ("MIN", "MAX"):
             if value.type.name == "bit":
                 raise errors.invalid_operator("bit", name.lower())
-            return Expr(f"{name.lower()}({shown})", value.type)
+            return Expr(f"{name.lower()}({shown}){self.over}", value.type)
         group = family(value.type)
         if group not in ("int", "exact", "float") or value.type.name == "bit":
             raise errors.invalid_operator(value.type.name, name.lower())
         kind = summed(value.type, name == "AVG")
         if group == "float":
-            return Expr(f"{'sum' if name == 'SUM' else 'avg'}({shown})", kind)
-        total = Expr(f"{'whole_sum' if group == 'int' else 'exact_sum'}({shown})", kind)
+            return Expr(f"{'sum' if name == 'SUM' else 'avg'}({shown}){self.over}", kind)
+        total = Expr(f"{'whole_sum' if group == 'int' else 'exact_sum'}({shown}){self.over}", kind)
         if name == "AVG":
-            return self._average(total, Expr(f"count({shown})", INT), kind)
+            return self._average(total, Expr(f"count({shown}){self.over}", INT), kind)
         if group == "exact":
             return self.call(("sum", kind), lambda: self._exact_check(kind), [total], kind)
         return self.call(("sum", kind), lambda: checked_whole(kind.name, *RANGES[kind.name]), [total], kind)
@@ -81,29 +100,54 @@ class Aggregates(Relations):
     def window(self, node: exp.Window, scope: Scope) -> Expr:
         call = node.this
         name = call.name.upper() if isinstance(call, exp.Anonymous) else ""
-        if node.args.get("spec") or name not in (
-            "ROW_NUMBER",
-            "RANK",
-            "DENSE_RANK",
-            "COUNT",
-            "COUNT_BIG",
-            "MIN",
-            "MAX",
-        ):
+        if name not in _WINDOW_FUNCTIONS and name not in AGGREGATES:
             raise errors.unsupported(f"window function {name or type(call).__name__}")
-        value = (
-            Expr(f"{name.lower()}()", BIGINT, False)
-            if name.endswith(("NUMBER", "RANK"))
-            else self.aggregate(call, name, scope)
-        )
+        if name in _WINDOW_FUNCTIONS and node.args.get("order") is None:
+            raise SqlError(4112, f"The function '{name}' must have an OVER clause with ORDER BY.", 15)
+        over = f" OVER ({' '.join(self._over(node, scope))})"
+        if name in AGGREGATES:
+            if any(isinstance(argument, exp.Distinct) for argument in call.expressions):
+                raise SqlError(10759, "Use of DISTINCT is not allowed with the OVER clause.", 15)
+            before, self.over = self.over, over
+            try:
+                return self.aggregate(call, name, scope)
+            finally:
+                self.over = before
+        values = [self.expression(argument, scope) for argument in call.expressions]
+        least, most = _WINDOW_FUNCTIONS[name]
+        if not least <= len(values) <= most:
+            raise errors.argument_count(name.lower(), least)
+        kind = values[0].type if least and name != "NTILE" else FLOAT if name in _FRACTIONS else BIGINT
+        if len(values) == 3:
+            values[2] = self.represented(values[2], kind)
+        return Expr(f"{name.lower()}({', '.join(value.sql for value in values)}){over}", kind, bool(least))
+
+    def _over(self, node: exp.Window, scope: Scope) -> list[str]:
         parts = []
         if node.args.get("partition_by"):
-            parts.append(
-                "PARTITION BY " + ", ".join(self.collated(self.expression(p, scope)) for p in node.args["partition_by"])
-            )
+            listed = ", ".join(self.collated(self.expression(p, scope)) for p in node.args["partition_by"])
+            parts.append(f"PARTITION BY {listed}")
         if node.args.get("order") is not None:
             parts.append(self.order(node, scope, ()).strip())
-        return Expr(f"{value.sql} OVER ({' '.join(parts)})", value.type, value.nullable)
+        spec = node.args.get("spec")
+        if spec is not None:
+            parts.append(_frame(spec))
+        return parts
+
+
+def _frame(spec: exp.Expr) -> str:
+    """ROWS or RANGE as SQLite writes it; RANGE knows no distances in T-SQL."""
+    kind = str(spec.args.get("kind") or "").upper()
+    ends = []
+    for which in ("start", "end"):
+        value, side = spec.args.get(which), str(spec.args.get(f"{which}_side") or "")
+        shown = value.name if isinstance(value, exp.Literal) else str(value) if value is not None else "CURRENT ROW"
+        if isinstance(value, exp.Literal) and kind == "RANGE":
+            raise SqlError(4194, "RANGE is only supported with UNBOUNDED and CURRENT ROW window frame delimiters.", 16)
+        if shown not in ("UNBOUNDED", "CURRENT ROW") and not shown.isdigit():
+            raise errors.unsupported(f"window frame {shown}")
+        ends.append(f"{shown} {side}".strip())
+    return f"{kind} BETWEEN {ends[0]} AND {ends[1]}"
 
 
 def aggregated(node: exp.Select) -> bool:

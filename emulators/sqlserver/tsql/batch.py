@@ -10,10 +10,11 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from emulators.sqlserver.tsql import statements as st
-from emulators.sqlserver.tsql.ddl import parse_definition
-from emulators.sqlserver.tsql.dml import parse_delete, parse_insert, parse_select, parse_update
+from emulators.sqlserver.tsql.ddl import parse_definition, parse_table_variable
+from emulators.sqlserver.tsql.dml import NOTHING, cte_prefix, parse_delete, parse_insert, parse_select, parse_update
 from emulators.sqlserver.tsql.errors import unsupported
 from emulators.sqlserver.tsql.fragments import Fragment
+from emulators.sqlserver.tsql.merge import parse_merge
 from emulators.sqlserver.tsql.reader import Reader
 from emulators.sqlserver.tsql.security import parse_security
 from emulators.sqlserver.tsql.starts import STARTS
@@ -23,7 +24,6 @@ from emulators.sqlserver.tsql.tokens import END, NSTRING, NUMBER, QUOTED, STRING
 
 _REFUSED = frozenset(
     (
-        "MERGE",
         "GOTO",
         "OPEN",
         "FETCH",
@@ -193,8 +193,10 @@ def _declare(reader: Reader) -> Statement:
     while True:
         name = reader.variable()
         reader.accept("AS")
-        if reader.at("TABLE") or reader.at("CURSOR"):
-            raise unsupported(f"DECLARE of a {reader.here.key.lower()} variable")
+        if reader.accept("TABLE"):
+            return st.DeclareTable(line, parse_table_variable(reader, name))
+        if reader.at("CURSOR"):
+            raise unsupported("DECLARE of a cursor variable")
         kind = reader.type()
         value = _expression(reader, ",") if reader.accept("=") else None
         variables.append((name, kind, value))
@@ -363,16 +365,39 @@ def _break(reader: Reader) -> Statement:
 
 
 def _with(reader: Reader) -> Statement:
+    begin = reader.position
+    prefix = cte_prefix(reader)
+    parser = _AFTER_WITH.get(reader.here.key)
+    if parser is not None:
+        return parser(reader, prefix)
+    reader.position = begin
     return parse_select(reader)
+
+
+def _insert(reader: Reader) -> Statement:
+    return parse_insert(reader, NOTHING, _execute_keyword)
+
+
+def _merge(reader: Reader) -> Statement:
+    return parse_merge(reader, NOTHING)
+
+
+_AFTER_WITH: dict[str, Callable[[Reader, Fragment], Statement]] = {
+    "INSERT": parse_insert,
+    "UPDATE": parse_update,
+    "DELETE": parse_delete,
+    "MERGE": parse_merge,
+}
 
 
 _PARSERS: dict[str, Callable[[Reader], Statement]] = {
     "SELECT": parse_select,
     "(": parse_select,
     "WITH": _with,
-    "INSERT": parse_insert,
+    "INSERT": _insert,
     "UPDATE": parse_update,
     "DELETE": parse_delete,
+    "MERGE": _merge,
     "CREATE": parse_definition,
     "ALTER": parse_definition,
     "DROP": parse_definition,

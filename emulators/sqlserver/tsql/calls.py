@@ -34,29 +34,49 @@ class ExactSum:
     """SUM over decimal and money: every digit kept, scale that of the values."""
 
     def __init__(self) -> None:
-        self.total: Decimal | None = None
+        self.total = Decimal(0)
+        self.count = 0
 
     def step(self, value: str | None) -> None:
         if value is not None:
-            self.total = Decimal(value) if self.total is None else EXACT.add(self.total, Decimal(value))
+            self.total = Decimal(value) if self.count == 0 else EXACT.add(self.total, Decimal(value))
+            self.count += 1
 
-    def finalize(self) -> str | None:
-        return None if self.total is None else f"{self.total:f}"
+    def inverse(self, value: str | None) -> None:
+        """A row leaves a window's frame."""
+        if value is not None:
+            self.total = EXACT.subtract(self.total, Decimal(value))
+            self.count -= 1
+
+    def value(self) -> str | None:
+        return None if self.count == 0 else f"{self.total:f}"
+
+    finalize = value
 
 
 class WholeSum:
     """SUM over integers; the caller checks the range of the result's type."""
 
     def __init__(self) -> None:
-        self.total: int | None = None
+        self.total = 0
+        self.count = 0
 
     def step(self, value: int | None) -> None:
         if value is not None:
-            self.total = (self.total or 0) + value
+            self.total += value
+            self.count += 1
 
-    def finalize(self) -> int | str | None:
-        total = self.total
-        return str(total) if total is not None and not -(2**63) <= total < 2**63 else total
+    def inverse(self, value: int | None) -> None:
+        if value is not None:
+            self.total -= value
+            self.count -= 1
+
+    def value(self) -> int | str | None:
+        if self.count == 0:
+            return None
+        return self.total if -(2**63) <= self.total < 2**63 else str(self.total)
+
+    finalize = value
 
 
 class OnlyOne:

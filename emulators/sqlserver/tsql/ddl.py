@@ -64,9 +64,15 @@ def _create(reader: Reader, line: int, begin: int) -> Statement:
 
 
 def _create_table(reader: Reader, line: int, begin: int) -> Statement:
-    table = reader.qualified()
-    if table[-1].startswith("#"):
-        raise unsupported("a temporary table")
+    return _table_of(reader, line, begin, reader.qualified())
+
+
+def parse_table_variable(reader: Reader, name: str) -> Statement:
+    """What stands behind DECLARE @name TABLE."""
+    return _table_of(reader, reader.line(), reader.position, (name,))
+
+
+def _table_of(reader: Reader, line: int, begin: int, table: Name) -> Statement:
     reader.expect("(")
     found = _Columns()
     while True:

@@ -1,12 +1,14 @@
 """SELECT, INSERT, UPDATE and DELETE: finds their clauses, and writes an UPDATE or DELETE as the SELECT of the rows it touches.
 
-What the query parser cannot read (TOP in DELETE, SET with +=, a second FROM) is taken apart here. MERGE is refused.
+What the query parser cannot read (TOP in DELETE, SET with +=, a second FROM) is taken apart here. MERGE has a module of its own.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+from sqlglot import exp
 
 from emulators.sqlserver.results import SqlError, Value
 from emulators.sqlserver.sqltypes import MAX, SqlType
@@ -29,13 +31,15 @@ from emulators.sqlserver.tsql.tokens import (
     Token,
     string_value,
 )
+from emulators.sqlserver.tsql.trees import parse_query
 from emulators.sqlserver.tsql.types import INT
 
 _LITERALS = frozenset((NUMBER, STRING, NSTRING, HEX, MONEY))
 _LOCK_HINTS = frozenset(("TABLOCKX", "XLOCK", "UPDLOCK", "TABLOCK", "HOLDLOCK", "SERIALIZABLE", "REPEATABLEREAD"))
-_ASSIGNMENTS = ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=")
+ASSIGNMENTS = ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=")
 _UNICODE, _STRING, _BINARY = SqlType("nvarchar", MAX), SqlType("varchar", MAX), SqlType("varbinary", MAX)
 _NULL: tuple[SqlType, Value] = (INT, None)
+NOTHING = Fragment("")
 _CLAUSES = ("FROM", "WHERE", "OPTION", "OUTPUT", ";")
 
 
@@ -67,8 +71,6 @@ def query_tokens(reader: Reader) -> list[Token]:
             ):
                 pass
             elif cases == 0 and key in STARTS:
-                if not opened and key in ("INSERT", "UPDATE", "DELETE", "MERGE"):
-                    raise unsupported(f"WITH ... {key}")
                 break
         previous = key
         reader.position += 1
@@ -86,8 +88,26 @@ def parse_select(reader: Reader) -> st.Statement:
     if len(tokens) > 2 and tokens[0].key == "SELECT":
         tokens, assigns = _without_assignments(reader, tokens)
     locks = any(token.key in _LOCK_HINTS and before.key in ("(", ",") for before, token in itertools.pairwise(tokens))
-    text = _gapped(reader, tokens) if assigns else fragment(reader.sql, tokens)
-    return st.Select(line, text, assigns, locks)
+    if assigns:
+        return st.Select(line, _gapped(reader, tokens), assigns, locks)
+    at = _into(tokens)
+    if at < 0:
+        return st.Select(line, fragment(reader.sql, tokens), (), locks)
+    inner = Reader(reader.sql, [*tokens[at + 1 :], reader.tokens[-1]])
+    into = inner.qualified()
+    first = fragment(reader.sql, tokens[:at])
+    rest = fragment(reader.sql, inner.tokens[inner.position : -1], " ", True, len(first.lifted))
+    return st.Select(line, joined([first, rest]), (), locks, into)
+
+
+def _into(tokens: Sequence[Token]) -> int:
+    """Where the INTO of a SELECT stands; -1 without."""
+    depth = 0
+    for index, token in enumerate(tokens):
+        depth += (token.key == "(") - (token.key == ")")
+        if depth == 0 and token.key == "INTO":
+            return index
+    return -1
 
 
 def _without_assignments(reader: Reader, tokens: list[Token]) -> tuple[list[Token], tuple[str, ...]]:
@@ -135,37 +155,43 @@ def _commas(tokens: Sequence[Token]) -> int:
 def _gapped(reader: Reader, tokens: Sequence[Token]) -> Fragment:
     """A fragment of tokens with holes between them."""
     variables = frozenset(token.text.lower() for token in tokens if token.kind == VARIABLE)
-    return Fragment(" ".join(token.text for token in tokens), (), variables)
+    words = [f"[{token.text}]" if token.kind == WORD and token.text[0] == "#" else token.text for token in tokens]
+    return Fragment(" ".join(words), (), variables)
 
 
-def parse_insert(reader: Reader) -> st.Statement:
+def parse_insert(
+    reader: Reader, prefix: Fragment = NOTHING, execute: Callable[[Reader], st.Statement] | None = None
+) -> st.Statement:
+    """`execute` parses what stands behind INSERT ... EXEC."""
     line = reader.line()
     reader.expect("INSERT")
-    if reader.at("TOP"):
-        raise unsupported("INSERT TOP")
-    if reader.here.key == "BULK":
-        raise unsupported("INSERT BULK")
+    top = _top(reader)
     reader.accept("INTO")
-    if reader.here.kind == VARIABLE:
-        raise unsupported("INSERT into a table variable")
-    table = reader.qualified()
-    _hints(reader)
+    table = table_name(reader)
+    hints(reader)
     columns = None
     if reader.at("(") and reader.peek().key not in ("SELECT", "WITH"):
-        columns = _column_list(reader)
-    output = _output(reader, ("VALUES", "SELECT", "WITH", "DEFAULT", "EXEC", "EXECUTE", "("))
+        columns = column_list(reader)
+    output = parse_output(reader, ("VALUES", "SELECT", "WITH", "DEFAULT", "EXEC", "EXECUTE", "("))
+    if top and not reader.at("SELECT"):
+        raise unsupported("INSERT TOP without SELECT")
     if reader.accept("DEFAULT", "VALUES"):
         return st.Insert(line, table, columns, None, None, output)
     if reader.accept("VALUES"):
         return st.Insert(line, table, columns, _rows(reader), None, output)
-    if reader.here.key in ("EXEC", "EXECUTE"):
-        raise unsupported("INSERT ... EXEC")
+    if reader.here.key in ("EXEC", "EXECUTE") and execute is not None:
+        if output is not None:
+            raise SqlError(483, "The OUTPUT clause cannot be used in an INSERT...EXEC statement.", 16)
+        return st.Insert(line, table, columns, None, None, None, execute(reader))
     if reader.here.key not in ("SELECT", "WITH", "("):
         raise reader.unexpected()
-    return st.Insert(line, table, columns, None, fragment(reader.sql, query_tokens(reader)), output)
+    query = fragment(reader.sql, query_tokens(reader), " ", True, len(prefix.lifted))
+    if top:
+        query = Fragment(f"SELECT {top}* FROM ({query.text}) AS q", query.lifted, query.variables)
+    return st.Insert(line, table, columns, None, joined([prefix, query]), output)
 
 
-def _column_list(reader: Reader) -> tuple[str, ...]:
+def column_list(reader: Reader) -> tuple[str, ...]:
     reader.expect("(")
     names = [reader.qualified()[-1]]
     while reader.accept(","):
@@ -174,7 +200,7 @@ def _column_list(reader: Reader) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _hints(reader: Reader) -> None:
+def hints(reader: Reader) -> None:
     if reader.at("WITH", "("):
         reader.advance()
         reader.skip_parentheses()
@@ -246,13 +272,52 @@ def _cell(reader: Reader) -> st.Cell:
     return reader.fragment(reader.until((",",)))
 
 
-def _output(reader: Reader, stops: Sequence[str]) -> st.Output | None:
+def parse_output(reader: Reader, stops: Sequence[str]) -> st.Output | None:
     if not reader.accept("OUTPUT"):
         return None
-    tokens = reader.until((*stops, "INTO"))
-    if reader.at("INTO"):
-        raise unsupported("OUTPUT ... INTO")
-    return st.Output(reader.fragment(tokens))
+    query = reader.fragment(reader.until((*stops, "INTO")))
+    if not reader.accept("INTO"):
+        return st.Output(query)
+    table = table_name(reader)
+    columns = column_list(reader) if reader.at("(") and reader.peek().key != "SELECT" else None
+    if reader.at("OUTPUT"):
+        raise unsupported("a second OUTPUT clause")
+    return st.Output(query, table, columns)
+
+
+def table_name(reader: Reader) -> st.Name:
+    """The table that a statement writes to: a name, or a table variable."""
+    return (reader.variable(),) if reader.here.kind == VARIABLE else reader.qualified()
+
+
+def outside_columns(output: st.Output | None) -> tuple[str, ...]:
+    """The columns in OUTPUT that belong neither to inserted nor to deleted: those of the tables in FROM or USING."""
+    if output is None:
+        return ()
+    found: dict[str, None] = {}
+    for column in parse_query(output.query.text).find_all(exp.Column):
+        if column.table and column.table.lower() not in ("inserted", "deleted"):
+            if isinstance(column.this, exp.Star):
+                raise unsupported("* of another table in OUTPUT")
+            found[".".join(f"[{part.name}]" for part in column.parts)] = None
+    return tuple(found)
+
+
+def cte_prefix(reader: Reader) -> Fragment:
+    """WITH name AS (...), ... up to the statement that follows."""
+    begin = reader.position
+    reader.expect("WITH")
+    while True:
+        reader.name()
+        if reader.at("("):
+            reader.skip_parentheses()
+        reader.expect("AS")
+        if not reader.at("("):
+            raise reader.unexpected()
+        reader.skip_parentheses()
+        if not reader.accept(","):
+            break
+    return fragment(reader.sql, reader.tokens[begin : reader.position], "", True)
 
 
 def _top(reader: Reader) -> str:
@@ -264,38 +329,36 @@ def _top(reader: Reader) -> str:
         tokens = reader.tokens[begin : reader.position]
     else:
         tokens = [reader.advance()]
-    if reader.at("PERCENT"):
-        raise unsupported("TOP ... PERCENT")
-    return f"TOP {reader.text(tokens)} "
+    percent = "PERCENT " if reader.accept("PERCENT") else ""
+    return f"TOP {reader.text(tokens)} {percent}"
 
 
 def _target(reader: Reader) -> tuple[st.Name, str]:
-    if reader.here.kind == VARIABLE:
-        raise unsupported("a table variable")
     begin = reader.position
-    name = reader.qualified()
+    name = table_name(reader)
     text = reader.text(reader.tokens[begin : reader.position])
-    _hints(reader)
+    hints(reader)
     return name, text
 
 
-def parse_update(reader: Reader) -> st.Statement:
+def parse_update(reader: Reader, prefix: Fragment = NOTHING) -> st.Statement:
     line = reader.line()
     reader.expect("UPDATE")
     top = _top(reader)
     target, written = _target(reader)
     reader.expect("SET")
     columns: list[tuple[str, str]] = []
-    parts: list[Fragment] = []
-    lifted = 0
+    parts = [prefix]
+    lifted = len(prefix.lifted)
     while True:
-        column, part = _set_clause(reader, f"SELECT {top}" if not parts else ", ", lifted)
+        column, part = _set_clause(reader, f"SELECT {top}" if not columns else ", ", lifted)
         columns.append(column)
         parts.append(part)
         lifted += len(part.lifted)
         if not reader.accept(","):
             break
-    output = _output(reader, ("FROM", "WHERE", "OPTION", ";"))
+    output = parse_output(reader, ("FROM", "WHERE", "OPTION", ";"))
+    parts += [Fragment(f", {item}") for item in outside_columns(output)]
     tail, has_from = _tail(reader, written, lifted)
     return st.Update(line, target, tuple(columns), joined([*parts, tail]), has_from, output)
 
@@ -310,7 +373,7 @@ def _set_clause(reader: Reader, prefix: str, lifted: int) -> tuple[tuple[str, st
     name = reader.qualified()[-1]
     written = reader.text(reader.tokens[begin : reader.position])
     operator = reader.advance()
-    if operator.key not in _ASSIGNMENTS:
+    if operator.key not in ASSIGNMENTS:
         raise reader.unexpected(operator)
     if operator.key == "=" and reader.accept("DEFAULT"):
         return (name, "DEFAULT"), Fragment(prefix + "NULL")
@@ -343,15 +406,15 @@ def _clause_tokens(reader: Reader) -> list[Token]:
         return list(reader.tokens[begin : reader.position])
 
 
-def parse_delete(reader: Reader) -> st.Statement:
+def parse_delete(reader: Reader, prefix: Fragment = NOTHING) -> st.Statement:
     line = reader.line()
     reader.expect("DELETE")
     top = _top(reader)
     reader.accept("FROM")
     target, written = _target(reader)
-    output = _output(reader, ("FROM", "WHERE", "OPTION", ";"))
+    output = parse_output(reader, ("FROM", "WHERE", "OPTION", ";"))
     if reader.here.kind == OP and reader.here.key not in (";", ")"):
         raise reader.unexpected()
-    tail, has_from = _tail(reader, written, 0)
-    query = joined([Fragment(f"SELECT {top}0"), tail])
-    return st.Delete(line, target, query, has_from, output)
+    tail, has_from = _tail(reader, written, len(prefix.lifted))
+    items = ", ".join(("0", *outside_columns(output)))
+    return st.Delete(line, target, joined([prefix, Fragment(f"SELECT {top}{items}"), tail]), has_from, output)

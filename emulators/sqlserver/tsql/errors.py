@@ -33,6 +33,11 @@ def invalid_column(name: str) -> SqlError:
     return SqlError(207, f"Invalid column name '{name}'.", 16)
 
 
+def computed_column(name: str) -> SqlError:
+    text = f'The column "{name}" cannot be modified because it is either a computed column or is the result of a UNION operator.'
+    return SqlError(271, text, 16)
+
+
 def ambiguous_column(name: str) -> SqlError:
     return SqlError(209, f"Ambiguous column name '{name}'.", 16)
 

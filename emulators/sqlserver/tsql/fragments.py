@@ -88,6 +88,9 @@ def fragment(
             variables.add(token.text.lower())
         elif kind == WORD and token.key == "LIMIT" and index < last and tokens[index + 1].kind in (NUMBER, VARIABLE):
             raise syntax(token.text)
+        elif kind == WORD and token.text[0] in "$#":  # names that the query parser knows in brackets only
+            pieces.append(f"{sql[start : token.start]}[{token.text}]")
+            start = token.end
         elif kind == MONEY or (
             lift
             and previous in _BEFORE_LIFTED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -11,13 +12,21 @@ from emulators.sqlserver.results import Column
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql.fragments import LIFTED, Fragment
-from emulators.sqlserver.tsql.plans import Names, Plan, Source
+from emulators.sqlserver.tsql.plans import Expr, Names, Plan, Source
 from emulators.sqlserver.tsql.queries import Queries
-from emulators.sqlserver.tsql.scopes import Relation, Scope
+from emulators.sqlserver.tsql.scopes import Output, Relation, Scope
 from emulators.sqlserver.tsql.trees import parse_query
 
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _PARAMETER = re.compile(r"\?(\d+)")
+
+
+class Elsewhere(Exception):
+    """The rows to be changed are stored in `database`: lower the statement again for that one."""
+
+    def __init__(self, database: str) -> None:
+        super().__init__(database)
+        self.database = database
 
 
 def _types(fragment: Fragment, variables: Mapping[str, SqlType]) -> dict[str, SqlType]:
@@ -47,6 +56,7 @@ def lower_rows(
 ) -> tuple[Plan, Source]:
     """The rows that an UPDATE or DELETE touches: rowid, every column of the target, then the fragment's own items."""
     lowering = Queries(names, _types(fragment, variables))
+    lowering.numbered = True
     node = parse_query(fragment.text)
     if not isinstance(node, exp.Select):
         raise errors.syntax("FROM")
@@ -54,16 +64,64 @@ def lower_rows(
     if lowering.grouped is not None or node.args.get("distinct"):
         raise errors.unsupported("an aggregate in UPDATE or DELETE")
     relation = _target(scope, target) if has_from else scope.relations[0]
-    if relation is None or relation.source is None or not relation.source.storage:
+    if relation is None or relation.source is None or not (relation.source.storage or relation.base):
+        if relation is not None and relation.source is not None and relation.source.view.startswith("table:"):
+            raise Elsewhere(relation.source.database)
         found = names.source(tuple(target))
         if found is None or not has_from:
             raise errors.invalid_object(".".join(target))
         raise errors.unsupported("an UPDATE or DELETE whose target is not in its FROM")
     items = lowering.items(node, scope)
-    row = [f"{relation.sql}.{relation.source.rowid}", *(o.expr.sql for o in relation.columns)]
+    row = _row(relation, relation.source)
     sql = f"{prefix}SELECT {', '.join([*row, *(o.expr.sql for o in items)])}{source}{lowering.limit(node, scope)}"
     columns = tuple(Column(o.name, o.expr.type) for o in items)
     return _plan(lowering, sql, columns), relation.source
+
+
+@dataclass(frozen=True, slots=True)
+class OutputShape:
+    """The rows that OUTPUT reads, as stored in temp.out_<width>: the table's columns as inserted, as deleted, $action, then
+    `outside`, the columns (qualifier, name, type) of other tables."""
+
+    columns: tuple[Column, ...]
+    computed: tuple[tuple[int, Fragment], ...]
+    inserted: bool
+    deleted: bool
+    action: bool
+    outside: tuple[tuple[str, str, SqlType], ...] = ()
+
+    @property
+    def width(self) -> int:
+        return 2 * len(self.columns) + 1 + len(self.outside)
+
+
+def lower_output(fragment: Fragment, shape: OutputShape, names: Names, variables: Mapping[str, SqlType]) -> Plan:
+    lowering = Queries(names, _types(fragment, variables))
+    node = parse_query(fragment.text)
+    scope = Scope()
+    size = len(shape.columns)
+    for name, first, present in (("inserted", 0, shape.inserted), ("deleted", size, shape.deleted)):
+        outputs = [Output(c.name, Expr(f"s1.c{first + i}", c.type)) for i, c in enumerate(shape.columns)]
+        if present:
+            scope.relations.append(lowering.computed(Relation(name, "s1", outputs), shape.computed))
+    if shape.action:
+        action = Output("$action", Expr(f"s1.c{2 * size}", SqlType("nvarchar", 10)))
+        scope.relations.append(Relation("$", "s1", [action]))
+    for index, (qualifier, name, kind) in enumerate(shape.outside, 2 * size + 1):
+        scope.relations.append(Relation(qualifier, "s1", [Output(name, Expr(f"s1.c{index}", kind))]))
+    assert isinstance(node, exp.Select)
+    items = lowering.items(node, scope)
+    sql = f"SELECT {', '.join(o.expr.sql for o in items)} FROM temp.out_{shape.width} AS s1 ORDER BY s1.rowid"
+    return _plan(lowering, sql, tuple(Column(o.name, o.expr.type, o.expr.nullable) for o in items))
+
+
+def _row(relation: Relation, source: Source) -> list[str]:
+    """The row's number and all of its columns, as stored; through a common table expression by its number."""
+    names = [f'"{column.name.replace(chr(34), chr(34) * 2)}"' for column in source.columns]
+    if not relation.base:
+        return [f"{relation.sql}.{source.rowid}", *(f"{relation.sql}.{name}" for name in names)]
+    number = f"{relation.sql}.{relation.base}"
+    return [number, *(f"(SELECT {name} FROM {source.storage} WHERE {source.rowid} = {number})" for name in names)]
 
 
 def _target(scope: Scope, target: Sequence[str]) -> Relation | None:

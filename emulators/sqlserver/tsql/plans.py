@@ -8,6 +8,7 @@ from typing import Protocol
 
 from emulators.sqlserver.results import Column, Value
 from emulators.sqlserver.sqltypes import SqlType
+from emulators.sqlserver.tsql.fragments import Fragment
 from emulators.sqlserver.tsql.statements import Name
 
 
@@ -41,6 +42,8 @@ class Source:
     storage: str = ""
     view: str = ""
     rowid: str = "rowid"
+    computed: tuple[tuple[int, Fragment], ...] = ()
+    """Positions of computed columns and what they are computed from: they are never stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,10 @@ class Names(Protocol):
     """How names are found: the session's database and its catalog."""
 
     def source(self, name: Name) -> Source | None: ...
+
+    def view(self, name: Name) -> tuple[Fragment, tuple[str, ...]] | None:
+        """The query of a user's view, and the names of its columns."""
+        ...
 
     def table_function(self, name: Name, arguments: int) -> Source | None: ...
 

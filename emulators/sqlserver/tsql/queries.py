@@ -13,10 +13,11 @@ from sqlglot import exp
 from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql import bounds, errors
-from emulators.sqlserver.tsql.aggregates import Aggregates, aggregated
+from emulators.sqlserver.tsql.aggregates import aggregated
+from emulators.sqlserver.tsql.apply import Applying
 from emulators.sqlserver.tsql.plans import Expr
-from emulators.sqlserver.tsql.relations import Lowered
-from emulators.sqlserver.tsql.scopes import Output, Scope
+from emulators.sqlserver.tsql.relations import ROW, Lowered
+from emulators.sqlserver.tsql.scopes import Output, Relation, Scope
 from emulators.sqlserver.tsql.types import collation, family
 
 _SELECT_PARTS = frozenset(
@@ -39,7 +40,7 @@ _SELECT_PARTS = frozenset(
 _UNION_PARTS = frozenset(("this", "expression", "distinct", "order", "with_", "limit", "offset", "by_name"))
 
 
-class Queries(Aggregates):
+class Queries(Applying):
     """The whole of a query. An instance lowers one statement."""
 
     def query(self, node: exp.Expr, scope: Scope) -> Lowered:
@@ -63,10 +64,57 @@ class Queries(Aggregates):
             expr = output.expr
             suffix = f" COLLATE {collation(expr.type)}" if distinct is not None and collation(expr.type) else ""
             shown.append(f"{expr.sql}{suffix} AS c{index}")
+        base = self._base(node, scope) if self.numbered and distinct is None else None
+        if base is not None:
+            shown.append(f"{base.sql}.{base.source.rowid if base.source else ''} AS {ROW}")
         sql = f"{head[0]}SELECT {'DISTINCT ' if distinct is not None else ''}{', '.join(shown)}{head[1]}"
+        options = _top_options(node)
+        if options:
+            sql = self._top(node, scope, outputs, (head, shown), options)
+            return Lowered(sql, self._renamed(outputs), True)
         order = self.order(node, scope, outputs)
         limit = self.limit(node, scope)
-        return Lowered(sql + order + limit, self._renamed(outputs), bool(order or limit))
+        source = base.source if base is not None else None
+        return Lowered(sql + order + limit, self._renamed(outputs), bool(order or limit), source)
+
+    def _base(self, node: exp.Select, scope: Scope) -> Relation | None:
+        """The one stored table that a plain SELECT reads."""
+        only = scope.relations[0] if len(scope.relations) == 1 else None
+        if only is None or only.source is None or not only.source.storage or only.base:
+            return None
+        return None if node.args.get("group") is not None or aggregated(node) else only
+
+    def _top(
+        self,
+        node: exp.Select,
+        scope: Scope,
+        outputs: Sequence[Output],
+        parts: tuple[tuple[str, str], Sequence[str]],
+        options: Sequence[str],
+    ) -> str:
+        """TOP (n) PERCENT and WITH TIES over the finished select: ordering values stand beside the items as o0, o1 ..."""
+        terms = self.order_terms(node, scope, outputs)
+        if "ties" in options and not terms:
+            raise SqlError(
+                1062, "The TOP N WITH TIES clause is not allowed without a corresponding ORDER BY clause.", 15
+            )
+        if node.args.get("distinct") is not None or node.args.get("with_") is not None:
+            raise errors.unsupported("TOP ... PERCENT and WITH TIES beside DISTINCT or WITH")
+        aliased = [sql.split(" ")[0] in {f"c{i}" for i in range(len(outputs))} for sql, _ in terms]
+        extra = [f"{sql} AS o{i}" for i, (sql, _) in enumerate(terms) if not aliased[i]]
+        named = [(sql if aliased[i] else f"o{i}", down) for i, (sql, down) in enumerate(terms)]
+        order = ", ".join(f"{name}{down}" for name, down in named)
+        head, shown = parts
+        inner = f"{head[0]}SELECT {', '.join([*shown, *extra])}{head[1]}"
+        count = self.count(_top_count(node), scope)
+        if "percent" in options:
+            count = f"(SELECT CAST(-floor(-({count}) * count(*) / 100.0) AS INTEGER) FROM ({inner}))"
+        items = ", ".join(f"c{i}" for i in range(len(outputs)))
+        by = f" ORDER BY {order}" if order else ""
+        if "ties" not in options:
+            return f"SELECT {items} FROM ({inner}){by} LIMIT {count}"
+        ranked = f"SELECT *, rank() OVER (ORDER BY {order}) AS place FROM ({inner})"
+        return f"SELECT {items} FROM ({ranked}) WHERE place <= {count}{by}"
 
     def opened(self, node: exp.Select, parent: Scope | None) -> tuple[Scope, tuple[str, str]]:
         """The scope of a SELECT, and its SQL before (WITH) and behind (FROM to HAVING) the select list."""
@@ -150,14 +198,16 @@ class Queries(Aggregates):
     # -- ORDER BY, TOP, OFFSET
 
     def order(self, node: exp.Expr, scope: Scope, outputs: Sequence[Output]) -> str:
+        terms = self.order_terms(node, scope, outputs)
+        return f" ORDER BY {', '.join(sql + down for sql, down in terms)}" if terms else ""
+
+    def order_terms(self, node: exp.Expr, scope: Scope, outputs: Sequence[Output]) -> list[tuple[str, str]]:
+        """(SQL, "" or " DESC") of each term of ORDER BY."""
         order = node.args.get("order")
-        if order is None:
-            return ""
-        terms = []
-        for item in order.expressions:
-            term = self._order_term(item.this, scope, outputs)
-            terms.append(self.collated(term) + (" DESC" if item.args.get("desc") else ""))
-        return f" ORDER BY {', '.join(terms)}"
+        return [
+            (self.collated(self._order_term(item.this, scope, outputs)), " DESC" if item.args.get("desc") else "")
+            for item in (order.expressions if order is not None else ())
+        ]
 
     def _order_term(self, node: exp.Expr, scope: Scope, outputs: Sequence[Output]) -> Expr:
         if isinstance(node, exp.Literal) and not node.args.get("is_string"):
@@ -180,16 +230,15 @@ class Queries(Aggregates):
             return ""
         count: exp.Expr | None = None
         if limit is not None:
-            options = limit.args.get("limit_options")
-            if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
-                raise errors.unsupported("TOP ... PERCENT and WITH TIES")
+            if _top_options(node):
+                raise errors.unsupported("TOP ... PERCENT and WITH TIES here")
             count = limit.args.get("count") or limit.args.get("expression")
         if offset is not None and node.args.get("order") is None:
             raise errors.syntax("OFFSET")
-        sql = f" LIMIT {self._count(count, scope)}" if count is not None else " LIMIT -1"
-        return sql + (f" OFFSET {self._count(offset.expression, scope)}" if offset is not None else "")
+        sql = f" LIMIT {self.count(count, scope)}" if count is not None else " LIMIT -1"
+        return sql + (f" OFFSET {self.count(offset.expression, scope)}" if offset is not None else "")
 
-    def _count(self, node: exp.Expr, scope: Scope) -> str:
+    def count(self, node: exp.Expr, scope: Scope) -> str:
         while isinstance(node, exp.Paren):
             node = node.this
         expr = self.expression(node, Scope())
@@ -216,7 +265,7 @@ class Queries(Aggregates):
         types = [self.unify([a.expr, b.expr]) for a, b in zip(left.outputs, right.outputs, strict=True)]
         distinct = bool(node.args.get("distinct")) or not isinstance(node, exp.Union)
         word = {exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}.get(type(node), "UNION" if distinct else "UNION ALL")
-        sql = f"{self._branch(left, types, distinct)} {word} {self._branch(right, types, distinct)}"
+        sql = f"{self._branch(left, types, distinct)} {word} {self._branch(right, types, distinct, _compound(node.right))}"
         outputs = [
             Output(
                 a.name,
@@ -229,11 +278,11 @@ class Queries(Aggregates):
             sql = f"SELECT * FROM ({sql}){order}{limit}"
         return Lowered(prefix + sql, outputs, bool(order or limit or prefix))
 
-    def _branch(self, branch: Lowered, types: Sequence[SqlType], distinct: bool) -> str:
+    def _branch(self, branch: Lowered, types: Sequence[SqlType], distinct: bool, wrapped: bool = False) -> str:
         cells = [self.represented(output.expr, kind) for output, kind in zip(branch.outputs, types, strict=True)]
         same = all(cell.sql == output.expr.sql for cell, output in zip(cells, branch.outputs, strict=True))
         collated = distinct and any(collation(kind) for kind in types)
-        if same and not collated and not branch.ordered:
+        if same and not collated and not branch.ordered and not wrapped:
             return branch.sql
         shown = [f"{self.collated(cell) if collated else cell.sql} AS c{i}" for i, cell in enumerate(cells)]
         return f"SELECT {', '.join(shown)} FROM ({branch.sql})"
@@ -270,3 +319,22 @@ class Queries(Aggregates):
         if family(kind) == "binary":
             value, item = self._trimmed(left), self._trimmed(output)
         return Expr(value.sql, kind), f"SELECT {item.sql} FROM ({lowered.sql})"
+
+
+def _compound(node: exp.Expr) -> bool:
+    """Whether a right-hand side is a set operation itself: SQLite has no precedence among them."""
+    return isinstance(node.unnest(), exp.SetOperation)
+
+
+def _top_options(node: exp.Expr) -> tuple[str, ...]:
+    limit = node.args.get("limit")
+    options = limit.args.get("limit_options") if limit is not None else None
+    if options is None:
+        return ()
+    return tuple(name for name, part in (("percent", "percent"), ("ties", "with_ties")) if options.args.get(part))
+
+
+def _top_count(node: exp.Expr) -> exp.Expr:
+    limit = node.args["limit"]
+    found: exp.Expr = limit.args.get("count") or limit.args["expression"]
+    return found

@@ -10,10 +10,13 @@ from sqlglot import exp
 from emulators.sqlserver.results import Column, SqlError
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql import errors
+from emulators.sqlserver.tsql.fragments import Fragment
 from emulators.sqlserver.tsql.plans import Expr, Names, Source, Virtual
 from emulators.sqlserver.tsql.predicates import Predicates
-from emulators.sqlserver.tsql.scopes import Output, Relation, Scope
+from emulators.sqlserver.tsql.scopes import CommonTable, Output, Relation, Scope
+from emulators.sqlserver.tsql.trees import parse_query
 
+ROW = "row_number_of_base"
 _TABLE_PARTS = frozenset(("this", "db", "catalog", "alias", "hints"))
 _HINTS = frozenset(
     (
@@ -45,6 +48,8 @@ class Lowered:
     sql: str
     outputs: list[Output]
     ordered: bool = False
+    source: Source | None = None
+    """The one table whose rows these are, when the row numbers stand beside them in column ROW."""
 
 
 class Relations(Predicates):
@@ -53,6 +58,8 @@ class Relations(Predicates):
     def __init__(self, names: Names, variables: Mapping[str, SqlType]) -> None:
         super().__init__(names, variables)
         self._relations = 0
+        self.numbered = False
+        """Whether common table expressions over one table yield its row numbers: for UPDATE and DELETE through them."""
         self._argument_parameters: tuple[str, ...] = ()
 
     # Implemented where whole queries are lowered.
@@ -60,6 +67,9 @@ class Relations(Predicates):
         raise NotImplementedError
 
     def where(self, node: exp.Expr, scope: Scope) -> str:
+        raise NotImplementedError
+
+    def apply(self, node: exp.Lateral, scope: Scope) -> str:
         raise NotImplementedError
 
     def next_name(self) -> str:
@@ -76,9 +86,9 @@ class Relations(Predicates):
         for cte in clause.expressions:
             lowered = self.query(cte.this, scope)
             name = self.next_name()
-            outputs = _with_names(lowered.outputs, cte.args["alias"])
+            outputs = with_names(lowered.outputs, cte.args["alias"])
             parts.append(f"{name} AS ({lowered.sql})")
-            scope.ctes[cte.alias.lower()] = (name, outputs)
+            scope.ctes[cte.alias.lower()] = CommonTable(name, outputs, lowered.source, ROW if lowered.source else "")
         return f"WITH {', '.join(parts)} "
 
     def sources(self, node: exp.Select, scope: Scope) -> str:
@@ -97,6 +107,8 @@ class Relations(Predicates):
         side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
         if kind not in ("", "INNER", "OUTER", "CROSS"):
             raise errors.unsupported(f"{kind} JOIN")
+        if isinstance(join.this, exp.Lateral):
+            return self.apply(join.this, scope)
         before = len(scope.relations)
         sql = self._relation(join.this, scope)
         if side in ("LEFT", "FULL"):
@@ -112,14 +124,14 @@ class Relations(Predicates):
 
     def _relation(self, node: exp.Expr, scope: Scope) -> str:
         if isinstance(node, exp.Subquery):
-            return self._derived(node, self.query(node.this, scope.parent or Scope(None, [], scope.ctes)), scope)
+            return self._derived(node, self.query(node.this, Scope(scope.parent, [], scope.ctes)), scope)
         if isinstance(node, exp.Values):
             return self._derived(node, self._values(node, scope), scope)
         if not isinstance(node, exp.Table):
             raise errors.unsupported(f"{type(node).__name__} in FROM")
         for part, value in node.args.items():
             if value and part not in _TABLE_PARTS and part != "joins":
-                raise errors.unsupported(f"{part.upper()} on a table")
+                raise errors.unsupported(f"{part.upper().removesuffix('S')} on a table")
         self._check_hints(node)
         if isinstance(node.this, exp.Anonymous):
             return self._function(node, scope)
@@ -136,7 +148,7 @@ class Relations(Predicates):
         if alias is None or alias.this is None:
             raise errors.syntax(")")
         name = self.next_name()
-        outputs = _with_names(lowered.outputs, alias)
+        outputs = with_names(lowered.outputs, alias)
         scope.relations.append(Relation(alias.name, name, _under(name, outputs)))
         return f"({lowered.sql}) AS {name}"
 
@@ -158,12 +170,39 @@ class Relations(Predicates):
         alias = node.args.get("alias")
         name = self.next_name()
         if len(parts) == 1 and (cte := scope.cte(parts[0])) is not None:
-            scope.relations.append(Relation(alias.name if alias else parts[0], name, _under(name, cte[1])))
-            return f"{cte[0]} AS {name}"
+            outputs = _under(name, cte.outputs)
+            scope.relations.append(
+                Relation(alias.name if alias else parts[0], name, outputs, cte.source, True, cte.base)
+            )
+            return f"{cte.sql} AS {name}"
         source = self.names.source(parts)
         if source is None:
-            raise errors.invalid_object(".".join(parts))
+            return self._user_view(parts, alias, scope)
         return self._named_source(source, name, alias, scope, ())
+
+    def _user_view(self, parts: tuple[str, ...], alias: exp.Expr | None, scope: Scope) -> str:
+        found = self.names.view(parts)
+        if found is None:
+            raise errors.invalid_object(".".join(parts))
+        lowered = self.query(parse_query(found[0].text), Scope())
+        name = self.next_name()
+        outputs = [Output(column, o.expr) for column, o in zip(found[1], lowered.outputs, strict=True)]
+        if alias is not None and alias.args.get("columns"):
+            outputs = with_names(outputs, alias)
+        scope.relations.append(Relation(alias.name if alias is not None else parts[-1], name, _under(name, outputs)))
+        return f"({lowered.sql}) AS {name}"
+
+    def computed(self, relation: Relation, columns: Sequence[tuple[int, Fragment]]) -> Relation:
+        """The relation with its computed columns as the expressions that they are."""
+        if not columns:
+            return relation
+        scope = Scope(None, [relation])
+        outputs = list(relation.columns)
+        for position, fragment in columns:
+            value = self.expression(parse_query(fragment.text).expressions[0], scope)
+            kind = outputs[position].expr.type
+            outputs[position] = Output(outputs[position].name, Expr(f"({self.represented(value, kind).sql})", kind))
+        return Relation(relation.alias, relation.sql, outputs, relation.source, relation.aliased)
 
     def _named_source(
         self, source: Source, name: str, alias: exp.Expr | None, scope: Scope, arguments: tuple[Expr, ...]
@@ -182,9 +221,10 @@ class Relations(Predicates):
             for index, column in enumerate(source.columns)
         ]
         if alias is not None and alias.args.get("columns"):
-            outputs = _with_names(outputs, alias)
+            outputs = with_names(outputs, alias)
         shown = alias.name if alias is not None else source.name
-        scope.relations.append(Relation(shown, name, outputs, source, alias is not None))
+        relation = Relation(shown, name, outputs, source, alias is not None)
+        scope.relations.append(self.computed(relation, source.computed))
         return f"{table} AS {name}"
 
     def _function(self, node: exp.Table, scope: Scope) -> str:
@@ -201,7 +241,12 @@ class Relations(Predicates):
 
 def _name_parts(node: exp.Table) -> tuple[str, ...]:
     catalog, schema = node.args.get("catalog"), node.args.get("db")
-    parts = [node.name]
+    name = node.name
+    if isinstance(node.this, exp.Parameter):
+        name = f"@{name}"
+    elif node.this.args.get("temporary"):
+        name = f"#{name}"
+    parts = [name]
     if schema is not None:
         parts.insert(0, schema.name if isinstance(schema, exp.Expr) else "")
     if catalog is not None:
@@ -209,7 +254,7 @@ def _name_parts(node: exp.Table) -> tuple[str, ...]:
     return tuple(parts)
 
 
-def _with_names(outputs: Sequence[Output], alias: exp.Expr) -> list[Output]:
+def with_names(outputs: Sequence[Output], alias: exp.Expr) -> list[Output]:
     """Outputs under the names of an alias's column list, if it has one."""
     columns = alias.args.get("columns") or []
     if columns and len(columns) != len(outputs):

@@ -26,6 +26,8 @@ class Relation:
     columns: Sequence[Output]
     source: Source | None = None
     aliased: bool = True
+    base: str = ""
+    """Of a common table expression over one table, `source`: its column with the numbers of that table's rows."""
 
     def named(self, qualifier: Sequence[str]) -> bool:
         """Whether a qualifier ("ct", or "dbo.t", without alias) means this relation."""
@@ -38,15 +40,25 @@ class Relation:
         return full[-len(wanted) :] == wanted
 
 
+@dataclass(frozen=True, slots=True)
+class CommonTable:
+    """A common table expression: SQLite's name and what it yields; over one table also that table and the column of row numbers."""
+
+    sql: str
+    outputs: Sequence[Output]
+    source: Source | None = None
+    base: str = ""
+
+
 @dataclass(slots=True)
 class Scope:
     """`parent`: the query around a subquery. `ctes`: common table expressions by lower-case name."""
 
     parent: Scope | None = None
     relations: list[Relation] = field(default_factory=list)
-    ctes: dict[str, tuple[str, Sequence[Output]]] = field(default_factory=dict)
+    ctes: dict[str, CommonTable] = field(default_factory=dict)
 
-    def cte(self, name: str) -> tuple[str, Sequence[Output]] | None:
+    def cte(self, name: str) -> CommonTable | None:
         found = self.ctes.get(name.lower())
         if found is None and self.parent is not None:
             return self.parent.cte(name)

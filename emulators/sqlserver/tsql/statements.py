@@ -21,11 +21,12 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Select(Statement):
-    """A query; `assigns`: SELECT @x = ... sets variables instead of returning rows."""
+    """A query; `assigns`: SELECT @x = ... sets variables instead of returning rows; `into`: SELECT ... INTO makes that table."""
 
     query: Fragment
     assigns: tuple[str, ...] = ()
     locks: bool = False
+    into: Name = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +40,23 @@ Cell = tuple[SqlType, Value] | Fragment | Default
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """OUTPUT: a SELECT list over the pseudo-tables inserted and deleted, as text behind SELECT."""
+    """OUTPUT: a SELECT list over the pseudo-tables inserted and deleted, as text behind SELECT; `into`: a table, "" names none."""
 
     query: Fragment
+    into: Name = ()
+    columns: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Insert(Statement):
-    """One of `rows` (VALUES), `query` (INSERT ... SELECT), `execute` (INSERT ... EXEC is refused) or neither (DEFAULT VALUES)."""
+    """One of `rows` (VALUES), `query` (INSERT ... SELECT), `execute` (INSERT ... EXEC) or none (DEFAULT VALUES)."""
 
     table: Name
     columns: tuple[str, ...] | None
     rows: tuple[tuple[Cell, ...], ...] | None
     query: Fragment | None
     output: Output | None = None
+    execute: Statement | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,31 @@ class Delete(Statement):
     target: Name
     query: Fragment
     has_from: bool
+    output: Output | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MergeClause:
+    """One WHEN of a MERGE. `kind`: "matched", "unmatched" (no target row) or "orphaned" (no source row); `columns`: (name, "" or
+    "DEFAULT"), the name "" where INSERT lists none; `first`: which item of the kind's query is its first value."""
+
+    kind: str
+    action: str
+    columns: tuple[tuple[str, str], ...]
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
+class Merge(Statement):
+    """`table`: the target as written; `target`: how the queries call it. Each query yields the number of the clause that applies
+    among those of its kind, the values of all of them, and the further columns that OUTPUT names."""
+
+    table: Name
+    target: Name
+    matched: Fragment | None
+    unmatched: Fragment | None
+    orphaned: Fragment | None
+    clauses: tuple[MergeClause, ...]
     output: Output | None = None
 
 
@@ -101,6 +130,13 @@ class TryCatch(Statement):
 @dataclass(frozen=True, slots=True)
 class Declare(Statement):
     variables: tuple[tuple[str, SqlType, Fragment | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeclareTable(Statement):
+    """DECLARE @t TABLE (...); `definition`: the CREATE TABLE that it amounts to."""
+
+    definition: Statement
 
 
 @dataclass(frozen=True, slots=True)

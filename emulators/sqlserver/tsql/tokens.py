@@ -24,10 +24,10 @@ _TOKEN = re.compile(
   | (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
   | (?P<money>\$\d+(?:\.\d*)?|\$\.\d+)
   | (?P<variable>@@?[\w@\#$]+)
-  | (?P<word>[^\W\d][\w@\#$]*|\#\#?[\w@\#$]+)
+  | (?P<word>[^\W\d][\w@\#$]*|\#\#?[\w@\#$]+|\$action\b)
   | (?P<op><=|>=|<>|!=|!<|!>|\+=|-=|\*=|/=|%=|&=|\|=|\^=|::|[-+*/%=<>(),.;&|^~{}:!?])
     """,
-    re.VERBOSE,
+    re.VERBOSE | re.IGNORECASE,
 )
 _KINDS = {
     "word": WORD,
