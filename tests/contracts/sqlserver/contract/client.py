@@ -20,8 +20,8 @@ import pytds
 from common.sqladdress import SqlAddress
 
 DRIVERS = ("pymssql", "pytds")
-PATIENCE = 30.0
-"""Seconds that the capture job of a real server may take."""
+PATIENCE, PATIENCE_HERE = 60.0, 6.0
+"""Seconds that the capture job of a real server, and of the emulator, may take."""
 ORDER = "ORDER BY [__$start_lsn], [__$command_id], [__$seqval], [__$operation]"
 
 _Answer = TypeVar("_Answer")
@@ -201,13 +201,14 @@ class Database(Connection):
         self.captured(before + 1, "dbo_settled")
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Scan and look again until `condition` holds. AssertionError after PATIENCE seconds."""
-        deadline = time.monotonic() + PATIENCE
+        """Scan and look again until `condition` holds. AssertionError when it takes too long."""
+        patience = PATIENCE if self.server.real else PATIENCE_HERE
+        deadline = time.monotonic() + patience
         while True:
             self.scan()
             if condition():
                 return
-            assert time.monotonic() < deadline, f"waited {PATIENCE:.0f} s in vain for {what}"
+            assert time.monotonic() < deadline, f"waited {patience:.0f} s in vain for {what}"
             time.sleep(0.05 if not self.server.real else 0.5)
 
     def changes(self, columns: str, instance: str = "dbo_Persons") -> list[tuple[Any, ...]]:

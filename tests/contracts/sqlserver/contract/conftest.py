@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
 from common.sqladdress import SqlAddress
+from emulators.sqlserver.build import build_engine
+from emulators.sqlserver.cdc.database import DatabaseCdc
+from emulators.sqlserver.cdc.extension import CdcExtension
+from emulators.sqlserver.engine.server_engine import SqlEngine
+from emulators.sqlserver.server import SqlServerEmulator
 from tests.contracts.sqlserver.contract.client import DRIVERS, Connection, Database, Server
 from tests.contracts.sqlserver.contract.known_gaps import GAPS
 from tests.contracts.sqlserver.contract.labels import LABELS, MARK, Claim, claim_of, strongest
@@ -91,27 +96,45 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     counted = ", ".join(f"{labels[label]} {label}" for label in LABELS)
     terminalreporter.section("SQL Server contract", sep="-")
     terminalreporter.line(f"{sum(labels.values())} items ({counted}), on {'a real server' if REAL else 'the emulator'}")
-    for title, lines in (("known gap", sorted(config.stash[_gaps])), ("REPORT", config.stash[_reports])):
+    gaps = config.stash[_gaps]
+    for title, lines in (("known gap", sorted(gaps)), ("REPORT", config.stash[_reports])):
         for line in lines:
             terminalreporter.line(f"{title}: {line}")
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[Server]:
-    """The real server when there is one, else an emulator for the whole run, its capture jobs in a hurry."""
+def engine() -> Iterator[SqlEngine]:
+    """The emulator's engine for the whole run, its capture jobs in a hurry. Only for the server, and for injection."""
+    made = build_engine(users={USER: PASSWORD}, capture_interval=0.05)
+    assert isinstance(made, SqlEngine)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """The real server when there is one, else the emulator."""
     if REAL:
         yield Server(SqlAddress.parse(REAL), real=True)
         return
-    from emulators.sqlserver.build import build_engine
-    from emulators.sqlserver.server import SqlServerEmulator
+    with SqlServerEmulator(request.getfixturevalue("engine")) as emulator:
+        address = SqlAddress("127.0.0.1", emulator.port, None, "master", USER, SecretStr(PASSWORD))
+        yield Server(address, real=False)
 
-    engine = build_engine(users={USER: PASSWORD}, capture_interval=0.05)
-    try:
-        with SqlServerEmulator(engine) as emulator:
-            address = SqlAddress("127.0.0.1", emulator.port, None, "master", USER, SecretStr(PASSWORD))
-            yield Server(address, real=False)
-    finally:
-        engine.close()
+
+@pytest.fixture
+def log_of(engine: SqlEngine) -> Callable[[Database], DatabaseCdc]:
+    """Where to inject log records of a database: the emulator's own, for item 53 alone."""
+
+    def find(database: Database) -> DatabaseCdc:
+        stored = engine.find(database.database)
+        assert stored is not None
+        assert isinstance(engine.extension, CdcExtension)
+        state = engine.extension.find(stored)
+        assert state is not None
+        return state
+
+    return find
 
 
 @pytest.fixture
