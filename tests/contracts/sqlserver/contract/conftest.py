@@ -21,7 +21,7 @@ from emulators.sqlserver.engine.server_engine import SqlEngine
 from emulators.sqlserver.server import SqlServerEmulator
 from tests.contracts.sqlserver.contract.client import DRIVERS, Connection, Database, Server
 from tests.contracts.sqlserver.contract.known_gaps import GAPS
-from tests.contracts.sqlserver.contract.labels import LABELS, MARK, Claim, claim_of, strongest
+from tests.contracts.sqlserver.contract.labels import COLLECTED, LABELS, MARK, Claim, claim_of, strongest
 
 REAL = os.environ.get("DSTREAM_TEST_SQLSERVER", "").strip()
 USER, PASSWORD = "sa", "contract-Password-1"
@@ -48,8 +48,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     left_out = []
+    config.stash[COLLECTED] = frozenset(
+        name for test in items if isinstance(test, pytest.Function) for name in (test.name, _in_all_drivers(test))
+    )
     for test in items:
-        if not isinstance(test, pytest.Function) or (claim := claim_of(test)) is None:
+        if not isinstance(test, pytest.Function) or (claim := claim_of(test.function)) is None:
             continue
         config.stash[_claims].append(claim)
         if REAL and test.get_closest_marker("emulator_only"):
@@ -81,7 +84,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     """What nobody has verified is news on a real server, not a failure."""
     report = yield
     if REAL and report.failed and isinstance(item, pytest.Function):
-        claim = claim_of(item)
+        claim = claim_of(item.function)
         if claim is not None and claim.label == "unverified":
             item.config.stash[_reports].append(f"{claim.number} {item.name}: {call.excinfo}")
             report.outcome, report.wasxfail = "skipped", "reported: unverified"
@@ -89,13 +92,15 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    claims = config.stash[_claims]
+    collected = config.stash[_claims]
+    claims = set(collected)
     if not claims:
         return
-    labels = Counter(strongest(claims).values())
-    counted = ", ".join(f"{labels[label]} {label}" for label in LABELS)
+    items, tests = Counter(strongest(claims).values()), Counter(claim.label for claim in claims)
     terminalreporter.section("SQL Server contract", sep="-")
-    terminalreporter.line(f"{sum(labels.values())} items ({counted}), on {'a real server' if REAL else 'the emulator'}")
+    for what, counted in (("items, by their surest test", items), ("tests", tests)):
+        by_label = ", ".join(f"{counted[label]} {label}" for label in LABELS)
+        terminalreporter.line(f"{counted.total()} {what}: {by_label}; on {'a real server' if REAL else 'the emulator'}")
     gaps = config.stash[_gaps]
     for title, lines in (("known gap", sorted(gaps)), ("REPORT", config.stash[_reports])):
         for line in lines:

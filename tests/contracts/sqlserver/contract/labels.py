@@ -7,7 +7,7 @@ each test stands in its docstring, after "Source:".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -92,6 +92,8 @@ ITEMS: Mapping[int, str] = {
 }
 
 MARK = "contract_item"
+COLLECTED = pytest.StashKey[frozenset[str]]()
+"""The names of the collected tests, name[case] and name[driver-case], for the check of the known gaps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,17 +115,16 @@ def item(number: int, label: Label) -> pytest.MarkDecorator:
     return mark(number, label)
 
 
-def claim_of(test: pytest.Function) -> Claim | None:
-    """What a collected test claims; None when it is not one of the contract's. Raises ValueError without a source."""
-    mark = test.get_closest_marker(MARK)
+def claim_of(test: Callable[..., object]) -> Claim | None:
+    """What a test function claims; None when it is not one of the contract's. Raises ValueError without a source."""
+    mark = next((mark for mark in getattr(test, "pytestmark", ()) if mark.name == MARK), None)
     if mark is None:
         return None
     number, label = mark.args
-    text = " ".join((test.function.__doc__ or "").split())
-    promise, found, source = text.rpartition("Source:")
+    promise, found, source = " ".join((test.__doc__ or "").split()).rpartition("Source:")
     if not found or not source.strip():
-        raise ValueError(f"{test.originalname} does not say its source")
-    return Claim(number, label, test.originalname, promise.strip(), source.strip().rstrip("."))
+        raise ValueError(f"{test.__name__} does not say its source")
+    return Claim(number, label, test.__name__, promise.strip(), source.strip().rstrip("."))
 
 
 def strongest(claims: Iterable[Claim]) -> dict[int, Label]:
