@@ -38,9 +38,23 @@ _DEFINERS: Mapping[type, Callable[[Definer, Any], None]] = {
     df.TruncateTable: Definer.truncate,
     df.CreateIndex: Definer.create_index,
     df.DropIndex: Definer.drop_index,
+    df.CreateView: Definer.create_view,
+    df.DropView: Definer.drop_view,
     df.CreateSchema: Definer.create_schema,
     df.DropSchema: Definer.drop_schema,
 }
+
+
+def _object(statement: Any) -> st.Name:
+    """The name of what a definition is about, which says the database; () where it has none."""
+    if isinstance(statement, df.DropTable):
+        return statement.tables[0]
+    if isinstance(statement, df.DropView):
+        return statement.names[0]
+    if isinstance(statement, df.CreateView):
+        return statement.name
+    name: st.Name = getattr(statement, "table", ())
+    return name
 
 
 class Administration:
@@ -63,11 +77,10 @@ class Administration:
 
     def _define(self, statement: Any) -> Iterator[Event]:
         session = self.session
-        names = [*(statement.tables if isinstance(statement, df.DropTable) else [getattr(statement, "table", ())])]
-        database = SessionNames(session).database(names[0])
+        database = SessionNames(session).database(_object(statement))
         try:
             with session.writing(database):
-                _DEFINERS[type(statement)](Definer(database, self._value_of), statement)
+                _DEFINERS[type(statement)](Definer(session, database, self._value_of), statement)
         except Truncation as cut:
             raise errors.unsupported(f"a change of type that would cut {cut.value!r}") from None
         yield StatementDone()

@@ -47,6 +47,13 @@ class TableWriter:
         self.rowid = storage.rowid_name(table)
         self.rowversion = next((i for i, c in enumerate(table.columns) if c.type.name == "rowversion"), -1)
         self.identity = next((i for i, c in enumerate(table.columns) if c.identity), -1)
+        self.constrained = bool(entry.checks or entry.foreign_keys)
+        self.new_from: int | None = None
+        """The first row number of what was inserted, where constraints ask for it."""
+        self.numbers: list[int] = []
+        """The row numbers of what was updated."""
+        self.keys_gone = False
+        """Whether keys that other rows may reference were deleted or changed."""
         observer = database.observer
         self.tracked = observer is not None and observer.tracks(table.object_id)
 
@@ -113,12 +120,16 @@ class TableWriter:
     def insert(self, rows: list[Row]) -> None:
         """Finished rows. Raises 515, 2627, 2601."""
         self.check_nulls(rows, self.statement)
+        if self.constrained:
+            last = self.link.execute(f"SELECT max({self.rowid}) FROM {self.name}").fetchone()[0]
+            self.new_from = (last or 0) + 1
         marks = ", ".join("?" * len(self.entry.table.columns))
         self._apply(f"INSERT INTO {self.name} VALUES ({marks})", rows, rows)
         if self.tracked:
             self._report([RowChange(None, row) for row in rows], frozenset())
 
     def delete(self, found: Sequence[tuple[int, Row]]) -> None:
+        self.keys_gone = True
         self._remove(found)
         if self.tracked:
             self._report([RowChange(row, None) for _, row in found], frozenset())
@@ -135,7 +146,9 @@ class TableWriter:
             after = [self._bumped(row) for row in after]
             changed = [*changed, self.rowversion]
         numbers = [number for number, _ in found]
+        self.numbers += numbers if self.constrained else []
         if keyed & set(changed):
+            self.keys_gone = True
             self._remove(found)
             marks = ", ".join("?" * (len(table.columns) + 1))
             columns = ", ".join([self.rowid, *(storage.quote(c.name) for c in table.columns)])

@@ -6,11 +6,20 @@ import secrets
 import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from emulators.sqlserver.engine import storage
-from emulators.sqlserver.engine.catalog import Catalog, Default, TableEntry
+from emulators.sqlserver.engine.catalog import Catalog, Computed, Default, TableEntry, View
+from emulators.sqlserver.engine.constraints import check_existing, row_value
 from emulators.sqlserver.engine.database import StoredDatabase
 from emulators.sqlserver.engine.extension import KeyIndex, Table, TableColumn
+from emulators.sqlserver.engine.relationships import (
+    dependants,
+    refuse_referenced_key,
+    refuse_referenced_table,
+    with_check,
+    with_foreign_key,
+)
 from emulators.sqlserver.results import SqlError, Value
 from emulators.sqlserver.tsql import definitions as df
 from emulators.sqlserver.tsql import errors
@@ -18,13 +27,17 @@ from emulators.sqlserver.tsql.calls import register
 from emulators.sqlserver.tsql.convert import Truncation, converter
 from emulators.sqlserver.tsql.statements import Name
 
+if TYPE_CHECKING:
+    from emulators.sqlserver.engine.session import SqlSession
+
 DefaultValue = Callable[[Default, TableColumn], Value]
 
 
 class Definer:
     """DDL of one statement in one database. `value_of` computes a default's value."""
 
-    def __init__(self, database: StoredDatabase, value_of: DefaultValue) -> None:
+    def __init__(self, session: SqlSession, database: StoredDatabase, value_of: DefaultValue) -> None:
+        self.session = session
         self.database = database
         self.link = database.write_link
         self.value_of = value_of
@@ -55,9 +68,8 @@ class Definer:
         schema = catalog.schema(_schema(ddl.table))
         name = ddl.table[-1]
         if schema is None:
-            text = f'The specified schema name "{_schema(ddl.table)}" either does not exist or you do not have permission to use it.'
-            raise SqlError(2760, text, 16)
-        if catalog.find(schema, name) is not None:
+            raise SqlError(2760, _NO_SCHEMA.format(_schema(ddl.table)), 16)
+        if catalog.find(schema, name) is not None or catalog.view(schema, name) is not None:
             raise errors.object_exists(name)
         object_id, catalog = catalog.new_id()
         self.database.change(catalog)
@@ -68,7 +80,25 @@ class Definer:
         storage.create(self.link, entry)
         for key in ddl.keys:
             entry = self._with_key(entry, key)
+        entry = self._with_rules(entry, ddl)
         self.database.change(self.catalog.with_table(entry))
+
+    def _with_rules(self, entry: TableEntry, ddl: df.CreateTable | df.AddColumns) -> TableEntry:
+        """With the CHECK and FOREIGN KEY constraints of a statement."""
+        for check in ddl.checks:
+            self._check_constraint_name(check.name)
+            entry = with_check(entry, check, self._new_id())
+            row_value(self.session, entry, check.condition)
+        for key in ddl.foreign_keys:
+            if entry.table.name[:1] in ("#", "@"):
+                raise errors.unsupported("a foreign key of a temporary table")
+            self._check_constraint_name(key.name)
+            entry = with_foreign_key(entry, key, self.catalog, self._new_id())
+        return entry
+
+    def _check_constraint_name(self, name: str) -> None:
+        if any(name.lower() == known.lower() for e in self.catalog.tables.values() for known in e.constraints):
+            raise errors.object_exists(name)
 
     def _with_column(self, entry: TableEntry, spec: df.ColumnSpec, primary: bool = False) -> TableEntry:
         table = entry.table
@@ -85,7 +115,13 @@ class Definer:
         nullable = spec.nullable if spec.nullable is not None else not fixed
         if spec.type.name == "rowversion":
             nullable = bool(spec.nullable)
-        column = TableColumn(entry.next_column, spec.name, spec.type, nullable, spec.identity is not None)
+        kind = spec.type
+        computed = dict(entry.computed)
+        if spec.computed is not None:
+            kind = row_value(self.session, entry, spec.computed.value).type
+            computed[entry.next_column] = Computed(spec.computed.text, spec.computed.value, spec.computed.persisted)
+        identity = spec.identity is not None
+        column = TableColumn(entry.next_column, spec.name, kind, nullable, identity, spec.computed is not None)
         defaults = dict(entry.defaults)
         constraints = dict(entry.constraints)
         if spec.default is not None:
@@ -97,6 +133,7 @@ class Definer:
             defaults=defaults,
             constraints=constraints,
             identity=entry.identity or spec.identity,
+            computed=computed,
         )
 
     def _default(self, table: Table, column: str, spec: df.DefaultSpec, constraints: dict[str, int]) -> Default:
@@ -117,6 +154,8 @@ class Definer:
             if column is None:
                 text = f"Column name '{name}' does not exist in the target table or view."
                 raise SqlError(1911, text, 16)
+            if column.computed:
+                raise errors.unsupported("a key over a computed column")
             if spec.primary and column.nullable:
                 text = f"Cannot define PRIMARY KEY constraint on nullable column in table '{table.name}'."
                 raise SqlError(8111, text, 16)
@@ -158,6 +197,7 @@ class Definer:
                 if ddl.if_exists and entry is None:
                     continue
                 raise errors.cannot_drop("table", ".".join(name))
+            refuse_referenced_table(entry, self.catalog, truncates=False)
             self._publish(entry.table, None, ddl.text)
             storage.drop(self.link, entry.table)
             self.database.identities.pop(entry.table.object_id, None)
@@ -169,6 +209,7 @@ class Definer:
             return SqlError(4701, text, 16)
 
         entry = self.entry(ddl.table, missing)
+        refuse_referenced_table(entry, self.catalog, truncates=True)
         text = ddl.text if ddl.text.upper().startswith("TRUNCATE") else f"TRUNCATE TABLE {entry.table.name}"
         self._publish(entry.table, entry, "TRUNCATE" + text[8:])
         self.link.execute(f"DELETE FROM {storage.storage_name(entry.table)}")
@@ -195,7 +236,12 @@ class Definer:
             self._fill_new(before, entry)
         for key in ddl.keys:
             entry = self._with_key(entry, key)
+        known = set(entry.constraints)
+        entry = self._with_rules(entry, ddl)
         self.database.change(self.catalog.with_table(entry))
+        added = [name for name in entry.constraints if name not in known]
+        if added and not ddl.unchecked:
+            check_existing(self.session, self.link, self.catalog, entry, self.database.shown, added)
 
     def _with_default(self, entry: TableEntry, name: str, spec: df.DefaultSpec) -> TableEntry:
         column = entry.column(name)
@@ -250,8 +296,12 @@ class Definer:
             raise SqlError(3728, f"'{name}' is not a constraint.", 16)
         table = entry.table
         key = next((key for key in table.keys if key.name == found), None)
+        if key is not None:
+            refuse_referenced_key(entry, key, self.catalog)
         after = replace(
             entry,
+            checks=tuple(check for check in entry.checks if check.name != found),
+            foreign_keys=tuple(k for k in entry.foreign_keys if k.name != found),
             table=replace(table, keys=tuple(k for k in table.keys if k.name != found)),
             constraints={known: number for known, number in entry.constraints.items() if known != found},
             defaults={column: d for column, d in entry.defaults.items() if d.name != found},
@@ -271,15 +321,14 @@ class Definer:
                     continue
                 text = f"ALTER TABLE DROP COLUMN failed because column '{name}' does not exist in table '{table.name}'."
                 raise SqlError(4924, text, 16)
-            users = [key.name for key in table.keys if column.column_id in key.column_ids]
-            if column.column_id in entry.defaults:
-                users.append(entry.defaults[column.column_id].name)
+            users = dependants(entry, column)
             if users:
                 raise SqlError(5074, f"The object '{users[0]}' is dependent on column '{name}'.", 16)
             dropped.append(column.column_id)
         kept = tuple(column for column in table.columns if column.column_id not in dropped)
         identity = entry.identity if any(column.identity for column in kept) else None
-        return replace(entry, table=replace(table, columns=kept), identity=identity)
+        computed = {number: c for number, c in entry.computed.items() if number not in dropped}
+        return replace(entry, table=replace(table, columns=kept), identity=identity, computed=computed)
 
     def alter_column(self, ddl: df.AlterColumn) -> None:
         entry = self._altered(ddl.table)
@@ -289,6 +338,12 @@ class Definer:
             text = f"ALTER TABLE ALTER COLUMN failed because column '{ddl.column.name}' does not exist in table '{table.name}'."
             raise SqlError(4924, text, 16)
         nullable = ddl.column.nullable if ddl.column.nullable is not None else True
+        if old.computed or ddl.column.type.name == "rowversion" or old.type.name == "rowversion":
+            text = f"Cannot alter column '{old.name}' because it is '{'COMPUTED' if old.computed else 'timestamp'}'."
+            raise SqlError(4928, text, 16)
+        bound = [name for name in dependants(entry, old) if name not in entry.constraints]
+        if bound and not any(key.name == bound[0] for key in table.keys):
+            raise SqlError(5074, f"The column '{bound[0]}' is dependent on column '{old.name}'.", 16)
         users = [key for key in table.keys if old.column_id in key.column_ids]
         if users and (old.type.name != ddl.column.type.name or nullable != old.nullable):
             raise SqlError(5074, f"The object '{users[0].name}' is dependent on column '{old.name}'.", 16)
@@ -310,6 +365,37 @@ class Definer:
     def _has_null(self, table: Table, column: str) -> bool:
         sql = f"SELECT 1 FROM {storage.storage_name(table)} WHERE {storage.quote(column)} IS NULL LIMIT 1"
         return self.link.execute(sql).fetchone() is not None
+
+    # -- views
+
+    def create_view(self, ddl: df.CreateView) -> None:
+        schema, name = self.catalog.schema(_schema(ddl.name)), ddl.name[-1]
+        if schema is None:
+            raise SqlError(2760, _NO_SCHEMA.format(_schema(ddl.name)), 16)
+        known = self.catalog.view(schema, name)
+        if self.catalog.find(schema, name) is not None or (known is not None and not ddl.replaces):
+            raise errors.object_exists(name)
+        columns = tuple(column.name for column in self.session.runner.plan(ddl.query).columns)
+        if ddl.columns and len(ddl.columns) != len(columns):
+            more = "more" if len(ddl.columns) > len(columns) else "fewer"
+            text = f"View or function '{name}' has {more} column names specified than columns defined."
+            raise SqlError(4502, text, 16)
+        columns = ddl.columns or columns
+        for position, column in enumerate(columns, 1):
+            if not column:
+                text = f"Create View or Function failed because no column name was specified for column {position}."
+                raise SqlError(4511, text, 16)
+        object_id = known.object_id if known is not None else self._new_id()
+        view = View(object_id, schema, name, ddl.text, ddl.query, columns, self.database.now())
+        self.database.change(self.catalog.with_view(view))
+
+    def drop_view(self, ddl: df.DropView) -> None:
+        for name in ddl.names:
+            view = self.catalog.view(_schema(name), name[-1])
+            if view is not None:
+                self.database.change(self.catalog.without_view(view))
+            elif not ddl.if_exists:
+                raise errors.cannot_drop("view", ".".join(name))
 
     # -- indexes and schemas
 
@@ -358,6 +444,7 @@ class Definer:
         self.database.change(self.catalog.without_schema(schema))
 
 
+_NO_SCHEMA = 'The specified schema name "{}" either does not exist or you do not have permission to use it.'
 _NOT_NULL_ADDED = (
     "ALTER TABLE only allows columns to be added that can contain nulls, or have a DEFAULT definition specified, or the "
     "column being added is an identity or timestamp column, or alternatively if none of the previous conditions are satisfied "

@@ -14,11 +14,13 @@ from emulators.sqlserver.engine.catalog import TableEntry
 from emulators.sqlserver.engine.database import StoredDatabase
 from emulators.sqlserver.engine.environment import split_name
 from emulators.sqlserver.engine.extension import ProcedureSpec
+from emulators.sqlserver.engine.relationships import mentions
 from emulators.sqlserver.results import Event, Info, Parameter, ReturnStatus, SqlError, StatementDone, Value
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql import statements as st
 from emulators.sqlserver.tsql.convert import converter
+from emulators.sqlserver.tsql.fragments import Fragment
 from emulators.sqlserver.tsql.reader import Reader
 from emulators.sqlserver.tsql.tokens import END, tokenize
 from emulators.sqlserver.tsql.types import INT
@@ -203,6 +205,9 @@ class Procedures:
         if entry.column(new) is not None:
             text = f"Error: The new name '{new}' is already in use as a COLUMN name and would cause a duplicate that is not permitted."
             raise SqlError(15335, text, 11)
+        if any(mentions(rule, old.name) for rule in (*_conditions(entry), *(c.value for c in entry.computed.values()))):
+            text = f"Object '{'.'.join(name)}.{column}' cannot be renamed because the object participates in enforced dependencies."
+            raise SqlError(15336, text, 16)
         columns = tuple(replace(c, name=new) if c is old else c for c in entry.table.columns)
         after = replace(entry, table=replace(entry.table, columns=columns))
         if (
@@ -217,6 +222,10 @@ class Procedures:
             f"ALTER TABLE {where} RENAME COLUMN {storage.quote(old.name)} TO {storage.quote(new)}"
         )
         database.change(database.catalog_for(self.session).with_table(after))
+
+
+def _conditions(entry: TableEntry) -> list[Fragment]:
+    return [check.condition for check in entry.checks]
 
 
 def _declared(text: str) -> dict[str, SqlType]:

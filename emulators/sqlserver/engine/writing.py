@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from emulators.sqlserver.engine.catalog import Default, TableEntry
 from emulators.sqlserver.engine.changes import Row, RowBuilder, TableWriter
+from emulators.sqlserver.engine.constraints import check_references, check_rows
 from emulators.sqlserver.engine.database import StoredDatabase
 from emulators.sqlserver.engine.extension import TableColumn
 from emulators.sqlserver.engine.links import Link
@@ -17,7 +18,7 @@ from emulators.sqlserver.results import Column, Event, ResultSet, ReturnStatus, 
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql import statements as st
 from emulators.sqlserver.tsql.convert import Converter, converter
-from emulators.sqlserver.tsql.errors import computed_column, invalid_column, invalid_object
+from emulators.sqlserver.tsql.errors import computed_column, invalid_column, invalid_object, unsupported
 from emulators.sqlserver.tsql.fragments import Fragment
 from emulators.sqlserver.tsql.plans import Plan
 from emulators.sqlserver.tsql.types import INT
@@ -43,6 +44,8 @@ class Writing:
         schema = name[-2] if len(name) > 1 and name[-2] else "dbo"
         entry = database.catalog_for(self.session).find(schema, name[-1])
         if entry is None:
+            if database.catalog_for(self.session).view(schema, name[-1]) is not None:
+                raise unsupported("a change of rows through a view")
             raise invalid_object(".".join(name))
         return database, entry
 
@@ -301,6 +304,10 @@ class Writing:
 
     def check(self, writer: TableWriter) -> None:
         """CHECK and FOREIGN KEY, when the statement has changed all of its rows. Raises 547."""
+        if writer.constrained and (writer.new_from is not None or writer.numbers):
+            check_rows(self.session, writer)
+        if writer.keys_gone:
+            check_references(self.session, writer)
 
     @staticmethod
     def all_rows(link: Link, cursor: sqlite3.Cursor) -> list[Row]:

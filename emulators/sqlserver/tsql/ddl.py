@@ -1,16 +1,19 @@
 """CREATE, ALTER, DROP and TRUNCATE. Options that change nothing here (file groups, index options, NONCLUSTERED) are read over;
-what would change behaviour (foreign keys, checks, computed columns, views, procedures, triggers) is refused by name.
+what would change behaviour (cascading foreign keys, procedures, triggers) is refused by name.
 """
 
 from __future__ import annotations
 
 from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.tsql import definitions as df
+from emulators.sqlserver.tsql.dml import query_tokens
 from emulators.sqlserver.tsql.errors import unsupported
+from emulators.sqlserver.tsql.fragments import Fragment
 from emulators.sqlserver.tsql.reader import Reader
 from emulators.sqlserver.tsql.starts import STARTS
 from emulators.sqlserver.tsql.statements import Name, Statement
 from emulators.sqlserver.tsql.tokens import END, NSTRING, STRING, identifier
+from emulators.sqlserver.tsql.types import INT
 
 _TABLE_CONSTRAINTS = ("CONSTRAINT", "PRIMARY", "UNIQUE", "FOREIGN", "CHECK", "INDEX", "PERIOD")
 
@@ -22,6 +25,8 @@ class _Columns:
         self.columns: list[df.ColumnSpec] = []
         self.keys: list[df.KeySpec] = []
         self.defaults: list[tuple[str, df.DefaultSpec]] = []
+        self.checks: list[df.CheckSpec] = []
+        self.foreign_keys: list[df.ForeignKeySpec] = []
 
 
 def parse_definition(reader: Reader) -> Statement:
@@ -55,6 +60,11 @@ def _create(reader: Reader, line: int, begin: int) -> Statement:
         if reader.here.kind != END and not reader.at(";") and reader.here.key not in STARTS:
             raise unsupported(f"CREATE DATABASE ... {reader.here.text}")
         return df.CreateDatabase(line, _text(reader, begin), name)
+    replaces = reader.accept("OR", "ALTER")
+    if reader.accept("VIEW"):
+        return _create_view(reader, line, begin, replaces)
+    if replaces:
+        raise unsupported(f"CREATE OR ALTER {reader.here.text.upper()}")
     unique = reader.accept("UNIQUE")
     if not reader.accept("CLUSTERED"):
         reader.accept("NONCLUSTERED")
@@ -84,7 +94,23 @@ def _table_of(reader: Reader, line: int, begin: int, table: Name) -> Statement:
     reader.expect(")")
     _storage_options(reader)
     _one_primary_key(found, table)
-    return df.CreateTable(line, _text(reader, begin), table, tuple(found.columns), tuple(found.keys))
+    text = _text(reader, begin)
+    columns, keys = tuple(found.columns), tuple(found.keys)
+    return df.CreateTable(line, text, table, columns, keys, tuple(found.checks), tuple(found.foreign_keys))
+
+
+def _create_view(reader: Reader, line: int, begin: int, replaces: bool) -> Statement:
+    if begin != 0:
+        raise SqlError(111, "'CREATE VIEW' must be the first statement in a query batch.", 15)
+    name = reader.qualified()
+    columns = reader.names_in_parentheses() if reader.at("(") else ()
+    if reader.accept("WITH") and not reader.accept("SCHEMABINDING"):
+        raise unsupported(f"CREATE VIEW ... WITH {reader.here.text}")
+    reader.expect("AS")
+    tokens = query_tokens(reader)
+    if reader.at("WITH", "CHECK", "OPTION"):
+        raise unsupported("CREATE VIEW ... WITH CHECK OPTION")
+    return df.CreateView(line, _text(reader, begin), name, columns, reader.fragment(tokens, ""), replaces)
 
 
 def _one_primary_key(found: _Columns, table: Name) -> None:
@@ -125,12 +151,54 @@ def _table_constraint(reader: Reader, found: _Columns) -> None:
         reader.expect("FOR")
         found.defaults.append((reader.name(), spec))
         return
+    if reader.accept("CHECK"):
+        found.checks.append(_check(reader, name, ""))
+        return
+    if reader.accept("FOREIGN", "KEY"):
+        columns = _key_columns(reader)
+        reader.expect("REFERENCES")
+        found.foreign_keys.append(_references(reader, name, columns))
+        return
     primary = reader.accept("PRIMARY", "KEY")
     if not primary and not reader.accept("UNIQUE"):
         raise unsupported(f"{reader.here.key} constraint")
     _clustering(reader)
     found.keys.append(df.KeySpec(_key_columns(reader), primary, name))
     _storage_options(reader)
+
+
+def _check(reader: Reader, name: str, column: str) -> df.CheckSpec:
+    reader.accept("NOT", "FOR", "REPLICATION")
+    if not reader.at("("):
+        raise reader.unexpected()
+    begin = reader.position
+    reader.skip_parentheses()
+    tokens = reader.tokens[begin : reader.position]
+    inner = reader.fragment(tokens, "SELECT CASE WHEN NOT ")
+    condition = Fragment(inner.text + " THEN 1 END", inner.lifted, inner.variables)
+    return df.CheckSpec(reader.text(tokens), condition, name, column)
+
+
+def _references(reader: Reader, name: str, columns: tuple[str, ...]) -> df.ForeignKeySpec:
+    table = reader.qualified()
+    referenced = _key_columns(reader) if reader.at("(") else ()
+    while reader.accept("ON"):
+        event = reader.advance().key
+        if not reader.accept("NO", "ACTION"):
+            raise unsupported(f"ON {event} {reader.here.text.upper()}")
+    reader.accept("NOT", "FOR", "REPLICATION")
+    return df.ForeignKeySpec(columns, table, referenced, name)
+
+
+def _computed(reader: Reader, name: str) -> df.ColumnSpec:
+    tokens = reader.until((",", "PERSISTED", "PRIMARY", "UNIQUE", "CONSTRAINT"), STARTS)
+    value = reader.fragment(tokens)
+    persisted = reader.accept("PERSISTED")
+    if persisted:
+        reader.accept("NOT", "NULL")
+    if reader.here.key not in (",", ")", ";") and reader.here.kind != END and reader.here.key not in STARTS:
+        raise unsupported(f"a computed column with {reader.here.text}")
+    return df.ColumnSpec(name, INT, True, computed=df.ComputedSpec(reader.text(tokens), value, persisted))
 
 
 def _clustering(reader: Reader) -> None:
@@ -164,8 +232,8 @@ def _column(reader: Reader, found: _Columns) -> df.ColumnSpec:
         if token.key in ("ROWVERSION", "TIMESTAMP") and reader.peek().key in (",", ")")
         else reader.name()
     )
-    if reader.at("AS"):
-        raise unsupported("a computed column")
+    if reader.accept("AS"):
+        return _computed(reader, name)
     kind = reader.type()
     nullable: bool | None = None
     identity: tuple[int, int] | None = None
@@ -184,6 +252,12 @@ def _column(reader: Reader, found: _Columns) -> df.ColumnSpec:
             identity = _identity(reader)
         elif reader.accept("CONSTRAINT"):
             constraint = reader.name()
+        elif reader.accept("CHECK"):
+            found.checks.append(_check(reader, constraint, name))
+        elif reader.at("REFERENCES") or reader.at("FOREIGN", "KEY"):
+            reader.accept("FOREIGN", "KEY")
+            reader.expect("REFERENCES")
+            found.foreign_keys.append(_references(reader, constraint, (name,)))
         elif reader.accept("DEFAULT"):
             default = _default(reader, constraint)
             if reader.accept("WITH"):
@@ -250,23 +324,27 @@ def _create_index(reader: Reader, line: int, begin: int, unique: bool) -> Statem
 def _alter(reader: Reader, line: int, begin: int) -> Statement:
     if reader.accept("DATABASE"):
         return _alter_database(reader, line, begin)
+    if reader.accept("VIEW"):
+        return _create_view(reader, line, begin, True)
     if not reader.accept("TABLE"):
         raise unsupported(f"ALTER {reader.here.text.upper()}")
     table = reader.qualified()
-    if reader.at("WITH"):
-        reader.advance()
-        reader.advance()
+    unchecked = False
+    if reader.accept("WITH"):
+        unchecked = reader.advance().key == "NOCHECK"
     if reader.accept("ADD"):
         found = _Columns()
         _element(reader, found)
         while reader.accept(","):
             _element(reader, found)
         text = _text(reader, begin)
-        return df.AddColumns(line, text, table, tuple(found.columns), tuple(found.keys), tuple(found.defaults))
+        columns, keys, defaults = tuple(found.columns), tuple(found.keys), tuple(found.defaults)
+        checks, foreign_keys = tuple(found.checks), tuple(found.foreign_keys)
+        return df.AddColumns(line, text, table, columns, keys, defaults, checks, foreign_keys, unchecked)
     if reader.accept("ALTER", "COLUMN"):
         found = _Columns()
         column = _column(reader, found)
-        if found.keys or column.default or column.identity:
+        if found.keys or found.checks or found.foreign_keys or column.default or column.identity or column.computed:
             raise reader.unexpected()
         return df.AlterColumn(line, _text(reader, begin), table, column)
     if reader.accept("DROP"):
@@ -309,7 +387,7 @@ def _alter_database(reader: Reader, line: int, begin: int) -> Statement:
 
 def _drop(reader: Reader, line: int, begin: int) -> Statement:
     kind = reader.advance().key
-    if kind not in ("TABLE", "DATABASE", "SCHEMA", "INDEX"):
+    if kind not in ("TABLE", "DATABASE", "SCHEMA", "INDEX", "VIEW"):
         raise unsupported(f"DROP {kind}")
     if_exists = reader.accept("IF", "EXISTS")
     if kind == "INDEX":
@@ -326,6 +404,8 @@ def _drop(reader: Reader, line: int, begin: int) -> Statement:
     while reader.accept(","):
         names.append(reader.qualified())
     text = _text(reader, begin)
+    if kind == "VIEW":
+        return df.DropView(line, text, tuple(names), if_exists)
     if kind == "TABLE":
         return df.DropTable(line, text, tuple(names), if_exists)
     return df.DropDatabase(line, text, tuple(item[-1] for item in names), if_exists)

@@ -29,12 +29,42 @@ class KeySpec:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckSpec:
+    """CHECK: its text, and a SELECT that gives 1 where it is broken; `column`: the column that it stands at, or ""."""
+
+    text: str
+    condition: Fragment
+    name: str = ""
+    column: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKeySpec:
+    """FOREIGN KEY ... REFERENCES; no `referenced` columns: those of the primary key."""
+
+    columns: tuple[str, ...]
+    table: Name
+    referenced: tuple[str, ...]
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedSpec:
+    text: str
+    value: Fragment
+    persisted: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ColumnSpec:
+    """`computed`: what the column is computed from; its type is then found when the table is made."""
+
     name: str
     type: SqlType
     nullable: bool | None = None
     identity: tuple[int, int] | None = None
     default: DefaultSpec | None = None
+    computed: ComputedSpec | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +79,21 @@ class CreateTable(Definition):
     table: Name
     columns: tuple[ColumnSpec, ...]
     keys: tuple[KeySpec, ...]
+    checks: tuple[CheckSpec, ...] = ()
+    foreign_keys: tuple[ForeignKeySpec, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class AddColumns(Definition):
-    """ALTER TABLE ... ADD columns and constraints; `defaults`: DEFAULT ... FOR column."""
+    """ALTER TABLE ... ADD columns and constraints; `defaults`: DEFAULT ... FOR column; `unchecked`: WITH NOCHECK."""
 
     table: Name
     columns: tuple[ColumnSpec, ...]
     keys: tuple[KeySpec, ...]
     defaults: tuple[tuple[str, DefaultSpec], ...] = ()
+    checks: tuple[CheckSpec, ...] = ()
+    foreign_keys: tuple[ForeignKeySpec, ...] = ()
+    unchecked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +136,22 @@ class CreateIndex(Definition):
 class DropIndex(Definition):
     table: Name
     name: str
+    if_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CreateView(Definition):
+    """`columns`: the names in parentheses, if any; `replaces`: CREATE OR ALTER and ALTER may find it there."""
+
+    name: Name
+    columns: tuple[str, ...]
+    query: Fragment
+    replaces: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropView(Definition):
+    names: tuple[Name, ...]
     if_exists: bool
 
 

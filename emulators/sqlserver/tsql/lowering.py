@@ -115,6 +115,19 @@ def lower_output(fragment: Fragment, shape: OutputShape, names: Names, variables
     return _plan(lowering, sql, tuple(Column(o.name, o.expr.type, o.expr.nullable) for o in items))
 
 
+def lower_over_row(fragment: Fragment, table: Source, names: Names) -> Expr:
+    """The one item of `fragment` over a row of `table`, which SQLite knows as s1: for CHECK constraints and computed columns."""
+    lowering = Queries(names, {})
+    outputs = [
+        Output(c.name, Expr(f's1."{c.name.replace(chr(34), chr(34) * 2)}"', c.type, c.nullable)) for c in table.columns
+    ]
+    scope = Scope(None, [lowering.computed(Relation(table.name, "s1", outputs, table), table.computed)])
+    value = lowering.expression(parse_query(fragment.text).expressions[0], scope)
+    if lowering.parameters or lowering.virtuals:
+        raise errors.unsupported("this expression in a table's definition")
+    return value
+
+
 def _row(relation: Relation, source: Source) -> list[str]:
     """The row's number and all of its columns, as stored; through a common table expression by its number."""
     names = [f'"{column.name.replace(chr(34), chr(34) * 2)}"' for column in source.columns]

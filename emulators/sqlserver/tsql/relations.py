@@ -186,6 +186,9 @@ class Relations(Predicates):
             raise errors.invalid_object(".".join(parts))
         lowered = self.query(parse_query(found[0].text), Scope())
         name = self.next_name()
+        if len(found[1]) != len(lowered.outputs):
+            text = f"View or function '{'.'.join(parts)}' has more column names specified than columns defined."
+            raise SqlError(4502, text, 16)
         outputs = [Output(column, o.expr) for column, o in zip(found[1], lowered.outputs, strict=True)]
         if alias is not None and alias.args.get("columns"):
             outputs = with_names(outputs, alias)

@@ -96,8 +96,6 @@ def test_strings_compare_without_case_and_trailing_spaces(persons: Client) -> No
         ("SELECT CHECKSUM(1)", 50001),
         ("SELECT ID::int FROM Persons", 50001),
         ("SELECT ID FROM Persons WHERE Name ILIKE 'x'", 50001),
-        ("CREATE TABLE c (a int, b AS (a + 1))", 50001),
-        ("CREATE VIEW v AS SELECT 1 AS a", 50001),
         ("SET TRANSACTION ISOLATION LEVEL SNAPSHOT SELECT * FROM Persons", 3952),
     ],
 )
