@@ -11,15 +11,14 @@ from sqlglot import exp
 
 from emulators.sqlserver.results import SqlError, Value
 from emulators.sqlserver.sqltypes import MAX, SqlType
-from emulators.sqlserver.tsql import arithmetic, date_functions, errors, fragments, logical_functions
+from emulators.sqlserver.tsql import arithmetic, date_functions, errors, fragments
 from emulators.sqlserver.tsql.calls import Call, register
 from emulators.sqlserver.tsql.convert import converter
 from emulators.sqlserver.tsql.function_table import BUILTINS, REFUSED, refused
 from emulators.sqlserver.tsql.plans import Expr, Names, Virtual
-from emulators.sqlserver.tsql.reader import Reader
 from emulators.sqlserver.tsql.scopes import Scope
 from emulators.sqlserver.tsql.session_functions import GLOBALS, SESSION_FUNCTIONS, WITHOUT_PARENTHESES
-from emulators.sqlserver.tsql.tokens import tokenize
+from emulators.sqlserver.tsql.special_calls import SPECIAL
 from emulators.sqlserver.tsql.types import INT, family, literal_shape, merged
 from emulators.sqlserver.tsql.types import arithmetic as arithmetic_type
 
@@ -47,15 +46,6 @@ def quoted(value: Value) -> str:
             return f"CAST(x'{value.encode().hex()}' AS TEXT)"
         return "'" + value.replace("'", "''") + "'"
     return repr(value)
-
-
-def type_from_text(text: str, default_length: int = 30) -> SqlType:
-    tokens = tokenize(text)
-    reader = Reader(text, tokens)
-    kind = reader.type(default_length)
-    if reader.position != len(tokens) - 1:
-        raise reader.unexpected()
-    return kind
 
 
 class Expressions:
@@ -269,7 +259,7 @@ class Expressions:
         if isinstance(node.this, exp.Identifier) and node.this.args.get("quoted"):
             raise errors.unknown_function(node.name)
         arguments = list(node.expressions)
-        special = _SPECIAL.get(name)
+        special = SPECIAL.get(name)
         if special is not None:
             return special(self, name, arguments, scope)
         if name in AGGREGATES:
@@ -313,56 +303,6 @@ class Expressions:
         types = tuple(value.type for value in values)
         kind, run = date_functions.part_call(name, word.name, types)
         return self.call((name, word.name.lower(), types), lambda: _strict(run), values, kind)
-
-    def _cast_call(self, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
-        if len(arguments) < 2:
-            raise errors.syntax(")")
-        value = self.expression(arguments[0], scope)
-        target = type_from_text(arguments[1].name)
-        style = 0
-        if len(arguments) == 3:
-            constant = self.expression(arguments[2], scope).constant
-            if not isinstance(constant, int):
-                raise errors.unsupported("a style of CONVERT that is no literal")
-            style = constant
-        if not name.startswith("TRY_"):
-            return self.cast(value, target, style)
-        if value.is_null:
-            return Expr("NULL", target)
-        run = converter(value.type, target, style)
-        return self.call(("try", value.type, target, style), lambda: _trying(run), [value], target)
-
-    def _isnull(self, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
-        if len(arguments) != 2:
-            raise errors.argument_count("isnull", 2)
-        first, second = (self.expression(argument, scope) for argument in arguments)
-        kind = second.type if first.is_null else first.type
-        replaced = self.represented(second, kind) if family(kind) != "string" else self.cast(second, kind)
-        return Expr(f"ifnull({first.sql}, {replaced.sql})", kind, second.nullable)
-
-    def _coalesce(self, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
-        if len(arguments) < 2:
-            raise errors.argument_count("coalesce", 2)
-        values = [self.expression(argument, scope) for argument in arguments]
-        kind = self.unify(values)
-        listed = ", ".join(self.represented(value, kind).sql for value in values)
-        return Expr(f"coalesce({listed})", kind, all(value.nullable for value in values))
-
-    def _nullif(self, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
-        if len(arguments) != 2:
-            raise errors.argument_count("nullif", 2)
-        value = self.expression(arguments[0], scope)
-        same = self.condition(exp.EQ(this=arguments[0], expression=arguments[1]), scope)
-        return Expr(f"CASE WHEN {same} THEN NULL ELSE {value.sql} END", value.type)
-
-    def _iif(self, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
-        if len(arguments) != 3:
-            raise errors.argument_count("iif", 3)
-        first, second = (self.expression(argument, scope) for argument in arguments[1:])
-        kind = self.unify([first, second])
-        test = self.condition(arguments[0], scope)
-        sql = f"CASE WHEN {test} THEN {self.represented(first, kind).sql} ELSE {self.represented(second, kind).sql} END"
-        return Expr(sql, kind, first.nullable or second.nullable)
 
     def _method(self, node: exp.Expr, scope: Scope) -> Expr:
         """schema.function(...): a function of the session's extension."""
@@ -433,16 +373,6 @@ def _strict(run: Call) -> Call:
     return call
 
 
-def _trying(run: Call) -> Call:
-    def call(value: Value) -> Value:
-        try:
-            return run(value)
-        except SqlError:
-            return None
-
-    return call
-
-
 def _concatenated(left: SqlType, right: SqlType) -> SqlType:
     names = {left.name, right.name}
     name = (
@@ -505,20 +435,4 @@ _HANDLERS: dict[type[exp.Expr], Handler] = {
     exp.Select: Expressions._subquery,
     exp.Window: Expressions._window,
     **dict.fromkeys(_OPERATORS, Expressions._binary),
-}
-Special = Callable[[Expressions, str, Sequence[exp.Expr], Scope], Expr]
-_SPECIAL: dict[str, Special] = {
-    "CAST": Expressions._cast_call,
-    "CONVERT": Expressions._cast_call,
-    "TRY_CAST": Expressions._cast_call,
-    "TRY_CONVERT": Expressions._cast_call,
-    "ISNULL": Expressions._isnull,
-    "COALESCE": Expressions._coalesce,
-    "NULLIF": Expressions._nullif,
-    "IIF": Expressions._iif,
-    "CHOOSE": logical_functions.choose,
-    "GREATEST": logical_functions.extreme,
-    "LEAST": logical_functions.extreme,
-    **dict.fromkeys(logical_functions.DATE_MAKERS, logical_functions.from_parts),
-    **dict.fromkeys(logical_functions.PROPERTIES, logical_functions.variant),
 }
