@@ -158,11 +158,11 @@ class SqlSession:
         self._end_all()
         self.forget_private("#")
         self.forget_private("@")
-        for name, link in self._links.items():
+        links, self._links = self._links, {}
+        for name, link in list(links.items()):  # a DROP DATABASE of another session may be taking one away
             database = self.engine.find(name)
             if database is not None:
                 database.close_link(link)
-        self._links = {}
         self.engine.forget(self)
 
     def _end_all(self) -> None:
