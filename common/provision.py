@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import structlog
@@ -30,8 +30,7 @@ from azure.servicebus.management import ServiceBusAdministrationClient
 from common.errors import ConfigurationError, DStreamError, PermanentError, TransientError
 from common.servicebus_address import ServiceBusAddress
 from common.servicebus_errors import quiet_sdk
-
-Provision = Literal["create", "verify", "none"]
+from common.topology import Provision
 
 DUPLICATE_DETECTION_WINDOW = timedelta(minutes=10)
 """How long an entity remembers message ids. After a crash at most one page is sent again, as soon as another process holds

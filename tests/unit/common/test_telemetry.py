@@ -62,7 +62,7 @@ def test_the_standard_librarys_loggers_write_the_same_lines(
     format: LogFormat, capsys: pytest.CaptureFixture[str]
 ) -> None:
     configure_logging("info", format)
-    logging.getLogger("some.library").info("hello %s", "you")
+    logging.getLogger("somebody.else").info("hello %s", "you")
     assert "hello you" in capsys.readouterr().err
 
 
