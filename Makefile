@@ -28,6 +28,11 @@ format: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# Prints figures; never part of the tests. About eight minutes.
+bench: setup
+	$(BIN)/python bench/latency.py
+	$(BIN)/python bench/sqlserver_emulator.py
+
 soak: setup
 	$(BIN)/python -m pytest -m soak --timeout 3600
 
