@@ -145,3 +145,35 @@ def test_identity_and_rowversion_are_captured_as_plain_values(client: Client) ->
     assert [(row[0], row[1], row[2]) for row in rows] == [(2, b"\x07", 5), (3, b"\x06", 5), (4, b"\x06", 5)]
     assert rows[0][3] == rows[1][3] < rows[2][3]
     assert type_of(client, "V")[:2] == ("binary", 8)
+
+
+def test_a_merge_upserts(client: Client) -> None:
+    """D; the text with which the first DStream saved its offsets."""
+    client.enable()
+    client.run("INSERT INTO dbo.Persons (ID, FirstName) VALUES (1, N'a')")
+    client.run(
+        "MERGE dbo.Persons AS target USING (VALUES (1, N'z'), (2, N'b')) AS source (ID, FirstName) "
+        "ON target.ID = source.ID WHEN MATCHED THEN UPDATE SET FirstName = source.FirstName "
+        "WHEN NOT MATCHED THEN INSERT (ID, FirstName) VALUES (source.ID, source.FirstName);"
+    )
+    client.captured(4)
+    found = client.changes("[__$operation], ID, FirstName")
+    assert found[0] == (2, 1, "a")
+    assert sorted(found[1:]) == [(2, 2, "b"), (3, 1, "a"), (4, 1, "z")]
+    assert len({row[0] for row in client.changes("[__$start_lsn]")}) == 2
+
+
+def test_a_merge_that_moves_unique_values_deletes_before_it_inserts(client: Client) -> None:
+    """U: KB 238254 tells of UPDATE."""
+    client.run("CREATE TABLE dbo.Items (ID int NOT NULL PRIMARY KEY, Code int NOT NULL)")
+    client.run("CREATE UNIQUE INDEX UQ_Items ON dbo.Items (Code)")
+    client.run("INSERT INTO dbo.Items VALUES (1, 10), (2, 20)")
+    client.enable("Items")
+    client.run(
+        "MERGE dbo.Items AS t USING (VALUES (1, 20), (2, 10)) AS s (ID, Code) ON t.ID = s.ID "
+        "WHEN MATCHED THEN UPDATE SET Code = s.Code;"
+    )
+    client.captured(4, "dbo_Items")
+    found = client.changes("[__$operation], ID, Code", "dbo_Items")
+    assert sorted(found[:2]) == [(1, 1, 10), (1, 2, 20)]
+    assert sorted(found[2:]) == [(2, 1, 20), (2, 2, 10)]
