@@ -148,6 +148,9 @@ def check_statement(session: SqlSession, statement: Statement) -> None:
         _, source = session.runner.plan_rows(statement.query, statement.target, statement.has_from)
         name = (source.database, source.schema, source.name)
         _require(session, name, "UPDATE" if isinstance(statement, st.Update) else "DELETE")
+    elif isinstance(statement, st.Merge):
+        for permission in sorted({clause.action.upper() for clause in statement.clauses}):
+            _require(session, statement.table, permission)
     elif isinstance(statement, df.Definition | df.CreateDatabase | df.AlterDatabase | df.DropDatabase):
         _check_definition(session, statement)
 

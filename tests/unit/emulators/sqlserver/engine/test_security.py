@@ -69,6 +69,23 @@ def test_rows_are_refused_until_granted_and_again_when_denied(
     assert reader.error(sql)[0] == 229
 
 
+def test_a_merge_wants_what_its_clauses_do(client: Client, enter: Enter) -> None:
+    """https://learn.microsoft.com/sql/t-sql/statements/merge-transact-sql#permissions"""
+    merge = (
+        "MERGE t AS target USING (VALUES (1, 5)) AS source (id, v) ON target.id = source.id "
+        "WHEN MATCHED THEN UPDATE SET v = source.v WHEN NOT MATCHED THEN INSERT (id, v) VALUES (source.id, source.v);"
+    )
+    reader = enter()
+    client.run("GRANT SELECT, UPDATE ON t TO reader")
+    assert reader.error(merge) == (
+        229,
+        "The INSERT permission was denied on the object 't', database 'demo', schema 'dbo'.",
+    )
+    client.run("GRANT INSERT ON t TO reader")
+    reader.run(merge)
+    assert client.value("SELECT v FROM t WHERE id = 1") == 5
+
+
 def test_an_update_that_reads_wants_select_as_well(client: Client, enter: Enter) -> None:
     """https://learn.microsoft.com/sql/t-sql/queries/update-transact-sql#permissions"""
     client.run("GRANT UPDATE, DELETE ON t TO reader")
