@@ -1,6 +1,6 @@
 """The entities of a namespace by path, and the port through which they are administered.
 
-Not thread-safe: everything here runs on the broker's event loop (`server.LoopAdmin` brings other threads there). Paths
+Not thread-safe: everything here runs on the broker's event loop (`loop_admin.LoopAdmin` brings other threads there). Paths
 compare without regard to case. Refuses by name what the broker does not do: forwarding, partitioning, deletion on idle.
 """
 
@@ -24,6 +24,7 @@ from .description import (
     TopicDescription,
 )
 from .entity import Entity, Queue, Subscription, Topic
+from .journal import Journal
 from .store import MessageStore
 
 _SUBSCRIPTIONS: Final = "/subscriptions/"
@@ -60,8 +61,9 @@ class _Entry:
 class Namespace:
     """Implements `EntityAdmin` for callers on the event loop; `clock` in seconds since the Unix epoch."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], journal: Journal) -> None:
         self._clock = clock
+        self._journal = journal
         self._entries: dict[str, _Entry] = {}
 
     def now(self) -> int:

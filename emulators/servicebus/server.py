@@ -12,14 +12,15 @@ import concurrent.futures
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from types import TracebackType
-from typing import Final, TypeVar
+from typing import Final
 
 from .admin import AdminServer
 from .amqp.connection import Connection
 from .broker import ClientBroker
-from .description import Description, EntityInfo
+from .journal import Forgetful, Journal
+from .loop_admin import LoopAdmin
 from .namespace import Namespace
 from .sas import AccessPolicies
 
@@ -31,7 +32,6 @@ TICK: Final = 0.05
 """Seconds between two looks at what is due; locks and the like are checked exactly whenever they are used."""
 
 _log = logging.getLogger(__name__)
-_T = TypeVar("_T")
 
 
 class AmqpTransport(asyncio.Protocol):
@@ -68,6 +68,7 @@ class AmqpTransport(asyncio.Protocol):
         transport = self._transport
         if transport is None:
             return
+        self._server.journal.commit()
         data = self.connection.output(self._loop.time())
         if data:
             transport.write(data)
@@ -83,9 +84,12 @@ class AmqpTransport(asyncio.Protocol):
 class AmqpServer:
     """The AMQP side, on one event loop."""
 
-    def __init__(self, policies: AccessPolicies, clock: Callable[[], float], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, policies: AccessPolicies, clock: Callable[[], float], loop: asyncio.AbstractEventLoop, journal: Journal
+    ) -> None:
         self.loop = loop
-        self.namespace = Namespace(clock)
+        self.journal = journal
+        self.namespace = Namespace(clock, journal)
         self.transports: set[AmqpTransport] = set()
         self._policies = policies
         self._clock = clock
@@ -123,59 +127,6 @@ class AmqpServer:
             await asyncio.sleep(0)
 
 
-class LoopAdmin:
-    """`EntityAdmin` for any thread: every call runs on the event loop and waits for its result.
-
-    Raises RuntimeError while the emulator is not running.
-    """
-
-    def __init__(self, namespace: Namespace, loop: asyncio.AbstractEventLoop) -> None:
-        self._namespace = namespace
-        self._loop = loop
-
-    def _call(self, function: Callable[[], _T]) -> _T:
-        if not self._loop.is_running():
-            raise RuntimeError("the emulator is not running")
-        result: concurrent.futures.Future[_T] = concurrent.futures.Future()
-
-        def run() -> None:
-            try:
-                result.set_result(function())
-            except Exception as error:  # handed to the caller, whatever it is
-                result.set_exception(error)
-
-        self._loop.call_soon_threadsafe(run)
-        return result.result()
-
-    def create(self, path: str, description: Description) -> EntityInfo:
-        """See `EntityAdmin`."""
-        return self._call(lambda: self._namespace.create(path, description))
-
-    def update(self, path: str, description: Description) -> EntityInfo:
-        """See `EntityAdmin`."""
-        return self._call(lambda: self._namespace.update(path, description))
-
-    def get(self, path: str) -> EntityInfo:
-        """See `EntityAdmin`."""
-        return self._call(lambda: self._namespace.get(path))
-
-    def delete(self, path: str) -> None:
-        """See `EntityAdmin`."""
-        self._call(lambda: self._namespace.delete(path))
-
-    def queues(self) -> Sequence[EntityInfo]:
-        """See `EntityAdmin`."""
-        return self._call(self._namespace.queues)
-
-    def topics(self) -> Sequence[EntityInfo]:
-        """See `EntityAdmin`."""
-        return self._call(self._namespace.topics)
-
-    def subscriptions(self, topic: str) -> Sequence[EntityInfo]:
-        """See `EntityAdmin`."""
-        return self._call(lambda: self._namespace.subscriptions(topic))
-
-
 class ServiceBusEmulator:
     """An emulated namespace. Start and stop it, or use it in a `with` statement; it does not start twice.
 
@@ -196,13 +147,14 @@ class ServiceBusEmulator:
         self._host = host
         self._keys = dict(keys)
         self._policies = AccessPolicies(keys, rights)
+        journal: Journal = Forgetful()
         self._loop = asyncio.new_event_loop()
-        self._amqp = AmqpServer(self._policies, clock, self._loop)
+        self._amqp = AmqpServer(self._policies, clock, self._loop, journal)
         self._wanted_port = port
         self._thread = threading.Thread(target=self._run, name="servicebus-amqp", daemon=True)
         self._bound: concurrent.futures.Future[int] = concurrent.futures.Future()
         manage = [name for name in keys if "Manage" in self._policies.rights(name)]
-        self.admin = LoopAdmin(self._amqp.namespace, self._loop)
+        self.admin = LoopAdmin(self._amqp.namespace, journal, self._loop)
         self._http = AdminServer(self.admin, keys=keys, manage=manage, host=host, port=http_port)
 
     def start(self) -> None:

@@ -20,13 +20,14 @@ from emulators.servicebus.description import (
     SubscriptionDescription,
     TopicDescription,
 )
+from emulators.servicebus.journal import Forgetful
 from emulators.servicebus.namespace import Namespace
 from emulators.servicebus.sas import AccessPolicies, InvalidToken, resource_path
 
 
 @pytest.fixture
 def namespace() -> Namespace:
-    return Namespace(lambda: 1_000.0)
+    return Namespace(lambda: 1_000.0, Forgetful())
 
 
 @pytest.mark.parametrize("setting", [

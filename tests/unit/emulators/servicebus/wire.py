@@ -12,6 +12,7 @@ from emulators.servicebus.amqp.frames import AMQP_HEADER, SASL_FRAME, SASL_HEADE
 from emulators.servicebus.amqp.values import Described, Symbol, UByte, UInt, ULong, UShort
 from emulators.servicebus.broker import ClientBroker
 from emulators.servicebus.description import Description, QueueDescription
+from emulators.servicebus.journal import Forgetful
 from emulators.servicebus.message import sections
 from emulators.servicebus.namespace import Namespace
 from emulators.servicebus.sas import AccessPolicies
@@ -26,7 +27,7 @@ class Peer:
 
     def __init__(self, namespace: Namespace | None = None) -> None:
         self.now = 1_000_000.0
-        self.namespace = namespace or Namespace(lambda: self.now)
+        self.namespace = namespace or Namespace(lambda: self.now, Forgetful())
         self.woken = 0
         policies = AccessPolicies({"root": KEY})
         self.connection = Connection(

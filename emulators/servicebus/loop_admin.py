@@ -1,0 +1,70 @@
+"""The management port for callers on any thread: every call runs on the broker's event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from .description import Description, EntityInfo
+from .journal import Journal
+from .namespace import Namespace
+
+_T = TypeVar("_T")
+
+
+class LoopAdmin:
+    """`EntityAdmin` for any thread: every call runs on the event loop and waits for its result.
+
+    Raises RuntimeError while the emulator is not running.
+    """
+
+    def __init__(self, namespace: Namespace, journal: Journal, loop: asyncio.AbstractEventLoop) -> None:
+        self._namespace = namespace
+        self._journal = journal
+        self._loop = loop
+
+    def _call(self, function: Callable[[], _T]) -> _T:
+        if not self._loop.is_running():
+            raise RuntimeError("the emulator is not running")
+        result: concurrent.futures.Future[_T] = concurrent.futures.Future()
+
+        def run() -> None:
+            try:
+                value = function()
+                self._journal.commit()
+                result.set_result(value)
+            except Exception as error:  # handed to the caller, whatever it is
+                result.set_exception(error)
+
+        self._loop.call_soon_threadsafe(run)
+        return result.result()
+
+    def create(self, path: str, description: Description) -> EntityInfo:
+        """See `EntityAdmin`."""
+        return self._call(lambda: self._namespace.create(path, description))
+
+    def update(self, path: str, description: Description) -> EntityInfo:
+        """See `EntityAdmin`."""
+        return self._call(lambda: self._namespace.update(path, description))
+
+    def get(self, path: str) -> EntityInfo:
+        """See `EntityAdmin`."""
+        return self._call(lambda: self._namespace.get(path))
+
+    def delete(self, path: str) -> None:
+        """See `EntityAdmin`."""
+        self._call(lambda: self._namespace.delete(path))
+
+    def queues(self) -> Sequence[EntityInfo]:
+        """See `EntityAdmin`."""
+        return self._call(self._namespace.queues)
+
+    def topics(self) -> Sequence[EntityInfo]:
+        """See `EntityAdmin`."""
+        return self._call(self._namespace.topics)
+
+    def subscriptions(self, topic: str) -> Sequence[EntityInfo]:
+        """See `EntityAdmin`."""
+        return self._call(lambda: self._namespace.subscriptions(topic))
