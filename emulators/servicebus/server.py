@@ -1,8 +1,7 @@
 """The emulator as a server: AMQP and the management API on local ports, in threads of its own.
 
 Plain TCP only, as Microsoft's emulator (`UseDevelopmentEmulator=true` makes the SDKs agree); put a TLS proxy before it for
-anything else. Writes are grouped: whatever a turn of the event loop produced for a connection leaves in one call.
-Everything is in memory and gone after `stop`.
+anything else. Everything is in memory and gone after `stop`.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from types import TracebackType
 from typing import Final
 
 from .admin import AdminServer
-from .amqp.connection import Connection
 from .broker import ClientBroker
 from .journal import Forgetful, Journal
 from .loop_admin import LoopAdmin
 from .namespace import Namespace
 from .sas import AccessPolicies
+from .transport import AmqpTransport
 
 ROOT_POLICY: Final = "RootManageSharedAccessKey"
 DEVELOPMENT_KEY: Final = "SAS_KEY_VALUE"
@@ -32,53 +31,6 @@ TICK: Final = 0.05
 """Seconds between two looks at what is due; locks and the like are checked exactly whenever they are used."""
 
 _log = logging.getLogger(__name__)
-
-
-class AmqpTransport(asyncio.Protocol):
-    """A TCP connection around a `Connection`."""
-
-    def __init__(self, server: AmqpServer) -> None:
-        self._server = server
-        self._loop = server.loop
-        self._scheduled = False
-        self._transport: asyncio.Transport | None = None
-        self.broker = server.client()
-        self.connection = Connection(lambda _: self.broker, self._wake, self._loop.time())
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        self._server.transports.add(self)
-
-    def data_received(self, data: bytes) -> None:
-        self.connection.receive(data, self._loop.time())
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._server.transports.discard(self)
-        self._transport = None
-        self.connection.lost()
-
-    def _wake(self) -> None:
-        if not self._scheduled:
-            self._scheduled = True
-            self._loop.call_soon(self._flush)
-
-    def _flush(self) -> None:
-        self._scheduled = False
-        transport = self._transport
-        if transport is None:
-            return
-        self._server.journal.commit()
-        data = self.connection.output(self._loop.time())
-        if data:
-            transport.write(data)
-        if self.connection.closed:
-            transport.close()
-
-    def abort(self) -> None:
-        """Hang up without a word."""
-        if self._transport is not None:
-            self._transport.abort()
 
 
 class AmqpServer:
@@ -96,13 +48,13 @@ class AmqpServer:
         self._ticker: asyncio.TimerHandle | None = None
         self._server: asyncio.Server | None = None
 
-    def client(self) -> ClientBroker:
-        """What a new connection talks to."""
-        return ClientBroker(self.namespace, self._policies, self._clock)
+    def _transport(self) -> AmqpTransport:
+        broker = ClientBroker(self.namespace, self._policies, self._clock)
+        return AmqpTransport(self.loop, self.journal, broker, self.transports)
 
     async def listen(self, host: str, port: int) -> int:
         """Start; returns the port in use."""
-        self._server = await self.loop.create_server(lambda: AmqpTransport(self), host, port)
+        self._server = await self.loop.create_server(self._transport, host, port)
         self._ticker = self.loop.call_later(TICK, self._tick)
         return int(self._server.sockets[0].getsockname()[1])
 
