@@ -1,14 +1,9 @@
-"""The contract's fixtures: a server (the emulator, or DSTREAM_TEST_SQLSERVER), both drivers, a database a test; and its summary.
-
-On the emulator a test of known_gaps.py must fail; on a real server a failing `unverified` test is reported, not failed.
-"""
+"""The contract's fixtures: a server (the emulator, or DSTREAM_TEST_SQLSERVER), both drivers, a database a test."""
 
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -19,25 +14,18 @@ from emulators.sqlserver.cdc.database import DatabaseCdc
 from emulators.sqlserver.cdc.extension import CdcExtension
 from emulators.sqlserver.engine.server_engine import SqlEngine
 from emulators.sqlserver.server import SqlServerEmulator
+from tests.contracts.contract_plugin import ContractPlugin
 from tests.contracts.sqlserver.contract.client import DRIVERS, Connection, Database, Server
 from tests.contracts.sqlserver.contract.known_gaps import GAPS
-from tests.contracts.sqlserver.contract.labels import COLLECTED, LABELS, MARK, Claim, claim_of, strongest
+from tests.contracts.sqlserver.contract.labels import CONTRACT
 
 REAL = os.environ.get("DSTREAM_TEST_SQLSERVER", "").strip()
 USER, PASSWORD = "sa", "contract-Password-1"
 
-_claims = pytest.StashKey[list[Claim]]()
-_reports = pytest.StashKey[list[str]]()
-_gaps = pytest.StashKey[set[str]]()
-
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", f"{MARK}(number, label): a test of the SQL Server contract")
-    config.addinivalue_line("markers", "emulator_only(reason): cannot run on a real server")
     config.addinivalue_line("markers", "one_driver(name, reason): is about one driver only")
-    config.stash[_claims] = []
-    config.stash[_reports] = []
-    config.stash[_gaps] = set()
+    config.pluginmanager.register(ContractPlugin(CONTRACT, GAPS, "a real server" if REAL else None, names_of))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -46,65 +34,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("driver", [only.args[0]] if only else DRIVERS)
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    left_out = []
-    config.stash[COLLECTED] = frozenset(
-        name for test in items if isinstance(test, pytest.Function) for name in (test.name, _in_all_drivers(test))
-    )
-    for test in items:
-        if not isinstance(test, pytest.Function) or (claim := claim_of(test.function)) is None:
-            continue
-        config.stash[_claims].append(claim)
-        if REAL and test.get_closest_marker("emulator_only"):
-            left_out.append(test)
-        reason = gap_of(test)
-        if reason is not None and not REAL:
-            config.stash[_gaps].add(f"{claim.number} {_in_all_drivers(test)}: {reason}")
-            test.add_marker(pytest.mark.xfail(reason=f"known gap: {reason}", strict=True))
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [test for test in items if test not in left_out]
-
-
-def _in_all_drivers(test: pytest.Function) -> str:
-    """name[case] of name[driver-case]."""
+def names_of(test: pytest.Function) -> tuple[str, ...]:
+    """name[case] for a case in all drivers, name[driver-case] for one through one driver, and the name alone."""
     _, _, case = test.name.removesuffix("]").partition("[")
     _, found, without_driver = case.partition("-")
-    return f"{test.originalname}[{without_driver}]" if found else test.originalname
-
-
-def gap_of(test: pytest.Function) -> str | None:
-    """The reason of a known gap: of the case in all drivers, of the case in this driver, or of the whole test."""
-    names = (_in_all_drivers(test), test.name, test.originalname)
-    return next((GAPS[name] for name in names if name in GAPS), None)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
-    """What nobody has verified is news on a real server, not a failure."""
-    report = yield
-    if REAL and report.failed and call.excinfo is not None and isinstance(item, pytest.Function):
-        claim = claim_of(item.function)
-        if claim is not None and claim.label == "unverified":
-            item.config.stash[_reports].append(f"{claim.number} {item.name}: {call.excinfo.exconly()[:300]}")
-            report.outcome, report.wasxfail = "skipped", "reported: unverified"
-    return report
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    collected = config.stash[_claims]
-    claims = set(collected)
-    if not claims:
-        return
-    items, tests = Counter(strongest(claims).values()), Counter(claim.label for claim in claims)
-    terminalreporter.section("SQL Server contract", sep="-")
-    for what, counted in (("items, by their surest test", items), ("tests", tests)):
-        by_label = ", ".join(f"{counted[label]} {label}" for label in LABELS)
-        terminalreporter.line(f"{counted.total()} {what}: {by_label}; on {'a real server' if REAL else 'the emulator'}")
-    gaps = config.stash[_gaps]
-    for title, lines in (("known gap", sorted(gaps)), ("REPORT", config.stash[_reports])):
-        for line in lines:
-            terminalreporter.line(f"{title}: {line}")
+    in_all_drivers = f"{test.originalname}[{without_driver}]" if found else test.originalname
+    return in_all_drivers, test.name, test.originalname
 
 
 @pytest.fixture(scope="session")

@@ -1,21 +1,10 @@
-"""What a test of the contract says of itself: the item it belongs to and how sure we are that a real SQL Server does the same.
-
-`documented`: a page of Microsoft's, a KB article, or a specification says so. `measured`: somebody saw a real server do it, and
-wrote it down. `unverified`: neither; the emulator decided, and a real server's answer is news, not a failure. The source of
-each test stands in its docstring, after "Source:".
-"""
+"""The 71 items of the SQL Server contract, and the marker of its tests (see tests/contracts/claims.py)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Literal, get_args
+from collections.abc import Mapping
 
-import pytest
-
-Label = Literal["documented", "measured", "unverified"]
-LABELS: tuple[Label, ...] = get_args(Label)
-"""From the surest to the least sure."""
+from tests.contracts.claims import Contract
 
 ITEMS: Mapping[int, str] = {
     1: "The batch of SETs and the USE that pymssql sends at connect",
@@ -91,47 +80,5 @@ ITEMS: Mapping[int, str] = {
     71: "The Go dstream's checkpoint table",
 }
 
-MARK = "contract_item"
-COLLECTED = pytest.StashKey[frozenset[str]]()
-"""The names of the collected tests, name[case] and name[driver-case], for the check of the known gaps."""
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """One test of an item: its function's name, what it promises (the docstring's text) and where that is from."""
-
-    number: int
-    label: Label
-    test: str
-    promise: str
-    source: str
-
-
-def item(number: int, label: Label) -> pytest.MarkDecorator:
-    """Marks a test as one of item `number`. The docstring ends with "Source: ..."."""
-    if number not in ITEMS or label not in LABELS:
-        raise ValueError(f"no item {number} or no label {label!r}")
-    mark: pytest.MarkDecorator = getattr(pytest.mark, MARK)
-    return mark(number, label)
-
-
-def claim_of(test: Callable[..., object]) -> Claim | None:
-    """What a test function claims; None when it is not one of the contract's. Raises ValueError without a source."""
-    mark = next((mark for mark in getattr(test, "pytestmark", ()) if mark.name == MARK), None)
-    if mark is None:
-        return None
-    number, label = mark.args
-    promise, found, source = " ".join((test.__doc__ or "").split()).rpartition("Source:")
-    if not found or not source.strip():
-        raise ValueError(f"{test.__name__} does not say its source")
-    return Claim(number, label, test.__name__, promise.strip(), source.strip().rstrip("."))
-
-
-def strongest(claims: Iterable[Claim]) -> dict[int, Label]:
-    """The label of each item: the surest of its tests'."""
-    best: dict[int, Label] = {}
-    for claim in claims:
-        known = best.get(claim.number)
-        if known is None or LABELS.index(claim.label) < LABELS.index(known):
-            best[claim.number] = claim.label
-    return best
+CONTRACT = Contract("SQL Server contract", "sqlserver_item", ITEMS)
+item = CONTRACT.item
