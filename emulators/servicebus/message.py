@@ -110,6 +110,23 @@ def sections(encoded: bytes) -> list[tuple[int, int, int]]:
     return found
 
 
+def leading_sections(tail: bytes) -> list[tuple[int, int, int]]:
+    """As `sections`, of properties and application properties only, at the head of a tail; the body is not looked at."""
+    found = []
+    at = 0
+    while at < len(tail):
+        if tail[at : at + 2] == b"\x00\x53" and at + 3 <= len(tail):
+            code, start = tail[at + 2], at + 3
+        else:
+            code, start = _descriptor(tail, at)
+        if code not in (PROPERTIES, APPLICATION_PROPERTIES):
+            break
+        end = skip(tail, start)
+        found.append((code, start, end))
+        at = end
+    return found
+
+
 def _descriptor(encoded: bytes, at: int) -> tuple[int, int]:
     if encoded[at] != 0x00:
         raise DecodeError(f"no section begins at octet {at}")

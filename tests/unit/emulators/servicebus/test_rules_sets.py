@@ -1,0 +1,138 @@
+"""Rule sets: how many copies a subscription takes of a message, and which."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from emulators.servicebus.amqp.encode import encode
+from emulators.servicebus.amqp.values import Described, Float, Int, Symbol, Timestamp, UByte, ULong
+from emulators.servicebus.message import Message, parse_message
+from emulators.servicebus.rules import InvalidRule, RuleSet
+from emulators.servicebus.rules.description import (
+    CorrelationFilter,
+    FalseFilter,
+    Filter,
+    PropertyValue,
+    RuleDescription,
+    RuleInfo,
+    TrueFilter,
+)
+
+BODY = b"\x00\x53\x75\xa0\x04body"
+MOMENT = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def message(application: dict[str, Any] | None = None, **fields: Any) -> Message:
+    """A message with application properties and fields of its properties section by name."""
+    names = ("message_id", "user_id", "to", "subject", "reply_to", "correlation_id", "content_type", "encoding",
+             "expiry", "creation", "group_id", "sequence", "reply_to_group_id")  # fmt: skip
+    properties = encode(Described(ULong(0x73), [fields.get(name) for name in names])) if fields else b""
+    middle = b"" if application is None else encode(Described(ULong(0x74), application))
+    return parse_message(properties + middle + BODY)
+
+
+def rules(*filters: Filter) -> RuleSet:
+    return RuleSet(RuleInfo(f"r{n}", RuleDescription(each), MOMENT) for n, each in enumerate(filters))
+
+
+def test_without_rules_nothing_is_taken() -> None:
+    assert rules().copies(message()).messages == []
+    assert not rules().takes_everything
+
+
+def test_matching_rules_without_action_make_one_copy() -> None:
+    original = message()
+    (copy,) = rules(TrueFilter(), FalseFilter(), TrueFilter()).copies(original).messages
+    assert copy is not original
+    assert copy.tail == original.tail
+
+
+def test_a_false_filter_takes_nothing() -> None:
+    assert rules(FalseFilter()).copies(message()).messages == []
+
+
+@pytest.mark.parametrize(
+    ("filters", "everything"),
+    [
+        ([TrueFilter()], True),
+        ([TrueFilter(), FalseFilter()], True),
+        ([FalseFilter()], False),
+        ([TrueFilter(), CorrelationFilter(label="a")], False),
+    ],
+)
+def test_what_takes_everything_is_known_beforehand(filters: list[Filter], everything: bool) -> None:
+    assert rules(*filters).takes_everything is everything
+
+
+FIELDS: dict[str, Any] = {
+    "message_id": "m", "to": "t", "subject": "s", "reply_to": "r", "correlation_id": "c", "content_type": Symbol("x"),
+    "group_id": "g", "reply_to_group_id": "h",
+}  # fmt: skip
+CONDITIONS = {
+    "message_id": "m", "to": "t", "label": "s", "reply_to": "r", "correlation_id": "c", "content_type": "x",
+    "session_id": "g", "reply_to_session_id": "h",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), CONDITIONS.items())
+def test_a_correlation_filter_compares_each_system_property(name: str, value: str) -> None:
+    conditions: Any = {name: value}
+    assert rules(CorrelationFilter(**conditions)).copies(message(**FIELDS)).messages
+    conditions[name] = value.upper()
+    assert not rules(CorrelationFilter(**conditions)).copies(message(**FIELDS)).messages
+
+
+def test_all_conditions_of_a_correlation_filter_must_hold() -> None:
+    both = CorrelationFilter(label="s", properties={"color": "red"})
+    assert rules(both).copies(message({"color": "red"}, subject="s")).messages
+    assert not rules(both).copies(message({"color": "blue"}, subject="s")).messages
+    assert not rules(both).copies(message({"color": "red"}, subject="x")).messages
+    assert not rules(both).copies(message({"color": "red"})).messages
+    assert not rules(both).copies(message(subject="s")).messages
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found", "equal"),
+    [
+        (5, Int(5), True),
+        (5, UByte(5), True),
+        (5.0, 5, True),
+        (0.5, Float(0.5), True),
+        (5, "5", False),
+        (1, True, False),
+        (True, True, True),
+        ("a", Symbol("a"), True),
+        ("a", "A", False),
+        (None, None, True),
+        (MOMENT, Timestamp(1_767_312_000_000), True),
+        (1_767_312_000_000, Timestamp(1_767_312_000_000), False),
+        (b"a", b"a", True),
+    ],
+)
+def test_user_properties_correlate_by_value(wanted: PropertyValue, found: Any, equal: bool) -> None:
+    correlate = rules(CorrelationFilter(properties={"p": wanted}))
+    assert bool(correlate.copies(message({"p": found})).messages) is equal
+
+
+def test_names_of_user_properties_compare_without_regard_to_case() -> None:
+    assert rules(CorrelationFilter(properties={"COLOR": "red"})).copies(message({"color": "red"})).messages
+
+
+def test_a_property_that_is_missing_is_not_null() -> None:
+    assert not rules(CorrelationFilter(properties={"p": None})).copies(message({"q": None})).messages
+
+
+def test_a_correlation_filter_without_conditions_is_refused() -> None:
+    with pytest.raises(InvalidRule, match="at least one"):
+        rules(CorrelationFilter())
+
+
+def test_a_message_that_cannot_be_read_is_a_failure_and_other_rules_are_asked() -> None:
+    broken = parse_message(b"\x00\x53\x74\xc1\x09\x02\xa1\x01p\x79\0\0\0\0" + BODY)
+    copies = rules(CorrelationFilter(properties={"p": 1}), TrueFilter()).copies(broken)
+    assert len(copies.messages) == 1
+    assert copies.failure is not None
+    assert copies.failure.startswith("Rule 'r0' could not be evaluated")
