@@ -9,13 +9,12 @@ Sources: learn.microsoft.com "Duplicate detection", "Message sequencing and time
 
 from __future__ import annotations
 
-import heapq
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
 
-from .amqp.values import AmqpError, Value
+from .amqp.values import AmqpError
 from .description import (
     FOREVER,
     Description,
@@ -24,9 +23,13 @@ from .description import (
     SubscriptionDescription,
     TopicDescription,
 )
-from .message import Message, MessageState
+from .duplicates import DuplicateHistory
+from .journal import DEAD_LETTERS, SCHEDULE, Journal
+from .message import Message
+from .schedule import Schedule
 from .sessions import SessionStore
-from .store import NEVER, CompetingStore, MessageStore, StoreSettings
+from .shelf import Shelf
+from .store import CompetingStore, MessageStore, StoreSettings
 
 SendSettings = QueueDescription | TopicDescription
 ReceiveSettings = QueueDescription | SubscriptionDescription
@@ -39,79 +42,15 @@ def milliseconds(duration: timedelta) -> int:
     return duration // timedelta(milliseconds=1)
 
 
-class Schedule:
-    """Messages that are not due yet."""
-
-    def __init__(self) -> None:
-        self._messages: dict[int, Message] = {}
-        self._heap: list[tuple[int, int]] = []
-
-    def __len__(self) -> int:
-        return len(self._messages)
-
-    def __iter__(self) -> Iterator[Message]:
-        return iter(self._messages.values())
-
-    @property
-    def due(self) -> int:
-        """When the next message is due, or NEVER; a cancelled one may still be counted."""
-        return self._heap[0][0] if self._heap else NEVER
-
-    def add(self, message: Message, at: int) -> None:
-        """Keep a message that has its sequence number until `at`."""
-        message.state = MessageState.SCHEDULED
-        self._messages[message.sequence] = message
-        heapq.heappush(self._heap, (at, message.sequence))
-
-    def cancel(self, sequences: Iterable[int]) -> int:
-        """Forget messages, all or none; how many octets that frees. Raises AmqpError."""
-        wanted = list(sequences)
-        for sequence in wanted:
-            if sequence not in self._messages:
-                text = f"The scheduled message with sequence number {sequence} does not exist."
-                raise AmqpError("com.microsoft:message-not-found", text)
-        return sum(self._messages.pop(sequence).size for sequence in dict.fromkeys(wanted))
-
-    def take_due(self, now: int) -> list[Message]:
-        """Messages whose time has come, in order of their time."""
-        taken = []
-        while self._heap and self._heap[0][0] <= now:
-            _, sequence = heapq.heappop(self._heap)
-            message = self._messages.pop(sequence, None)
-            if message is not None:
-                taken.append(message)
-        return taken
-
-
-class DuplicateHistory:
-    """Message ids seen within a window."""
-
-    def __init__(self) -> None:
-        self._seen: dict[Value, int] = {}
-
-    def is_new(self, message_id: Value, now: int, window: int) -> bool:
-        """Remember an id; False when it was there. Window in milliseconds."""
-        while self._seen:
-            oldest = next(iter(self._seen))
-            if self._seen[oldest] + window > now:
-                break
-            del self._seen[oldest]
-        if message_id in self._seen:
-            return False
-        self._seen[message_id] = now
-        return True
-
-
 class Ingress(ABC):
     """An entity one can send to."""
 
     description: SendSettings
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, journal: Journal) -> None:
         self.path = path
-        self.schedule = Schedule()
-        self._scheduled_size = 0
-        self._history = DuplicateHistory()
+        self.schedule = Schedule(Shelf(journal, path + SCHEDULE))
+        self.history = DuplicateHistory(journal, path)
 
     @property
     def max_message_size(self) -> int:
@@ -122,6 +61,10 @@ class Ingress(ABC):
     @abstractmethod
     def size(self) -> int:
         """Octets of all messages."""
+
+    @abstractmethod
+    def restore_sequence(self, sequence: int) -> None:
+        """Put back the last sequence number given out."""
 
     @abstractmethod
     def _next_sequence(self) -> int: ...
@@ -153,26 +96,24 @@ class Ingress(ABC):
     def _accept_one(self, message: Message, now: int) -> int:
         if self.description.requires_duplicate_detection and message.message_id is not None:
             window = milliseconds(self.description.duplicate_detection_history_time_window)
-            if not self._history.is_new(message.message_id, now, window):
+            if not self.history.is_new(message.message_id, now, window):
                 return 0
         if message.scheduled_at is None or message.scheduled_at <= now:
             return self._enqueue(message, now)
         message.sequence = self._next_sequence()
         message.enqueued_at = now
-        self._scheduled_size += message.size
         self.schedule.add(message, message.scheduled_at)
         return message.sequence
 
     def cancel_scheduled(self, sequences: Iterable[int]) -> None:
         """Raises AmqpError."""
-        self._scheduled_size -= self.schedule.cancel(sequences)
+        self.schedule.cancel(sequences)
 
     def release_due(self, now: int) -> None:
         """Enqueue the scheduled messages whose time has come."""
         if self.schedule.due > now:
             return
         for message in self.schedule.take_due(now):
-            self._scheduled_size -= message.size
             self._enqueue(message, now)
         self._pump(now)
 
@@ -180,11 +121,13 @@ class Ingress(ABC):
 class Outlet:
     """An entity one can receive from: a store and its dead-letter queue."""
 
-    def __init__(self, path: str, description: ReceiveSettings) -> None:
+    def __init__(self, path: str, description: ReceiveSettings, journal: Journal) -> None:
         self.path = path
-        self.dead_letters = CompetingStore(_DEAD_LETTER_SETTINGS, None)
+        self.dead_letters = CompetingStore(_DEAD_LETTER_SETTINGS, Shelf(journal, path + DEAD_LETTERS), None)
         kind: type[CompetingStore | SessionStore] = SessionStore if description.requires_session else CompetingStore
-        self.store: CompetingStore | SessionStore = kind(_settings(description), self.dead_letters)
+        self.store: CompetingStore | SessionStore = kind(
+            _settings(description), Shelf(journal, path), self.dead_letters
+        )
 
     def reconfigure(self, description: ReceiveSettings) -> None:
         """New settings for messages and locks from now on."""
@@ -210,14 +153,14 @@ class Queue(Ingress):
 
     description: QueueDescription
 
-    def __init__(self, path: str, description: QueueDescription) -> None:
-        super().__init__(path)
+    def __init__(self, path: str, description: QueueDescription, journal: Journal) -> None:
+        super().__init__(path, journal)
         self.description = description
-        self.outlet = Outlet(path, description)
+        self.outlet = Outlet(path, description, journal)
 
     @property
     def size(self) -> int:
-        return self.outlet.size + self._scheduled_size
+        return self.outlet.size + self.schedule.size
 
     def reconfigure(self, description: Description) -> None:
         """New settings, from now on."""
@@ -242,6 +185,9 @@ class Queue(Ingress):
         if self.description.requires_session:
             require_sessions(self.path, messages)
 
+    def restore_sequence(self, sequence: int) -> None:
+        self.outlet.store.restore_sequence(sequence)
+
     def _next_sequence(self) -> int:
         return self.outlet.store.next_sequence()
 
@@ -255,10 +201,10 @@ class Queue(Ingress):
 class Subscription:
     """A subscription: an outlet that a topic fills."""
 
-    def __init__(self, path: str, description: SubscriptionDescription) -> None:
+    def __init__(self, path: str, description: SubscriptionDescription, journal: Journal) -> None:
         self.path = path
         self.description = description
-        self.outlet = Outlet(path, description)
+        self.outlet = Outlet(path, description, journal)
 
     def reconfigure(self, description: Description) -> None:
         """New settings, from now on."""
@@ -281,15 +227,16 @@ class Topic(Ingress):
 
     description: TopicDescription
 
-    def __init__(self, path: str, description: TopicDescription) -> None:
-        super().__init__(path)
+    def __init__(self, path: str, description: TopicDescription, journal: Journal) -> None:
+        super().__init__(path, journal)
         self.description = description
         self.subscriptions: dict[str, Subscription] = {}
+        self._shelf = Shelf(journal, path)
         self._sequence = 0
 
     @property
     def size(self) -> int:
-        return self._scheduled_size + sum(s.outlet.size for s in self.subscriptions.values())
+        return self.schedule.size + sum(s.outlet.size for s in self.subscriptions.values())
 
     def reconfigure(self, description: Description) -> None:
         """New settings, from now on."""
@@ -312,8 +259,12 @@ class Topic(Ingress):
             if subscription.description.requires_session:
                 require_sessions(self.path, messages)
 
+    def restore_sequence(self, sequence: int) -> None:
+        self._sequence = sequence
+
     def _next_sequence(self) -> int:
         self._sequence += 1
+        self._shelf.save_sequence(self._sequence)
         return self._sequence
 
     def _enqueue(self, message: Message, now: int) -> int:

@@ -4,7 +4,8 @@ Every call but `commit` only takes note; `commit` is called once a turn of the e
 leaves, and returns when everything noted is safe. Locks are not told: they end with the process.
 
 A shelf is one place that holds messages by sequence number: the entity's path in lower case, alone for the messages of a
-queue or subscription, or followed by `DEAD_LETTERS`, `TRANSFER_DEAD_LETTERS` or `SCHEDULE`.
+queue or subscription, or followed by `DEAD_LETTERS`, `TRANSFER_DEAD_LETTERS` or `SCHEDULE`. Entities are told by their path
+as first spelled, everything else by the path in lower case.
 """
 
 from __future__ import annotations

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from .amqp.values import AmqpError
+from .amqp.values import AmqpError, Value
 from .description import (
-    FOREVER,
     Description,
     EntityExists,
     EntityInfo,
@@ -24,14 +23,14 @@ from .description import (
     TopicDescription,
 )
 from .entity import Entity, Queue, Subscription, Topic
-from .journal import Journal
+from .journal import DEAD_LETTERS, SCHEDULE, Journal
+from .message import Message
+from .sessions import SessionStore
 from .store import MessageStore
+from .validation import require_unchanged, require_valid
 
 _SUBSCRIPTIONS: Final = "/subscriptions/"
 _DEAD_LETTER: Final = "/$deadletterqueue"
-_STATUSES: Final = ("Active", "Disabled", "SendDisabled", "ReceiveDisabled")
-_LONGEST_LOCK: Final = timedelta(minutes=5)
-_FIXED: Final = ("requires_session", "requires_duplicate_detection", "enable_partitioning")
 
 
 class Node(NamedTuple):
@@ -98,35 +97,42 @@ class Namespace:
         """Raises EntityExists, EntityMissing (a subscription's topic), InvalidEntity."""
         path = path.strip("/")
         key = path.lower()
-        _validate(path, description)
+        require_valid(path, description)
         if isinstance(description, SubscriptionDescription):
-            topic = self._topic_of(key)
+            self._topic_of(key)
         if key in self._entries:
             raise EntityExists(path)
+        moment = self._moment()
+        entry = self._add(path, description, moment, moment)
+        self._save(entry)
+        return self._info(entry)
+
+    def _add(self, path: str, description: Description, created_at: datetime, updated_at: datetime) -> _Entry:
+        key = path.lower()
         entity: Entity
         if isinstance(description, QueueDescription):
-            entity = Queue(path, description)
+            entity = Queue(path, description, self._journal)
         elif isinstance(description, TopicDescription):
-            entity = Topic(path, description)
+            entity = Topic(path, description, self._journal)
         else:
-            entity = Subscription(path, description)
-            topic.subscriptions[key] = entity
-        moment = self._moment()
-        self._entries[key] = _Entry(entity, moment, moment, moment)
-        return self.get(path)
+            entity = Subscription(path, description, self._journal)
+            self._topic_of(key).subscriptions[key] = entity
+        entry = self._entries[key] = _Entry(entity, created_at, updated_at, self._moment())
+        return entry
+
+    def _save(self, entry: _Entry) -> None:
+        entity = entry.entity
+        self._journal.save_entity(entity.path, entity.description, entry.created_at, entry.updated_at)
 
     def update(self, path: str, description: Description) -> EntityInfo:
         """Raises EntityMissing, InvalidEntity."""
         entry = self._entry(path)
         old = entry.entity.description
-        if type(old) is not type(description):
-            raise InvalidEntity(f"'{path}' is described by {type(old).__name__}")
-        _validate(path, description)
-        for name in _FIXED:
-            if getattr(old, name, None) != getattr(description, name, None):
-                raise InvalidEntity(f"{name} of '{path}' cannot be changed after creation")
+        require_unchanged(path, old, description)
+        require_valid(path, description)
         entry.entity.reconfigure(description)
         entry.updated_at = self._moment()
+        self._save(entry)
         return self.get(path)
 
     def get(self, path: str) -> EntityInfo:
@@ -143,6 +149,7 @@ class Namespace:
         elif isinstance(entity, Subscription):
             del self._topic_of(entity.path.lower()).subscriptions[entity.path.lower()]
         del self._entries[entity.path.lower()]
+        self._journal.drop_entity(entity.path)
         failure = AmqpError("amqp:not-found", f"The messaging entity '{entity.path}' has been deleted.")
         for detach in list(entry.links):
             detach(failure)
@@ -188,29 +195,57 @@ class Namespace:
     def _moment(self) -> datetime:
         return datetime.fromtimestamp(self._clock(), UTC)
 
+    # -- what a journal kept: before anybody connects; none of this is told to the journal
+
+    def restore_entity(self, path: str, description: Description, created_at: datetime, updated_at: datetime) -> None:
+        """Put back an entity, a topic before its subscriptions."""
+        self._add(path, description, created_at, updated_at)
+
+    def restore_sequence(self, shelf: str, sequence: int) -> None:
+        """Put back the last sequence number given out. Raises EntityMissing."""
+        entity = self._entry(shelf).entity
+        if isinstance(entity, Subscription):
+            entity.outlet.store.restore_sequence(sequence)
+        else:
+            entity.restore_sequence(sequence)
+
+    def restore_message(self, shelf: str, message: Message) -> None:
+        """Put back a message, deferred, scheduled or ready by its state: locks have ended. Fastest in order of sequence.
+
+        Raises EntityMissing, ValueError for a shelf the entity does not have.
+        """
+        path, place = _shelf_of(shelf)
+        entity = self._entry(path).entity
+        if place == SCHEDULE and not isinstance(entity, Subscription):
+            entity.schedule.restore(message)
+        elif place != SCHEDULE and not isinstance(entity, Topic):
+            (entity.outlet.dead_letters if place == DEAD_LETTERS else entity.outlet.store).restore(message)
+        else:
+            raise ValueError(f"no messages are kept at '{shelf}'")
+
+    def restore_session_state(self, shelf: str, session_id: str, state: bytes, changed_at: int) -> None:
+        """Put back a session's state. Raises EntityMissing, ValueError for an entity without sessions."""
+        entity = self._entry(shelf).entity
+        store = None if isinstance(entity, Topic) else entity.outlet.store
+        if not isinstance(store, SessionStore):
+            raise ValueError(f"'{shelf}' has no sessions")
+        store.restore_session_state(session_id, state, changed_at)
+
+    def restore_seen(self, path: str, message_id: Value, at: int) -> None:
+        """Put back an id of duplicate detection; in order of `at`. Raises EntityMissing, ValueError for a subscription."""
+        entity = self._entry(path).entity
+        if isinstance(entity, Subscription):
+            raise ValueError(f"the subscription '{path}' detects no duplicates")
+        entity.history.restore(message_id, at)
+
     def entities(self) -> Iterator[Entity]:
         """All of them."""
         return (entry.entity for entry in self._entries.values())
 
 
-def _validate(path: str, description: Description) -> None:
-    """Raises InvalidEntity."""
-    if not path:
-        raise InvalidEntity("an entity needs a name")
-    if not isinstance(description, SubscriptionDescription) and _SUBSCRIPTIONS in path.lower():
-        raise InvalidEntity(f"'{path}' is the path of a subscription")
-    if description.status not in _STATUSES:
-        raise InvalidEntity(f"status {description.status!r} is none of {', '.join(_STATUSES)}")
-    for name in ("forward_to", "forward_dead_lettered_messages_to", "enable_partitioning"):
-        if getattr(description, name, None):
-            raise InvalidEntity(f"{name} is not supported by this emulator")
-    if description.auto_delete_on_idle != FOREVER:
-        raise InvalidEntity("auto_delete_on_idle is not supported by this emulator")
-    if description.default_message_time_to_live <= timedelta(0):
-        raise InvalidEntity("default_message_time_to_live must be positive")
-    if isinstance(description, TopicDescription):
-        return
-    if not timedelta(0) < description.lock_duration <= _LONGEST_LOCK:
-        raise InvalidEntity("lock_duration must be above zero and at most five minutes")
-    if description.max_delivery_count < 1:
-        raise InvalidEntity("max_delivery_count must be at least 1")
+def _shelf_of(shelf: str) -> tuple[str, str]:
+    """The entity's path and what stands behind it."""
+    for place in (DEAD_LETTERS, SCHEDULE):
+        if shelf.endswith(place):
+            return shelf.removesuffix(place), place
+    return shelf, ""

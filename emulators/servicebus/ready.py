@@ -36,8 +36,11 @@ class ReadyQueue:
         self._fresh.append(message)
 
     def put_back(self, message: Message) -> None:
-        """A message that was here before."""
-        heapq.heappush(self._returned, (message.sequence, message))
+        """A message that was here before, or that comes from elsewhere with its sequence number."""
+        if not self._fresh or self._fresh[-1].sequence < message.sequence:
+            self._fresh.append(message)
+        else:
+            heapq.heappush(self._returned, (message.sequence, message))
 
     def pop(self) -> Message:
         """The next message. Raises IndexError when there is none."""

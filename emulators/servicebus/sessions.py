@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from .amqp.values import AmqpError
+from .deadlines import NEVER
 from .message import Message
 from .ready import ReadyQueue
-from .store import NEVER, Consumer, MessageStore, StoreSettings, lock_lost
+from .shelf import Shelf
+from .store import Consumer, MessageStore, StoreSettings, lock_lost
 
 
 class SessionConsumer(Consumer, Protocol):
@@ -62,8 +64,8 @@ def session_lost() -> AmqpError:
 class SessionStore(MessageStore):
     """Sessions with their messages, owners and state."""
 
-    def __init__(self, settings: StoreSettings, dead_letters: MessageStore | None) -> None:
-        super().__init__(settings, dead_letters)
+    def __init__(self, settings: StoreSettings, shelf: Shelf, dead_letters: MessageStore | None) -> None:
+        super().__init__(settings, shelf, dead_letters)
         self._sessions: dict[str, Session] = {}
         self._free: OrderedDict[str, None] = OrderedDict()
         self._waiting: deque[_Waiting] = deque()
@@ -162,6 +164,13 @@ class SessionStore(MessageStore):
         session = self._owned(name, now)
         session.state = state
         session.state_changed_at = now
+        self.shelf.save_session_state(name, state, now)
+
+    def restore_session_state(self, name: str, state: bytes, changed_at: int) -> None:
+        """Put back a state that the journal kept."""
+        session = self._session(name)
+        session.state = state
+        session.state_changed_at = changed_at
 
     def session_names(self, updated_after: int | None) -> list[str]:
         """Sessions with messages or state; of a moment, those whose state changed after it."""

@@ -2,7 +2,7 @@
 
 Knows neither wire nor wall clock: every method that depends on time takes `now` in milliseconds since the Unix epoch.
 `MessageStore` holds what both kinds share; `CompetingStore` gives messages to whoever has credit, `sessions.SessionStore`
-to the owner of a session lock. Everything is in memory and gone with the process.
+to the owner of a session lock. Everything is in memory; what must outlive the process is told to a shelf of the journal.
 Sources: learn.microsoft.com "Message transfers, locks, and settlement", "Message expiration", "Dead-letter queues".
 """
 
@@ -18,11 +18,10 @@ from enum import Enum, auto
 from typing import Final, Protocol
 
 from .amqp.values import AmqpError
+from .deadlines import NEVER
 from .message import Message, MessageState, with_application_properties
 from .ready import ReadyQueue
-
-NEVER: Final = 1 << 62
-"""Later than any moment."""
+from .shelf import Shelf
 
 _TOKEN_PREFIX: Final = os.urandom(8)
 _token_numbers = itertools.count(1)
@@ -83,8 +82,9 @@ def new_token() -> bytes:
 class MessageStore(ABC):
     """What is common to stores. `dead_letters` is None for a dead-letter queue itself."""
 
-    def __init__(self, settings: StoreSettings, dead_letters: MessageStore | None) -> None:
+    def __init__(self, settings: StoreSettings, shelf: Shelf, dead_letters: MessageStore | None) -> None:
         self.settings = settings
+        self.shelf = shelf
         self.dead_letters = dead_letters
         self.size = 0
         self.due = NEVER
@@ -110,7 +110,12 @@ class MessageStore(ABC):
     def next_sequence(self) -> int:
         """A sequence number, larger than any before."""
         self._sequence += 1
+        self.shelf.save_sequence(self._sequence)
         return self._sequence
+
+    def restore_sequence(self, sequence: int) -> None:
+        """Put back the last sequence number given out."""
+        self._sequence = sequence
 
     def enqueue(self, message: Message, now: int) -> int:
         """Take a message in; the caller pumps after the last of its batch. Returns the sequence number."""
@@ -124,6 +129,7 @@ class MessageStore(ABC):
         message.expires_at = None
         if ttl is not None and self.dead_letters is not None:
             message.expires_at = now + ttl
+        self.shelf.save(message)
         self._offer(message, returned=False)
         return message.sequence
 
@@ -134,7 +140,17 @@ class MessageStore(ABC):
         message.state = MessageState.ACTIVE
         message.expires_at = None
         self.size += message.size
+        self.shelf.save(message)
         self._make_ready(message, returned=True)
+
+    def restore(self, message: Message) -> None:
+        """Put back a message that the journal kept: nobody holds it any more."""
+        message.lock_token = None
+        self.size += message.size
+        if message.state is MessageState.DEFERRED:
+            self._deferred[message.sequence] = message
+        else:
+            self._offer(message, returned=True)
 
     def _offer(self, message: Message, returned: bool) -> None:
         """Make a message ready, and remember when it expires."""
@@ -151,7 +167,7 @@ class MessageStore(ABC):
 
     def _hand_over(self, consumer: Consumer, message: Message, now: int) -> None:
         if consumer.receive_and_delete:
-            self.size -= message.size
+            self._remove(message)
             consumer.deliver(message, new_token(), None)
             return
         token = self._lock(message, self._lock_until(message, now))
@@ -212,6 +228,7 @@ class MessageStore(ABC):
         message.lock_token = None
         self._deferred.pop(message.sequence, None)
         self.size -= message.size
+        self.shelf.drop(message.sequence)
 
     def _unlock(self, message: Message, now: int, failed: bool) -> None:
         assert message.lock_token is not None
@@ -224,6 +241,7 @@ class MessageStore(ABC):
                 text = f"Message could not be consumed after {message.delivery_count} delivery attempts."
                 self._dead_letter(message, now, "MaxDeliveryCountExceeded", text)
                 return
+            self.shelf.save(message)
         if message.state is MessageState.DEFERRED:
             return
         self._offer(message, returned=True)
@@ -235,6 +253,7 @@ class MessageStore(ABC):
         message.delivery_count += 1
         message.state = MessageState.DEFERRED
         self._deferred[message.sequence] = message
+        self.shelf.save(message)
 
     def _dead_letter(self, message: Message, now: int, reason: str | None, description: str | None) -> None:
         self._remove(message)
@@ -323,8 +342,8 @@ class MessageStore(ABC):
 class CompetingStore(MessageStore):
     """Consumers with credit take turns."""
 
-    def __init__(self, settings: StoreSettings, dead_letters: MessageStore | None) -> None:
-        super().__init__(settings, dead_letters)
+    def __init__(self, settings: StoreSettings, shelf: Shelf, dead_letters: MessageStore | None) -> None:
+        super().__init__(settings, shelf, dead_letters)
         self._ready = ReadyQueue()
         self._hungry: deque[Consumer] = deque()
 
