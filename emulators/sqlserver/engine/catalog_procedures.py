@@ -62,9 +62,9 @@ _ODBC_2 = {91: -9, 93: 11, -154: -9, -155: -9}
 _REFUSED = (
     "sp_help sp_helptext sp_helpindex sp_helpdb sp_who sp_who2 sp_lock sp_depends sp_spaceused sp_configure "
     "sp_describe_first_result_set sp_describe_undeclared_parameters xp_instance_regread xp_regread xp_readerrorlog "
-    "sp_readerrorlog xp_cmdshell xp_msver sp_addlinkedserver sp_getapplock sp_releaseapplock"
+    "sp_readerrorlog xp_cmdshell xp_msver sp_addlinkedserver"
 )
-_ANY_ARGUMENTS = ("@objname", "@tsql", "@params", "@loginame", "@configname", "@configvalue", "@resource", "@lockmode")
+_ANY_ARGUMENTS = ("@objname", "@tsql", "@params", "@loginame", "@configname", "@configvalue")
 """Enough for a refused procedure to be refused by its name, and not for its arguments."""
 _TABLES = shape("TABLE_QUALIFIER:name TABLE_OWNER:name TABLE_NAME:name TABLE_TYPE:word REMARKS:word")
 _COLUMNS = shape(

@@ -12,6 +12,7 @@ from emulators.sqlserver.engine.database import StoredDatabase, moment_of
 from emulators.sqlserver.engine.extension import Table
 from emulators.sqlserver.engine.identity import Identity
 from emulators.sqlserver.engine.links import StaleName
+from emulators.sqlserver.engine.lock_procedures import LockProcedures
 from emulators.sqlserver.engine.properties import SERVER_NAME, Properties
 from emulators.sqlserver.results import Value
 from emulators.sqlserver.sqltypes import SqlType
@@ -113,6 +114,7 @@ class Environment:
             "HOST_NAME": lambda: self.session.login_request.host,
             "APP_NAME": lambda: self.session.login_request.application,
             **Identity(self).calls,
+            **LockProcedures(session).calls,
             "XACT_STATE": lambda: -1 if self.session.doomed else int(self.session.transactions > 0),
             "ROWCOUNT_BIG": lambda: self.session.row_count,
             "CURRENT_TIMEZONE_ID": lambda: "UTC",

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from emulators.sqlserver.results import Column, Event, Value
+from emulators.sqlserver.results import Column, Event, SqlError, Value
 from emulators.sqlserver.sqltypes import SqlType
 
 Row = tuple[Value, ...]
@@ -202,11 +202,23 @@ Procedure = Callable[[CallContext, Mapping[str, Value]], Iterator[Event]]
 
 @dataclass(frozen=True, slots=True)
 class ProcedureSpec:
-    """A system procedure: its parameters in order, which of them must be given, and what runs."""
+    """A system procedure: its parameters in order, which of them must be given, what runs, and which are OUTPUT.
+
+    `run` yields a ReturnValue for each OUTPUT parameter, and a ReturnStatus unless it returns 0.
+    """
 
     parameters: tuple[str, ...]
     required: tuple[str, ...]
     run: Procedure
+    outputs: tuple[str, ...] = ()
+
+
+class ProcedureFailed(SqlError):
+    """An error of a procedure that returns something else than 1 with it."""
+
+    def __init__(self, error: SqlError, status: int) -> None:
+        super().__init__(error.number, error.message, error.severity, error.state, error.procedure, error.line)
+        self.status = status
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import time
 from emulators.sqlserver.results import Cancel
 from emulators.sqlserver.tsql.errors import lock_timeout
 
-_CANCEL_CHECK = 0.05
+CANCEL_CHECK = 0.05
 """Seconds between two looks at whether the client has gone."""
 
 
@@ -31,7 +31,7 @@ class WriterLock:
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._changed:
             while self._owner is not None:
-                left = _CANCEL_CHECK if deadline is None else min(_CANCEL_CHECK, deadline - time.monotonic())
+                left = CANCEL_CHECK if deadline is None else min(CANCEL_CHECK, deadline - time.monotonic())
                 if left <= 0:
                     raise lock_timeout()
                 if not self._changed.wait(left) and cancelled():

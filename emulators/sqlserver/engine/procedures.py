@@ -13,9 +13,19 @@ from emulators.sqlserver.engine import catalog_procedures, principals, storage
 from emulators.sqlserver.engine.catalog import TableEntry
 from emulators.sqlserver.engine.database import StoredDatabase
 from emulators.sqlserver.engine.environment import split_name
-from emulators.sqlserver.engine.extension import ProcedureSpec
+from emulators.sqlserver.engine.extension import ProcedureFailed, ProcedureSpec
+from emulators.sqlserver.engine.lock_procedures import LockProcedures
 from emulators.sqlserver.engine.relationships import mentions
-from emulators.sqlserver.results import Event, Info, Parameter, ReturnStatus, SqlError, StatementDone, Value
+from emulators.sqlserver.results import (
+    Event,
+    Info,
+    Parameter,
+    ReturnStatus,
+    ReturnValue,
+    SqlError,
+    StatementDone,
+    Value,
+)
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql import statements as st
@@ -53,12 +63,30 @@ class Procedures:
             _Given(a.name, None if a.value is None else self.session.runner.value(a.value), a.output)
             for a in statement.arguments
         ]
-        yield from self._call(statement.procedure, given)
-        if statement.result:
-            known = self.session.variables.get(statement.result)
-            if known is None:
-                raise errors.undeclared_variable(statement.result)
-            self.session.variables[statement.result] = (known[0], converter(INT, known[0])(0))
+        if statement.result and statement.result not in self.session.variables:
+            raise errors.undeclared_variable(statement.result)
+        status = 0
+        try:
+            for event in self._call(statement.procedure, given):
+                if isinstance(event, ReturnValue):
+                    self._assign(event.name, event.type, event.value)
+                    continue
+                if isinstance(event, ReturnStatus):
+                    status = event.value
+                yield event
+        except SqlError as error:
+            status = _status_of(error)
+            raise
+        finally:
+            if statement.result:
+                self._assign(statement.result, INT, status)
+
+    def _assign(self, variable: str, kind: SqlType, value: Value) -> None:
+        known = self.session.variables.get(variable)
+        if known is None:
+            raise errors.undeclared_variable(variable)
+        stored = None if value is None else converter(kind, known[0])(value)
+        self.session.variables[variable] = (known[0], stored)
 
     def execute_text(self, statement: st.ExecuteText) -> Iterator[Event]:
         text = self.session.runner.value(statement.text)[1]
@@ -89,16 +117,31 @@ class Procedures:
             return
         key = f"{name[-2].lower() if len(name) > 1 and name[-2] else 'sys'}.{short}"
         extension = session.engine.extension
-        own = {**principals.procedures(session), **catalog_procedures.procedures(session)}
+        own = {
+            **principals.procedures(session),
+            **catalog_procedures.procedures(session),
+            **LockProcedures(session).specs(),
+        }
         specs = {**own, **(extension.procedures() if extension is not None else {})}
         spec = specs.get(key) or (specs.get(f"sys.{short}") if key.startswith("dbo.") else None)
         if spec is None:
             raise errors.unknown_procedure(shown)
-        if any(argument.variable for argument in given):
-            raise errors.unsupported(f"OUTPUT argument of {shown}")
         arguments = self._arguments(spec, short, given)
-        yield from spec.run(session.runner.context(database), arguments)
-        yield ReturnStatus(0)
+        targets = _outputs(spec, given)
+        status = 0
+        try:
+            for event in spec.run(session.runner.context(database), arguments):
+                if isinstance(event, ReturnStatus):
+                    status = event.value
+                elif isinstance(event, ReturnValue):
+                    if event.name in targets:
+                        yield ReturnValue(targets[event.name], event.type, event.value)
+                else:
+                    yield event
+        except SqlError as error:
+            yield ReturnStatus(_status_of(error))
+            raise
+        yield ReturnStatus(status)
 
     def _arguments(self, spec: ProcedureSpec, name: str, given: Sequence[_Given]) -> dict[str, Value]:
         """Arguments by lower-case name. Raises 119, 201, 8144, 8145."""
@@ -222,6 +265,27 @@ class Procedures:
             f"ALTER TABLE {where} RENAME COLUMN {storage.quote(old.name)} TO {storage.quote(new)}"
         )
         database.change(database.catalog_for(self.session).with_table(after))
+
+
+def _status_of(error: SqlError) -> int:
+    return error.status if isinstance(error, ProcedureFailed) else 1
+
+
+def _outputs(spec: ProcedureSpec, given: Sequence[_Given]) -> dict[str, str]:
+    """The lower-case OUTPUT parameters that were asked for, and the variables they go to. Raises 8162."""
+    targets: dict[str, str] = {}
+    for index, argument in enumerate(given):
+        if not argument.variable:
+            continue
+        name = argument.name.lower() or spec.parameters[index].lower()
+        if name not in spec.outputs:
+            text = (
+                f'The formal parameter "{name}" was not declared as an OUTPUT parameter, but the actual parameter passed in '
+                "requested output."
+            )
+            raise SqlError(8162, text, 16, 2)
+        targets[name] = argument.variable
+    return targets
 
 
 def _conditions(entry: TableEntry) -> list[Fragment]:

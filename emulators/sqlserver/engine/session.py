@@ -143,6 +143,7 @@ class SqlSession:
     def reset(self) -> None:
         self.settle()
         self._end_all()
+        self.engine.application_locks.release_session(self.session_id)
         self.forget_private("#")
         self.forget_private("@")
         self.settings = Settings()
@@ -156,6 +157,7 @@ class SqlSession:
         self._closed = True
         self.settle()
         self._end_all()
+        self.engine.application_locks.release_session(self.session_id)
         self.forget_private("#")
         self.forget_private("@")
         links, self._links = self._links, {}
@@ -407,6 +409,7 @@ class SqlSession:
             link = self._links.get(name)
             if link is not None and link.raw.in_transaction:
                 link.execute("ROLLBACK")
+        self.engine.application_locks.release_transaction(self.session_id)
         ended = self._descriptor if self.transactions else 0
         self._snapshots = {}
         self._savepoints = []

@@ -82,6 +82,8 @@ SESSION_FUNCTIONS: dict[str, tuple[int, int, SqlType]] = {
     "ERROR_LINE": (0, 0, INT),
     "ERROR_PROCEDURE": (0, 0, SYSNAME),
     "XACT_STATE": (0, 0, _SMALLINT),
+    "APPLOCK_MODE": (3, 3, SqlType("nvarchar", 32)),
+    "APPLOCK_TEST": (4, 4, _SMALLINT),
     "ROWCOUNT_BIG": (0, 0, BIGINT),
 }
 WITHOUT_PARENTHESES = frozenset(("CURRENT_TIMESTAMP", "SYSTEM_USER", "CURRENT_USER", "SESSION_USER", "USER"))
