@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from .amqp.encode import encode_list, encode_map_body
+from .amqp.values import DecodeError
 from .message import Message, MessageState, parse_message
 
 FILE: Final = "namespace.sqlite"
@@ -42,6 +43,9 @@ CREATE TABLE seen (number INTEGER PRIMARY KEY, shelf INTEGER NOT NULL, message_i
 
 _BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+UNREADABLE: Final = (sqlite3.Error, LookupError, TypeError, ValueError, DecodeError)
+"""What reading rows raises when they do not say what this emulator writes."""
 
 Row = tuple[Any, ...]
 

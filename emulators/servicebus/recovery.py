@@ -14,11 +14,35 @@ from typing import NamedTuple
 
 from .amqp.decode import decode
 from .amqp.values import Value
-from .data_file import SEQUENCE_BITS, message_of
-from .description import Description
+from .data_file import SEQUENCE_BITS, UNREADABLE, damaged, message_of
+from .description import Description, EntityMissing, InvalidEntity
 from .description_codec import entity_from_json, rule_from_json
 from .message import Message
+from .namespace import Namespace
 from .rules.description import RuleInfo
+from .sqlite_journal import SqliteJournal
+
+
+def recover(journal: SqliteJournal, namespace: Namespace) -> None:
+    """Put back into an empty namespace what the journal's file keeps. Raises UnusableData, and then closes the journal."""
+    try:
+        _restore(journal.connection, namespace)
+    except (*UNREADABLE, EntityMissing, InvalidEntity) as error:
+        journal.close()
+        raise damaged(journal.file, repr(error)) from error
+
+
+def _restore(connection: sqlite3.Connection, namespace: Namespace) -> None:
+    for entity in read_entities(connection):
+        namespace.restore_entity(*entity)
+    for shelf, sequence in read_sequences(connection):
+        namespace.restore_sequence(shelf, sequence)
+    for shelf, message in read_messages(connection):
+        namespace.restore_message(shelf, message)
+    for state in read_session_states(connection):
+        namespace.restore_session_state(*state)
+    for seen in read_seen(connection):
+        namespace.restore_seen(*seen)
 
 
 class KeptEntity(NamedTuple):

@@ -15,12 +15,13 @@ import sqlite3
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
+from pathlib import Path
 from typing import Final
 
 from .amqp.decode import decode
 from .amqp.encode import encode
 from .amqp.values import Value
-from .data_file import SEQUENCE_BITS, Row, message_key, message_row
+from .data_file import FILE, SEQUENCE_BITS, UNREADABLE, Row, damaged, message_key, message_row, open_data
 from .description import Description
 from .description_codec import entity_to_json, rule_to_json
 from .journal import DEAD_LETTERS, SCHEDULE, TRANSFER_DEAD_LETTERS
@@ -41,19 +42,31 @@ _GONE_SEEN: Final = "DELETE FROM seen WHERE number = ?"
 
 
 class SqliteJournal:
-    """Implements `Journal` on a connection of `data_file.open_data`, which it closes."""
+    """Implements `Journal` on the data file of a directory, held from here to `close`. Raises OSError.
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+    `recovery.recover` puts back what an earlier one kept.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.file = directory / FILE
+        self.connection = open_data(directory)
         self._failure: str | None = None
-        self._shelves: dict[str, int] = dict(connection.execute("SELECT name, number FROM shelf"))
-        names = {number: name for name, number in self._shelves.items()}
+        self._shelves: dict[str, int] = {}
         self._seen_rows: dict[str, dict[Value, int]] = {}
         self._last_seen = 0
-        for number, shelf, octets in connection.execute("SELECT number, shelf, message_id FROM seen ORDER BY number"):
-            self._seen_rows.setdefault(names[shelf], {})[decode(octets, 0)[0]] = number
-            self._last_seen = number
         self._forget_notes()
+        try:
+            self._read_numbers()
+        except UNREADABLE as error:
+            self.close()
+            raise damaged(self.file, error) from error
+
+    def _read_numbers(self) -> None:
+        self._shelves = dict(self.connection.execute("SELECT name, number FROM shelf"))
+        names = {number: name for name, number in self._shelves.items()}
+        for number, shelf, octets in self.connection.execute("SELECT number, shelf, message_id FROM seen"):
+            self._seen_rows.setdefault(names[shelf], {})[decode(octets, 0)[0]] = number
+            self._last_seen = max(self._last_seen, number)
 
     def _forget_notes(self) -> None:
         self._noted = False
@@ -137,20 +150,20 @@ class SqliteJournal:
         if not self._noted:
             return
         try:
-            self._connection.execute("BEGIN IMMEDIATE")
+            self.connection.execute("BEGIN IMMEDIATE")
             self._write()
-            self._connection.execute("COMMIT")
+            self.connection.execute("COMMIT")
         except Exception as error:  # whatever it is, the file has not got what the broker believes it has
             self._failure = f"the data file could not be written, and what cannot be kept is not accepted: {error}"
             with suppress(sqlite3.Error):
-                self._connection.rollback()
+                self.connection.rollback()
             raise OSError(self._failure) from error
         self._forget_notes()
 
     def close(self) -> None:
         """Give the data directory free; notes that were not committed are lost. Safe to call twice."""
         self._failure = "the data file is closed"
-        self._connection.close()
+        self.connection.close()
 
     def _write(self) -> None:
         for key in self._emptied:
@@ -158,10 +171,10 @@ class SqliteJournal:
         self._many(_KEPT_ENTITY, self._entities.values())
         for (subscription, name), rule in self._rules.items():
             if rule is None:
-                self._connection.execute(_GONE_RULE, (subscription, name))
+                self.connection.execute(_GONE_RULE, (subscription, name))
             else:
                 about = (rule_to_json(rule.description), rule.created_at.isoformat())
-                self._connection.execute(_KEPT_RULE, (subscription, name, rule.name, *about))
+                self.connection.execute(_KEPT_RULE, (subscription, name, rule.name, *about))
         for shelf, messages in self._messages.items():
             number = self._number(shelf)
             self._many(_GONE_MESSAGE, ((message_key(number, s),) for s, m in messages.items() if m is None))
@@ -170,9 +183,9 @@ class SqliteJournal:
         self._many(_KEPT_SEQUENCE, ((last, self._number(shelf)) for shelf, last in self._sequences.items()))
         for (shelf, session), (state, changed_at) in self._sessions.items():
             if state is None:
-                self._connection.execute(_GONE_SESSION, (self._number(shelf), session))
+                self.connection.execute(_GONE_SESSION, (self._number(shelf), session))
             else:
-                self._connection.execute(_KEPT_SESSION, (self._number(shelf), session, state, changed_at))
+                self.connection.execute(_KEPT_SESSION, (self._number(shelf), session, state, changed_at))
         for path, history in self._seen.items():
             self._write_seen(path, history)
 
@@ -190,24 +203,24 @@ class SqliteJournal:
 
     def _empty(self, key: str) -> None:
         """Delete an entity and all that is its own; what was noted since is written afterwards."""
-        self._connection.execute("DELETE FROM entity WHERE path = ?", (key,))
-        self._connection.execute("DELETE FROM rule WHERE subscription = ?", (key,))
+        self.connection.execute("DELETE FROM entity WHERE path = ?", (key,))
+        self.connection.execute("DELETE FROM rule WHERE subscription = ?", (key,))
         self._many(_GONE_SEEN, [(row,) for row in self._seen_rows.pop(key, {}).values()])
         for shelf in (key + suffix for suffix in _SUFFIXES):
             number = self._shelves.pop(shelf, None)
             if number is not None:
                 bounds = (number << SEQUENCE_BITS, (number + 1) << SEQUENCE_BITS)
-                self._connection.execute("DELETE FROM message WHERE key >= ? AND key < ?", bounds)
-                self._connection.execute("DELETE FROM session WHERE shelf = ?", (number,))
-                self._connection.execute("DELETE FROM shelf WHERE number = ?", (number,))
+                self.connection.execute("DELETE FROM message WHERE key >= ? AND key < ?", bounds)
+                self.connection.execute("DELETE FROM session WHERE shelf = ?", (number,))
+                self.connection.execute("DELETE FROM shelf WHERE number = ?", (number,))
 
     def _number(self, shelf: str) -> int:
         number = self._shelves.get(shelf)
         if number is None:
             number = 1 + max(self._shelves.values(), default=0)
-            self._connection.execute("INSERT INTO shelf VALUES (?, ?, 0)", (number, shelf))
+            self.connection.execute("INSERT INTO shelf VALUES (?, ?, 0)", (number, shelf))
             self._shelves[shelf] = number
         return number
 
     def _many(self, statement: str, rows: Iterable[Row]) -> None:
-        self._connection.executemany(statement, rows)
+        self.connection.executemany(statement, rows)

@@ -171,8 +171,7 @@ def tell(journal: SqliteJournal, model: Model, at: int, name: str, *arguments: A
 @given(OPERATIONS)
 def test_what_was_committed_is_read_back_and_nothing_else(operations: list[tuple[Any, ...]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        connection = open_data(Path(folder))
-        journal, model, committed = SqliteJournal(connection), Model(), Model()
+        journal, model, committed = SqliteJournal(Path(folder)), Model(), Model()
         for at, (name, *arguments) in enumerate([*operations, ("commit",), ("die",)]):
             if name == "commit":
                 journal.commit()
@@ -180,9 +179,8 @@ def test_what_was_committed_is_read_back_and_nothing_else(operations: list[tuple
             elif name == "die":
                 journal.close()
                 model = deepcopy(committed)
-                connection = open_data(Path(folder))
-                assert read_back(connection) == model
-                journal = SqliteJournal(connection)
+                journal = SqliteJournal(Path(folder))
+                assert read_back(journal.connection) == model
             else:
                 tell(journal, model, at, name, *arguments)
         journal.close()
@@ -190,7 +188,7 @@ def test_what_was_committed_is_read_back_and_nothing_else(operations: list[tuple
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Iterator[SqliteJournal]:
-    with closing(SqliteJournal(open_data(tmp_path))) as opened:
+    with closing(SqliteJournal(tmp_path)) as opened:
         yield opened
 
 
@@ -264,9 +262,8 @@ def test_a_commit_that_fails_keeps_nothing_and_ends_the_journal(journal: SqliteJ
 
 
 def test_a_full_disk_fails_the_commit(tmp_path: Path) -> None:
-    connection = open_data(tmp_path)
-    journal = SqliteJournal(connection)
-    connection.execute("PRAGMA max_page_count = 20")
+    journal = SqliteJournal(tmp_path)
+    journal.connection.execute("PRAGMA max_page_count = 20")
     for sequence in range(10_000):
         journal.save_message("q", message(sequence))
     with pytest.raises(OSError, match="full"):
@@ -316,7 +313,7 @@ def test_a_file_that_is_no_database_is_refused_with_advice(tmp_path: Path) -> No
 
 
 def test_a_file_with_damaged_pages_is_refused_with_advice(tmp_path: Path) -> None:
-    journal = SqliteJournal(open_data(tmp_path))
+    journal = SqliteJournal(tmp_path)
     for sequence in range(2000):
         journal.save_message("q", message(sequence))
     journal.commit()
