@@ -78,6 +78,8 @@ class Connection:
         self._login_only = False
         self._logged_in = False
         self._fatal = False
+        self.session_id = 0
+        """0 before the login."""
 
     def run(self) -> None:
         """Serve until the connection ends; whatever ends it, the session is closed and with it rolled back."""
@@ -130,7 +132,7 @@ class Connection:
         except SqlError as error:
             self._refuse(login, error)
             raise _Closed from None
-        self._outgoing.session_id = session.session_id
+        self._outgoing.session_id = self.session_id = session.session_id
         size = login.packet_size if self._settings.packet_size is None else self._settings.packet_size
         self._send(self._welcome(login, session, size))
         self._outgoing.packet_size = size

@@ -5,7 +5,7 @@ No I/O here, no SQLite, no TDS: the seam between the two halves of the server.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -202,6 +202,9 @@ class Session(Protocol):
 
 class Engine(Protocol):
     """The database server behind the wire."""
+
+    on_kill: Callable[[int], None] | None
+    """Set by whoever holds the connections: called with the id of a session that KILL ended."""
 
     def login(self, request: LoginRequest) -> Session:
         """A session in the asked-for database (login's default when empty). Raises SqlError 18456, 4060."""

@@ -81,6 +81,7 @@ class SqlServerEmulator:
         self._address = (self._address[0], self._listener.getsockname()[1])
         self._waker, wakened = socket.socketpair()
         self._stopping = False
+        self._engine.on_kill = self._disconnect
         self._acceptor = threading.Thread(
             target=self._accept, args=(self._listener, wakened), name=f"sqlserver-accept-{self.port}", daemon=True
         )
@@ -104,6 +105,14 @@ class SqlServerEmulator:
             thread.join(_STOP_SECONDS)
             if thread.is_alive():
                 log.warning("ending connection thread %s: still busy after %s s", thread.name, _STOP_SECONDS)
+
+    def _disconnect(self, session_id: int) -> None:
+        """End the connection of a session that was killed; its thread rolls back and closes the session."""
+        with self._lock:
+            connections = list(self._connections)
+        for connection in connections:
+            if connection.session_id == session_id:
+                connection.abort()
 
     @contextmanager
     def inject(self, fault: Fault) -> Iterator[None]:

@@ -36,6 +36,7 @@ class ScriptedEngine:
     """Runs the scripts it was given. User "sa" with password "secret" may enter the databases "demo" and "master"."""
 
     def __init__(self) -> None:
+        self.on_kill: Callable[[int], None] | None = None
         self.scripts: dict[str, Script] = {}
         self.procedures: dict[str, Procedure] = {}
         self.sessions: list[ScriptedSession] = []

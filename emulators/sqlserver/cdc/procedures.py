@@ -21,6 +21,8 @@ from emulators.sqlserver.results import Event, Info, SqlError, Value
 Arguments = Mapping[str, Value]
 _Run = Callable[[CallContext, Arguments], Iterator[Event]]
 
+_USER = "cdc"
+"""The database user that comes and goes with Change Data Capture: the page sys.sp_cdc_enable_db."""
 _REFUSED = (
     "sp_cdc_generate_wrapper_function",
     "sp_cdc_vupgrade",
@@ -115,8 +117,11 @@ class _Procedures:
         _outside_transaction(context, "sp_cdc_enable_db")
         if self._registry.find(context.database) is not None:
             yield Info(22905, errors.already_enabled_text(context.database.name), 10, procedure="sp_cdc_enable_db")
+        elif context.has_principal(_USER):
+            raise errors.schema_taken(context.database.name)
         else:
             self._registry.enable(context.database)
+            context.create_user(_USER)
 
     def disable_db(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
         """Nothing happens where it is not enabled."""
@@ -124,6 +129,7 @@ class _Procedures:
         _outside_transaction(context, "sp_cdc_disable_db")
         if self._registry.find(context.database) is not None:
             self._registry.disable(context.database)
+            context.drop_user(_USER)
         return iter(())
 
     def enable_table(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:

@@ -171,6 +171,12 @@ class Rights(Protocol):
 
     def ensure_role(self, role: str) -> None: ...
 
+    def has_principal(self, name: str) -> bool: ...
+
+    def create_user(self, name: str) -> None: ...
+
+    def drop_user(self, name: str) -> None: ...
+
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
@@ -194,6 +200,20 @@ class CallContext:
         """Create the database role unless it is there, as sys.sp_cdc_enable_table does with a gating role."""
         if self.rights is not None:
             self.rights.ensure_role(role)
+
+    def has_principal(self, name: str) -> bool:
+        """Whether the database has a user or role of that name."""
+        return self.rights is not None and self.rights.has_principal(name)
+
+    def create_user(self, name: str) -> None:
+        """Create a database user without a login, whose default schema has its name."""
+        if self.rights is not None:
+            self.rights.create_user(name)
+
+    def drop_user(self, name: str) -> None:
+        """Drop the database user, if it is there."""
+        if self.rights is not None:
+            self.rights.drop_user(name)
 
 
 Procedure = Callable[[CallContext, Mapping[str, Value]], Iterator[Event]]

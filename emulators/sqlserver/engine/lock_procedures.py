@@ -58,7 +58,7 @@ class LockProcedures:
             raise ProcedureFailed(error, _WRONG_CALL) from None
         if not self._session.engine.application_locks.release(owner, resource):
             text = (
-                f"Cannot release the application lock (Database Principal: '{given.get('@dbprincipal', 'public')}', Resource: "
+                f"Cannot release the application lock (Database Principal: '{resource.principal}', Resource: "
                 f"'{resource.name}') because it is not currently held."
             )
             raise ProcedureFailed(SqlError(1223, text, 16), _WRONG_CALL)
@@ -92,9 +92,9 @@ class LockProcedures:
         found = known.get(str(principal).lower())
         rights = self._session.rights(database)
         if found is None or not (rights.user.lower() == found.name.lower() or rights.is_member(found.name)):
-            text = f"The database-principal '{principal}' does not exist or user is not a member."
+            text = f"The database-principal '{principal!s}' does not exist or user is not a member."
             raise SqlError(1202, text, 16)
-        return Resource(database.database_id, found.name.lower(), str(name)[:_LONGEST])
+        return Resource(database.database_id, found.name, str(name)[:_LONGEST])
 
 
 def _mode_of(value: Value, function: str) -> str:

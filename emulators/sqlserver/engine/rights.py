@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from emulators.sqlserver.engine.catalog import Catalog, TableEntry
+from emulators.sqlserver.engine.security import DatabaseSecurity
 from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.tsql import definitions as df
 from emulators.sqlserver.tsql import statements as st
@@ -54,13 +55,13 @@ class DatabaseRights:
         """Raises 916."""
         if self.everything:
             return "dbo"
-        found = self._security.of(self._database.database_id, self._database.name).user_of(self.login)
+        found = self._known().user_of(self.login)
         if found is None:
             raise cannot_enter(self.login, self._database.name)
         return found.name
 
     def is_member(self, role: str) -> bool:
-        known = self._security.of(self._database.database_id, self._database.name)
+        known = self._known()
         if self.everything or self.user.lower() == "dbo":
             return True
         groups = known.groups(self.user)
@@ -69,7 +70,7 @@ class DatabaseRights:
     def allows(self, permission: str, schema_id: int = 0, object_id: int = 0) -> bool:
         if self.everything:
             return True
-        known = self._security.of(self._database.database_id, self._database.name)
+        known = self._known()
         if permission == "VIEW DATABASE STATE" and self._security.server_allows(self.login, "VIEW SERVER STATE"):
             return True
         return known.allows(self.user, permission, schema_id, object_id)
@@ -79,11 +80,28 @@ class DatabaseRights:
         return self.everything or self.allows(permission, catalog.schemas.get(table.schema, 0), table.object_id)
 
     def ensure_role(self, role: str) -> None:
-        known = self._security.of(self._database.database_id, self._database.name)
+        known = self._known()
         with self._security.guard:
             if role.lower() not in known.principals:
                 known.add(role, role=True)
                 self._security.version += 1
+
+    def has_principal(self, name: str) -> bool:
+        return name.lower() in self._known().principals
+
+    def create_user(self, name: str) -> None:
+        with self._security.guard:
+            self._known().add(name, schema=name)
+            self._security.version += 1
+
+    def drop_user(self, name: str) -> None:
+        with self._security.guard:
+            if self.has_principal(name):
+                self._known().remove(name)
+                self._security.version += 1
+
+    def _known(self) -> DatabaseSecurity:
+        return self._security.of(self._database.database_id, self._database.name)
 
     def may_select(self, schema: str, table: str) -> bool:
         catalog = self._database.catalog_for(self._session)

@@ -147,8 +147,10 @@ def _databases(view: Viewpoint) -> Iterator[Row]:
 
 def _schemas(view: Viewpoint) -> Iterator[Row]:
     catalog = view.catalog
+    principals = view.session.engine.security.of(view.here.database_id, view.here.name).principals
     for name, number in catalog.schemas.items():
-        yield name, number, 1
+        owner = principals.get(name.lower())
+        yield name, number, owner.principal_id if owner is not None else 1
 
 
 def _object(catalog: Catalog, entry: TableEntry) -> Row:

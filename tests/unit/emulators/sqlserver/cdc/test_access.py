@@ -26,6 +26,15 @@ class SomeRights:
     def ensure_role(self, role: str) -> None:
         self.made.append(role)
 
+    def has_principal(self, name: str) -> bool:
+        return name in self.made
+
+    def create_user(self, name: str) -> None:
+        self.made.append(name)
+
+    def drop_user(self, name: str) -> None:
+        self.made.remove(name)
+
 
 def become(lab: Lab, *roles: str, tables: tuple[str, ...] = ()) -> SomeRights:
     rights = SomeRights(set(roles), set(tables))
@@ -128,3 +137,16 @@ def test_descriptions_are_for_those_who_may_read(lab: Lab) -> None:
     assert number_of(lab, "sp_cdc_get_ddl_history", capture_instance="dbo_Persons") == 22981
     assert len(lab.rows_of("sp_cdc_get_captured_columns", capture_instance="dbo_Notes")) == 4
     assert [row["source_table"] for row in lab.rows_of("sp_cdc_help_change_data_capture")] == ["Notes"]
+
+
+def test_the_user_cdc_comes_and_goes_with_change_data_capture(lab: Lab) -> None:
+    """D: sys.sp_cdc_enable_db, and error 22906 where there is such a user."""
+    lab.run("sp_cdc_disable_db")
+    rights = become(lab, "db_owner", "sysadmin")
+    lab.run("sp_cdc_enable_db")
+    assert rights.made == ["cdc"]
+    lab.run("sp_cdc_disable_db")
+    assert rights.made == []
+    rights.create_user("cdc")
+    assert number_of(lab, "sp_cdc_enable_db") == 22906
+    assert not lab.database.cdc_enabled
