@@ -7,24 +7,27 @@ the journal has committed what it tells of.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from .amqp.connection import Connection
 from .broker import ClientBroker
-from .journal import Journal
 
 
 class AmqpTransport(asyncio.Protocol):
-    """A byte stream around a `Connection`; in `open_transports` from when it is made until it is lost."""
+    """A byte stream around a `Connection`; in `open_transports` from when it is made until it is lost.
+
+    `commit` makes safe what the answers tell of; False when that failed, and nothing leaves.
+    """
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        journal: Journal,
+        commit: Callable[[], bool],
         broker: ClientBroker,
         open_transports: set[AmqpTransport],
     ) -> None:
         self._loop = loop
-        self._journal = journal
+        self._commit = commit
         self._open_transports = open_transports
         self._scheduled = False
         self._transport: asyncio.Transport | None = None
@@ -54,7 +57,8 @@ class AmqpTransport(asyncio.Protocol):
         transport = self._transport
         if transport is None:
             return
-        self._journal.commit()
+        if not self._commit():
+            return
         data = self.connection.output(self._loop.time())
         if data:
             transport.write(data)
