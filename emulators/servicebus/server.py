@@ -1,7 +1,8 @@
 """The emulator as a server: AMQP and the management API on local ports, in threads of its own.
 
-Plain TCP only, as Microsoft's emulator (`UseDevelopmentEmulator=true` makes the SDKs agree); put a TLS proxy before it for
-anything else. Everything is in memory and gone after `stop`, unless a directory keeps it.
+Plain TCP, as Microsoft's emulator (`UseDevelopmentEmulator=true` makes the SDKs agree), and with a certificate also TLS, on ports
+of its own. Each AMQP port takes WebSockets too. Everything is in memory and gone after `stop`,
+unless a directory keeps it.
 """
 
 from __future__ import annotations
@@ -9,27 +10,31 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import logging
+import ssl
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
-from pathlib import Path
 from types import TracebackType
 from typing import Final
 
+from emulators.certificates import TlsSettings
+
 from .admin import AdminServer
 from .broker import ClientBroker
+from .doorway import HANDSHAKE_TIMEOUT, Doorway
+from .https import SecureAdminServer
 from .journal import Forgetful, Journal
 from .loop_admin import LoopAdmin
 from .namespace import Namespace
-from .recovery import recover
 from .sas import AccessPolicies
-from .sqlite_journal import SqliteJournal
 from .transport import AmqpTransport
 
 ROOT_POLICY: Final = "RootManageSharedAccessKey"
 DEVELOPMENT_KEY: Final = "SAS_KEY_VALUE"
 """Known to everybody: the emulator listens on the loopback interface and keeps no secrets."""
 DEFAULT_KEYS: Final = {ROOT_POLICY: DEVELOPMENT_KEY}
+BACKLOG: Final = 1024
+"""Connections waiting to be accepted: a client program may open hundreds at once."""
 TICK: Final = 0.05
 """Seconds between two looks at what is due; locks and the like are checked exactly whenever they are used."""
 
@@ -49,64 +54,67 @@ class AmqpServer:
         self._policies = policies
         self._clock = clock
         self._ticker: asyncio.TimerHandle | None = None
-        self._server: asyncio.Server | None = None
-        self.failure: OSError | None = None
+        self._arriving: set[Doorway] = set()
+        self._servers: list[asyncio.Server] = []
 
-    def _transport(self) -> AmqpTransport:
+    def _amqp(self) -> AmqpTransport:
         broker = ClientBroker(self.namespace, self._policies, self._clock)
-        return AmqpTransport(self.loop, self._commit, broker, self.transports)
+        return AmqpTransport(self.loop, self.journal, broker, self.transports)
 
-    async def listen(self, host: str, port: int) -> int:
-        """Start; returns the port in use."""
-        self._server = await self.loop.create_server(self._transport, host, port)
-        self._ticker = self.loop.call_later(TICK, self._tick)
-        return int(self._server.sockets[0].getsockname()[1])
+    async def listen(self, host: str, port: int, context: ssl.SSLContext | None = None) -> int:
+        """On one more port, behind TLS when there is a context for it; returns the port in use. Raises OSError."""
+        server = await self.loop.create_server(
+            lambda: Doorway(self.loop, self._amqp, self._arriving),
+            host,
+            port,
+            backlog=BACKLOG,
+            ssl=context,
+            ssl_handshake_timeout=HANDSHAKE_TIMEOUT if context else None,
+        )
+        self._servers.append(server)
+        if self._ticker is None:
+            self._ticker = self.loop.call_later(TICK, self._tick)
+        return int(server.sockets[0].getsockname()[1])
 
     def _tick(self) -> None:
         self._ticker = self.loop.call_later(TICK, self._tick)
         self.namespace.sweep()
-        if not self._commit():
-            return
         now = self.loop.time()
         for transport in list(self.transports):
             transport.connection.tick(now)
             transport.broker.check_grants()
 
-    def _commit(self) -> bool:
-        """Make safe what was noted. When that fails everybody is hung up on before anything is answered, and the loop stops."""
-        try:
-            self.journal.commit()
-        except OSError as error:
-            if self.failure is None:
-                self.failure = error
-                _log.critical("the Service Bus emulator stops: %s", error)
-                for transport in list(self.transports):
-                    transport.abort()
-                self.loop.stop()
-            return False
-        return True
-
     async def close(self) -> None:
-        """Stop listening and hang up on everybody."""
+        """Stop listening and hang up on everybody, those in the middle of a TLS handshake included."""
         if self._ticker is not None:
             self._ticker.cancel()
-        if self._server is not None:
-            self._server.close()
-            await self._server.wait_closed()
+        for server in self._servers:
+            server.close()
+        accepting = asyncio.all_tasks(self.loop) - {asyncio.current_task()}
+        for task in accepting:
+            task.cancel()
+        await asyncio.gather(*accepting, return_exceptions=True)
+        self.drop()
+        while self.transports or self._arriving:
+            await asyncio.sleep(0)
+        for server in self._servers:
+            await server.wait_closed()
+
+    def drop(self) -> None:
+        """Hang up on everybody."""
         for transport in list(self.transports):
             transport.abort()
-        while self.transports:
-            await asyncio.sleep(0)
+        for newcomer in list(self._arriving):
+            newcomer.abort()
 
 
 class ServiceBusEmulator:
     """An emulated namespace. Start and stop it, or use it in a `with` statement; it does not start twice.
 
+    With `tls` there are two more ports: AMQP over TLS and the management API over HTTPS.
+
     `keys`: policy name to key. `rights`: policy name to some of Listen, Send, Manage; a policy not named may do everything.
     `clock`: seconds since the Unix epoch; locks, times to live, schedules, detection windows and tokens go by it.
-    `data`: directory that keeps the namespace, in use from here to `stop`; None: everything is in memory. Raises OSError when
-    it cannot be used. When it cannot be written any more the emulator hangs up on everybody, serves no AMQP any more and calls
-    `on_failure`, which must not wait for `stop`.
     """
 
     def __init__(
@@ -115,72 +123,95 @@ class ServiceBusEmulator:
         host: str = "127.0.0.1",
         port: int = 0,
         http_port: int = 0,
+        tls: TlsSettings | None = None,
+        tls_port: int = 0,
+        https_port: int = 0,
         keys: Mapping[str, str] = DEFAULT_KEYS,
         rights: Mapping[str, Collection[str]] | None = None,
         clock: Callable[[], float] = time.time,
-        data: Path | None = None,
-        on_failure: Callable[[OSError], None] = lambda error: None,
     ) -> None:
         self._host = host
         self._keys = dict(keys)
         self._policies = AccessPolicies(keys, rights)
-        self._kept = None if data is None else SqliteJournal(data)
-        journal: Journal = self._kept or Forgetful()
-        self._on_failure = on_failure
+        journal: Journal = Forgetful()
         self._loop = asyncio.new_event_loop()
         self._amqp = AmqpServer(self._policies, clock, self._loop, journal)
-        if self._kept is not None:
-            recover(self._kept, self._amqp.namespace)
-        self._wanted_port = port
+        self._wanted: list[tuple[int, ssl.SSLContext | None]] = [(port, None)]
         self._thread = threading.Thread(target=self._run, name="servicebus-amqp", daemon=True)
-        self._bound: concurrent.futures.Future[int] = concurrent.futures.Future()
+        self._bound: concurrent.futures.Future[list[int]] = concurrent.futures.Future()
         manage = [name for name in keys if "Manage" in self._policies.rights(name)]
         self.admin = LoopAdmin(self._amqp.namespace, journal, self._loop)
         self._http = AdminServer(self.admin, keys=keys, manage=manage, host=host, port=http_port)
+        self._https: SecureAdminServer | None = None
+        if tls is not None:
+            self._wanted.append((tls_port, tls.context))
+            self._https = SecureAdminServer(
+                self.admin, keys=keys, manage=manage, host=host, port=https_port, context=tls.context
+            )
+        self._stopping = threading.Lock()
 
     def start(self) -> None:
-        """Listen on both ports. Raises OSError when one is taken."""
+        """Listen on every port. Raises OSError when one is taken; then none is."""
         self._thread.start()
         try:
             self._bound.result()
             self._http.start()
+            if self._https is not None:
+                self._https.start()
         except BaseException:
             self.stop()
             raise
 
     def stop(self) -> None:
-        """Hang up on everybody, free the ports, forget what no directory keeps; safe to call twice."""
-        self._http.stop()
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-        if not self._loop.is_closed():
-            self._loop.close()
-        if self._kept is not None:
-            self._kept.close()
+        """Hang up on everybody, free the ports, forget everything; safe to call twice."""
+        with self._stopping:
+            self._http.stop()
+            if self._https is not None:
+                self._https.stop()
+            if self._thread.is_alive():
+                self._loop.call_soon_threadsafe(self._loop.stop)
+                self._thread.join()
+            if not self._loop.is_closed():
+                self._loop.close()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
-            port = self._loop.run_until_complete(self._amqp.listen(self._host, self._wanted_port))
-        except OSError as error:
+            ports = self._loop.run_until_complete(self._listen())
+            self._loop.call_soon(self._bound.set_result, ports)  # told from inside: by then the loop serves
+            self._loop.run_forever()
+        except BaseException as error:  # whoever waits for the ports is told, whatever it is
             self._bound.set_exception(error)
-            return
-        self._loop.call_soon(self._bound.set_result, port)  # told from inside: by then the loop serves
-        self._loop.run_forever()
-        self._loop.run_until_complete(self._amqp.close())
-        if self._amqp.failure is not None:
-            self._on_failure(self._amqp.failure)
+        finally:
+            self._loop.run_until_complete(self._amqp.close())
+
+    async def _listen(self) -> list[int]:
+        return [await self._amqp.listen(self._host, port, context) for port, context in self._wanted]
 
     @property
     def port(self) -> int:
         """The AMQP port in use."""
-        return self._bound.result(timeout=0)
+        return self._bound.result(timeout=0)[0]
+
+    @property
+    def tls_port(self) -> int:
+        """The port for AMQP over TLS in use. Raises RuntimeError when there is none."""
+        ports = self._bound.result(timeout=0)
+        if len(ports) == 1:
+            raise RuntimeError("the emulator has no certificate")
+        return ports[1]
 
     @property
     def http_port(self) -> int:
         """The management API's port in use."""
         return self._http.port
+
+    @property
+    def https_port(self) -> int:
+        """The management API's port behind TLS in use. Raises RuntimeError when there is none."""
+        if self._https is None:
+            raise RuntimeError("the emulator has no certificate")
+        return self._https.port
 
     @property
     def connection_string(self) -> str:
@@ -195,14 +226,16 @@ class ServiceBusEmulator:
             f"SharedAccessKey={self._keys[policy]};UseDevelopmentEmulator=true;"
         )
 
+    def secure_connection_string_for(self, policy: str) -> str:
+        """For a policy, over TLS. The port is the management API's: for AMQP, clients are told `tls_port` by an option of their own.
+
+        Raises KeyError.
+        """
+        return f"Endpoint=sb://{self._host}:{self.https_port};SharedAccessKeyName={policy};SharedAccessKey={self._keys[policy]};"
+
     def drop_connections(self) -> None:
         """Hang up on every client at once, as a network would."""
-
-        def drop() -> None:
-            for transport in list(self._amqp.transports):
-                transport.abort()
-
-        self._loop.call_soon_threadsafe(drop)
+        self._loop.call_soon_threadsafe(self._amqp.drop)
 
     def __enter__(self) -> ServiceBusEmulator:
         self.start()
