@@ -1,0 +1,73 @@
+"""The 60 items of the Service Bus contract, and the marker of its tests (see tests/contracts/claims.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.contracts.claims import Contract
+
+ITEMS: Mapping[int, str] = {
+    1: "Body, properties and application properties of every AMQP type arrive unchanged",
+    2: "A batch is accepted as a whole, its messages numbered in order",
+    3: "What is too large is refused: at add, and by the service",
+    4: "A message larger than a frame",
+    5: "Sequence numbers increase; the service sets the enqueued time",
+    6: "First in, first out for one consumer, in both receive modes",
+    7: "Peek-lock hides a message until it is settled or its lock expires",
+    8: "Complete removes; a message is settled once",
+    9: "Abandon delivers again, at the front, and counts",
+    10: "Closing a receiver releases without counting",
+    11: "A lock that expires: delivered again, counted, and late settlement refused",
+    12: "Renewing a message lock",
+    13: "Too many deliveries: MaxDeliveryCountExceeded",
+    14: "Dead-lettering with reason and description",
+    15: "No time to live and no further dead-lettering in a dead-letter queue",
+    16: "Time to live: not delivered, TTLExpiredException, locked messages spared",
+    17: "The entity's default caps the time to live",
+    18: "Deferred messages by sequence number",
+    19: "An unknown sequence number",
+    20: "Deferred messages do not expire",
+    21: "Scheduled messages: invisible until due, cancelled, numbered anew",
+    22: "Peeking locks nothing and sees everything",
+    23: "Receive-and-delete",
+    24: "Prefetched messages hold their locks",
+    25: "Duplicate detection drops a known message id",
+    26: "Window and scope of duplicate detection",
+    27: "A session entity refuses messages without a session",
+    28: "Receivers with and without sessions at the wrong entity",
+    29: "A session lock is exclusive",
+    30: "The next available session, or none in time",
+    31: "Order within a session, sessions side by side",
+    32: "Renewing and losing a session lock",
+    33: "Session state",
+    34: "Listing sessions",
+    35: "A session is kept by renewing and freed by closing",
+    36: "Every subscription gets its own copy",
+    37: "The $Default rule, and no rule at all",
+    38: "Correlation filters",
+    39: "SQL filters",
+    40: "SQL actions, and one copy per rule with an action",
+    41: "A filter that cannot be evaluated",
+    42: "Auto-forwarding, its hops, and a target that refuses",
+    43: "Forwarded dead letters name their source",
+    44: "A source that forwards cannot be received from",
+    45: "Entities that are missing or deleted",
+    46: "Disabled entities",
+    47: "Keys, claims and token renewal",
+    48: "A full entity",
+    49: "Throttling",
+    50: "A connection cut while settling",
+    51: "Settling on another receiver",
+    52: "One disposition for a range of deliveries",
+    53: "One request to settle several lock tokens",
+    54: "Idle links and connections",
+    55: "Transactions are refused",
+    56: "Partitioned entities",
+    57: "Managing entities and rules",
+    58: "Settings that cannot change, and deletion on idle",
+    59: "What was acknowledged survives",
+    60: "Ten thousand management requests on one link",
+}
+
+CONTRACT = Contract("Service Bus contract", "servicebus_item", ITEMS)
+item = CONTRACT.item
