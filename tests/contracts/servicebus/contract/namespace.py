@@ -11,17 +11,19 @@ import threading
 import uuid
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from azure.core.pipeline.transport import RequestsTransport
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusReceiver, ServiceBusSender
 from azure.servicebus.management import ServiceBusAdministrationClient
 
+Handler = TypeVar("Handler", ServiceBusSender, ServiceBusReceiver)
+
 LOCK = timedelta(seconds=5)
 """The shortest lock that Service Bus allows."""
 
 
-class PlainTransport(RequestsTransport):
+class PlainTransport(RequestsTransport):  # type: ignore[misc]
     """HTTP where the administration client insists on HTTPS: an emulator's management port."""
 
     def __init__(self, address: str) -> None:
@@ -108,7 +110,7 @@ class Namespace:
         """Messages of one batch, all with the same properties."""
         self.sender(queue).send_messages([ServiceBusMessage(body, **properties) for body in bodies])
 
-    def _opened(self, handler: Any) -> Any:
+    def _opened(self, handler: Handler) -> Handler:
         handler.__enter__()
         self._handlers.append(handler)
         return handler
