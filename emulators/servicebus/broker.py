@@ -71,6 +71,15 @@ class ClientBroker:
 
     # -- links
 
+    def timer(self, link: Link) -> str | None:
+        """Of `$cbs` none: its links keep no connection (Azure/azure-service-bus-java issue 142)."""
+        path = resource_path(link.address or "")
+        if path == CBS:
+            return None
+        if path.endswith(MANAGEMENT):
+            return "AmqpControlProtocolClient"
+        return "AmqpMessageConsumer" if link.client_receives else "AmqpMessagePublisher"
+
     def attach(self, link: Link) -> None:
         """Lead the link to its node or refuse it."""
         try:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from .amqp.decode import decode
 from .amqp.encode import encode, encode_list
@@ -19,6 +19,8 @@ from .amqp.link import Delivery, Link
 from .amqp.values import AmqpError, DecodeError, Described, Int, Symbol, Value
 from .message import AMQP_VALUE, APPLICATION_PROPERTIES, PROPERTIES, sections
 
+MOST_WAITING: Final = 1000
+"""Responses kept for want of credit; a link that asks for more is detached."""
 _MESSAGE_ID = 0
 _REPLY_TO = 4
 
@@ -85,7 +87,10 @@ class ResponseEndpoint:
         self._number = 0
 
     def send(self, payload: bytes) -> None:
-        """Send a response, or keep it until there is credit."""
+        """Send a response, or keep it until there is credit. Raises AmqpError when too many are kept."""
+        if len(self._waiting) >= MOST_WAITING:
+            text = f"{MOST_WAITING} responses wait for credit."
+            raise AmqpError("amqp:resource-limit-exceeded", text)
         self._waiting.append(payload)
         self.credited(self.link)
 
@@ -139,7 +144,10 @@ class RequestEndpoint(ABC):
             response = self.refusal(AmqpError("amqp:invalid-field", f"The request is malformed: {error!r}"))
         target = _response_link(link, request.reply_to)
         if target is not None:
-            target.send(render_response(request, response, self.status_name, self.description_name))
+            try:
+                target.send(render_response(request, response, self.status_name, self.description_name))
+            except AmqpError as failure:
+                link.close(failure)
 
     def credited(self, link: Link) -> None:
         """Nothing is delivered on this link."""

@@ -9,21 +9,29 @@ Source: OASIS AMQP 1.0, part 2, sections 2.2 to 2.4 and 2.7; part 5, section 5.3
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum, auto
 from typing import Final, Protocol
 
 from . import performatives as p
 from .frames import AMQP_FRAME, AMQP_HEADER, HEARTBEAT, SASL_FRAME, SASL_HEADER, Frame, FrameReader, frame
 from .link import Link
-from .session import Session
+from .session import Session, SessionError
 from .values import AmqpError, DecodeError, Value
 
 MAX_FRAME: Final = 65_536
-CHANNEL_MAX: Final = 255
+CHANNEL_MAX: Final = 4_999
+MAX_LINKS: Final = 4_999
+"""Links of one connection, as the service counts them (Azure/azure-sdk-for-net issue 25954)."""
 IDLE_TIMEOUT: Final = 240.0
 """Seconds of silence after which the peer is taken for dead; what Service Bus announces."""
 MECHANISMS: Final = ["MSSBCBS", "PLAIN", "ANONYMOUS", "EXTERNAL"]
+LINK_IDLE: Final = 600.0
+"""Seconds without a call after which a link is detached."""
+LINKLESS: Final = 300.0
+"""Seconds a connection may be without a link once it had one; the first one must come within `FIRST_LINK`."""
+FIRST_LINK: Final = 60.0
+_IDLE_CHECK: Final = 1.0
 _MIN_FRAME: Final = 512
 _LARGEST_PEER_FRAME: Final = 1 << 20
 
@@ -41,6 +49,10 @@ class Application(Protocol):
         """Answer with `link.accept` or `link.refuse`, at once or later."""
         ...
 
+    def timer(self, link: Link) -> str | None:
+        """What the service calls the one who detaches an idle link; None for a link that does not count as one in use."""
+        ...
+
 
 class _Phase(Enum):
     HEADER = auto()
@@ -52,7 +64,11 @@ class _Phase(Enum):
 
 
 class Connection:
-    """The state of one connection. `now` is a monotonic clock in seconds, for the idle time-out only."""
+    """The state of one connection. `now` is a monotonic clock in seconds, for what happens to the idle only.
+
+    `congested` is for the transport: while it holds, deliveries wait. `divert` sees every frame before it is sent and may keep
+    it, to send it later by `emit`, or for good.
+    """
 
     def __init__(
         self,
@@ -60,9 +76,17 @@ class Connection:
         wake: Callable[[], None],
         now: float = 0.0,
         container: str = "servicebus-emulator",
+        divert: Callable[[Connection, bytes], bool] | None = None,
     ) -> None:
         self.peer_max_frame = _MIN_FRAME
         self.sessions: dict[int, Session] = {}
+        self.now = now
+        self.congested = False
+        self._ended: set[int] = set()
+        self._divert = divert
+        self._linked_at = now
+        self._had_links = False
+        self._next_idle_check = now + _IDLE_CHECK
         self._container = container
         self._wake = wake
         self._reader = FrameReader(MAX_FRAME)
@@ -78,7 +102,14 @@ class Connection:
         return self._phase is _Phase.CLOSED
 
     def write(self, data: bytes) -> None:
-        """Queue octets; the first ones wake the transport."""
+        """Send a frame or header."""
+        if self._divert is None or not self._divert(self, data):
+            self.emit(data)
+
+    def emit(self, data: bytes) -> None:
+        """Queue octets; the first ones wake the transport. Nothing leaves a closed connection."""
+        if self.closed:
+            return
         if not self._out:
             self._wake()
         self._out.append(data)
@@ -91,11 +122,32 @@ class Connection:
             self._last_sent = now
         return data
 
+    def sever(self) -> None:
+        """Close without a word, after what is queued; the links end when the transport does (`lost`)."""
+        self._phase = _Phase.CLOSED
+        self._wake()
+
+    def set_congested(self, congested: bool) -> None:
+        """The client does not read, or does again what it was sent."""
+        self.congested = congested
+        if not congested:
+            for session in list(self.sessions.values()):
+                session.resume()
+
+    def links(self) -> Iterator[Link]:
+        """Links of all sessions, those included that wait for their answer; may be detached meanwhile."""
+        for session in list(self.sessions.values()):
+            yield from list(session.links.values())
+
+    def has_room_for_a_link(self) -> bool:
+        """May there be one more?"""
+        return sum(len(session.links) for session in self.sessions.values()) < MAX_LINKS
+
     def receive(self, data: bytes, now: float) -> None:
         """Octets of the peer."""
         if self.closed:
             return
-        self._last_heard = now
+        self._last_heard = self.now = now
         try:
             for item in self._reader.feed(data):
                 if isinstance(item, bytes):
@@ -111,13 +163,41 @@ class Connection:
             self.abort(AmqpError("amqp:internal-error", "The server failed to handle a frame."))
 
     def tick(self, now: float) -> None:
-        """Send a heartbeat when the peer wants one; close when it has been silent too long."""
+        """Send a heartbeat when the peer wants one; detach and close what has been idle too long."""
         if self.closed:
             return
+        self.now = now
         if self._heartbeat is not None and now - self._last_sent >= self._heartbeat:
             self.write(HEARTBEAT)
         if now - self._last_heard > IDLE_TIMEOUT:
-            self.abort(AmqpError("amqp:connection:forced", "The connection was inactive for more than 240 seconds."))
+            allowed = f"the allowed {IDLE_TIMEOUT * 1000:.0f} milliseconds"
+            self._force(
+                f"The connection was inactive for more than {allowed} and is closed by container '{self._container}'."
+            )
+        elif now >= self._next_idle_check:
+            self._next_idle_check = now + _IDLE_CHECK
+            self._check_links(now)
+
+    def _check_links(self, now: float) -> None:
+        """learn.microsoft.com "AMQP errors in Azure Service Bus": idle links, then connections without any."""
+        for link in self.links():
+            timer = self.application.timer(link)
+            if timer is None:
+                continue
+            if link.attached and now - link.used >= LINK_IDLE:
+                text = f"The link '{link.name}' is force detached. Details: {timer}.IdleTimerExpired: Idle timeout: 00:10:00."
+                link.close(AmqpError("amqp:link:detach-forced", text))
+            self._had_links = True
+            self._linked_at = now
+        allowed = LINKLESS if self._had_links else FIRST_LINK
+        if now - self._linked_at > allowed:
+            text = (
+                f"The connection was closed by container '{self._container}' because it did not have any active links"
+            )
+            self._force(f"{text} in the past {allowed * 1000:.0f} milliseconds.")
+
+    def _force(self, text: str) -> None:
+        self.abort(AmqpError("amqp:connection:forced", text))
 
     def abort(self, failure: AmqpError) -> None:
         """Close from our side, with an error."""
@@ -152,7 +232,7 @@ class Connection:
         else:
             # Part 2, section 2.2: answer with the header that would have been right, then close.
             self.write(SASL_HEADER if self._phase is _Phase.HEADER else AMQP_HEADER)
-            self._phase = _Phase.CLOSED
+            self.sever()
 
     def _frame(self, item: Frame) -> None:
         if not item.body:
@@ -176,8 +256,11 @@ class Connection:
             parts = (response or b"").decode("utf-8", "replace").split("\0")
             good = len(parts) == 3 and self.application.authenticate(parts[1], parts[2])
         self.write(frame(0, p.sasl_outcome(0 if good else 1), SASL_FRAME))
-        self._phase = _Phase.AMQP_HEADER if good else _Phase.CLOSED
-        self._reader.expect_header()
+        if good:
+            self._phase = _Phase.AMQP_HEADER
+            self._reader.expect_header()
+        else:
+            self.sever()
 
     def _open(self, code: int, fields: list[Value]) -> None:
         if code != p.OPEN:
@@ -195,6 +278,7 @@ class Connection:
     def _performative(self, item: Frame, code: int, fields: list[Value], end: int) -> None:
         if code == p.CLOSE:
             self.write(frame(0, p.perform(p.CLOSE)))
+            self.sever()
             self.lost()
             return
         if code == p.BEGIN:
@@ -202,7 +286,18 @@ class Connection:
             return
         session = self.sessions.get(item.channel)
         if session is None:
+            if code == p.END:
+                self._ended.discard(item.channel)
             return  # the SDK sends detach after end
+        try:
+            self._to_session(session, item, code, fields, end)
+        except SessionError as failure:
+            del self.sessions[item.channel]
+            self._ended.add(item.channel)
+            session.write(p.perform(p.END, p.error(failure)))
+            session.gone()
+
+    def _to_session(self, session: Session, item: Frame, code: int, fields: list[Value], end: int) -> None:
         if code == p.TRANSFER:
             session.transfer(fields, item.body[end:])
         elif code == p.DISPOSITION:
@@ -215,12 +310,14 @@ class Connection:
             session.detach(fields)
         elif code == p.END:
             del self.sessions[item.channel]
-            session.gone()
             session.write(p.perform(p.END))
+            session.gone()
         else:
             raise DecodeError(f"performative 0x{code:02x} has no place here")
 
     def _begin(self, channel: int, fields: list[Value]) -> None:
-        if channel > CHANNEL_MAX or channel in self.sessions:
+        if fields[0] is not None:
+            raise AmqpError("amqp:connection:framing-error", "begin answers a session that was not begun")
+        if channel > CHANNEL_MAX or channel in self.sessions or channel in self._ended:
             raise AmqpError("amqp:connection:framing-error", f"channel {channel} is not free")
         self.sessions[channel] = Session(self, channel, fields)

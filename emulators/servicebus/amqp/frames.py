@@ -1,6 +1,6 @@
 """Frames: octets of a connection cut into frames, and performatives put into them.
 
-Refuses (DecodeError) a frame that is shorter than its own header or longer than what was offered to the peer.
+Refuses (amqp:connection:framing-error) a frame that is shorter than its own header or longer than what was offered.
 Source: OASIS AMQP 1.0, part 2, section 2.3.
 """
 
@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .values import DecodeError
+from .values import AmqpError
 
 SASL_HEADER = b"AMQP\x03\x01\x00\x00"
 AMQP_HEADER = b"AMQP\x00\x01\x00\x00"
@@ -49,7 +49,7 @@ class FrameReader:
         self._header_next = True
 
     def feed(self, data: bytes) -> Iterator[bytes | Frame]:
-        """Everything complete so far. Raises DecodeError; the connection is unusable then."""
+        """Everything complete so far. Raises AmqpError; the connection is unusable then."""
         buffer = self._buffer
         buffer += data
         at = 0
@@ -62,7 +62,8 @@ class FrameReader:
                     continue
                 size, offset, kind, channel = _HEAD.unpack_from(buffer, at)
                 if size < 8 or offset < 2 or offset * 4 > size or size > self._max_frame:
-                    raise DecodeError(f"frame of {size} octets with data offset {offset}")
+                    text = f"frame of {size} octets with data offset {offset}"
+                    raise AmqpError("amqp:connection:framing-error", text)
                 if len(buffer) - at < size:
                     break
                 at += size

@@ -2,6 +2,7 @@
 
 No I/O: what is to be sent goes to the connection's output. What a link is for (an entity, `$cbs`, `$management`) is its
 endpoint's business. Credit given to a sending client is advice: the SDK tops up its own, so overrunning it is forgiven.
+Refuses by name what the service does not do: resuming a link, transactions, termini other than a plain source and target.
 Source: OASIS AMQP 1.0, part 2, sections 2.6 and 2.7.3 to 2.7.7.
 """
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from .session import Session
 
 CREDIT: Final = 1000
+SERIAL: Final = 1 << 32
+"""Ids and counts of 32 bits begin anew after this many (part 2, section 2.8.7)."""
 _SETTLED: Final = 1
 
 
@@ -52,28 +55,35 @@ class Endpoint(Protocol):
 
 
 class Link:
-    """One link. `client_receives` tells its direction; `credit` is the client's when it receives, ours when it sends."""
+    """One link. `client_receives` tells its direction; `granted` is the client's credit when it receives, ours when it sends.
+
+    `objection` is why it cannot be attached, whatever its address. `used` is when it was last used, on the connection's clock.
+    """
 
     __slots__ = (
-        "_assembling", "_attach", "_attached", "_oversize", "_payload", "client_receives", "credit", "delivery_count",
-        "drain", "endpoint", "handle", "max_message_size", "name", "properties", "session", "settled_deliveries",
-        "source", "target",
+        "_assembling", "_attach", "_oversize", "_payload", "attached", "client_receives", "delivery_count", "drain",
+        "endpoint", "granted", "handle", "max_message_size", "name", "objection", "properties", "session",
+        "settled_deliveries", "source", "target", "used",
     )  # fmt: skip
 
     def __init__(self, session: Session, attach: list[Value]) -> None:
         self.session = session
         self._attach = attach
-        self._attached = False
+        self.attached = False
+        self.used = session.connection.now
         self.name: str = attach[0]
         self.handle: int = attach[1]
         self.client_receives: bool = attach[2]
         self.settled_deliveries = attach[3] == _SETTLED
-        self.source = _terminus(attach[5], p.SOURCE)
-        self.target = _terminus(attach[6], p.TARGET)
+        self.objection: AmqpError | None = None
+        if attach[7]:
+            self.objection = AmqpError("amqp:not-implemented", "Links cannot be resumed.")
+        self.source = self._terminus(attach[5], p.SOURCE)
+        self.target = self._terminus(attach[6], p.TARGET)
         self.properties: dict[Value, Value] = attach[13] or {}
         self.endpoint: Endpoint | None = None
-        self.credit = 0
-        self.delivery_count = 0
+        self.granted = 0
+        self.delivery_count = 0 if self.client_receives else attach[9] or 0
         self.drain = False
         self.max_message_size = 0
         self._assembling: Delivery | None = None
@@ -87,6 +97,24 @@ class Link:
         address = terminus[0] if terminus else None
         return address if isinstance(address, str) else None
 
+    @property
+    def credit(self) -> int:
+        """Deliveries that may be sent now; none while the client's window is closed or its buffers are full."""
+        return 0 if self.session.blocked else self.granted
+
+    def touch(self) -> None:
+        """The link is in use."""
+        self.used = self.session.connection.now
+
+    def _terminus(self, value: Described | None, code: int) -> list[Value] | None:
+        if value is None:
+            return None
+        if value.descriptor != code or not isinstance(value.value, list):
+            text = f"Termini of type {value.descriptor!r} are not supported."
+            self.objection = AmqpError("amqp:not-implemented", text)
+            return None
+        return value.value
+
     def accept(
         self,
         endpoint: Endpoint,
@@ -98,7 +126,7 @@ class Link:
         """Answer the attach. `filters` replaces the source's filter set; sizes in octets."""
         self.endpoint = endpoint
         self.max_message_size = max_message_size
-        self._attached = True
+        self.attached = True
         source = list(self.source) if self.source else [None]
         if filters is not None:
             source = p.padded(source, 8)
@@ -133,18 +161,21 @@ class Link:
         body = p.perform(p.ATTACH, self.name, UInt(self.handle), role, None, None, None, None, None, None, count)
         self.session.write(body)
         self.session.write(p.detach(self.handle, failure))
-        self.session.forget(self)
+        self.session.forget(self, detached_by_us=True)
 
     def close(self, failure: AmqpError) -> None:
-        """Detach from our side, with an error."""
-        self.session.write(p.detach(self.handle, failure))
-        self.session.forget(self)
+        """Detach from our side, with an error; a link that waits for its answer is refused."""
+        if self.attached:
+            self.session.write(p.detach(self.handle, failure))
+            self.session.forget(self, detached_by_us=True)
+        else:
+            self.refuse(failure)
         self.gone()
 
     def gone(self) -> None:
         """Tell the endpoint, once."""
         endpoint, self.endpoint = self.endpoint, None
-        self.credit = 0
+        self.granted = 0
         if endpoint is not None:
             endpoint.detached(self)
 
@@ -152,41 +183,61 @@ class Link:
 
     def send(self, tag: bytes, payload: bytes, settled: bool) -> None:
         """Deliver a message; the caller has seen to it that there is credit."""
-        self.credit -= 1
-        self.delivery_count += 1
+        self.granted -= 1
+        self.delivery_count = (self.delivery_count + 1) % SERIAL
+        self.touch()
         self.session.deliver(self, tag, payload, settled)
 
     def flow(self, fields: list[Value]) -> None:
         """A flow of the client: new credit, perhaps to be drained, perhaps to be echoed."""
-        if not self.client_receives or self.endpoint is None:
-            return
-        if fields[6] is not None:
-            self.credit = (fields[5] or 0) + fields[6] - self.delivery_count
+        self.touch()
+        if self.client_receives and fields[6] is not None:
+            on_the_way = (self.delivery_count - (fields[5] or 0)) % SERIAL
+            self.granted = max(fields[6] - on_the_way, 0)
             self.drain = bool(fields[8])
-        if not self._attached:
+        if not self.attached or self.endpoint is None:
             return  # a session not granted yet: the credit counts when it is
-        if fields[6] is not None:
+        if self.client_receives and fields[6] is not None:
             self.endpoint.credited(self)
-        if self.drain and self.credit > 0:
-            self.delivery_count += self.credit
-            self.credit = 0
-            self.session.write_flow(self, drain=True)
-        elif self.drain or fields[9]:
-            self.session.write_flow(self, drain=self.drain)
+        if not self._drained() and fields[9] and self.session.links.get(self.handle) is self:
+            self.session.write_flow(self)
+
+    def resume(self) -> None:
+        """What kept deliveries back is gone."""
+        if self.client_receives and self.attached and self.endpoint is not None and (self.granted > 0 or self.drain):
+            self.endpoint.credited(self)
+            self._drained()
+
+    def _drained(self) -> bool:
+        """Give back credit there is nothing for, when that is asked and nothing keeps deliveries back."""
+        if not self.drain or self.endpoint is None or self.session.blocked:
+            return False
+        self.drain = False
+        self.delivery_count = (self.delivery_count + self.granted) % SERIAL
+        self.granted = 0
+        self.session.write_flow(self, drain=True)
+        return True
 
     # -- the client sends
 
     def transfer(self, fields: list[Value], payload: bytes) -> None:
         """One transfer frame; the last of a delivery hands it to the endpoint."""
+        self.touch()
+        if fields[8]:
+            self.close(AmqpError("amqp:not-implemented", "Deliveries cannot be resumed."))
+            return
         delivery = self._assembling
         if delivery is None:
             if fields[1] is None or fields[2] is None:
                 raise DecodeError("the first transfer of a delivery must have its id and tag")
             delivery = Delivery(fields[1], fields[2], fields[3] or 0, bool(fields[4]), None)
+        elif fields[1] is not None and fields[1] != delivery.id:
+            raise DecodeError(f"a transfer of delivery {fields[1]} amid delivery {delivery.id}")
         elif fields[4]:
             delivery.settled = True
-        if fields[9]:
+        if fields[9]:  # settled, and nothing of it is kept (section 2.6.14)
             self._clear()
+            self._used_credit()
             return
         if fields[5]:
             self._assembling = delivery
@@ -198,12 +249,18 @@ class Link:
         too_large = self._oversize or 0 < self.max_message_size < len(payload)
         delivery.payload = None if too_large else payload
         self._clear()
-        self.delivery_count += 1
-        self.credit -= 1
-        if self.credit < CREDIT // 2:
-            self._grant()
-        if self.endpoint is not None:
+        self._used_credit()
+        if fields[7] is not None:  # of a transaction: outcomes have no place in a transfer that resumes nothing
+            text = f"The delivery state {fields[7].descriptor!r} of a transfer is not supported."
+            self.rejected(delivery, AmqpError("amqp:not-implemented", text))
+        elif self.endpoint is not None:
             self.endpoint.received(self, delivery)
+
+    def _used_credit(self) -> None:
+        self.delivery_count = (self.delivery_count + 1) % SERIAL
+        self.granted = max(self.granted - 1, 0)
+        if self.granted < CREDIT // 2:
+            self._grant()
 
     def _collect(self, payload: bytes) -> None:
         if self._oversize:
@@ -220,7 +277,7 @@ class Link:
             self._payload = bytearray()
 
     def _grant(self) -> None:
-        self.credit = CREDIT
+        self.granted = CREDIT
         self.session.write_flow(self)
 
     def accepted(self, delivery: Delivery) -> None:
@@ -249,13 +306,3 @@ def filters_of(link: Link) -> dict[str, Any]:
 def symbols(values: dict[str, Value]) -> dict[Value, Value]:
     """A map whose keys are symbols."""
     return {Symbol(key): value for key, value in values.items()}
-
-
-def _terminus(value: Value, code: int) -> list[Value] | None:
-    if value is None:
-        return None
-    if not isinstance(value, Described) or not isinstance(value.value, list):
-        raise DecodeError("a source or target must be a described list")
-    if value.descriptor != code:
-        raise AmqpError("amqp:not-implemented", f"Termini of type {value.descriptor!r} are not supported.")
-    return value.value

@@ -124,9 +124,9 @@ def disposition(role: bool, first: int, last: int | None, state: Raw) -> bytes:
     return b"\x00\x53\x15" + encode_list(fields)
 
 
-def detach(handle: int, failure: AmqpError | None = None) -> bytes:
-    """A closing detach."""
-    return perform(DETACH, UInt(handle), True, None if failure is None else error(failure))
+def detach(handle: int, failure: AmqpError | None = None, closed: bool = True) -> bytes:
+    """A detach, closing unless said otherwise."""
+    return perform(DETACH, UInt(handle), closed, None if failure is None else error(failure))
 
 
 def sasl_mechanisms(names: list[str]) -> bytes:
