@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from .rules.description import RuleDescription, RuleInfo
+
 FOREVER = timedelta.max
 """A time to live or auto-delete interval that never ends (P10675199DT2H48M5.4775807S on the wire)."""
 
@@ -118,8 +120,14 @@ class EntityAdmin(Protocol):
     Callable from any thread: the broker runs on its own event loop, the HTTP server may not.
     """
 
-    def create(self, path: str, description: Description) -> EntityInfo:
-        """Raises EntityExists, EntityMissing (a subscription's topic), InvalidEntity."""
+    def create(
+        self, path: str, description: Description, default_rule: tuple[str, RuleDescription] | None = None
+    ) -> EntityInfo:
+        """Raises EntityExists, EntityMissing (a subscription's topic), InvalidEntity.
+
+        `default_rule` is the name and description of the first rule of a subscription (DefaultRuleDescription);
+        without it, that is `$Default`, which takes everything.
+        """
         ...
 
     def update(self, path: str, description: Description) -> EntityInfo: ...
@@ -137,5 +145,25 @@ class EntityAdmin(Protocol):
     def topics(self) -> Sequence[EntityInfo]: ...
 
     def subscriptions(self, topic: str) -> Sequence[EntityInfo]:
+        """Raises EntityMissing."""
+        ...
+
+    def rules(self, subscription: str) -> Sequence[RuleInfo]:
+        """Rules of a subscription, by its path, in order of their creation. Raises EntityMissing."""
+        ...
+
+    def rule(self, subscription: str, name: str) -> RuleInfo:
+        """Names compare without regard to case. Raises EntityMissing."""
+        ...
+
+    def create_rule(self, subscription: str, name: str, description: RuleDescription) -> RuleInfo:
+        """Raises EntityExists, EntityMissing (the subscription), InvalidEntity (name, filter or action)."""
+        ...
+
+    def update_rule(self, subscription: str, name: str, description: RuleDescription) -> RuleInfo:
+        """Raises EntityMissing, InvalidEntity."""
+        ...
+
+    def delete_rule(self, subscription: str, name: str) -> None:
         """Raises EntityMissing."""
         ...

@@ -2,44 +2,49 @@
 
 Accepting is atomic: a batch goes in whole or not at all. Duplicates inside the detection window are accepted and dropped
 without a word. A scheduled message waits with a sequence number of its own and gets another one when it is enqueued.
-Every subscription gets a copy of every message (the `$Default` true filter); other filters, forwarding, partitioning and
-deletion on idle are refused by name where entities are described.
-Sources: learn.microsoft.com "Duplicate detection", "Message sequencing and timestamps", "Topic filters and actions".
+Every subscription gets the copies of a message that its rules make; one that cannot take its copy, because it has no session
+or because a rule failed on it, keeps it as a dead letter.
+Sources: learn.microsoft.com "Duplicate detection", "Message sequencing and timestamps", "Topic filters and actions",
+"Dead-letter queues".
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime
 from typing import Final
 
 from .amqp.values import AmqpError
 from .description import (
     FOREVER,
     Description,
+    EntityExists,
+    EntityMissing,
+    InvalidEntity,
     QueueDescription,
     RuntimeCounts,
     SubscriptionDescription,
     TopicDescription,
 )
 from .duplicates import DuplicateHistory
-from .journal import DEAD_LETTERS, SCHEDULE, Journal
+from .journal import SCHEDULE, Journal
 from .message import Message
+from .outlet import Outlet, milliseconds
+from .rules import InvalidRule, RuleSet
+from .rules.description import RuleDescription, RuleInfo
 from .schedule import Schedule
-from .sessions import SessionStore
 from .shelf import Shelf
-from .store import CompetingStore, MessageStore, StoreSettings
 
 SendSettings = QueueDescription | TopicDescription
-ReceiveSettings = QueueDescription | SubscriptionDescription
 
-_DEAD_LETTER_SETTINGS: Final = StoreSettings(60_000, None, None, False)
-
-
-def milliseconds(duration: timedelta) -> int:
-    """A duration as the broker counts."""
-    return duration // timedelta(milliseconds=1)
+NO_SESSION: Final = (
+    "Session ID is null",
+    "Session enabled entity doesn't allow a message whose session identifier is null.",
+)
+"""Reason and description of a dead letter, as documented."""
+FILTER_FAILED: Final = "FilterEvaluationException"
+"""Reason of a dead letter; its description is the error. That it becomes one is documented, the reason is not."""
 
 
 class Ingress(ABC):
@@ -118,36 +123,6 @@ class Ingress(ABC):
         self._pump(now)
 
 
-class Outlet:
-    """An entity one can receive from: a store and its dead-letter queue."""
-
-    def __init__(self, path: str, description: ReceiveSettings, journal: Journal) -> None:
-        self.path = path
-        self.dead_letters = CompetingStore(_DEAD_LETTER_SETTINGS, Shelf(journal, path + DEAD_LETTERS), None)
-        kind: type[CompetingStore | SessionStore] = SessionStore if description.requires_session else CompetingStore
-        self.store: CompetingStore | SessionStore = kind(
-            _settings(description), Shelf(journal, path), self.dead_letters
-        )
-
-    def reconfigure(self, description: ReceiveSettings) -> None:
-        """New settings for messages and locks from now on."""
-        self.store.settings = _settings(description)
-
-    def stores(self) -> tuple[MessageStore, MessageStore]:
-        """The store and its dead-letter queue."""
-        return self.store, self.dead_letters
-
-    @property
-    def size(self) -> int:
-        """Octets of all messages."""
-        return self.store.size + self.dead_letters.size
-
-    def sweep(self, now: int) -> None:
-        """Do what is due."""
-        self.store.sweep(now)
-        self.dead_letters.sweep(now)
-
-
 class Queue(Ingress):
     """A queue."""
 
@@ -170,9 +145,13 @@ class Queue(Ingress):
 
     def counts(self) -> RuntimeCounts:
         """What is here now."""
-        store, dead = self.outlet.stores()
+        store, dead, undelivered = self.outlet.stores()
         return RuntimeCounts(
-            active=len(store), dead_letter=len(dead), scheduled=len(self.schedule), size_in_bytes=self.size
+            active=len(store),
+            dead_letter=len(dead),
+            transfer_dead_letter=len(undelivered),
+            scheduled=len(self.schedule),
+            size_in_bytes=self.size,
         )
 
     def sweep(self, now: int) -> None:
@@ -199,12 +178,18 @@ class Queue(Ingress):
 
 
 class Subscription:
-    """A subscription: an outlet that a topic fills."""
+    """A subscription: an outlet that a topic fills, with what its rules make of a message.
+
+    `rules` by lower-case name, in order of their creation.
+    """
 
     def __init__(self, path: str, description: SubscriptionDescription, journal: Journal) -> None:
         self.path = path
         self.description = description
         self.outlet = Outlet(path, description, journal)
+        self.rules: dict[str, RuleInfo] = {}
+        self._journal = journal
+        self._rule_set = RuleSet(())
 
     def reconfigure(self, description: Description) -> None:
         """New settings, from now on."""
@@ -214,12 +199,77 @@ class Subscription:
 
     def counts(self) -> RuntimeCounts:
         """What is here now."""
-        store, dead = self.outlet.stores()
-        return RuntimeCounts(active=len(store), dead_letter=len(dead), size_in_bytes=self.outlet.size)
+        store, dead, undelivered = self.outlet.stores()
+        return RuntimeCounts(
+            active=len(store),
+            dead_letter=len(dead),
+            transfer_dead_letter=len(undelivered),
+            size_in_bytes=self.outlet.size,
+        )
 
     def sweep(self, now: int) -> None:
         """Do what is due."""
         self.outlet.sweep(now)
+
+    # -- rules
+
+    def rule(self, name: str) -> RuleInfo:
+        """Raises EntityMissing."""
+        rule = self.rules.get(name.lower())
+        if rule is None:
+            raise EntityMissing(f"the rule '{name}' does not exist on '{self.path}'")
+        return rule
+
+    def create_rule(self, name: str, description: RuleDescription, created_at: datetime) -> RuleInfo:
+        """Raises EntityExists, InvalidEntity for an expression that is none."""
+        if name.lower() in self.rules:
+            raise EntityExists(f"the rule '{name}' exists already on '{self.path}'")
+        return self._keep_rule(RuleInfo(name, description, created_at))
+
+    def update_rule(self, name: str, description: RuleDescription) -> RuleInfo:
+        """Raises EntityMissing, InvalidEntity for an expression that is none."""
+        rule = self.rule(name)
+        return self._keep_rule(RuleInfo(rule.name, description, rule.created_at))
+
+    def delete_rule(self, name: str) -> None:
+        """Raises EntityMissing."""
+        rule = self.rule(name)
+        del self.rules[name.lower()]
+        self._rule_set = RuleSet(self.rules.values())
+        self._journal.drop_rule(self.path.lower(), rule.name)
+
+    def restore_rule(self, rule: RuleInfo) -> None:
+        """Put back a rule that the journal kept. Raises InvalidEntity."""
+        rules = {**self.rules, rule.name.lower(): rule}
+        try:
+            self._rule_set = RuleSet(rules.values())
+        except InvalidRule as error:
+            raise InvalidEntity(f"the rule '{rule.name}' of '{self.path}': {error}") from None
+        self.rules = rules
+
+    def _keep_rule(self, rule: RuleInfo) -> RuleInfo:
+        self.restore_rule(rule)
+        self._journal.save_rule(self.path.lower(), rule)
+        return rule
+
+    # -- messages from the topic
+
+    def take(self, message: Message, now: int) -> None:
+        """Take in copies of a message; the caller pumps."""
+        if self._rule_set.takes_everything:
+            self._enqueue(message.copy(), now)
+            return
+        copies = self._rule_set.copies(message)
+        for copy in copies.messages:
+            self._enqueue(copy, now)
+        if copies.failure is not None and self.description.dead_lettering_on_filter_evaluation_exceptions:
+            self.outlet.bury(message.copy(), now, FILTER_FAILED, copies.failure)
+
+    def _enqueue(self, message: Message, now: int) -> None:
+        if self.description.requires_session and message.session_id is None:
+            self.outlet.bury(message, now, *NO_SESSION)
+        else:
+            self.outlet.store.enqueue(message, now)
 
 
 class Topic(Ingress):
@@ -253,12 +303,6 @@ class Topic(Ingress):
         """Do what is due; its subscriptions are swept by themselves."""
         self.release_due(now)
 
-    def _check(self, messages: list[Message]) -> None:
-        super()._check(messages)
-        for subscription in self.subscriptions.values():
-            if subscription.description.requires_session:
-                require_sessions(self.path, messages)
-
     def restore_sequence(self, sequence: int) -> None:
         self._sequence = sequence
 
@@ -272,10 +316,12 @@ class Topic(Ingress):
         ttl = self.description.default_message_time_to_live
         if ttl != FOREVER and (message.ttl is None or message.ttl > milliseconds(ttl)):
             message.ttl = milliseconds(ttl)
+        message.sequence = sequence
+        message.enqueued_at = now
+        if message.enqueue_sequence is None:
+            message.enqueue_sequence = sequence
         for subscription in self.subscriptions.values():
-            copy = message.copy()
-            copy.enqueue_sequence = sequence
-            subscription.outlet.store.enqueue(copy, now)
+            subscription.take(message, now)
         return sequence
 
     def _pump(self, now: int) -> None:
@@ -303,13 +349,3 @@ def too_large(size: int | None, limit: int) -> AmqpError:
     """The answer to a message above the entity's limit; `size` None when nobody counted to the end."""
     what = "The received message" if size is None else f"The received message (size:{size})"
     return AmqpError("amqp:link:message-size-exceeded", f"{what} exceeds the limit ({limit} bytes) of the entity.")
-
-
-def _settings(description: ReceiveSettings) -> StoreSettings:
-    ttl = description.default_message_time_to_live
-    return StoreSettings(
-        lock_duration=milliseconds(description.lock_duration),
-        max_delivery_count=description.max_delivery_count,
-        default_ttl=None if ttl == FOREVER else milliseconds(ttl),
-        dead_letter_expired=description.dead_lettering_on_message_expiration,
-    )

@@ -10,6 +10,7 @@ from typing import TypeVar
 from .description import Description, EntityInfo
 from .journal import Journal
 from .namespace import Namespace
+from .rules.description import RuleDescription, RuleInfo
 
 _T = TypeVar("_T")
 
@@ -41,9 +42,11 @@ class LoopAdmin:
         self._loop.call_soon_threadsafe(run)
         return result.result()
 
-    def create(self, path: str, description: Description) -> EntityInfo:
+    def create(
+        self, path: str, description: Description, default_rule: tuple[str, RuleDescription] | None = None
+    ) -> EntityInfo:
         """See `EntityAdmin`."""
-        return self._call(lambda: self._namespace.create(path, description))
+        return self._call(lambda: self._namespace.create(path, description, default_rule))
 
     def update(self, path: str, description: Description) -> EntityInfo:
         """See `EntityAdmin`."""
@@ -68,3 +71,23 @@ class LoopAdmin:
     def subscriptions(self, topic: str) -> Sequence[EntityInfo]:
         """See `EntityAdmin`."""
         return self._call(lambda: self._namespace.subscriptions(topic))
+
+    def rules(self, subscription: str) -> Sequence[RuleInfo]:
+        """See `EntityAdmin`."""
+        return self._call(lambda: self._namespace.rules(subscription))
+
+    def rule(self, subscription: str, name: str) -> RuleInfo:
+        """See `EntityAdmin`."""
+        return self._call(lambda: self._namespace.rule(subscription, name))
+
+    def create_rule(self, subscription: str, name: str, description: RuleDescription) -> RuleInfo:
+        """See `EntityAdmin`."""
+        return self._call(lambda: self._namespace.create_rule(subscription, name, description))
+
+    def update_rule(self, subscription: str, name: str, description: RuleDescription) -> RuleInfo:
+        """See `EntityAdmin`."""
+        return self._call(lambda: self._namespace.update_rule(subscription, name, description))
+
+    def delete_rule(self, subscription: str, name: str) -> None:
+        """See `EntityAdmin`."""
+        self._call(lambda: self._namespace.delete_rule(subscription, name))

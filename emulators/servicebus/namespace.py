@@ -23,29 +23,33 @@ from .description import (
     TopicDescription,
 )
 from .entity import Entity, Queue, Subscription, Topic
-from .journal import DEAD_LETTERS, SCHEDULE, Journal
+from .journal import DEAD_LETTERS, SCHEDULE, TRANSFER_DEAD_LETTERS, Journal
 from .message import Message
+from .rules.description import DEFAULT_RULE, RuleDescription, RuleInfo
 from .sessions import SessionStore
 from .store import MessageStore
-from .validation import require_unchanged, require_valid
+from .validation import require_rule_name, require_unchanged, require_valid
 
 _SUBSCRIPTIONS: Final = "/subscriptions/"
-_DEAD_LETTER: Final = "/$deadletterqueue"
 
 
 class Node(NamedTuple):
-    """What an address leads to: an entity, or its dead-letter queue."""
+    """What an address leads to: an entity (`place` is empty), or one of its dead-letter queues."""
 
     entity: Entity
-    dead_letters: bool
+    place: str
+
+    @property
+    def dead_letters(self) -> bool:
+        """Is it one of the dead-letter queues?"""
+        return bool(self.place)
 
     @property
     def store(self) -> MessageStore | None:
         """Where its messages are; None for a topic."""
         if isinstance(self.entity, Topic):
             return None
-        outlet = self.entity.outlet
-        return outlet.dead_letters if self.dead_letters else outlet.store
+        return self.entity.outlet.at(self.place)
 
 
 @dataclass(slots=True)
@@ -77,13 +81,12 @@ class Namespace:
 
     def find(self, path: str) -> Node:
         """Raises AmqpError amqp:not-found."""
-        key = path.strip("/").lower()
-        dead = key.endswith(_DEAD_LETTER)
-        entry = self._entries.get(key.removesuffix(_DEAD_LETTER))
-        if entry is None or (dead and isinstance(entry.entity, Topic)):
+        key, place = _split(path.strip("/").lower(), (TRANSFER_DEAD_LETTERS, DEAD_LETTERS))
+        entry = self._entries.get(key)
+        if entry is None or (place and isinstance(entry.entity, Topic)):
             raise AmqpError("amqp:not-found", f"The messaging entity '{path}' could not be found.")
         entry.accessed_at = self._moment()
-        return Node(entry.entity, dead)
+        return Node(entry.entity, place)
 
     def watch(self, entity: Entity, on_delete: Callable[[AmqpError], None]) -> Callable[[], None]:
         """Call `on_delete` when the entity is deleted; returns how to stop that."""
@@ -93,8 +96,10 @@ class Namespace:
 
     # -- EntityAdmin
 
-    def create(self, path: str, description: Description) -> EntityInfo:
-        """Raises EntityExists, EntityMissing (a subscription's topic), InvalidEntity."""
+    def create(
+        self, path: str, description: Description, default_rule: tuple[str, RuleDescription] | None = None
+    ) -> EntityInfo:
+        """See `EntityAdmin`."""
         path = path.strip("/")
         key = path.lower()
         require_valid(path, description)
@@ -105,6 +110,13 @@ class Namespace:
         moment = self._moment()
         entry = self._add(path, description, moment, moment)
         self._save(entry)
+        if isinstance(entry.entity, Subscription):
+            name, rule = default_rule or (DEFAULT_RULE, RuleDescription())
+            try:
+                self.create_rule(path, name, rule)
+            except InvalidEntity:
+                self.delete(path)
+                raise
         return self._info(entry)
 
     def _add(self, path: str, description: Description, created_at: datetime, updated_at: datetime) -> _Entry:
@@ -169,6 +181,33 @@ class Namespace:
             raise EntityMissing(topic)
         return [self._info(self._entries[key]) for key in sorted(entity.subscriptions)]
 
+    def rules(self, subscription: str) -> Sequence[RuleInfo]:
+        """See `EntityAdmin`."""
+        return list(self._subscription(subscription).rules.values())
+
+    def rule(self, subscription: str, name: str) -> RuleInfo:
+        """See `EntityAdmin`."""
+        return self._subscription(subscription).rule(name)
+
+    def create_rule(self, subscription: str, name: str, description: RuleDescription) -> RuleInfo:
+        """See `EntityAdmin`."""
+        require_rule_name(name)
+        return self._subscription(subscription).create_rule(name, description, self._moment())
+
+    def update_rule(self, subscription: str, name: str, description: RuleDescription) -> RuleInfo:
+        """See `EntityAdmin`."""
+        return self._subscription(subscription).update_rule(name, description)
+
+    def delete_rule(self, subscription: str, name: str) -> None:
+        """See `EntityAdmin`."""
+        self._subscription(subscription).delete_rule(name)
+
+    def _subscription(self, path: str) -> Subscription:
+        entity = self._entry(path).entity
+        if not isinstance(entity, Subscription):
+            raise EntityMissing(path)
+        return entity
+
     def _list(self, kind: type[Entity]) -> list[EntityInfo]:
         return [self._info(entry) for _, entry in sorted(self._entries.items()) if isinstance(entry.entity, kind)]
 
@@ -198,8 +237,12 @@ class Namespace:
     # -- what a journal kept: before anybody connects; none of this is told to the journal
 
     def restore_entity(self, path: str, description: Description, created_at: datetime, updated_at: datetime) -> None:
-        """Put back an entity, a topic before its subscriptions."""
+        """Put back an entity, a topic before its subscriptions; a subscription without any rule."""
         self._add(path, description, created_at, updated_at)
+
+    def restore_rule(self, subscription: str, rule: RuleInfo) -> None:
+        """Put back a rule, in order of creation. Raises EntityMissing, InvalidEntity."""
+        self._subscription(subscription).restore_rule(rule)
 
     def restore_sequence(self, shelf: str, sequence: int) -> None:
         """Put back the last sequence number given out. Raises EntityMissing."""
@@ -214,12 +257,12 @@ class Namespace:
 
         Raises EntityMissing, ValueError for a shelf the entity does not have.
         """
-        path, place = _shelf_of(shelf)
+        path, place = _split(shelf, (TRANSFER_DEAD_LETTERS, DEAD_LETTERS, SCHEDULE))
         entity = self._entry(path).entity
         if place == SCHEDULE and not isinstance(entity, Subscription):
             entity.schedule.restore(message)
         elif place != SCHEDULE and not isinstance(entity, Topic):
-            (entity.outlet.dead_letters if place == DEAD_LETTERS else entity.outlet.store).restore(message)
+            entity.outlet.at(place).restore(message)
         else:
             raise ValueError(f"no messages are kept at '{shelf}'")
 
@@ -243,9 +286,9 @@ class Namespace:
         return (entry.entity for entry in self._entries.values())
 
 
-def _shelf_of(shelf: str) -> tuple[str, str]:
-    """The entity's path and what stands behind it."""
-    for place in (DEAD_LETTERS, SCHEDULE):
-        if shelf.endswith(place):
-            return shelf.removesuffix(place), place
-    return shelf, ""
+def _split(path: str, places: tuple[str, ...]) -> tuple[str, str]:
+    """The entity's path and which of the places stands behind it, or none; a longer place before its own end."""
+    for place in places:
+        if path.endswith(place):
+            return path.removesuffix(place), place
+    return path, ""

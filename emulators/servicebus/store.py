@@ -143,6 +143,11 @@ class MessageStore(ABC):
         self.shelf.save(message)
         self._make_ready(message, returned=True)
 
+    def take_in_dead(self, message: Message, reason: str | None, description: str | None) -> None:
+        """Take in a dead letter with why it is one; the caller pumps."""
+        self._annotate(message, reason, description)
+        self.take_over(message)
+
     def restore(self, message: Message) -> None:
         """Put back a message that the journal kept: nobody holds it any more."""
         message.lock_token = None
@@ -257,11 +262,11 @@ class MessageStore(ABC):
 
     def _dead_letter(self, message: Message, now: int, reason: str | None, description: str | None) -> None:
         self._remove(message)
-        self._annotate(message, reason, description)
         if self.dead_letters is None:
-            self.take_over(message)  # a dead-letter queue has none of its own: the message stays, with the new reason
+            # A dead-letter queue has none of its own: the message stays, with the new reason.
+            self.take_in_dead(message, reason, description)
             return
-        self.dead_letters.take_over(message)
+        self.dead_letters.take_in_dead(message, reason, description)
         self.dead_letters.pump(now)
 
     @staticmethod

@@ -13,6 +13,7 @@ from .description import FOREVER, Description, InvalidEntity, SubscriptionDescri
 _SUBSCRIPTIONS: Final = "/subscriptions/"
 _STATUSES: Final = ("Active", "Disabled", "SendDisabled", "ReceiveDisabled")
 _LONGEST_LOCK: Final = timedelta(minutes=5)
+_NOT_IN_RULE_NAMES: Final = frozenset("@?#*/\\")
 _FIXED: Final = ("requires_session", "requires_duplicate_detection", "enable_partitioning")
 
 
@@ -46,3 +47,12 @@ def require_unchanged(path: str, old: Description, new: Description) -> None:
     for name in _FIXED:
         if getattr(old, name, None) != getattr(new, name, None):
             raise InvalidEntity(f"{name} of '{path}' cannot be changed after creation")
+
+
+def require_rule_name(name: str) -> None:
+    """Raises InvalidEntity."""
+    if not 0 < len(name) <= 50:
+        raise InvalidEntity(f"the rule name {name[:60]!r} must have 1 to 50 characters")
+    wrong = sorted(set(name) & _NOT_IN_RULE_NAMES)
+    if wrong:
+        raise InvalidEntity(f"the rule name {name!r} must not hold {wrong[0]!r}")

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from emulators.servicebus.amqp.values import AmqpError, Value
 from emulators.servicebus.description import (
     Description,
+    EntityExists,
+    EntityMissing,
     QueueDescription,
     SubscriptionDescription,
     TopicDescription,
@@ -21,7 +23,7 @@ from emulators.servicebus.entity import Entity, Queue, Subscription, Topic
 from emulators.servicebus.journal import DEAD_LETTERS, SCHEDULE, Forgetful
 from emulators.servicebus.message import Message, parse_message
 from emulators.servicebus.namespace import Namespace
-from emulators.servicebus.rules.description import RuleInfo
+from emulators.servicebus.rules.description import DEFAULT_RULE, FalseFilter, RuleDescription, RuleInfo, TrueFilter
 from emulators.servicebus.sessions import SessionStore
 from emulators.servicebus.store import Outcome
 
@@ -111,6 +113,8 @@ def replayed(recorder: Recorder, clock: Any) -> Namespace:
     namespace = Namespace(clock, Forgetful())
     for path, entity in recorder.entities.items():
         namespace.restore_entity(path, *entity)
+    for (subscription, _), rule in recorder.rules.items():
+        namespace.restore_rule(subscription, rule)
     for shelf, messages in recorder.shelves.items():
         for message in messages.values():
             namespace.restore_message(shelf, message.copy())
@@ -145,7 +149,7 @@ class Receiver:
 
 def message(number: int, scheduled_at: int | None) -> Message:
     fresh = parse_message(b"\x00\x53\x75\xa0\x01x")
-    fresh.session_id = f"s{number % 2}"
+    fresh.session_id = f"s{number % 2}" if number != 3 else None
     fresh.message_id = f"id{number}"
     fresh.ttl = 20_000 if number % 5 == 0 else None
     fresh.scheduled_at = scheduled_at
@@ -171,6 +175,7 @@ STEPS = st.one_of(
         st.sampled_from(["plain", "ordered", "news/subscriptions/one", "news/subscriptions/two"]),
         st.integers(0, 3),
     ),
+    st.tuples(st.just("rule"), st.sampled_from(["One", "Two"]), st.integers(0, 3)),
     st.tuples(st.just("wait"), st.just(""), st.integers(1, 40)),
     st.tuples(st.just("recreate"), st.sampled_from(list(ENTITIES)), st.just(0)),
 )
@@ -192,6 +197,8 @@ class World:
         if step == "wait":
             self.seconds += number
             self.namespace.sweep()
+        elif step == "rule":
+            self.rule("News/Subscriptions/" + path, number)
         elif step == "recreate":
             self.namespace.delete(path)
             self.receivers.clear()
@@ -201,9 +208,21 @@ class World:
         elif step in ("send", "schedule"):
             entity = self.namespace.find(path).entity
             assert isinstance(entity, Queue | Topic)
-            entity.accept([message(number, now + 1000 * number if step == "schedule" else None)], now)
+            with contextlib.suppress(AmqpError):  # a message without session where sessions are required
+                entity.accept([message(number, now + 1000 * number if step == "schedule" else None)], now)
         else:
             self.serve(step, path, number, now)
+
+    def rule(self, subscription: str, number: int) -> None:
+        with contextlib.suppress(EntityExists, EntityMissing):
+            if number == 0:
+                self.namespace.delete_rule(subscription, DEFAULT_RULE)
+            elif number == 1:
+                self.namespace.create_rule(subscription, DEFAULT_RULE, RuleDescription())
+            else:
+                self.namespace.update_rule(
+                    subscription, DEFAULT_RULE, RuleDescription((TrueFilter, FalseFilter)[number - 2]())
+                )
 
     def serve(self, step: object, path: str, number: int, now: int) -> None:
         store = self.namespace.find(path + (DEAD_LETTERS if step == "dead" else "")).store
@@ -245,6 +264,8 @@ def test_the_notes_amount_to_what_the_namespace_holds_and_can_be_put_back(steps:
         assert (before.path, before.description) == (after.path, after.description)
         assert before.counts() == after.counts()
         assert session_names(before) == session_names(after)
+        if isinstance(before, Subscription) and isinstance(after, Subscription):
+            assert before.rules == after.rules
     for sequence_of in ("plain", "ordered", "news"):
         pair = [n.find(sequence_of).entity for n in (world.namespace, again)]
         assert len({e.accept([message(77, None)], world.namespace.now())[0] for e in pair}) == 1  # type: ignore[union-attr]

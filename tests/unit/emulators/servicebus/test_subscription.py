@@ -1,0 +1,75 @@
+"""A subscription among its rules: what a rule that fails does to a message."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from emulators.servicebus import entity
+from emulators.servicebus.description import InvalidEntity, SubscriptionDescription, TopicDescription
+from emulators.servicebus.entity import FILTER_FAILED, Subscription
+from emulators.servicebus.journal import Forgetful
+from emulators.servicebus.message import Message, parse_message
+from emulators.servicebus.namespace import Namespace
+from emulators.servicebus.rules import Copies, InvalidRule
+from emulators.servicebus.rules.description import CorrelationFilter, RuleDescription, RuleInfo, SqlFilter
+
+
+class Failing:
+    """Rules that take a copy and fail all the same."""
+
+    takes_everything = False
+
+    def __init__(self, rules: object) -> None: ...
+
+    def copies(self, message: Message) -> Copies:
+        return Copies([message.copy()], "division by zero")
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_message_that_a_rule_failed_on_is_a_dead_letter_if_the_subscription_wants_it(
+    wanted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Row 41."""
+    monkeypatch.setattr(entity, "RuleSet", Failing)
+    description = SubscriptionDescription(dead_lettering_on_filter_evaluation_exceptions=wanted)
+    subscription = Subscription("t/Subscriptions/s", description, Forgetful())
+    subscription.take(parse_message(b"\x00\x53\x75\xa0\x01x"), 1)
+    assert len(subscription.outlet.store) == 1
+    dead = list(subscription.outlet.dead_letters.messages())
+    assert len(dead) == wanted
+    for message in dead:
+        assert FILTER_FAILED.encode() in message.tail
+        assert b"division by zero" in message.tail
+        assert message.sequence == 2
+
+
+def test_a_rule_that_cannot_be_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    namespace = Namespace(lambda: 1.0, Forgetful())
+    namespace.create("t", TopicDescription())
+    namespace.create("t/subscriptions/s", SubscriptionDescription())
+    before = namespace.rules("t/subscriptions/s")
+
+    def refuse(rules: object) -> None:
+        raise InvalidRule("column 3: no such thing")
+
+    monkeypatch.setattr(entity, "RuleSet", refuse)
+    with pytest.raises(InvalidEntity, match="column 3"):
+        namespace.create_rule("t/subscriptions/s", "bad", RuleDescription(SqlFilter("?")))
+    assert namespace.rules("t/subscriptions/s") == before
+    monkeypatch.setattr(entity, "RuleSet", lambda rules: Failing(rules) if not list(rules) else refuse(rules))
+    with pytest.raises(InvalidEntity, match="column 3"):
+        namespace.create("t/subscriptions/other", SubscriptionDescription(), ("bad", RuleDescription(SqlFilter("?"))))
+    assert [info.path for info in namespace.subscriptions("t")] == ["t/subscriptions/s"]
+
+
+def test_a_rule_put_back_keeps_its_time() -> None:
+    namespace = Namespace(lambda: 1.0, Forgetful())
+    moment = datetime(2024, 1, 1, tzinfo=UTC)
+    namespace.restore_entity("t", TopicDescription(), moment, moment)
+    namespace.restore_entity("t/subscriptions/s", SubscriptionDescription(), moment, moment)
+    assert namespace.rules("t/subscriptions/s") == []
+    rule = RuleInfo("r", RuleDescription(CorrelationFilter(label="x")), moment)
+    namespace.restore_rule("t/subscriptions/s", rule)
+    assert namespace.rule("T/Subscriptions/S", "R") == rule
