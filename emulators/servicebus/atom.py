@@ -1,7 +1,7 @@
-"""The management API's documents: entity settings to and from Atom entries, feeds and error bodies. No I/O, no HTTP.
+"""The management API's documents of queues, topics and subscriptions: their settings to and from Atom. No I/O, no HTTP.
 
-Element names, namespaces and their order are those of the REST reference (the service reads a DataContract, where order counts).
-Settings the emulator does not imitate (express, partitioned entities, own authorization rules, a default rule that filters)
+An update keeps what it does not name, but for what may be absent: forwarding and the user metadata go when they are left out.
+Settings the emulator does not imitate (express, partitioned entities, own authorization rules) and elements it does not know
 are refused by name instead of being dropped.
 
 Sources: https://learn.microsoft.com/rest/api/servicebus/create-queue, .../create-topic, .../create-subscription.
@@ -9,154 +9,50 @@ Sources: https://learn.microsoft.com/rest/api/servicebus/create-queue, .../creat
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
 from xml.etree import ElementTree as ET
 
-from emulators.servicebus.description import (
-    FOREVER,
+from . import feed
+from .atom_elements import ADDED, CONSTANT, KINDS, NOT_IMITATED, ORDER, READ_ONLY, attribute_of
+from .atom_rules import read_rule_description
+from .description import (
     Description,
     EntityInfo,
     InvalidEntity,
-    QueueDescription,
     RuntimeCounts,
-    SubscriptionDescription,
     TopicDescription,
 )
+from .durations import duration_text, read_duration
+from .feed import CONNECT, child
+from .rules.description import DEFAULT_RULE, RuleDescription
 
-ATOM = "http://www.w3.org/2005/Atom"
-CONNECT = "http://schemas.microsoft.com/netservices/2010/10/servicebus/connect"
-COUNTS = "http://schemas.microsoft.com/netservices/2011/06/servicebus"
-XSI = "http://www.w3.org/2001/XMLSchema-instance"
+COUNTS: Final = "http://schemas.microsoft.com/netservices/2011/06/servicebus"
 
-FOREVER_TEXT = "P10675199DT2H48M5.4775807S"
-"""The largest .NET TimeSpan: how the service writes 'never'."""
-
-_FOREVER_DAYS = 10_675_199
-
-_DURATION = re.compile(
-    r"P(?:(?P<days>\d+(?:\.\d+)?)D)?"
-    r"(?:T(?:(?P<hours>\d+(?:\.\d+)?)H)?(?:(?P<minutes>\d+(?:\.\d+)?)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
-)
-
-_READ_ONLY = {
-    "SizeInBytes",
-    "MessageCount",
-    "CountDetails",
-    "CreatedAt",
-    "UpdatedAt",
-    "AccessedAt",
-    "SubscriptionCount",
-}
-
-_ORDER: dict[type, tuple[str, ...]] = {
-    QueueDescription: (
-        "LockDuration",
-        "MaxSizeInMegabytes",
-        "RequiresDuplicateDetection",
-        "RequiresSession",
-        "DefaultMessageTimeToLive",
-        "DeadLetteringOnMessageExpiration",
-        "DuplicateDetectionHistoryTimeWindow",
-        "MaxDeliveryCount",
-        "EnableBatchedOperations",
-        "SizeInBytes",
-        "MessageCount",
-        "Status",
-        "ForwardTo",
-        "UserMetadata",
-        "CreatedAt",
-        "UpdatedAt",
-        "AccessedAt",
-        "CountDetails",
-        "AutoDeleteOnIdle",
-        "EnablePartitioning",
-        "ForwardDeadLetteredMessagesTo",
-        "MaxMessageSizeInKilobytes",
-    ),
-    TopicDescription: (
-        "DefaultMessageTimeToLive",
-        "MaxSizeInMegabytes",
-        "RequiresDuplicateDetection",
-        "DuplicateDetectionHistoryTimeWindow",
-        "EnableBatchedOperations",
-        "SizeInBytes",
-        "Status",
-        "CreatedAt",
-        "UpdatedAt",
-        "AccessedAt",
-        "SupportOrdering",
-        "CountDetails",
-        "SubscriptionCount",
-        "AutoDeleteOnIdle",
-        "EnablePartitioning",
-        "UserMetadata",
-        "MaxMessageSizeInKilobytes",
-    ),
-    SubscriptionDescription: (
-        "LockDuration",
-        "RequiresSession",
-        "DefaultMessageTimeToLive",
-        "DeadLetteringOnMessageExpiration",
-        "DeadLetteringOnFilterEvaluationExceptions",
-        "MessageCount",
-        "MaxDeliveryCount",
-        "EnableBatchedOperations",
-        "Status",
-        "ForwardTo",
-        "CreatedAt",
-        "UpdatedAt",
-        "AccessedAt",
-        "CountDetails",
-        "UserMetadata",
-        "ForwardDeadLetteredMessagesTo",
-        "AutoDeleteOnIdle",
-    ),
-}
-
-_KINDS = {kind.__name__: kind for kind in _ORDER}
-
-_NOT_IMITATED = {
-    "EnableExpress": "express entities are not supported by this emulator",
-    "FilteringMessagesBeforePublishing": "filtering before publishing is not supported by this emulator",
-    "EnablePartitioning": "partitioned entities are not supported by this emulator",
-    "EnableSubscriptionPartitioning": "partitioned subscriptions are not supported by this emulator",
-    "IsAnonymousAccessible": "anonymous access is not supported by this emulator",
-}
-
-_IMMUTABLE = ("requires_session", "requires_duplicate_detection", "enable_partitioning")
+_FORWARDING: Final = ("forward_to", "forward_dead_lettered_messages_to")
+_IMMUTABLE: Final = ("requires_session", "requires_duplicate_detection", "enable_partitioning")
 """What the service fixes when the entity is created."""
+_LOOPBACK: Final = {"localhost", "127.0.0.1", "::1"}
 
 
-def attribute_of(element: str) -> str:
-    """`MaxSizeInMegabytes` -> `max_size_in_megabytes`."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", element).lower()
+class FilterCounts(NamedTuple):
+    """Rules of all subscriptions of a topic, by kind of filter; true and false filters are SQL filters."""
+
+    sql: int
+    correlation: int
 
 
-def duration_text(value: timedelta) -> str:
-    """ISO 8601, whole parts down to microseconds; FOREVER and beyond as the service's largest TimeSpan."""
-    if value.days >= _FOREVER_DAYS:
-        return FOREVER_TEXT
-    seconds = f"{value.seconds}.{value.microseconds:06d}" if value.microseconds else str(value.seconds)
-    return f"P{value.days}DT{seconds}S"
+class ReadDescription(NamedTuple):
+    """What a PUT asks for: the settings, and the first rule of a new subscription when it names one."""
+
+    settings: Description
+    default_rule: tuple[str, RuleDescription] | None = None
 
 
-def read_duration(text: str) -> timedelta:
-    """An ISO 8601 duration of days and smaller; from 10,675,199 days on it is FOREVER. Raises InvalidEntity."""
-    match = _DURATION.fullmatch(text.strip())
-    if match is None or not any(match.groups()):
-        raise InvalidEntity(f"the value {text!r} is not an ISO 8601 duration of days, hours, minutes and seconds")
-    parts = {unit: float(number) for unit, number in match.groupdict().items() if number}
-    if parts.get("days", 0) >= _FOREVER_DAYS:
-        return FOREVER
-    return timedelta(**parts)
-
-
-def _instant(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+# -- out
 
 
 def _text(value: object) -> str:
@@ -165,18 +61,12 @@ def _text(value: object) -> str:
     if isinstance(value, timedelta):
         return duration_text(value)
     if isinstance(value, datetime):
-        return _instant(value)
+        return feed.instant(value)
     return str(value)
 
 
-def _element(parent: ET.Element, namespace: str, name: str, text: str | None = None, **attributes: str) -> ET.Element:
-    element = ET.SubElement(parent, f"{{{namespace}}}{name}", attributes)
-    element.text = text
-    return element
-
-
 def _count_details(parent: ET.Element, counts: RuntimeCounts) -> None:
-    details = _element(parent, CONNECT, "CountDetails")
+    details = child(parent, CONNECT, "CountDetails")
     for name, value in (
         ("ActiveMessageCount", counts.active),
         ("DeadLetterMessageCount", counts.dead_letter),
@@ -184,10 +74,10 @@ def _count_details(parent: ET.Element, counts: RuntimeCounts) -> None:
         ("TransferMessageCount", counts.transfer),
         ("TransferDeadLetterMessageCount", counts.transfer_dead_letter),
     ):
-        _element(details, COUNTS, name, str(value))
+        child(details, COUNTS, name, str(value))
 
 
-def _runtime_values(info: EntityInfo) -> dict[str, object]:
+def _runtime_values(info: EntityInfo, filters: FilterCounts | None) -> dict[str, object]:
     counts = info.counts
     return {
         "SizeInBytes": counts.size_in_bytes,
@@ -200,131 +90,85 @@ def _runtime_values(info: EntityInfo) -> dict[str, object]:
         "UpdatedAt": info.updated_at,
         "AccessedAt": info.accessed_at,
         "SubscriptionCount": counts.subscriptions,
+        "SqlFilterCount": None if filters is None else filters.sql,
+        "CorrelationFilterCount": None if filters is None else filters.correlation,
     }
 
 
-def _describe(parent: ET.Element, info: EntityInfo) -> None:
-    kind = type(info.description)
-    described = _element(parent, CONNECT, kind.__name__)
-    runtime = _runtime_values(info)
-    for name in _ORDER[kind]:
-        if name == "CountDetails":
-            _count_details(described, info.counts)
-            continue
-        value = runtime[name] if name in runtime else getattr(info.description, attribute_of(name))
-        if value is not None:
-            _element(described, CONNECT, name, _text(value))
+class EntityWriter:
+    """Documents of entities for one request. `base`: the address the caller used, without a slash at its end."""
 
+    def __init__(
+        self, base: str, api_version: str, filters: Callable[[EntityInfo], FilterCounts] | None = None
+    ) -> None:
+        self._base = base
+        self._version = api_version
+        self._filters = filters
 
-def _head(node: ET.Element, identity: str, title: str, updated: datetime) -> None:
-    _element(node, ATOM, "id", identity)
-    _element(node, ATOM, "title", title, type="text")
-    _element(node, ATOM, "updated", _instant(updated))
+    def entry(self, info: EntityInfo) -> bytes:
+        """One entity as an Atom entry."""
+        return feed.serialize(self._entry(None, info))
 
+    def page(self, title: str, infos: Sequence[EntityInfo], self_link: str, next_link: str | None) -> bytes:
+        """A page of a list."""
+        node = feed.feed(title, self_link, next_link)
+        for info in infos:
+            self._entry(node, info)
+        return feed.serialize(node)
 
-def _entry(parent: ET.Element | None, info: EntityInfo, base: str) -> ET.Element:
-    entry = ET.Element(f"{{{ATOM}}}entry") if parent is None else _element(parent, ATOM, "entry")
-    link = f"{base}/{info.path}"
-    _head(entry, link, info.path.rsplit("/Subscriptions/", 1)[-1], info.updated_at)
-    _element(entry, ATOM, "link", rel="self", href=link)
-    _describe(_element(entry, ATOM, "content", type="application/xml"), info)
-    return entry
+    def _entry(self, parent: ET.Element | None, info: EntityInfo) -> ET.Element:
+        title = info.path.rsplit("/Subscriptions/", 1)[-1]
+        node, content = feed.entry(parent, title, info.updated_at, f"{self._base}/{info.path}")
+        self._describe(content, info)
+        return node
 
+    def _describe(self, parent: ET.Element, info: EntityInfo) -> None:
+        kind = type(info.description)
+        described = child(parent, CONNECT, kind.__name__)
+        wants_filters = self._filters is not None and kind is TopicDescription and self._knows("SqlFilterCount")
+        runtime = _runtime_values(info, self._filters(info) if wants_filters and self._filters else None)
+        for name in ORDER[kind]:
+            if name == "CountDetails":
+                _count_details(described, info.counts)
+                continue
+            value = runtime[name] if name in runtime else self._setting(info.description, name)
+            if value is not None and self._knows(name):
+                child(described, CONNECT, name, _text(value))
 
-def _serialize(root: ET.Element) -> bytes:
-    text: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
-    return text
+    def _setting(self, description: Description, name: str) -> object:
+        attribute = attribute_of(name)
+        value = getattr(description, attribute, CONSTANT.get(name))
+        if attribute in _FORWARDING and value is not None:
+            return f"sb://{urlsplit(self._base).netloc}/{value}"  # the service answers with the whole address
+        return value
 
-
-def entity_entry(info: EntityInfo, base: str) -> bytes:
-    """One entity as an Atom entry; `base` is the address the caller used, without a slash at its end."""
-    return _serialize(_entry(None, info, base))
-
-
-def _feed(title: str, self_link: str, next_link: str | None) -> ET.Element:
-    feed = ET.Element(f"{{{ATOM}}}feed")
-    _head(feed, self_link, title, datetime.now(UTC))
-    _element(feed, ATOM, "link", rel="self", href=self_link)
-    if next_link is not None:
-        _element(feed, ATOM, "link", rel="next", href=next_link)
-    return feed
-
-
-def entity_feed(title: str, infos: Sequence[EntityInfo], *, base: str, self_link: str, next_link: str | None) -> bytes:
-    """A page of a list; `next_link` is there when more follow."""
-    feed = _feed(title, self_link, next_link)
-    for info in infos:
-        _entry(feed, info, base)
-    return _serialize(feed)
-
-
-def _default_rule(parent: ET.Element | None, created: datetime, link: str) -> ET.Element:
-    entry = ET.Element(f"{{{ATOM}}}entry") if parent is None else _element(parent, ATOM, "entry")
-    _head(entry, link, "$Default", created)
-    _element(entry, ATOM, "link", rel="self", href=link)
-    content = _element(entry, ATOM, "content", type="application/xml")
-    rule = _element(content, CONNECT, "RuleDescription")
-    xsi_type = f"{{{XSI}}}type"
-    where = _element(rule, CONNECT, "Filter", **{xsi_type: "TrueFilter"})
-    _element(where, CONNECT, "SqlExpression", "1=1")
-    _element(where, CONNECT, "CompatibilityLevel", "20")
-    _element(rule, CONNECT, "Action", **{xsi_type: "EmptyRuleAction"})
-    _element(rule, CONNECT, "CreatedAt", _instant(created))
-    _element(rule, CONNECT, "Name", "$Default")
-    return entry
-
-
-def default_rule_entry(created: datetime, link: str) -> bytes:
-    """The rule that every subscription is created with: true for all messages, no action."""
-    return _serialize(_default_rule(None, created, link))
-
-
-def default_rule_feed(created: datetime, link: str, *, empty: bool) -> bytes:
-    """The rules of a subscription: `$Default` alone; `empty` for a page past it."""
-    feed = _feed("Rules", link, None)
-    if not empty:
-        _default_rule(feed, created, f"{link}/$Default")
-    return _serialize(feed)
+    def _knows(self, name: str) -> bool:
+        return ADDED.get(name, "") <= self._version
 
 
 def namespace_entry(name: str, created: datetime, link: str) -> bytes:
     """`GET /$namespaceinfo`: the emulator answers as a Standard namespace."""
-    entry = ET.Element(f"{{{ATOM}}}entry")
-    _head(entry, link, name, created)
-    info = _element(_element(entry, ATOM, "content", type="application/xml"), CONNECT, "NamespaceInfo")
+    node, content = feed.entry(None, name, created, link)
+    info = child(content, CONNECT, "NamespaceInfo")
     for element, text in (
-        ("CreatedTime", _instant(created)),
+        ("CreatedTime", feed.instant(created)),
         ("MessagingSKU", "Standard"),
-        ("ModifiedTime", _instant(created)),
+        ("ModifiedTime", feed.instant(created)),
         ("Name", name),
         ("NamespaceType", "Messaging"),
     ):
-        _element(info, CONNECT, element, text)
-    return _serialize(entry)
+        child(info, CONNECT, element, text)
+    return feed.serialize(node)
 
 
-def error_body(status: int, detail: str) -> bytes:
-    """`<Error><Code/><Detail/></Error>`, in no namespace, as the service answers."""
-    error = ET.Element("Error")
-    ET.SubElement(error, "Code").text = str(status)
-    ET.SubElement(error, "Detail").text = detail
-    return _serialize(error)
+# -- in
 
-
-def _read_bool(text: str) -> bool:
-    if text.strip().lower() not in {"true", "false", "1", "0"}:
-        raise InvalidEntity(f"the value {text!r} is neither true nor false")
-    return text.strip().lower() in {"true", "1"}
-
-
-def _read_int(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise InvalidEntity(f"the value {text!r} is not a whole number") from None
-
-
-_READERS: dict[type, Callable[[str], Any]] = {bool: _read_bool, int: _read_int, timedelta: read_duration, str: str}
+_READERS: Final[dict[type, Callable[[str], Any]]] = {
+    bool: feed.read_bool,
+    int: feed.read_int,
+    timedelta: read_duration,
+    str: str,
+}
 
 
 def _settings(kind: type, described: ET.Element) -> dict[str, Any]:
@@ -333,59 +177,63 @@ def _settings(kind: type, described: ET.Element) -> dict[str, Any]:
     known = {spec.name: getattr(defaults, spec.name) for spec in fields(kind)}
     values: dict[str, Any] = {}
     for element in described:
-        name, text = element.tag.rpartition("}")[2], element.text or ""
-        if name in _READ_ONLY or (not text and len(element) == 0):
+        name, text = feed.local_name(element), element.text or ""
+        if name in READ_ONLY or name == "DefaultRuleDescription" or (not text and len(element) == 0):
             continue
-        if name in _NOT_IMITATED:
-            if _read_bool(text):
-                raise InvalidEntity(f"{name}: {_NOT_IMITATED[name]}")
+        if name in NOT_IMITATED:
+            if feed.read_bool(text):
+                raise InvalidEntity(f"{name}: {NOT_IMITATED[name]}")
         elif name == "AuthorizationRules":
             raise InvalidEntity("AuthorizationRules: rules of single entities are not supported by this emulator")
-        elif name == "DefaultRuleDescription":
-            _check_default_rule(element)
         elif attribute_of(name) in known:
             default = known[attribute_of(name)]
             values[attribute_of(name)] = _READERS[type(default) if default is not None else str](text)
+        elif name not in CONSTANT:
+            raise InvalidEntity(f"{name}: not known to this emulator as a setting of a {kind.__name__}")
     return values
 
 
-def _check_default_rule(element: ET.Element) -> None:
-    where = element.find(f"{{{CONNECT}}}Filter")
-    kind = "none" if where is None else where.get(f"{{{XSI}}}type", "none")
-    if kind != "TrueFilter":
-        raise InvalidEntity(f"DefaultRuleDescription: a filter of type {kind} is not supported by this emulator")
+def _default_rule(described: ET.Element) -> tuple[str, RuleDescription] | None:
+    element = described.find(f"{{{CONNECT}}}DefaultRuleDescription")
+    if element is None:
+        return None
+    name, rule = read_rule_description(element)
+    return name or DEFAULT_RULE, rule
 
 
-def _described(body: bytes) -> tuple[type, ET.Element]:
-    if b"<!DOCTYPE" in body or b"<!ENTITY" in body:
-        raise InvalidEntity("a document type declaration is not allowed in a management request")
-    try:
-        entry = ET.fromstring(body)
-    except ET.ParseError as error:
-        raise InvalidEntity(f"the body is not well-formed XML: {error}") from None
-    content = entry.find(f"{{{ATOM}}}content")
-    described = next(iter(content), None) if content is not None else None
-    if described is None:
-        raise InvalidEntity("the body holds no Atom entry with content")
-    kind = _KINDS.get(described.tag.rpartition("}")[2])
-    if kind is None:
-        raise InvalidEntity(f"{described.tag.rpartition('}')[2]} is not a description this emulator knows")
-    return kind, described
+def entity_of(address: str, host: str) -> str:
+    """The path in an address to forward to: a path, or a URI of this namespace (`host`, its port left aside).
+
+    Raises InvalidEntity for another namespace's.
+    """
+    if "://" not in address:
+        return address.strip("/")
+    parts = urlsplit(address)
+    there, here = parts.hostname or "", urlsplit(f"//{host}").hostname or ""
+    if there != here and not {there, here} <= _LOOPBACK:
+        raise InvalidEntity(f"{address!r} is of another namespace: forwarding stays inside one")
+    return parts.path.strip("/")
 
 
-def read_description(body: bytes, current: Description | None = None) -> Description:
+def read_description(body: bytes, current: Description | None = None, *, host: str = "localhost") -> ReadDescription:
     """The settings in a PUT: over the defaults, or over `current` when it updates one.
 
     Raises InvalidEntity for what is malformed, not imitated, or fixed at creation and different from `current`.
     """
-    kind, described = _described(body)
+    described = feed.read_content(body)
+    kind = KINDS.get(feed.local_name(described))
+    if kind is None:
+        raise InvalidEntity(f"{feed.local_name(described)} is not a description this emulator knows")
     if current is not None and type(current) is not kind:
         raise InvalidEntity(f"the entity is a {type(current).__name__.removesuffix('Description').lower()}")
     values = _settings(kind, described)
+    for name in _FORWARDING:
+        if name in values:
+            values[name] = entity_of(values[name], host)
     if current is None:
-        fresh: Description = kind(**values)
-        return fresh
+        return ReadDescription(kind(**values), _default_rule(described))
     for name in _IMMUTABLE:
         if name in values and values[name] != getattr(current, name):
             raise InvalidEntity(f"{name} is fixed when the entity is created and cannot be changed")
-    return replace(current, **values)
+    absent = {spec.name: None for spec in fields(kind) if spec.default is None}
+    return ReadDescription(replace(current, **absent | values))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
-import threading
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 from azure.core.exceptions import (
@@ -17,77 +15,20 @@ from azure.core.exceptions import (
     ResourceExistsError,
     ResourceNotFoundError,
 )
-from azure.core.pipeline.transport import RequestsTransport
-from azure.servicebus.management import ServiceBusAdministrationClient, SqlRuleFilter
+from azure.servicebus.management import AuthorizationRule, CorrelationRuleFilter, ServiceBusAdministrationClient
 
 from emulators.servicebus.admin import AdminServer
+from emulators.servicebus.admin_api import AdminApi
 from emulators.servicebus.atom import read_description
 from emulators.servicebus.description import (
-    Description,
-    EntityExists,
-    EntityInfo,
-    EntityMissing,
     InvalidEntity,
     QueueDescription,
     RuntimeCounts,
+    SubscriptionDescription,
     TopicDescription,
 )
 from emulators.servicebus.server import ServiceBusEmulator
-
-KEYS = {"RootManageSharedAccessKey": "SAS_KEY_VALUE", "Listener": "listen-only"}
-
-
-class Entities:
-    """An EntityAdmin that holds descriptions in a dict: the API is on trial here, not a broker."""
-
-    def __init__(self) -> None:
-        self._held: dict[str, EntityInfo] = {}
-        self._guard = threading.Lock()
-        self.counts = RuntimeCounts()
-
-    def create(self, path: str, description: Description) -> EntityInfo:
-        now = datetime.now(UTC)
-        with self._guard:
-            topic, _, subscription = path.partition("/Subscriptions/")
-            if subscription and topic.lower() not in self._held:
-                raise EntityMissing(topic)
-            if path.lower() in self._held:
-                raise EntityExists(path)
-            self._held[path.lower()] = EntityInfo(path, description, self.counts, now, now, now)
-            return self._held[path.lower()]
-
-    def update(self, path: str, description: Description) -> EntityInfo:
-        self._held[path.lower()] = replace(self.get(path), description=description, updated_at=datetime.now(UTC))
-        return self.get(path)
-
-    def get(self, path: str) -> EntityInfo:
-        try:
-            return self._held[path.lower()]
-        except KeyError:
-            raise EntityMissing(path) from None
-
-    def delete(self, path: str) -> None:
-        self.get(path)
-        for held in [name for name in self._held if f"{name}/".startswith(f"{path.lower()}/")]:
-            del self._held[held]
-
-    def queues(self) -> Sequence[EntityInfo]:
-        return [info for info in self._held.values() if isinstance(info.description, QueueDescription)]
-
-    def topics(self) -> Sequence[EntityInfo]:
-        return [info for info in self._held.values() if isinstance(info.description, TopicDescription)]
-
-    def subscriptions(self, topic: str) -> Sequence[EntityInfo]:
-        self.get(topic)
-        return [info for name, info in self._held.items() if name.startswith(f"{topic.lower()}/subscriptions/")]
-
-
-class PlainHttp(RequestsTransport):  # type: ignore[misc]  # azure-core loads transports lazily: their type is unknown
-    """The SDK's administration client always says https; the emulator's management port speaks http."""
-
-    def send(self, request: Any, **kwargs: Any) -> Any:
-        request.url = request.url.replace("https://", "http://", 1)
-        return super().send(request, **kwargs)
+from tests.contracts.servicebus.administration import KEYS, Entities, api, connect, connect_async, described
 
 
 @pytest.fixture
@@ -112,18 +53,6 @@ def client(request: pytest.FixtureRequest) -> Iterator[ServiceBusAdministrationC
     else:
         with ServiceBusEmulator(keys=KEYS) as emulator, connect(emulator) as opened:
             yield opened
-
-
-def connect(
-    server: AdminServer | ServiceBusEmulator, policy: str = "RootManageSharedAccessKey", key: str | None = None
-) -> ServiceBusAdministrationClient:
-    port = server.http_port if isinstance(server, ServiceBusEmulator) else server.port
-    return ServiceBusAdministrationClient.from_connection_string(
-        f"Endpoint=sb://127.0.0.1:{port};SharedAccessKeyName={policy};"
-        f"SharedAccessKey={KEYS.get(policy, 'x') if key is None else key};UseDevelopmentEmulator=true",
-        transport=PlainHttp(),
-        retry_total=0,
-    )
 
 
 def test_queue_comes_back_with_the_settings_it_was_created_with(client: ServiceBusAdministrationClient) -> None:
@@ -245,6 +174,175 @@ def test_what_is_fixed_at_creation_cannot_be_updated(client: ServiceBusAdministr
         client.update_queue(queue)
 
 
+def test_forwarding_is_told_with_its_address_and_ends_when_it_is_left_out(server: AdminServer) -> None:
+    with connect(server) as client:
+        client.create_queue("target")
+        queue = client.create_queue("source", forward_to="target", forward_dead_lettered_messages_to="Target")
+        assert queue.forward_to == f"sb://127.0.0.1:{server.port}/target"
+        assert queue.forward_dead_lettered_messages_to == f"sb://127.0.0.1:{server.port}/Target"
+
+        queue.forward_to = None
+        queue.user_metadata = "kept"
+        client.update_queue(queue)
+        assert client.get_queue("source").forward_to is None
+        assert client.get_queue("source").forward_dead_lettered_messages_to is not None
+
+
+def test_forwarding_reaches_the_broker_as_a_path(server: AdminServer, entities: Entities) -> None:
+    entities.create("events", TopicDescription())
+    with connect(server) as client:
+        client.create_subscription("events", "sub1", forward_to="Region/Orders")
+    settings = entities.get("events/Subscriptions/sub1").description
+    assert isinstance(settings, SubscriptionDescription)
+    assert settings.forward_to == "Region/Orders"
+
+
+def test_forwarding_to_another_namespace_is_refused(server: AdminServer) -> None:
+    with connect(server) as client, pytest.raises(HttpResponseError, match="another namespace"):
+        client.create_queue("source", forward_to="sb://elsewhere.servicebus.windows.net/target")
+
+
+@pytest.mark.parametrize("supplement", ["SharedAccessSignature x", None])
+def test_forwarding_asks_for_a_signature_for_its_destination(entities: Entities, supplement: str | None) -> None:
+    asked: list[tuple[str | None, str]] = []
+
+    def authorize(header: str | None, path: str) -> None:
+        asked.append((header, path))
+
+    body = described("QueueDescription", "<ForwardTo>sb://h/target</ForwardTo>")
+    headers = {"Host": "h:1", "Authorization": "own"}
+    if supplement is not None:
+        headers["ServiceBusSupplementaryAuthorization"] = supplement
+
+    answer = AdminApi(entities, authorize, namespace="emulator").answer("PUT", "/source", headers, body)
+
+    assert answer.status == 201
+    assert asked == [("own", "/source"), (supplement or "own", "target")]
+
+
+def test_what_an_entity_never_has_is_told_as_the_service_does(client: ServiceBusAdministrationClient) -> None:
+    queue = client.create_queue("plain")
+    topic = client.create_topic("events")
+
+    assert (queue.availability_status, topic.availability_status) == ("Available", "Available")
+    assert (queue.enable_express, queue.enable_partitioning, topic.enable_express) == (False, False, False)
+    assert topic.filtering_messages_before_publishing is False
+    client.update_queue(queue)
+    client.update_topic(topic)
+
+
+def test_authorization_rules_of_an_entity_are_refused_by_name(client: ServiceBusAdministrationClient) -> None:
+    rule = AuthorizationRule(
+        type="SharedAccessAuthorizationRule",
+        claim_type="SharedAccessKey",
+        claim_value="None",
+        rights=["Listen"],
+        key_name="reader",
+        primary_key="x",
+        secondary_key="y",
+    )
+    with pytest.raises(HttpResponseError, match="AuthorizationRules"):
+        client.create_queue("guarded", authorization_rules=[rule])
+
+
+def test_settings_nobody_knows_are_refused_by_name() -> None:
+    with pytest.raises(InvalidEntity, match="LockDurations"):
+        read_description(described("QueueDescription", "<LockDurations>PT1M</LockDurations>"))
+
+
+def test_every_api_version_tells_what_it_knows(server: AdminServer) -> None:
+    for version, tells_size, tells_filters in (
+        ("2017-04", False, False),
+        ("2021-05", True, False),
+        ("2024-05", True, True),
+    ):
+        with connect(server, api_version=version) as client:
+            name = f"events-{version}"
+            assert (client.create_topic(name).max_message_size_in_kilobytes is not None) is tells_size
+            assert (client.get_topic_runtime_properties(name).sql_filter_count is not None) is tells_filters
+
+
+def test_an_unknown_api_version_is_refused_by_name(entities: Entities) -> None:
+    answer = api(entities).answer("GET", "/any?api-version=2099-01", {}, b"")
+    assert (answer.status, b"2099-01" in answer.body) == (400, True)
+
+
+def test_an_update_of_a_version_that_cannot_be_is_a_failed_precondition(entities: Entities) -> None:
+    entities.create("plain", QueueDescription())
+    body = described("QueueDescription", "<MaxDeliveryCount>3</MaxDeliveryCount>")
+    assert api(entities).answer("PUT", "/plain", {"If-Match": '"1"'}, body).status == 412
+    assert api(entities).answer("PUT", "/plain", {"if-match": "*"}, body).status == 200
+    assert api(entities).answer("PUT", "/plain", {}, body).status == 409
+    assert api(entities).answer("PUT", "/nowhere", {"If-Match": "*"}, body).status == 404
+
+
+def test_filters_of_a_topic_are_counted_over_its_subscriptions(client: ServiceBusAdministrationClient) -> None:
+    client.create_topic("events")
+    client.create_subscription("events", "a")
+    client.create_subscription("events", "b")
+    client.create_rule("events", "b", "of-one", filter=CorrelationRuleFilter(correlation_id="1"))
+
+    counts = client.get_topic_runtime_properties("events")
+
+    assert (counts.sql_filter_count, counts.correlation_filter_count) == (2, 1)
+
+
+def test_transfer_counts_and_times_are_told(server: AdminServer, entities: Entities) -> None:
+    entities.counts = RuntimeCounts(active=1, transfer=2, transfer_dead_letter=3)
+    with connect(server) as client:
+        client.create_topic("events")
+        client.create_subscription("events", "sub1")
+        told = client.get_subscription_runtime_properties("events", "sub1")
+
+    assert (told.active_message_count, told.transfer_message_count, told.transfer_dead_letter_message_count) == (
+        1,
+        2,
+        3,
+    )
+    assert told.total_message_count == 6
+    info = entities.get("events/Subscriptions/sub1")
+    assert (told.created_at_utc, told.updated_at_utc, told.accessed_at_utc) == (
+        info.created_at,
+        info.updated_at,
+        info.accessed_at,
+    )
+
+
+def test_subscriptions_are_paged_beyond_one_hundred(server: AdminServer, entities: Entities) -> None:
+    entities.create("events", TopicDescription())
+    for number in range(101):
+        entities.create(f"events/Subscriptions/s{number:03d}", SubscriptionDescription())
+
+    with connect(server) as client:
+        assert [found.name for found in client.list_subscriptions("events")] == [
+            f"s{number:03d}" for number in range(101)
+        ]
+
+
+@pytest.mark.parametrize("query", ["$skip=-1", "$top=0", "$skip=x"])
+def test_impossible_pages_are_bad_requests(entities: Entities, query: str) -> None:
+    assert api(entities).answer("GET", f"/$Resources/queues?{query}", {}, b"").status == 400
+
+
+def test_a_page_has_as_many_as_asked_for_and_says_where_the_next_is(entities: Entities) -> None:
+    for name in ("a", "b", "c"):
+        entities.create(name, QueueDescription())
+    page = api(entities).answer("GET", "/$Resources/queues?$skip=1&$top=1", {"Host": "h"}, b"").body
+    assert (b"http://h/b" in page, b"http://h/a" in page, b"$skip=2&amp;$top=1" in page) == (True, False, True)
+
+
+def test_the_asynchronous_client_is_served_as_well(server: AdminServer) -> None:
+    async def administer() -> list[str]:
+        async with connect_async(server) as client:
+            await client.create_topic("events")
+            await client.create_subscription("events", "sub1", requires_session=True)
+            await client.create_rule("events", "sub1", "of-one", filter=CorrelationRuleFilter(correlation_id="1"))
+            assert (await client.get_subscription("events", "sub1")).requires_session is True
+            return [rule.name async for rule in client.list_rules("events", "sub1")]
+
+    assert asyncio.run(administer()) == ["$Default", "of-one"]
+
+
 def test_a_wrong_key_is_refused(server: AdminServer) -> None:
     with connect(server, key="wrong") as client, pytest.raises(ClientAuthenticationError):
         client.get_queue("any")
@@ -253,18 +351,6 @@ def test_a_wrong_key_is_refused(server: AdminServer) -> None:
 def test_a_policy_without_manage_is_refused_even_to_look(server: AdminServer) -> None:
     with connect(server, policy="Listener") as client, pytest.raises(ClientAuthenticationError, match="Manage"):
         client.get_queue("any")
-
-
-def test_rules_other_than_default_are_refused_by_name(client: ServiceBusAdministrationClient) -> None:
-    client.create_topic("events")
-    client.create_subscription("events", "sub1")
-
-    assert [rule.name for rule in client.list_rules("events", "sub1")] == ["$Default"]
-    assert client.get_rule("events", "sub1", "$Default").name == "$Default"
-    with pytest.raises(HttpResponseError, match="only-inserts"):
-        client.create_rule("events", "sub1", "only-inserts", filter=SqlRuleFilter("operation = 'Insert'"))
-    with pytest.raises(HttpResponseError, match=r"\$Default"):
-        client.delete_rule("events", "sub1", "$Default")
 
 
 def test_settings_that_are_not_imitated_are_refused_by_name(client: ServiceBusAdministrationClient) -> None:

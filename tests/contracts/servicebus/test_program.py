@@ -7,15 +7,14 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from typing import Any
 
 import pytest
-from azure.core.pipeline.transport import RequestsTransport
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
 from azure.servicebus.management import ServiceBusAdministrationClient
 
 from emulators.servicebus.__main__ import main
 from emulators.servicebus.server import ServiceBusEmulator
+from tests.contracts.servicebus.administration import PlainHttp
 
 OPTIONS = [
     "--port",
@@ -30,14 +29,6 @@ OPTIONS = [
     "t=a,b:session",
     "--json",
 ]
-
-
-class PlainHttp(RequestsTransport):  # type: ignore[misc]  # azure-core exports it lazily, without a type
-    """The administration client insists on https; the emulator, like Microsoft's, speaks http."""
-
-    def send(self, request: Any, **options: Any) -> Any:
-        request.url = request.url.replace("https://", "http://", 1)
-        return super().send(request, **options)
 
 
 def test_what_the_management_api_creates_is_there_to_send_to() -> None:
