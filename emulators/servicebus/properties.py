@@ -176,6 +176,7 @@ def _annotations(message: Message) -> list[tuple[Value, bytes, Callable[[], Valu
 class _System:
     read: Callable[[MessageProperties], Value]
     write: Callable[[MessageProperties, Value], None]
+    kind: type = str
 
 
 def _read_only(properties: MessageProperties, value: Value) -> None:
@@ -257,6 +258,8 @@ def _expires_at(message: Message) -> Value:
     return None if message.ttl is None else Timestamp(message.enqueued_at + message.ttl)
 
 
+_NOT_YET: Final = _of_broker(lambda message: None)
+"""What a message gets only later, or (forced persistence) never here."""
 _SUBJECT: Final = _in_field(3)
 _SYSTEM: Final[dict[str, _System]] = {
     "messageid": _System(lambda properties: _name(properties.field(0)), _write_message_id),
@@ -270,15 +273,21 @@ _SYSTEM: Final[dict[str, _System]] = {
     "replytosessionid": _in_field(12),
     "partitionkey": _in_annotation(_PARTITION_KEY),
     "viapartitionkey": _in_annotation(_VIA_PARTITION_KEY),
-    "scheduledenqueuetimeutc": _System(_read_scheduled, _write_scheduled),
-    "timetolive": _System(_read_ttl, _write_ttl),
+    "scheduledenqueuetimeutc": _System(_read_scheduled, _write_scheduled, Timestamp),
+    "timetolive": _System(_read_ttl, _write_ttl, timedelta),
     "deliverycount": _of_broker(lambda message: Int(message.delivery_count)),
     "enqueuedsequencenumber": _of_broker(lambda message: message.enqueue_sequence),
     "enqueuedtimeutc": _of_broker(lambda message: Timestamp(message.enqueued_at)),
     "expiresatutc": _of_broker(_expires_at),
     "sequencenumber": _of_broker(lambda message: message.sequence),
+    "deadlettersource": _NOT_YET,
+    "forcepersistence": _NOT_YET,
+    "lockeduntilutc": _NOT_YET,
+    "locktoken": _NOT_YET,
+    "state": _NOT_YET,
     "size": _of_broker(lambda message: message.size),
 }
 
-SETTABLE: Final = frozenset(name for name, access in _SYSTEM.items() if access.write is not _read_only)
 SYSTEM_NAMES: Final = frozenset(_SYSTEM)
+SETTABLE: Final = {name: access.kind for name, access in _SYSTEM.items() if access.write is not _read_only}
+"""The names that a sender sets, with the type of their values."""

@@ -14,7 +14,7 @@ from emulators.servicebus.properties import MessageProperties
 
 from .description import CorrelationFilter
 from .errors import InvalidRule
-from .values import as_value, comparable
+from .values import as_value, comparable, from_amqp
 
 _SYSTEM: Final = (
     ("correlation_id", "CorrelationId"),
@@ -38,7 +38,7 @@ def compile_correlation(description: CorrelationFilter) -> Callable[[MessageProp
 
     def matches(message: MessageProperties) -> bool:
         return all(message.system(name) == value for name, value in system) and all(
-            message.has_user(name) and comparable(message.user(name)) == value for name, value in user
+            message.has_user(name) and comparable(from_amqp(message.user(name))) == value for name, value in user
         )
 
     return matches

@@ -16,9 +16,11 @@ from emulators.servicebus.amqp.values import DecodeError
 from emulators.servicebus.message import Message
 from emulators.servicebus.properties import MessageProperties
 
+from . import evaluate
 from .correlation import compile_correlation
-from .description import CorrelationFilter, FalseFilter, Filter, RuleInfo, SqlAction, TrueFilter
-from .errors import FilterError, InvalidRule
+from .description import CorrelationFilter, FalseFilter, Filter, RuleInfo, SqlAction, SqlFilter, TrueFilter
+from .errors import FilterError
+from .parser import parse_action, parse_filter
 
 RULE_NAME: Final = "RuleName"
 
@@ -89,16 +91,17 @@ def _changed(message: Message, name: str, change: Change) -> Message:
 
 
 def _condition(description: Filter) -> Condition:
-    if isinstance(description, TrueFilter):
-        return lambda message: True
-    if isinstance(description, FalseFilter):
-        return lambda message: False
-    if isinstance(description, CorrelationFilter):
-        return compile_correlation(description)
-    raise InvalidRule("SQL filters are not supported by this emulator")
+    match description:
+        case TrueFilter():
+            return lambda message: True
+        case FalseFilter():
+            return lambda message: False
+        case CorrelationFilter():
+            return compile_correlation(description)
+        case SqlFilter(expression, parameters):
+            holds = evaluate.condition(parse_filter(expression, parameters))
+            return lambda message: holds(message) is True
 
 
 def _change(action: SqlAction | None) -> Change | None:
-    if action is None:
-        return None
-    raise InvalidRule("SQL actions are not supported by this emulator")
+    return None if action is None else evaluate.change(parse_action(action.expression, action.parameters))

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from emulators.servicebus.amqp.encode import encode
-from emulators.servicebus.amqp.values import Described, Float, Int, Symbol, Timestamp, UByte, ULong
-from emulators.servicebus.message import Message, parse_message
+from emulators.servicebus.amqp.values import Float, Int, Symbol, Timestamp, UByte
+from emulators.servicebus.message import parse_message
+from emulators.servicebus.properties import MessageProperties
 from emulators.servicebus.rules import InvalidRule, RuleSet
 from emulators.servicebus.rules.description import (
     CorrelationFilter,
@@ -18,20 +18,14 @@ from emulators.servicebus.rules.description import (
     PropertyValue,
     RuleDescription,
     RuleInfo,
+    SqlAction,
+    SqlFilter,
     TrueFilter,
 )
+from tests.unit.emulators.servicebus.messages import BODY
+from tests.unit.emulators.servicebus.messages import make_message as message
 
-BODY = b"\x00\x53\x75\xa0\x04body"
 MOMENT = datetime(2026, 1, 2, tzinfo=UTC)
-
-
-def message(application: dict[str, Any] | None = None, **fields: Any) -> Message:
-    """A message with application properties and fields of its properties section by name."""
-    names = ("message_id", "user_id", "to", "subject", "reply_to", "correlation_id", "content_type", "encoding",
-             "expiry", "creation", "group_id", "sequence", "reply_to_group_id")  # fmt: skip
-    properties = encode(Described(ULong(0x73), [fields.get(name) for name in names])) if fields else b""
-    middle = b"" if application is None else encode(Described(ULong(0x74), application))
-    return parse_message(properties + middle + BODY)
 
 
 def rules(*filters: Filter) -> RuleSet:
@@ -136,3 +130,42 @@ def test_a_message_that_cannot_be_read_is_a_failure_and_other_rules_are_asked() 
     assert len(copies.messages) == 1
     assert copies.failure is not None
     assert copies.failure.startswith("Rule 'r0' could not be evaluated")
+
+
+def test_a_sql_filter_takes_what_is_true_and_neither_false_nor_unknown() -> None:
+    color = SqlFilter("color = 'red'")
+    assert rules(color).copies(message({"color": "red"})).messages
+    assert not rules(color).copies(message({"color": "blue"})).messages
+    assert not rules(color).copies(message()).messages
+
+
+def acting(*pairs: tuple[Filter, str | None]) -> RuleSet:
+    """Rules named a0, a1, ... of a filter and an action each."""
+    return RuleSet(
+        RuleInfo(f"a{n}", RuleDescription(condition, None if action is None else SqlAction(action)), MOMENT)
+        for n, (condition, action) in enumerate(pairs)
+    )
+
+
+def test_three_matches_without_action_and_two_with_make_three_messages() -> None:
+    five = acting(
+        (TrueFilter(), None), (TrueFilter(), "SET n = 1"), (TrueFilter(), None), (TrueFilter(), "SET n = 2"),
+        (TrueFilter(), None),
+    )  # fmt: skip
+    original = message({"color": "red"})
+    copies = five.copies(original).messages
+    assert [MessageProperties(copy).user("n") for copy in copies] == [None, 1, 2]
+    assert [MessageProperties(copy).user("RuleName") for copy in copies] == [None, "a1", "a3"]
+    assert original.tail == message({"color": "red"}).tail
+    assert not five.takes_everything
+
+
+def test_an_action_that_fails_makes_no_copy_and_says_why() -> None:
+    copies = acting((TrueFilter(), "SET n = 1 / 0"), (TrueFilter(), None)).copies(message())
+    assert len(copies.messages) == 1
+    assert copies.failure == "Rule 'a0' could not be evaluated: 1 / 0 has no value"
+
+
+def test_a_filter_that_cannot_be_parsed_makes_no_rule_set() -> None:
+    with pytest.raises(InvalidRule, match="position 8"):
+        rules(SqlFilter("color ="))
