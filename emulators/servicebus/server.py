@@ -14,6 +14,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Final
 
@@ -26,7 +27,9 @@ from .https import SecureAdminServer
 from .journal import Forgetful, Journal
 from .loop_admin import LoopAdmin
 from .namespace import Namespace
+from .recovery import recover
 from .sas import AccessPolicies
+from .sqlite_journal import SqliteJournal
 from .transport import AmqpTransport
 
 ROOT_POLICY: Final = "RootManageSharedAccessKey"
@@ -56,10 +59,11 @@ class AmqpServer:
         self._ticker: asyncio.TimerHandle | None = None
         self._arriving: set[Doorway] = set()
         self._servers: list[asyncio.Server] = []
+        self.failure: OSError | None = None
 
     def _amqp(self) -> AmqpTransport:
         broker = ClientBroker(self.namespace, self._policies, self._clock)
-        return AmqpTransport(self.loop, self.journal, broker, self.transports)
+        return AmqpTransport(self.loop, self._commit, broker, self.transports)
 
     async def listen(self, host: str, port: int, context: ssl.SSLContext | None = None) -> int:
         """On one more port, behind TLS when there is a context for it; returns the port in use. Raises OSError."""
@@ -79,10 +83,25 @@ class AmqpServer:
     def _tick(self) -> None:
         self._ticker = self.loop.call_later(TICK, self._tick)
         self.namespace.sweep()
+        if not self._commit():
+            return
         now = self.loop.time()
         for transport in list(self.transports):
             transport.connection.tick(now)
             transport.broker.check_grants()
+
+    def _commit(self) -> bool:
+        """Make safe what was noted. When that fails everybody is hung up on before anything is answered, and the loop stops."""
+        try:
+            self.journal.commit()
+        except OSError as error:
+            if self.failure is None:
+                self.failure = error
+                _log.critical("the Service Bus emulator stops: %s", error)
+                self.drop()
+                self.loop.stop()
+            return False
+        return True
 
     async def close(self) -> None:
         """Stop listening and hang up on everybody, those in the middle of a TLS handshake included."""
@@ -115,6 +134,9 @@ class ServiceBusEmulator:
 
     `keys`: policy name to key. `rights`: policy name to some of Listen, Send, Manage; a policy not named may do everything.
     `clock`: seconds since the Unix epoch; locks, times to live, schedules, detection windows and tokens go by it.
+    `data`: directory that keeps the namespace, in use from here to `stop`; None: everything is in memory. Raises OSError when
+    it cannot be used. When it cannot be written any more the emulator hangs up on everybody, serves no AMQP any more and calls
+    `on_failure`, which must not wait for `stop`.
     """
 
     def __init__(
@@ -129,13 +151,19 @@ class ServiceBusEmulator:
         keys: Mapping[str, str] = DEFAULT_KEYS,
         rights: Mapping[str, Collection[str]] | None = None,
         clock: Callable[[], float] = time.time,
+        data: Path | None = None,
+        on_failure: Callable[[OSError], None] = lambda error: None,
     ) -> None:
         self._host = host
         self._keys = dict(keys)
         self._policies = AccessPolicies(keys, rights)
-        journal: Journal = Forgetful()
+        self._kept = None if data is None else SqliteJournal(data)
+        journal: Journal = self._kept or Forgetful()
+        self._on_failure = on_failure
         self._loop = asyncio.new_event_loop()
         self._amqp = AmqpServer(self._policies, clock, self._loop, journal)
+        if self._kept is not None:
+            recover(self._kept, self._amqp.namespace)
         self._wanted: list[tuple[int, ssl.SSLContext | None]] = [(port, None)]
         self._thread = threading.Thread(target=self._run, name="servicebus-amqp", daemon=True)
         self._bound: concurrent.futures.Future[list[int]] = concurrent.futures.Future()
@@ -163,7 +191,7 @@ class ServiceBusEmulator:
             raise
 
     def stop(self) -> None:
-        """Hang up on everybody, free the ports, forget everything; safe to call twice."""
+        """Hang up on everybody, free the ports, forget what no directory keeps; safe to call twice."""
         with self._stopping:
             self._http.stop()
             if self._https is not None:
@@ -173,6 +201,8 @@ class ServiceBusEmulator:
                 self._thread.join()
             if not self._loop.is_closed():
                 self._loop.close()
+        if self._kept is not None:
+            self._kept.close()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -184,6 +214,8 @@ class ServiceBusEmulator:
             self._bound.set_exception(error)
         finally:
             self._loop.run_until_complete(self._amqp.close())
+        if self._amqp.failure is not None:
+            self._on_failure(self._amqp.failure)
 
     async def _listen(self) -> list[int]:
         return [await self._amqp.listen(self._host, port, context) for port, context in self._wanted]
