@@ -67,7 +67,10 @@ def calculate(left: Value, sign: str, right: Value) -> Value:
         _refuse(left, sign, right)
     kind, first, second = pair
     try:
-        return _of_kind(kind, _CALCULATE[sign](first, second))
+        result = _CALCULATE[sign](first, second)
+        if sign == "/" and kind in INTEGERS and result > INTEGERS[kind][1]:
+            raise OverflowError  # the smallest number by -1: the one quotient that does not wrap around
+        return _of_kind(kind, result)
     except (ZeroDivisionError, OverflowError):
         raise FilterError(f"{first} {sign} {second} has no value") from None
 
