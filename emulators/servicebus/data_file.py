@@ -32,7 +32,7 @@ _SCHEMA: Final = """
 CREATE TABLE entity (path TEXT PRIMARY KEY, spelled TEXT NOT NULL, description TEXT NOT NULL, created_at TEXT NOT NULL,
     updated_at TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE rule (subscription TEXT, name TEXT, spelled TEXT NOT NULL, description TEXT NOT NULL,
-    created_at TEXT NOT NULL, PRIMARY KEY (subscription, name)) WITHOUT ROWID;
+    created_at TEXT NOT NULL, PRIMARY KEY (subscription, name));
 CREATE TABLE shelf (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, last_sequence INTEGER NOT NULL);
 CREATE TABLE message (key INTEGER PRIMARY KEY, enqueue_sequence INTEGER, enqueued_at INTEGER NOT NULL,
     expires_at INTEGER, ttl INTEGER, delivery_count INTEGER NOT NULL, state INTEGER NOT NULL, size INTEGER NOT NULL,

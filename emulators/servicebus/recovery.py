@@ -35,6 +35,8 @@ def recover(journal: SqliteJournal, namespace: Namespace) -> None:
 def _restore(connection: sqlite3.Connection, namespace: Namespace) -> None:
     for entity in read_entities(connection):
         namespace.restore_entity(*entity)
+    for rule in read_rules(connection):
+        namespace.restore_rule(*rule)
     for shelf, sequence in read_sequences(connection):
         namespace.restore_sequence(shelf, sequence)
     for shelf, message in read_messages(connection):
@@ -64,9 +66,9 @@ def read_entities(connection: sqlite3.Connection) -> Iterator[KeptEntity]:
 
 
 def read_rules(connection: sqlite3.Connection) -> Iterator[tuple[str, RuleInfo]]:
-    """Subscriptions' paths in lower case, and their rules."""
+    """Subscriptions' paths in lower case, and their rules in order of creation."""
     for subscription, spelled, text, created_at in connection.execute(
-        "SELECT subscription, spelled, description, created_at FROM rule ORDER BY created_at, name"
+        "SELECT subscription, spelled, description, created_at FROM rule ORDER BY rowid"
     ):
         yield subscription, RuleInfo(spelled, rule_from_json(text), datetime.fromisoformat(created_at))
 

@@ -162,8 +162,6 @@ class ServiceBusEmulator:
         self._on_failure = on_failure
         self._loop = asyncio.new_event_loop()
         self._amqp = AmqpServer(self._policies, clock, self._loop, journal)
-        if self._kept is not None:
-            recover(self._kept, self._amqp.namespace)
         self._wanted: list[tuple[int, ssl.SSLContext | None]] = [(port, None)]
         self._thread = threading.Thread(target=self._run, name="servicebus-amqp", daemon=True)
         self._bound: concurrent.futures.Future[list[int]] = concurrent.futures.Future()
@@ -179,9 +177,11 @@ class ServiceBusEmulator:
         self._stopping = threading.Lock()
 
     def start(self) -> None:
-        """Listen on every port. Raises OSError when one is taken; then none is."""
-        self._thread.start()
+        """Put back what is kept and listen on every port. Raises OSError when that cannot be read or a port is taken; then none is."""
         try:
+            if self._kept is not None:
+                recover(self._kept, self._amqp.namespace)
+            self._thread.start()
             self._bound.result()
             self._http.start()
             if self._https is not None:
@@ -248,22 +248,27 @@ class ServiceBusEmulator:
     @property
     def connection_string(self) -> str:
         """For the root policy, or the first one when there is none of that name."""
-        name = ROOT_POLICY if ROOT_POLICY in self._keys else next(iter(self._keys))
-        return self.connection_string_for(name)
+        return self.connection_string_for(self._first_policy)
 
     def connection_string_for(self, policy: str) -> str:
         """For a policy. Raises KeyError."""
-        return (
-            f"Endpoint=sb://{self._host}:{self.port};SharedAccessKeyName={policy};"
-            f"SharedAccessKey={self._keys[policy]};UseDevelopmentEmulator=true;"
-        )
+        return f"{self._address(self.port, policy)}UseDevelopmentEmulator=true;"
+
+    @property
+    def secure_connection_string(self) -> str:
+        """The same over TLS. Its port is `https_port`, for administration; AMQP clients are told `tls_port` by an option of theirs."""
+        return self.secure_connection_string_for(self._first_policy)
 
     def secure_connection_string_for(self, policy: str) -> str:
-        """For a policy, over TLS. The port is the management API's: for AMQP, clients are told `tls_port` by an option of their own.
+        """For a policy. Raises KeyError; RuntimeError when there is no certificate."""
+        return self._address(self.https_port, policy)
 
-        Raises KeyError.
-        """
-        return f"Endpoint=sb://{self._host}:{self.https_port};SharedAccessKeyName={policy};SharedAccessKey={self._keys[policy]};"
+    @property
+    def _first_policy(self) -> str:
+        return ROOT_POLICY if ROOT_POLICY in self._keys else next(iter(self._keys))
+
+    def _address(self, port: int, policy: str) -> str:
+        return f"Endpoint=sb://{self._host}:{port};SharedAccessKeyName={policy};SharedAccessKey={self._keys[policy]};"
 
     def drop_connections(self) -> None:
         """Hang up on every client at once, as a network would."""

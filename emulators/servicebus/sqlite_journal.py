@@ -30,7 +30,10 @@ from .rules.description import RuleInfo
 
 _SUFFIXES: Final = ("", DEAD_LETTERS, TRANSFER_DEAD_LETTERS, SCHEDULE)
 _KEPT_ENTITY: Final = "INSERT OR REPLACE INTO entity VALUES (?, ?, ?, ?, ?)"
-_KEPT_RULE: Final = "INSERT OR REPLACE INTO rule VALUES (?, ?, ?, ?, ?)"
+_KEPT_RULE: Final = (
+    "INSERT INTO rule VALUES (?, ?, ?, ?, ?) ON CONFLICT (subscription, name) DO UPDATE SET "
+    "spelled = excluded.spelled, description = excluded.description, created_at = excluded.created_at"
+)
 _GONE_RULE: Final = "DELETE FROM rule WHERE subscription = ? AND name = ?"
 _KEPT_SEQUENCE: Final = "UPDATE shelf SET last_sequence = ? WHERE number = ?"
 _KEPT_MESSAGE: Final = "INSERT OR REPLACE INTO message VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
