@@ -1,7 +1,8 @@
 """`python -m emulators.servicebus`: the emulator as a program, until SIGTERM or SIGINT.
 
-Ports default to those of Microsoft's emulator (5672 and 5300). Entities come from the command line or, later, from the
-management API; they and their messages are kept when there is a directory for them.
+Ports default to those of Microsoft's emulator (5672 and 5300); with `--tls` AMQP is also at the service's own (5671) and the
+management API one beyond. Entities come from the command line or, later, from the management API; they and their messages are
+kept when there is a directory for them.
 """
 
 from __future__ import annotations
@@ -15,17 +16,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
+from emulators.certificates import TlsSettings
+
 from .description import InvalidEntity, QueueDescription, SubscriptionDescription, TopicDescription
+from .file_limit import raise_file_limit
 from .provision import provide
 from .server import ServiceBusEmulator
 
 AMQP_PORT = 5672
 HTTP_PORT = 5300
+TLS_PORT = 5671
+HTTPS_PORT = 5301
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse, start, wait; the exit status: 1 when it could not start, or stopped because the data could not be kept."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.tls_ca_out is not None and not options.tls:
+        parser.error("--tls-ca-out needs --tls")
     stop = threading.Event()
     failures: list[OSError] = []
 
@@ -37,18 +46,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         stop.set()
 
     previous = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+    raise_file_limit()
     try:
         with ServiceBusEmulator(
             host=options.host,
             port=options.port,
             http_port=options.http_port,
+            tls=_encryption(options),
+            tls_port=options.tls_port,
+            https_port=options.https_port,
             data=options.data,
             on_failure=on_failure,
         ) as emulator:
             _create_entities(emulator, options.queue, options.topic)
-            print(_announcement(emulator, options.json), flush=True)
+            print(_announcement(emulator, options), flush=True)
             stop.wait()
-    except (OSError, InvalidEntity) as error:
+    except (OSError, RuntimeError, InvalidEntity) as error:
         print(f"starting the Service Bus emulator: {error}", file=sys.stderr)
         return 1
     finally:
@@ -62,6 +75,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, default=AMQP_PORT, help="AMQP port, 0 for any (default: %(default)s)")
     parser.add_argument("--http-port", type=int, default=HTTP_PORT, help="management port (default: %(default)s)")
+    parser.add_argument(
+        "--tls",
+        action="store_true",
+        help="TLS as well, with a certificate for localhost that the openssl program makes",
+    )
+    parser.add_argument("--tls-port", type=int, default=TLS_PORT, help="AMQP over TLS (default: %(default)s)")
+    parser.add_argument("--https-port", type=int, default=HTTPS_PORT, help="management over TLS (default: %(default)s)")
+    parser.add_argument(
+        "--tls-ca-out", type=Path, metavar="FILE", help="write the certificate of the authority that clients must trust"
+    )
     parser.add_argument("--queue", action="append", default=[], metavar="NAME[:session]", help="create a queue")
     parser.add_argument("--topic", action="append", default=[], metavar="NAME=SUB[:session],...", help="create a topic")
     parser.add_argument(
@@ -69,6 +92,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", action="store_true", help="announce the addresses as one line of JSON")
     return parser
+
+
+def _encryption(options: argparse.Namespace) -> TlsSettings | None:
+    """The certificate asked for, its authority written where it is wanted. Raises OSError, RuntimeError."""
+    if not options.tls:
+        return None
+    tls = TlsSettings.self_made()
+    if options.tls_ca_out is not None:
+        options.tls_ca_out.write_text(tls.authority)
+    return tls
 
 
 def _create_entities(emulator: ServiceBusEmulator, queues: Sequence[str], topics: Sequence[str]) -> None:
@@ -90,15 +123,18 @@ def _named(text: str) -> tuple[str, bool]:
     return name, bool(separator)
 
 
-def _announcement(emulator: ServiceBusEmulator, as_json: bool) -> str:
-    facts = {
+def _announcement(emulator: ServiceBusEmulator, options: argparse.Namespace) -> str:
+    facts: dict[str, str | int] = {
         "port": emulator.port,
         "http_port": emulator.http_port,
         "connection_string": emulator.connection_string,
     }
-    if as_json:
-        return json.dumps(facts)
-    return f"{emulator.connection_string}\nmanagement API at http://127.0.0.1:{emulator.http_port}"
+    lines = [emulator.connection_string, f"management API at http://127.0.0.1:{emulator.http_port}"]
+    if options.tls:
+        secure = emulator.secure_connection_string
+        facts |= {"tls_port": emulator.tls_port, "https_port": emulator.https_port, "secure_connection_string": secure}
+        lines += [f"over TLS: {secure}", f"custom endpoint address sb://localhost:{emulator.tls_port}"]
+    return json.dumps(facts) if options.json else "\n".join(lines)
 
 
 if __name__ == "__main__":
