@@ -250,7 +250,7 @@ class _Procedures:
             raise errors.bad_maxscans()
         cdc = self._cdc(context)
         with cdc.scanning(context.session_id):
-            capture.scan(lambda: capture.scan_once(cdc, maxtrans), maxtrans, maxscans)
+            capture.scan(lambda: capture.scan_by_hand(cdc, maxtrans), maxtrans, maxscans)
         return iter(())
 
     def cleanup_change_table(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:

@@ -22,12 +22,11 @@ _DATABASE_OPTIONS = frozenset(
         "AUTO_SHRINK",
         "COMPATIBILITY_LEVEL",
         "MULTI_USER",
-        "READ_COMMITTED_SNAPSHOT",
         "RECOVERY",
         "SINGLE_USER",
     )
 )
-"""ALTER DATABASE ... SET options that change nothing here; readers never wait for writers anyway."""
+"""ALTER DATABASE ... SET options that change nothing here."""
 _DAY = 86_400.0
 _DEFINERS: Mapping[type, Callable[[Definer, Any], None]] = {
     df.CreateTable: Definer.create_table,
@@ -105,6 +104,8 @@ class Administration:
             raise SqlError(5011, text, 14, 5)
         if statement.option == "ALLOW_SNAPSHOT_ISOLATION":
             database.snapshot_allowed = statement.value == "ON"
+        elif statement.option == "READ_COMMITTED_SNAPSHOT":
+            database.read_committed_snapshot = statement.value == "ON"
         elif statement.option not in _DATABASE_OPTIONS:
             raise errors.unsupported(f"ALTER DATABASE ... SET {statement.option}")
         yield StatementDone()

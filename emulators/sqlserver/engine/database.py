@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Protocol
 
 from emulators.sqlserver.engine import storage
 from emulators.sqlserver.engine.catalog import Catalog, TableEntry
@@ -28,13 +29,25 @@ RUNNING = threading.local()
 """`session`: whose batch this thread runs at the moment."""
 
 
-def running_session() -> object | None:
+class Running(Protocol):
+    """What a database asks of the session that this thread runs."""
+
+    def patience(self) -> tuple[float | None, Cancel]:
+        """Seconds that it waits for a lock, None without end, and what is asked meanwhile."""
+        ...
+
+
+def running_session() -> Running | None:
     return getattr(RUNNING, "session", None)
 
 
 def moment_of(when: datetime) -> Moment:
     ticks = ((when.hour * 60 + when.minute) * 60 + when.second) * 10_000_000 + when.microsecond * 10
     return Moment(when.toordinal(), ticks, 0)
+
+
+def _never() -> bool:
+    return False
 
 
 @dataclass(slots=True)
@@ -47,6 +60,8 @@ class WriteTransaction:
     savepoints: dict[str, Catalog] = field(default_factory=dict)
     depth: int = 0
     """How many statements run inside one another: a procedure that writes runs inside the one that calls it."""
+    excluded: set[str] = field(default_factory=set)
+    """Tables, as they are stored, that nobody else may read."""
 
 
 class StoredDatabase:
@@ -67,6 +82,7 @@ class StoredDatabase:
         self.observer: ChangeObserver | None = None
         self.cdc_enabled = False
         self.snapshot_allowed = False
+        self.read_committed_snapshot = False
         self.commits = 0
         self.identities: dict[int, int] = {}
         """Object id -> last identity value given; never rolled back, as on the real server."""
@@ -95,6 +111,20 @@ class StoredDatabase:
     def owned_by(self, owner: object) -> bool:
         active = self.active
         return active is not None and active.owner is owner
+
+    def exclude(self, owner: object, table: str) -> None:
+        """Keep readers off a table until the owner's write transaction ends; without one nothing happens."""
+        active = self.active
+        if active is not None and active.owner is owner:
+            active.excluded.add(table)
+
+    def excludes(self, reader: object, table: str) -> bool:
+        active = self.active
+        return active is not None and active.owner is not reader and table in active.excluded
+
+    def await_table(self, reader: object, table: str, timeout: float | None, cancelled: Cancel) -> None:
+        """Wait until `excludes` is over. Raises SqlError 1222, Cancelled."""
+        self.lock.wait_while(lambda: self.excludes(reader, table), timeout, cancelled)
 
     def commit_write(self, owner: object) -> None:
         """Raises what the observer raises, after rolling back."""
@@ -198,7 +228,8 @@ class StoredDatabase:
                 yield link.raw
             return
         owner = object()
-        self.begin_write(owner, None, lambda: False, user=False)
+        patience = session.patience() if session is not None else (None, _never)
+        self.begin_write(owner, *patience, user=False)
         self._local.owner = owner
         try:
             yield self.write_link.raw

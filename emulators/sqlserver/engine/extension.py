@@ -110,7 +110,8 @@ class Database(Protocol):
     def writer(self) -> AbstractContextManager[sqlite3.Connection]:
         """The database's single write connection inside BEGIN IMMEDIATE: commits on leaving, rolls back on an exception.
 
-        Waits for a user's open write transaction to end. Never to be entered by a thread that already holds it.
+        Waits for a user's open write transaction to end, in a session's thread as long as the session waits for locks (1222)
+        and until it is cancelled. Never to be entered by a thread that already holds it.
         """
         ...
 

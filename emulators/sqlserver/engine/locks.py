@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 from emulators.sqlserver.results import Cancel
 from emulators.sqlserver.tsql.errors import lock_timeout
@@ -28,18 +29,26 @@ class WriterLock:
 
     def acquire(self, owner: object, timeout: float | None, cancelled: Cancel) -> None:
         """Waits `timeout` seconds at most, None without end. Raises SqlError 1222, Cancelled."""
-        deadline = None if timeout is None else time.monotonic() + timeout
         with self._changed:
-            while self._owner is not None:
-                left = CANCEL_CHECK if deadline is None else min(CANCEL_CHECK, deadline - time.monotonic())
-                if left <= 0:
-                    raise lock_timeout()
-                if not self._changed.wait(left) and cancelled():
-                    raise Cancelled
+            self._wait_while(lambda: self._owner is not None, timeout, cancelled)
             self._owner = owner
+
+    def wait_while(self, busy: Callable[[], bool], timeout: float | None, cancelled: Cancel) -> None:
+        """The same without taking the lock; `busy` is asked whenever the lock was released."""
+        with self._changed:
+            self._wait_while(busy, timeout, cancelled)
+
+    def _wait_while(self, busy: Callable[[], bool], timeout: float | None, cancelled: Cancel) -> None:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while busy():
+            left = CANCEL_CHECK if deadline is None else min(CANCEL_CHECK, deadline - time.monotonic())
+            if left <= 0:
+                raise lock_timeout()
+            if not self._changed.wait(left) and cancelled():
+                raise Cancelled
 
     def release(self, owner: object) -> None:
         with self._changed:
             if self._owner is owner:
                 self._owner = None
-                self._changed.notify()
+                self._changed.notify_all()

@@ -14,7 +14,7 @@ from emulators.sqlserver.results import Column, SqlError
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.errors import unknown_database, unsupported
 from emulators.sqlserver.tsql.fragments import Fragment
-from emulators.sqlserver.tsql.plans import Source
+from emulators.sqlserver.tsql.plans import ELSEWHERE, Source
 from emulators.sqlserver.tsql.statements import Name
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 FUNCTION = "function:"
 """How `Source.view` marks a table function."""
-TABLE = "table:"
-"""How it marks a table that is stored in another database than the query runs in."""
 EXTENSION = "extension:"
 """How it marks a system view of the extension."""
 
@@ -72,7 +70,7 @@ class SessionNames:
             computed = tuple(
                 (at, entry.computed[c.column_id].value) for at, c in enumerate(table.columns) if c.computed
             )
-            here = (where, "") if database is self.home else ("", f"{TABLE}{where}")
+            here = (where, "") if database is self.home else ("", f"{ELSEWHERE}{where}")
             rowid = storage.rowid_name(table)
             return Source(database.name, table.schema, table.name, columns, *here, rowid, computed)
         view = f"{schema}.{name[-1]}".lower()

@@ -16,7 +16,7 @@ from emulators.sqlserver.engine import storage
 from emulators.sqlserver.engine.database import StoredDatabase
 from emulators.sqlserver.engine.extension import CallContext
 from emulators.sqlserver.engine.links import Link, StaleName
-from emulators.sqlserver.engine.names import EXTENSION, FUNCTION, TABLE, SessionNames
+from emulators.sqlserver.engine.names import EXTENSION, FUNCTION, SessionNames
 from emulators.sqlserver.engine.rights import check_view
 from emulators.sqlserver.engine.system_views import VIEWS
 from emulators.sqlserver.engine.views import Viewpoint
@@ -25,7 +25,7 @@ from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.errors import invalid_object, unsupported
 from emulators.sqlserver.tsql.fragments import LIFTED, Fragment
 from emulators.sqlserver.tsql.lowering import Elsewhere, OutputShape, lower_output, lower_query, lower_rows
-from emulators.sqlserver.tsql.plans import Plan, Source, Virtual
+from emulators.sqlserver.tsql.plans import ELSEWHERE, Plan, Source, Virtual
 
 if TYPE_CHECKING:
     from emulators.sqlserver.engine.session import SqlSession
@@ -193,7 +193,9 @@ class Runner:
         """Plan and run a query that only reads; once more when a table changed in between."""
         for _ in range(3):
             plan = self.plan(fragment)
+            self.session.await_tables(plan.reads)
             link = self.link(plan, locks)
+            self.session.exclude_others(plan.excludes)
             try:
                 return plan, link, self.execute(fragment, plan, link)
             except StaleName:
@@ -237,10 +239,10 @@ class Runner:
         session = self.session
         database = session.find(virtual.source.database)
         assert database is not None
-        if virtual.source.view.startswith(TABLE):
+        if virtual.source.view.startswith(ELSEWHERE):
             other = session.read_link(database, touched=True, locks=False)
             names = ", ".join(storage.quote(column.name) for column in virtual.source.columns)
-            return iter(other.execute(f"SELECT {names} FROM {virtual.source.view.removeprefix(TABLE)}").fetchall())
+            return iter(other.execute(f"SELECT {names} FROM {virtual.source.view.removeprefix(ELSEWHERE)}").fetchall())
         check_view(session, database, virtual.source.view.removeprefix(EXTENSION))
         if virtual.source.view.startswith(EXTENSION):
             offered = SessionNames(session).extension_view(virtual.source.view)

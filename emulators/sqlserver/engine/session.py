@@ -1,13 +1,14 @@
 """One logged-in session: its settings, variables and transaction, and which connection each statement uses.
 
-Isolation: READ COMMITTED reads what is committed and holds nothing; SNAPSHOT holds a SQLite read transaction, and a write after
-another commit in that database is update conflict 3960 (coarser than the real server's, which looks at rows); REPEATABLE READ and
-SERIALIZABLE take the writer lock at their first read in a transaction, which is stricter than they ask.
+Isolation: READ COMMITTED reads what is committed, holds nothing and waits for exclusive locks on whole tables alone (TABLOCKX);
+SNAPSHOT holds a SQLite read transaction, and a write after another commit in that database is update conflict 3960 (coarser than
+the real server's, which looks at rows); REPEATABLE READ and SERIALIZABLE take the writer lock at their first read in a transaction,
+which is stricter than they ask.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -37,6 +38,7 @@ from emulators.sqlserver.results import (
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.apply import APPLIED, packed
 from emulators.sqlserver.tsql.errors import snapshot_refused
+from emulators.sqlserver.tsql.plans import StoredTable
 
 if TYPE_CHECKING:
     from emulators.sqlserver.engine.server_engine import SqlEngine
@@ -285,6 +287,31 @@ class SqlSession:
             self._enter_snapshot(database, link)
         return link
 
+    def patience(self) -> tuple[float | None, Cancel]:
+        timeout = self.settings.lock_timeout
+        return None if timeout < 0 else timeout / 1000, self.cancelled
+
+    def await_tables(self, tables: Collection[StoredTable]) -> None:
+        """Wait while other sessions hold exclusive locks on whole tables that are about to be read. Raises 1222, Cancelled.
+
+        Rows that an open transaction has changed stop nobody here: the state before it is read, as under READ_COMMITTED_SNAPSHOT.
+        """
+        if self.settings.isolation in ("READ UNCOMMITTED", "SNAPSHOT"):
+            return
+        for name, table in tables:
+            database = self.find(name)
+            if database is not None and database.excludes(self, table):
+                if database.read_committed_snapshot and self.settings.isolation == "READ COMMITTED":
+                    continue
+                database.await_table(self, table, *self.patience())
+
+    def exclude_others(self, tables: Collection[StoredTable]) -> None:
+        """Hold tables exclusively until the transaction ends; outside one there is nothing to hold them for."""
+        for name, table in tables:
+            database = self.find(name)
+            if database is not None:
+                database.exclude(self, table)
+
     def _own_link(self, database: StoredDatabase) -> Link:
         link = self._links.get(database.name)
         if link is None:
@@ -308,8 +335,7 @@ class SqlSession:
 
     def acquire(self, database: StoredDatabase) -> None:
         """Open this session's write transaction in `database`. Raises 1222, 3960, Cancelled."""
-        timeout = self.settings.lock_timeout
-        database.begin_write(self, None if timeout < 0 else timeout / 1000, self.cancelled, user=True)
+        database.begin_write(self, *self.patience(), user=True)
         seen = self._snapshots.get(database.name)
         if seen is not None and seen != database.commits:
             database.rollback_write(self)

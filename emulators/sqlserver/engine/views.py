@@ -124,7 +124,7 @@ def _databases(view: Viewpoint) -> Iterator[Row]:
             *(0, 0, 0),
             snapshot,
             "ON" if snapshot else "OFF",
-            0,
+            int(database.read_committed_snapshot),
             3 if simple else 1,
             "SIMPLE" if simple else "FULL",
             2,

@@ -12,7 +12,7 @@ from emulators.sqlserver.results import Column
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql.fragments import LIFTED, Fragment
-from emulators.sqlserver.tsql.plans import Expr, Names, Plan, Source
+from emulators.sqlserver.tsql.plans import ELSEWHERE, Expr, Names, Plan, Source
 from emulators.sqlserver.tsql.queries import Queries
 from emulators.sqlserver.tsql.scopes import Output, Relation, Scope
 from emulators.sqlserver.tsql.trees import parse_query
@@ -48,7 +48,8 @@ def _plan(lowering: Queries, sql: str, columns: tuple[Column, ...]) -> Plan:
     # An operand beside NULL is lowered and left out: SQLite wants no more parameters than the highest that is mentioned.
     used = max((int(number) for number in _PARAMETER.findall(_QUOTED.sub("", sql))), default=0)
     parameters = tuple(lowering.parameters[:used])
-    return Plan(sql, columns, parameters, tuple(lowering.virtuals), frozenset(lowering.databases))
+    reads, excludes = frozenset(lowering.reads), frozenset(lowering.excludes)
+    return Plan(sql, columns, parameters, tuple(lowering.virtuals), frozenset(lowering.databases), reads, excludes)
 
 
 def lower_rows(
@@ -65,7 +66,7 @@ def lower_rows(
         raise errors.unsupported("an aggregate in UPDATE or DELETE")
     relation = _target(scope, target) if has_from else scope.relations[0]
     if relation is None or relation.source is None or not (relation.source.storage or relation.base):
-        if relation is not None and relation.source is not None and relation.source.view.startswith("table:"):
+        if relation is not None and relation.source is not None and relation.source.view.startswith(ELSEWHERE):
             raise Elsewhere(relation.source.database)
         found = names.source(tuple(target))
         if found is None or not has_from:

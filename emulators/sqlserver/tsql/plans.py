@@ -27,6 +27,10 @@ class Expr:
     constant: Value = None
 
 
+ELSEWHERE = "table:"
+"""How `Source.view` marks a table that is stored in another database than the query runs in."""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """A table, view or table function as FROM sees it.
@@ -57,6 +61,10 @@ class Virtual:
     parameters: tuple[str, ...] = ()
 
 
+StoredTable = tuple[str, str]
+"""A database's name, and a table's name in its storage."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A query ready for SQLite: `parameters` are the variables bound as ?1, ?2 ...; `databases`: where its tables are stored."""
@@ -66,6 +74,10 @@ class Plan:
     parameters: tuple[str, ...] = ()
     virtuals: tuple[Virtual, ...] = ()
     databases: frozenset[str] = field(default_factory=frozenset)
+    reads: frozenset[StoredTable] = field(default_factory=frozenset)
+    """Tables that are read under locks: those with the hint NOLOCK are not here."""
+    excludes: frozenset[StoredTable] = field(default_factory=frozenset)
+    """Tables that are read with an exclusive lock on the whole of them."""
 
 
 class SessionView(Protocol):

@@ -11,7 +11,7 @@ from emulators.sqlserver.results import Column, SqlError
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql.fragments import Fragment
-from emulators.sqlserver.tsql.plans import Expr, Names, Source, Virtual
+from emulators.sqlserver.tsql.plans import ELSEWHERE, Expr, Names, Source, StoredTable, Virtual
 from emulators.sqlserver.tsql.predicates import Predicates
 from emulators.sqlserver.tsql.scopes import CommonTable, Output, Relation, Scope
 from emulators.sqlserver.tsql.trees import parse_query
@@ -41,6 +41,9 @@ _HINTS = frozenset(
 )
 
 
+_DIRTY = frozenset(("NOLOCK", "READUNCOMMITTED"))
+
+
 @dataclass(slots=True)
 class Lowered:
     """A query's SQL, its outputs as they read from outside (c0 ...), and whether it must be wrapped inside a UNION."""
@@ -61,6 +64,8 @@ class Relations(Predicates):
         self.numbered = False
         """Whether common table expressions over one table yield its row numbers: for UPDATE and DELETE through them."""
         self._argument_parameters: tuple[str, ...] = ()
+        self.reads: set[StoredTable] = set()
+        self.excludes: set[StoredTable] = set()
 
     # Implemented where whole queries are lowered.
     def query(self, node: exp.Expr, scope: Scope) -> Lowered:
@@ -143,6 +148,15 @@ class Relations(Predicates):
                 if hint.name.upper() not in _HINTS:
                     raise errors.unsupported(f"table hint {hint.sql()}")
 
+    def _note_locks(self, node: exp.Table, source: Source) -> None:
+        """https://learn.microsoft.com/sql/t-sql/queries/hints-transact-sql-table"""
+        table = source.storage or source.view.removeprefix(ELSEWHERE) * source.view.startswith(ELSEWHERE)
+        given = {hint.name.upper() for clause in node.args.get("hints") or [] for hint in clause.expressions}
+        if table and not given & _DIRTY:
+            self.reads.add((source.database, table))
+        if table and ("TABLOCKX" in given or {"TABLOCK", "XLOCK"} <= given):
+            self.excludes.add((source.database, table))
+
     def _derived(self, node: exp.Expr, lowered: Lowered, scope: Scope) -> str:
         alias = node.args.get("alias")
         if alias is None or alias.this is None:
@@ -178,6 +192,7 @@ class Relations(Predicates):
         source = self.names.source(parts)
         if source is None:
             return self._user_view(parts, alias, scope)
+        self._note_locks(node, source)
         return self._named_source(source, name, alias, scope, ())
 
     def _user_view(self, parts: tuple[str, ...], alias: exp.Expr | None, scope: Scope) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 GAPS: Mapping[str, str] = {
-    "test_waiting_longer_than_the_lock_timeout_is_1222[reading]": "SQLite's readers are not stopped by a writer",
     "test_of_interleaved_transactions_the_first_to_commit_comes_first": "SQLite has one writer a database: see the injector",
     "test_the_capture_process_does_not_wait_for_open_transactions": "SQLite has one writer a database",
     "test_a_scan_beside_the_running_job_is_22903": "sys.sp_cdc_scan works beside the job, so that tests need not stop it",

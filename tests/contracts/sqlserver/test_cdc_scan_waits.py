@@ -1,0 +1,59 @@
+"""sys.sp_cdc_scan beside an open transaction: with one writer a database it can wait, but not for ever and not for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from emulators.sqlserver.build import build_engine
+from emulators.sqlserver.engine.server_engine import SqlEngine
+from emulators.sqlserver.results import ErrorMessage, LoginRequest, Session
+
+
+@pytest.fixture
+def engine() -> Iterator[SqlEngine]:
+    made = build_engine(users={"sa": "secret"}, databases=["demo"], capture_interval=3600)
+    yield made
+    made.close()
+
+
+def login(engine: SqlEngine) -> Session:
+    return engine.login(LoginRequest("sa", "secret", "demo"))
+
+
+def errors(session: Session, sql: str) -> list[int]:
+    return [event.number for event in session.batch(sql, {}, lambda: False) if isinstance(event, ErrorMessage)]
+
+
+@pytest.fixture
+def session(engine: SqlEngine) -> Session:
+    made = login(engine)
+    assert not errors(
+        made,
+        "CREATE TABLE t (id int PRIMARY KEY) CREATE TABLE other (id int) EXEC sys.sp_cdc_enable_db "
+        "EXEC sys.sp_cdc_enable_table N'dbo', N't', @role_name = NULL EXEC sys.sp_cdc_stop_job",
+    )
+    return made
+
+
+def test_a_scan_of_an_empty_log_waits_for_nobody(engine: SqlEngine, session: Session) -> None:
+    holder = login(engine)
+    assert not errors(holder, "BEGIN TRAN INSERT other VALUES (1)")
+    assert not errors(session, "EXEC sys.sp_cdc_scan")  # would never return
+
+
+def test_a_scan_with_work_waits_as_long_as_its_session_waits_for_locks(engine: SqlEngine, session: Session) -> None:
+    holder = login(engine)
+    assert not errors(session, "INSERT t VALUES (1)")
+    assert not errors(holder, "BEGIN TRAN INSERT other VALUES (1)")
+    assert errors(session, "SET LOCK_TIMEOUT 0 EXEC sys.sp_cdc_scan") == [1222]
+    assert not errors(holder, "COMMIT")
+    assert not errors(session, "EXEC sys.sp_cdc_scan")
+
+
+def test_a_scan_that_waits_can_be_cancelled(engine: SqlEngine, session: Session) -> None:
+    holder = login(engine)
+    assert not errors(session, "INSERT t VALUES (1)")
+    assert not errors(holder, "BEGIN TRAN INSERT other VALUES (1)")
+    assert list(session.batch("EXEC sys.sp_cdc_scan", {}, lambda: True)) == []
