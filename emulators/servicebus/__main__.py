@@ -1,13 +1,15 @@
 """`python -m emulators.servicebus`: the emulator as a program, until SIGTERM or SIGINT.
 
 Ports default to those of Microsoft's emulator (5672 and 5300); with `--tls` AMQP is also at the service's own (5671) and the
-management API one beyond. Entities come from the command line or, later, from the management API; they and their messages are
-kept when there is a directory for them.
+management API one beyond. Entities come from the command line, from a configuration file or, later, from the management API;
+they and their messages are kept when there is a directory for them.
 """
 
 from __future__ import annotations
 
 import argparse
+import errno
+import itertools
 import json
 import signal
 import sys
@@ -18,9 +20,12 @@ from types import FrameType
 
 from emulators.certificates import TlsSettings
 
-from .description import InvalidEntity, QueueDescription, SubscriptionDescription, TopicDescription
+from . import entity_options
+from .configuration import read_configuration
+from .description import InvalidEntity
 from .file_limit import raise_file_limit
-from .provision import provide
+from .json_reader import InvalidDocument
+from .provision import Asked, provide_all
 from .server import ServiceBusEmulator
 
 AMQP_PORT = 5672
@@ -28,13 +33,30 @@ HTTP_PORT = 5300
 TLS_PORT = 5671
 HTTPS_PORT = 5301
 
+_ABOUT = """\
+Azure Service Bus, emulated: AMQP 1.0 and the management API, for development and tests.
+
+It runs until SIGTERM or SIGINT. Connect with the connection string that it prints. Entities asked for
+are made at the start; more can be made through the management API. GET /health says when it is ready,
+GET / on the same port shows what is in the namespace.
+"""
+_TAKEN = "another program has that port: --port, --http-port, --tls-port and --https-port choose others (0: any that is free)"
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Parse, start, wait; the exit status: 1 when it could not start, or stopped because the data could not be kept."""
+    """Parse, start, wait; the exit status.
+
+    1: it could not start, or stopped because the data could not be kept. 2: the arguments or the configuration file are wrong.
+    """
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.tls_ca_out is not None and not options.tls:
         parser.error("--tls-ca-out needs --tls")
+    try:
+        asked = _asked(options)
+    except (OSError, UnicodeDecodeError, InvalidDocument) as error:
+        print(_complaint(options.config, error), file=sys.stderr)
+        return 2
     stop = threading.Event()
     failures: list[OSError] = []
 
@@ -58,11 +80,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             data=options.data,
             on_failure=on_failure,
         ) as emulator:
-            _create_entities(emulator, options.queue, options.topic)
+            provide_all(emulator.admin, asked)
             print(_announcement(emulator, options), flush=True)
             stop.wait()
     except (OSError, RuntimeError, InvalidEntity) as error:
         print(f"starting the Service Bus emulator: {error}", file=sys.stderr)
+        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+            print(_TAKEN, file=sys.stderr)
         return 1
     finally:
         for number, handler in previous.items():
@@ -71,7 +95,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m emulators.servicebus", description="Azure Service Bus, emulated.")
+    parser = argparse.ArgumentParser(
+        prog="python -m emulators.servicebus", description=_ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, default=AMQP_PORT, help="AMQP port, 0 for any (default: %(default)s)")
     parser.add_argument("--http-port", type=int, default=HTTP_PORT, help="management port (default: %(default)s)")
@@ -85,8 +111,25 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--tls-ca-out", type=Path, metavar="FILE", help="write the certificate of the authority that clients must trust"
     )
-    parser.add_argument("--queue", action="append", default=[], metavar="NAME[:session]", help="create a queue")
-    parser.add_argument("--topic", action="append", default=[], metavar="NAME=SUB[:session],...", help="create a topic")
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help="entities, as in the Config.json of Microsoft's emulator"
+    )
+    parser.add_argument(
+        "--queue",
+        type=entity_options.queue,
+        action="append",
+        default=[],
+        metavar=entity_options.QUEUE_FORM,
+        help="have a queue, with sessions or without; may be given again",
+    )
+    parser.add_argument(
+        "--topic",
+        type=entity_options.topic,
+        action="append",
+        default=[],
+        metavar=entity_options.TOPIC_FORM,
+        help="have a topic with subscriptions; may be given again",
+    )
     parser.add_argument(
         "--data", type=Path, metavar="DIR", help="directory that keeps the namespace (default: memory only)"
     )
@@ -104,23 +147,16 @@ def _encryption(options: argparse.Namespace) -> TlsSettings | None:
     return tls
 
 
-def _create_entities(emulator: ServiceBusEmulator, queues: Sequence[str], topics: Sequence[str]) -> None:
-    for text in queues:
-        name, sessions = _named(text)
-        provide(emulator.admin, name, QueueDescription(requires_session=sessions))
-    for text in topics:
-        topic, _, subscriptions = text.partition("=")
-        provide(emulator.admin, topic, TopicDescription())
-        for item in filter(None, subscriptions.split(",")):
-            name, sessions = _named(item)
-            provide(emulator.admin, f"{topic}/Subscriptions/{name}", SubscriptionDescription(requires_session=sessions))
+def _asked(options: argparse.Namespace) -> list[Asked]:
+    """Entities of the configuration file and of the command line. Raises OSError, UnicodeDecodeError, InvalidDocument."""
+    declared = [] if options.config is None else read_configuration(options.config.read_text("utf-8-sig"))
+    return [*declared, *itertools.chain(*options.queue, *options.topic)]
 
 
-def _named(text: str) -> tuple[str, bool]:
-    name, separator, option = text.partition(":")
-    if separator and option != "session":
-        raise InvalidEntity(f"'{text}': the only option of an entity is 'session'")
-    return name, bool(separator)
+def _complaint(config: Path, error: OSError | UnicodeDecodeError | InvalidDocument) -> str:
+    if not isinstance(error, InvalidDocument):
+        return f"reading the configuration: {config}: {error}"
+    return "\n".join(("reading the configuration:", *(f"{config}: {problem}" for problem in error.problems)))
 
 
 def _announcement(emulator: ServiceBusEmulator, options: argparse.Namespace) -> str:

@@ -120,7 +120,12 @@ class AdminServer:
         return int(self._server.server_address[1])
 
     def start(self) -> None:
-        self._server = _Server(self._address, self._api)
+        """Raises OSError, which names the address, when it cannot be listened on."""
+        try:
+            self._server = _Server(self._address, self._api)
+        except OSError as error:
+            host, port = self._address
+            raise OSError(error.errno, f"management API at {host}:{port}: {error.strerror}") from error
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(0.05,), name="servicebus-admin", daemon=True
         )

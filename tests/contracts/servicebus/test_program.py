@@ -81,6 +81,35 @@ def test_it_serves_until_it_is_told_to_stop(number: signal.Signals) -> None:
     assert (program.returncode, errors) == (0, "")
 
 
-def test_a_wrong_option_of_an_entity_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--port", "0", "--http-port", "0", "--queue", "q:sessions"]) == 1
-    assert "q:sessions" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("option", "value", "complaint"),
+    [
+        ("--queue", "q:sessions", "'q:sessions': the only option of an entity is 'session'"),
+        ("--queue", "-q", "expected one argument"),
+        ("--queue", "a b", "the queue or topic name 'a b' is not allowed"),
+        ("--topic", "t=a:x", "'a:x': the only option of an entity is 'session'"),
+        ("--topic", "t=a/b", "the subscription name 'a/b' is not allowed"),
+    ],
+)
+def test_a_wrong_option_is_named(capsys: pytest.CaptureFixture[str], option: str, value: str, complaint: str) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main([option, value])
+    assert stopped.value.code == 2
+    assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["port", "http_port"])
+def test_a_taken_port_is_named_with_the_way_out(capsys: pytest.CaptureFixture[str], kind: str) -> None:
+    with ServiceBusEmulator() as first:
+        taken = getattr(first, kind)
+        ports = {"port": 0, "http_port": 0} | {kind: taken}
+        status = main(["--port", str(ports["port"]), "--http-port", str(ports["http_port"])])
+    errors = capsys.readouterr().err
+    assert status == 1
+    assert str(taken) in errors
+    assert "--http-port" in errors
+
+
+def test_entities_asked_for_twice_with_other_settings_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--port", "0", "--http-port", "0", "--queue", "q", "--queue", "q:session"]) == 1
+    assert "--queue q:session: 'q' is there with other settings" in capsys.readouterr().err
