@@ -1,7 +1,9 @@
 """Shared access signatures: is a token good, for what, with which rights?
 
 The signature is really checked: HMAC-SHA256, with the key of the named policy, over the resource as it stands in the token
-and the expiry. Refuses JSON web tokens: the emulator has no identity provider.
+and the expiry. Policies are the namespace's; a token may be for less, an entity or a prefix of entities' paths. Its host is not asked,
+since an emulator has as many names as ways to it. Refuses JSON web tokens by name (docs/decisions/servicebus-access.md); what a
+client calls its token says nothing, azure-servicebus calls its signatures "jwt".
 Source: learn.microsoft.com "Service Bus access control with Shared Access Signatures".
 """
 
@@ -10,14 +12,19 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import unquote_plus
 
 ALL_RIGHTS: Final = frozenset(("Listen", "Send", "Manage"))
 _SCHEME: Final = "SharedAccessSignature "
 _CLAIMS: Final = ("sr", "sig", "se", "skn")
+_JSON_WEB_TOKEN: Final = re.compile(r"(?:Bearer\s+)?[\w-]+\.[\w-]+\.[\w-]*")
+_SECONDS: Final = re.compile(r"[0-9]{1,11}")
+"""Until the year 5138; what `datetime` and a double can hold."""
 
 
 class InvalidToken(Exception):
@@ -63,12 +70,12 @@ class AccessPolicies:
         expected = base64.b64encode(hmac.new(key.encode(), signed, hashlib.sha256).digest())
         if not hmac.compare_digest(expected, unquote_plus(claims["sig"]).encode()):
             raise InvalidToken("the token has an invalid signature")
-        try:
-            expires_at = float(int(claims["se"]))
-        except ValueError:
-            raise InvalidToken("the token's expiry is no number") from None
+        if not _SECONDS.fullmatch(claims["se"]):
+            raise InvalidToken("the token's expiry is no time in seconds")
+        expires_at = float(claims["se"])
         if expires_at <= now:
-            raise InvalidToken("the token is expired")
+            when = datetime.fromtimestamp(expires_at, UTC)
+            raise InvalidToken(f"the token is expired. Expiration time: '{when:%Y-%m-%d %H:%M:%S}Z'")
         return Grant(resource_path(unquote_plus(claims["sr"])), self.rights(name), expires_at)
 
 
@@ -80,6 +87,11 @@ def resource_path(address: str) -> str:
 
 
 def _claims(token: str) -> dict[str, str]:
+    if _JSON_WEB_TOKEN.fullmatch(token):
+        raise InvalidToken(
+            "JSON web tokens (Microsoft Entra ID, managed identities) are not supported by the emulator:"
+            " use a connection string, or AzureNamedKeyCredential with a policy's name and key"
+        )
     if not token.startswith(_SCHEME):
         raise InvalidToken("only shared access signatures are supported")
     claims = dict(part.partition("=")[::2] for part in token.removeprefix(_SCHEME).split("&"))
