@@ -95,6 +95,7 @@ def messages(draw: st.DrawFn) -> Message:
     message.enqueued_at = draw(st.integers(0, 1 << 45))
     message.ttl = draw(st.none() | st.integers(1, 1 << 62))
     message.expires_at = draw(st.none() | st.integers(0, 1 << 62))
+    message.scheduled_at = draw(st.none() | st.integers(0, 1 << 62))
     message.enqueue_sequence = draw(st.none() | st.integers(0, 1 << 62))
     message.delivery_count = draw(st.integers(0, 20))
     message.state = draw(st.sampled_from(MessageState))
