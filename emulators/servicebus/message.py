@@ -45,6 +45,7 @@ _ENQUEUED: Final = encode(Symbol("x-opt-enqueued-time")) + b"\x83"
 _LOCKED: Final = encode(Symbol("x-opt-locked-until")) + b"\x83"
 _STATE: Final = encode(Symbol("x-opt-message-state")) + b"\x71"
 _ENQUEUE_SEQUENCE: Final = encode(Symbol("x-opt-enqueue-sequence-number")) + b"\x81"
+_DEAD_LETTER_SOURCE: Final = encode(Symbol("x-opt-deadletter-source"))
 _pack_long = struct.Struct(">q").pack
 _pack_int = struct.Struct(">i").pack
 
@@ -61,8 +62,8 @@ class Message:
     """One message of one entity. Times are milliseconds since the Unix epoch; `tail` is everything the broker leaves alone."""
 
     __slots__ = (
-        "annotation_count", "annotations", "delivery_count", "durable", "enqueue_sequence", "enqueued_at",
-        "expires_at", "lock_token", "locked_until", "message_id", "priority", "scheduled_at", "sequence",
+        "annotation_count", "annotations", "dead_letter_source", "delivery_count", "durable", "enqueue_sequence",
+        "enqueued_at", "expires_at", "hops", "lock_token", "locked_until", "message_id", "priority", "scheduled_at", "sequence",
         "session_id", "size", "state", "tail", "ttl",
     )  # fmt: skip
 
@@ -85,6 +86,8 @@ class Message:
         self.state = MessageState.ACTIVE
         self.lock_token: bytes | None = None
         self.locked_until = 0
+        self.hops = 0
+        self.dead_letter_source: str | None = None
 
     def copy(self) -> Message:
         """A message of its own for another entity; the octets are shared."""
@@ -238,6 +241,9 @@ def render(message: Message, locked_until: int | None = None) -> bytes:
         count += 2
     if message.enqueue_sequence is not None:
         body += _ENQUEUE_SEQUENCE + _pack_long(message.enqueue_sequence)
+        count += 2
+    if message.dead_letter_source is not None:
+        body += _DEAD_LETTER_SOURCE + encode(message.dead_letter_source)
         count += 2
     annotations = encode_map_body(count, body + message.annotations)
     return b"".join((b"\x00\x53\x70", header, b"\x00\x53\x72", annotations, message.tail))
