@@ -7,18 +7,17 @@ heap is built anew when such entries outnumber the others. So every operation co
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable
 from typing import Final, Generic, TypeVar
 
 NEVER: Final = 1 << 62
 """Later than any moment."""
 _FEW: Final = 64
 
-_K = TypeVar("_K", bound=Hashable)
+_K = TypeVar("_K")
 
 
 class Deadlines(Generic[_K]):
-    """At most one deadline a key, in milliseconds since the Unix epoch."""
+    """At most one deadline a key (hashable), in milliseconds since the Unix epoch."""
 
     __slots__ = ("_at", "_heap", "_number")
 
@@ -46,6 +45,11 @@ class Deadlines(Generic[_K]):
         if len(self._heap) > 2 * len(self._at) + _FEW:
             self._heap = [entry for entry in self._heap if self._at.get(entry[2]) == entry[0]]
             heapq.heapify(self._heap)
+
+    def advance(self, key: _K, at: int) -> None:
+        """Set the deadline of a key unless it has an earlier one."""
+        if at < self._at.get(key, NEVER):
+            self.set(key, at)
 
     def discard(self, key: _K) -> None:
         """Take the deadline of a key back, if it has one."""

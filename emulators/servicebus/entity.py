@@ -28,9 +28,9 @@ from .description import (
     TopicDescription,
 )
 from .duplicates import DuplicateHistory
-from .journal import SCHEDULE, Journal
+from .journal import SCHEDULE
 from .message import Message
-from .outlet import Outlet, milliseconds
+from .outlet import Outlet, Surroundings, milliseconds
 from .rules import InvalidRule, RuleSet
 from .rules.description import RuleDescription, RuleInfo
 from .schedule import Schedule
@@ -52,10 +52,10 @@ class Ingress(ABC):
 
     description: SendSettings
 
-    def __init__(self, path: str, journal: Journal) -> None:
+    def __init__(self, path: str, around: Surroundings) -> None:
         self.path = path
-        self.schedule = Schedule(Shelf(journal, path + SCHEDULE))
-        self.history = DuplicateHistory(journal, path)
+        self.schedule = Schedule(Shelf(around.journal, path + SCHEDULE), around.alarm)
+        self.history = DuplicateHistory(around.journal, path)
 
     @property
     def max_message_size(self) -> int:
@@ -128,20 +128,20 @@ class Queue(Ingress):
 
     description: QueueDescription
 
-    def __init__(self, path: str, description: QueueDescription, journal: Journal) -> None:
-        super().__init__(path, journal)
+    def __init__(self, path: str, description: QueueDescription, around: Surroundings) -> None:
+        super().__init__(path, around)
         self.description = description
-        self.outlet = Outlet(path, description, journal)
+        self.outlet = Outlet(path, description, around)
 
     @property
     def size(self) -> int:
         return self.outlet.size + self.schedule.size
 
-    def reconfigure(self, description: Description) -> None:
+    def reconfigure(self, description: Description, now: int) -> None:
         """New settings, from now on."""
         assert isinstance(description, QueueDescription)
         self.description = description
-        self.outlet.reconfigure(description)
+        self.outlet.reconfigure(description, now)
 
     def counts(self) -> RuntimeCounts:
         """What is here now."""
@@ -153,6 +153,11 @@ class Queue(Ingress):
             scheduled=len(self.schedule),
             size_in_bytes=self.size,
         )
+
+    @property
+    def due(self) -> int:
+        """When `sweep` must be called next."""
+        return min(self.schedule.due, self.outlet.due)
 
     def sweep(self, now: int) -> None:
         """Do what is due."""
@@ -183,19 +188,19 @@ class Subscription:
     `rules` by lower-case name, in order of their creation.
     """
 
-    def __init__(self, path: str, description: SubscriptionDescription, journal: Journal) -> None:
+    def __init__(self, path: str, description: SubscriptionDescription, around: Surroundings) -> None:
         self.path = path
         self.description = description
-        self.outlet = Outlet(path, description, journal)
+        self.outlet = Outlet(path, description, around)
         self.rules: dict[str, RuleInfo] = {}
-        self._journal = journal
+        self._journal = around.journal
         self._rule_set = RuleSet(())
 
-    def reconfigure(self, description: Description) -> None:
+    def reconfigure(self, description: Description, now: int) -> None:
         """New settings, from now on."""
         assert isinstance(description, SubscriptionDescription)
         self.description = description
-        self.outlet.reconfigure(description)
+        self.outlet.reconfigure(description, now)
 
     def counts(self) -> RuntimeCounts:
         """What is here now."""
@@ -206,6 +211,11 @@ class Subscription:
             transfer_dead_letter=len(undelivered),
             size_in_bytes=self.outlet.size,
         )
+
+    @property
+    def due(self) -> int:
+        """When `sweep` must be called next."""
+        return self.outlet.due
 
     def sweep(self, now: int) -> None:
         """Do what is due."""
@@ -277,18 +287,18 @@ class Topic(Ingress):
 
     description: TopicDescription
 
-    def __init__(self, path: str, description: TopicDescription, journal: Journal) -> None:
-        super().__init__(path, journal)
+    def __init__(self, path: str, description: TopicDescription, around: Surroundings) -> None:
+        super().__init__(path, around)
         self.description = description
         self.subscriptions: dict[str, Subscription] = {}
-        self._shelf = Shelf(journal, path)
+        self._shelf = Shelf(around.journal, path)
         self._sequence = 0
 
     @property
     def size(self) -> int:
         return self.schedule.size + sum(s.outlet.size for s in self.subscriptions.values())
 
-    def reconfigure(self, description: Description) -> None:
+    def reconfigure(self, description: Description, now: int) -> None:
         """New settings, from now on."""
         assert isinstance(description, TopicDescription)
         self.description = description
@@ -298,6 +308,11 @@ class Topic(Ingress):
         return RuntimeCounts(
             scheduled=len(self.schedule), size_in_bytes=self.size, subscriptions=len(self.subscriptions)
         )
+
+    @property
+    def due(self) -> int:
+        """When `sweep` must be called next."""
+        return self.schedule.due
 
     def sweep(self, now: int) -> None:
         """Do what is due; its subscriptions are swept by themselves."""

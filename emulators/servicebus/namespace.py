@@ -1,7 +1,7 @@
 """The entities of a namespace by path, and the port through which they are administered.
 
 Not thread-safe: everything here runs on the broker's event loop (`loop_admin.LoopAdmin` brings other threads there). Paths
-compare without regard to case. Refuses by name what the broker does not do: forwarding, partitioning, deletion on idle.
+compare without regard to case. Refuses by name what the broker does not do: partitioning, deletion on idle.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final, NamedTuple
 
 from .amqp.values import AmqpError, Value
+from .deadlines import Deadlines
 from .description import (
     Description,
     EntityExists,
@@ -22,15 +24,21 @@ from .description import (
     SubscriptionDescription,
     TopicDescription,
 )
-from .entity import Entity, Queue, Subscription, Topic
+from .entity import NO_SESSION, Entity, Queue, Subscription, Topic, require_enabled
+from .forwarding import Undeliverable
 from .journal import DEAD_LETTERS, SCHEDULE, TRANSFER_DEAD_LETTERS, Journal
 from .message import Message
+from .outlet import Surroundings
 from .rules.description import DEFAULT_RULE, RuleDescription, RuleInfo
 from .sessions import SessionStore
 from .store import MessageStore
+from .topology import require_forwarding
 from .validation import require_rule_name, require_unchanged, require_valid
 
 _SUBSCRIPTIONS: Final = "/subscriptions/"
+
+
+Detach = Callable[[AmqpError], None]
 
 
 class Node(NamedTuple):
@@ -51,6 +59,20 @@ class Node(NamedTuple):
             return None
         return self.entity.outlet.at(self.place)
 
+    def require_receivable(self) -> None:
+        """Raises AmqpError when receivers cannot be attached here, or must go."""
+        entity = self.entity
+        if isinstance(entity, Topic):
+            raise AmqpError("amqp:not-allowed", f"'{entity.path}' is a topic: receive from its subscriptions.")
+        require_enabled(entity.path, entity.description.status, ("ReceiveDisabled",))
+        entity.outlet.require_receivable(self.place)
+
+
+class _Link(NamedTuple):
+    node: Node
+    right: str
+    detach: Detach
+
 
 @dataclass(slots=True)
 class _Entry:
@@ -58,7 +80,7 @@ class _Entry:
     created_at: datetime
     updated_at: datetime
     accessed_at: datetime
-    links: list[Callable[[AmqpError], None]] = field(default_factory=list)
+    links: list[_Link] = field(default_factory=list)
 
 
 class Namespace:
@@ -68,6 +90,7 @@ class Namespace:
         self._clock = clock
         self._journal = journal
         self._entries: dict[str, _Entry] = {}
+        self._agenda: Deadlines[str] = Deadlines()
 
     def now(self) -> int:
         """Milliseconds since the Unix epoch."""
@@ -76,8 +99,24 @@ class Namespace:
     def sweep(self) -> None:
         """Do everything that is due: expire, schedule, redeliver."""
         now = self.now()
-        for entry in list(self._entries.values()):
-            entry.entity.sweep(now)
+        for key in self._agenda.take(now):
+            entry = self._entries.get(key)
+            if entry is not None:
+                entry.entity.sweep(now)
+                self._agenda.advance(key, entry.entity.due)
+
+    def transfer(self, target: str, message: Message, now: int) -> None:
+        """Give a forwarded message to another entity. Raises Undeliverable."""
+        entry = self._entries.get(target.lower())
+        entity = None if entry is None else entry.entity
+        if entry is None or not isinstance(entity, Queue | Topic):
+            raise Undeliverable("amqp:not-found", f"The messaging entity '{target}' could not be found.")
+        if isinstance(entity, Queue) and entity.description.requires_session and message.session_id is None:
+            raise Undeliverable(*NO_SESSION)
+        try:
+            entity.accept([message], now)
+        except AmqpError as failure:
+            raise Undeliverable(failure.condition, failure.description or "") from None
 
     def find(self, path: str) -> Node:
         """Raises AmqpError amqp:not-found."""
@@ -88,11 +127,15 @@ class Namespace:
         entry.accessed_at = self._moment()
         return Node(entry.entity, place)
 
-    def watch(self, entity: Entity, on_delete: Callable[[AmqpError], None]) -> Callable[[], None]:
-        """Call `on_delete` when the entity is deleted; returns how to stop that."""
-        links = self._entries[entity.path.lower()].links
-        links.append(on_delete)
-        return lambda: links.remove(on_delete) if on_delete in links else None
+    def watch(self, node: Node, right: str, detach: Detach) -> Callable[[], None]:
+        """Have a link detached when its entity is deleted, or one with the right Listen when nothing can be received any more.
+
+        Returns how to stop that.
+        """
+        links = self._entries[node.entity.path.lower()].links
+        link = _Link(node, right, detach)
+        links.append(link)
+        return lambda: links.remove(link) if link in links else None
 
     # -- EntityAdmin
 
@@ -107,6 +150,7 @@ class Namespace:
             self._topic_of(key)
         if key in self._entries:
             raise EntityExists(path)
+        require_forwarding(path, description, None, self._find)
         moment = self._moment()
         entry = self._add(path, description, moment, moment)
         self._save(entry)
@@ -121,13 +165,14 @@ class Namespace:
 
     def _add(self, path: str, description: Description, created_at: datetime, updated_at: datetime) -> _Entry:
         key = path.lower()
+        around = Surroundings(self._journal, self.transfer, partial(self._agenda.advance, key))
         entity: Entity
         if isinstance(description, QueueDescription):
-            entity = Queue(path, description, self._journal)
+            entity = Queue(path, description, around)
         elif isinstance(description, TopicDescription):
-            entity = Topic(path, description, self._journal)
+            entity = Topic(path, description, around)
         else:
-            entity = Subscription(path, description, self._journal)
+            entity = Subscription(path, description, around)
             self._topic_of(key).subscriptions[key] = entity
         entry = self._entries[key] = _Entry(entity, created_at, updated_at, self._moment())
         return entry
@@ -142,9 +187,15 @@ class Namespace:
         old = entry.entity.description
         require_unchanged(path, old, description)
         require_valid(path, description)
-        entry.entity.reconfigure(description)
+        require_forwarding(entry.entity.path, description, old, self._find)
+        entry.entity.reconfigure(description, self.now())
         entry.updated_at = self._moment()
         self._save(entry)
+        for link in [link for link in entry.links if link.right == "Listen"]:
+            try:
+                link.node.require_receivable()
+            except AmqpError as failure:
+                link.detach(failure)
         return self.get(path)
 
     def get(self, path: str) -> EntityInfo:
@@ -163,8 +214,8 @@ class Namespace:
         del self._entries[entity.path.lower()]
         self._journal.drop_entity(entity.path)
         failure = AmqpError("amqp:not-found", f"The messaging entity '{entity.path}' has been deleted.")
-        for detach in list(entry.links):
-            detach(failure)
+        for link in list(entry.links):
+            link.detach(failure)
 
     def queues(self) -> Sequence[EntityInfo]:
         """In order of path."""
@@ -216,6 +267,10 @@ class Namespace:
         if entry is None:
             raise EntityMissing(path)
         return entry
+
+    def _find(self, key: str) -> Entity | None:
+        entry = self._entries.get(key)
+        return None if entry is None else entry.entity
 
     def _topic_of(self, key: str) -> Topic:
         topic, separator, name = key.partition(_SUBSCRIPTIONS)

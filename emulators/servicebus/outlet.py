@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+from .amqp.values import AmqpError
+from .consumer import StoreSettings
 from .description import FOREVER, QueueDescription, SubscriptionDescription
+from .forwarding import TOO_MANY_HOPS, Forwarder, Transfer, Undeliverable, target_path
 from .journal import DEAD_LETTERS, TRANSFER_DEAD_LETTERS, Journal
 from .message import Message
 from .sessions import SessionStore
 from .shelf import Shelf
-from .store import CompetingStore, MessageStore, StoreSettings
+from .store import CompetingStore, MessageStore
 
 ReceiveSettings = QueueDescription | SubscriptionDescription
 
@@ -22,23 +27,65 @@ def milliseconds(duration: timedelta) -> int:
     return duration // timedelta(milliseconds=1)
 
 
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What an entity needs of its namespace: whom to tell of changes, how to pass messages on, whom to tell when it is due."""
+
+    journal: Journal
+    transfer: Transfer
+    alarm: Callable[[int], None]
+
+
 class Outlet:
     """A store, its dead-letter queue and its transfer dead-letter queue."""
 
-    def __init__(self, path: str, description: ReceiveSettings, journal: Journal) -> None:
+    def __init__(self, path: str, description: ReceiveSettings, around: Surroundings) -> None:
         self.path = path
-        self.dead_letters = CompetingStore(_DEAD_LETTER_SETTINGS, Shelf(journal, path + DEAD_LETTERS), None)
+        self._description = description
+        self._transfer = around.transfer
+        journal, alarm = around.journal, around.alarm
+        self.dead_letters = CompetingStore(_DEAD_LETTER_SETTINGS, Shelf(journal, path + DEAD_LETTERS), None, alarm)
         self.transfer_dead_letters = CompetingStore(
-            _DEAD_LETTER_SETTINGS, Shelf(journal, path + TRANSFER_DEAD_LETTERS), None
+            _DEAD_LETTER_SETTINGS, Shelf(journal, path + TRANSFER_DEAD_LETTERS), None, alarm
         )
         kind: type[CompetingStore | SessionStore] = SessionStore if description.requires_session else CompetingStore
         self.store: CompetingStore | SessionStore = kind(
-            _settings(description), Shelf(journal, path), self.dead_letters
+            _settings(description), Shelf(journal, path), self.dead_letters, alarm
+        )
+        self._forward()
+
+    def reconfigure(self, description: ReceiveSettings, now: int) -> None:
+        """New settings for messages and locks from now on; what is here already is forwarded if that begins."""
+        self._description = description
+        self.store.settings = _settings(description)
+        self._forward()
+        for store in self.stores():
+            store.pump(now)
+
+    def _forward(self) -> None:
+        target, dead_target = self._description.forward_to, self._description.forward_dead_lettered_messages_to
+        if isinstance(self.store, CompetingStore):
+            forwarder = Forwarder(target_path(target), self._transfer, None) if target else None
+            self.store.forward(forwarder, self._give_up)
+        self.dead_letters.forward(
+            Forwarder(target_path(dead_target), self._transfer, self.path) if dead_target else None
         )
 
-    def reconfigure(self, description: ReceiveSettings) -> None:
-        """New settings for messages and locks from now on."""
-        self.store.settings = _settings(description)
+    def _give_up(self, message: Message, failure: Undeliverable, now: int) -> None:
+        """Too many hops make a dead letter (Azure/azure-service-bus issue 33), whatever else a transfer dead letter."""
+        store = self.dead_letters if failure.reason == TOO_MANY_HOPS else self.transfer_dead_letters
+        store.take_over(message, failure.reason, failure.description)
+        store.pump(now)
+
+    def require_receivable(self, place: str) -> None:
+        """Raises AmqpError when messages of that store go elsewhere by themselves."""
+        forwarded = {
+            "": self._description.forward_to,
+            DEAD_LETTERS: self._description.forward_dead_lettered_messages_to,
+        }
+        if forwarded.get(place):
+            text = "Cannot create a message receiver on an entity with auto-forwarding enabled."
+            raise AmqpError("amqp:not-allowed", f"{text} Entity: '{self.path}{place}'.")
 
     def stores(self) -> tuple[MessageStore, ...]:
         """The store, its dead-letter queue and its transfer dead-letter queue."""
@@ -59,8 +106,13 @@ class Outlet:
         """Take in a message as a dead letter that was never ready here."""
         message.sequence = self.store.next_sequence()
         message.enqueued_at = now
-        self.dead_letters.take_in_dead(message, reason, description)
+        self.dead_letters.take_over(message, reason, description)
         self.dead_letters.pump(now)
+
+    @property
+    def due(self) -> int:
+        """When `sweep` must be called next."""
+        return min(store.due for store in self.stores())
 
     def sweep(self, now: int) -> None:
         """Do what is due."""

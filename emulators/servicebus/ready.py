@@ -1,14 +1,16 @@
 """Messages ready for delivery, in the order of their sequence numbers, wherever they come back from.
 
 Fresh messages arrive in order and cost a deque operation; returned ones (abandoned, lock expired, session released) go to
-a heap and leave before any later message: redelivery is at the message's place, not at the end.
+a heap and leave before any later message: redelivery is at the message's place, not at the end. A message taken out of
+the middle (expired) leaves a mark, and is passed over when its turn comes.
 """
 
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from .message import Message
 
@@ -16,20 +18,21 @@ from .message import Message
 class ReadyQueue:
     """Smallest sequence number first."""
 
-    __slots__ = ("_fresh", "_returned")
+    __slots__ = ("_fresh", "_gone", "_returned")
 
     def __init__(self) -> None:
         self._fresh: deque[Message] = deque()
         self._returned: list[tuple[int, Message]] = []
+        self._gone: set[int] = set()
 
     def __len__(self) -> int:
-        return len(self._fresh) + len(self._returned)
+        return len(self._fresh) + len(self._returned) - len(self._gone)
 
     def __iter__(self) -> Iterator[Message]:
         """All messages, in no particular order."""
-        yield from self._fresh
-        for _, message in self._returned:
-            yield message
+        for message in itertools.chain(self._fresh, (entry[1] for entry in self._returned)):
+            if message.sequence not in self._gone:
+                yield message
 
     def append(self, message: Message) -> None:
         """A message with a larger sequence number than any before it."""
@@ -44,16 +47,20 @@ class ReadyQueue:
 
     def pop(self) -> Message:
         """The next message. Raises IndexError when there is none."""
-        if self._returned and (not self._fresh or self._returned[0][0] < self._fresh[0].sequence):
-            return heapq.heappop(self._returned)[1]
-        return self._fresh.popleft()
+        while True:
+            if self._returned and (not self._fresh or self._returned[0][0] < self._fresh[0].sequence):
+                message = heapq.heappop(self._returned)[1]
+            else:
+                message = self._fresh.popleft()
+            if not self._gone or message.sequence not in self._gone:
+                return message
+            self._gone.discard(message.sequence)
 
-    def remove_if(self, unwanted: Callable[[Message], bool]) -> list[Message]:
-        """Take out what the predicate names, in order of sequence."""
-        gone = sorted((message for message in self if unwanted(message)), key=lambda message: message.sequence)
-        if gone:
-            names = {message.sequence for message in gone}
-            self._fresh = deque(message for message in self._fresh if message.sequence not in names)
-            self._returned = [entry for entry in self._returned if entry[0] not in names]
+    def remove(self, message: Message) -> None:
+        """Take a message out, wherever it stands. It must be in the queue, and must never come back to it."""
+        self._gone.add(message.sequence)
+        if len(self._gone) > len(self):
+            self._fresh = deque(m for m in self._fresh if m.sequence not in self._gone)
+            self._returned = [entry for entry in self._returned if entry[0] not in self._gone]
             heapq.heapify(self._returned)
-        return gone
+            self._gone.clear()

@@ -6,7 +6,7 @@ Source: learn.microsoft.com "Message sequencing and timestamps".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from .amqp.values import AmqpError
 from .deadlines import Deadlines
@@ -15,11 +15,12 @@ from .shelf import Shelf
 
 
 class Schedule:
-    """Messages by sequence number, and by the time they are due (milliseconds since the Unix epoch)."""
+    """Messages by sequence number, and by the time they are due (milliseconds since the Unix epoch), which `alarm` is told."""
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: Shelf, alarm: Callable[[int], None]) -> None:
         self.size = 0
         self._shelf = shelf
+        self._alarm = alarm
         self._messages: dict[int, Message] = {}
         self._deadlines: Deadlines[int] = Deadlines()
 
@@ -48,6 +49,7 @@ class Schedule:
         self.size += message.size
         self._messages[message.sequence] = message
         self._deadlines.set(message.sequence, at)
+        self._alarm(at)
 
     def cancel(self, sequences: Iterable[int]) -> None:
         """Forget messages, all or none. Raises AmqpError."""

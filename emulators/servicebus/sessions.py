@@ -7,17 +7,18 @@ Source: learn.microsoft.com "Message sessions".
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from .amqp.values import AmqpError
-from .deadlines import NEVER
+from .consumer import Consumer, StoreSettings
+from .deadlines import NEVER, Deadlines
 from .message import Message
 from .ready import ReadyQueue
 from .shelf import Shelf
-from .store import Consumer, MessageStore, StoreSettings, lock_lost
+from .store import MessageStore, lock_lost
 
 
 class SessionConsumer(Consumer, Protocol):
@@ -37,20 +38,16 @@ class SessionConsumer(Consumer, Protocol):
 
 @dataclass(slots=True)
 class Session:
-    """One session. `locked_until` counts only while there is an owner."""
+    """One session. `locked_until` counts only while there is an owner; `count` is of all its messages, wherever they are."""
 
     id: str
     ready: ReadyQueue = field(default_factory=ReadyQueue)
+    locked: dict[bytes, Message] = field(default_factory=dict)
+    count: int = 0
     owner: SessionConsumer | None = None
     locked_until: int = NEVER
     state: bytes | None = None
     state_changed_at: int = 0
-
-
-@dataclass(slots=True)
-class _Waiting:
-    consumer: SessionConsumer
-    until: int
 
 
 def session_lost() -> AmqpError:
@@ -64,11 +61,19 @@ def session_lost() -> AmqpError:
 class SessionStore(MessageStore):
     """Sessions with their messages, owners and state."""
 
-    def __init__(self, settings: StoreSettings, shelf: Shelf, dead_letters: MessageStore | None) -> None:
-        super().__init__(settings, shelf, dead_letters)
+    def __init__(
+        self,
+        settings: StoreSettings,
+        shelf: Shelf,
+        dead_letters: MessageStore | None,
+        alarm: Callable[[int], None],
+    ) -> None:
+        super().__init__(settings, shelf, dead_letters, alarm)
         self._sessions: dict[str, Session] = {}
         self._free: OrderedDict[str, None] = OrderedDict()
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: OrderedDict[SessionConsumer, None] = OrderedDict()
+        self._patience: Deadlines[SessionConsumer] = Deadlines()
+        self._locks: Deadlines[str] = Deadlines()
         self._dirty: dict[str, None] = {}
 
     # -- accepting sessions
@@ -78,7 +83,8 @@ class SessionStore(MessageStore):
         if self.due <= now:
             self.sweep(now)
         if consumer.wanted is None:
-            self._waiting.append(_Waiting(consumer, now + timeout))
+            self._waiting[consumer] = None
+            self._patience.set(consumer, now + timeout)
             self.wake_at(now + timeout)
             self.pump(now)
             return
@@ -92,7 +98,8 @@ class SessionStore(MessageStore):
 
     def leave(self, consumer: SessionConsumer, now: int) -> None:
         """The receiver is gone: its session is free at once, and its messages count no delivery."""
-        self._waiting = deque(waiting for waiting in self._waiting if waiting.consumer is not consumer)
+        self._waiting.pop(consumer, None)
+        self._patience.discard(consumer)
         session = None if consumer.session_id is None else self._sessions.get(consumer.session_id)
         if session is not None and session.owner is consumer:
             self._release(session, now, failed=False)
@@ -112,29 +119,37 @@ class SessionStore(MessageStore):
 
     def _grant(self, session: Session, consumer: SessionConsumer, now: int) -> None:
         session.owner = consumer
-        session.locked_until = now + self.settings.lock_duration
-        self.wake_at(session.locked_until)
+        self._extend(session, now)
         self._free.pop(session.id, None)
         consumer.granted(session.id, session.locked_until)
         self._dirty[session.id] = None  # the receiver may have sent its credit along with the attach
 
+    def _extend(self, session: Session, now: int) -> None:
+        session.locked_until = now + self.settings.lock_duration
+        self._locks.set(session.id, session.locked_until)
+        self.wake_at(session.locked_until)
+
     def _serve_waiting(self, now: int) -> None:
         while self._waiting and self._free:
             name = next(iter(self._free))
-            self._grant(self._sessions[name], self._waiting.popleft().consumer, now)
+            consumer, _ = self._waiting.popitem(last=False)
+            self._patience.discard(consumer)
+            self._grant(self._sessions[name], consumer, now)
 
     def _release(self, session: Session, now: int, failed: bool) -> None:
         session.owner = None
         session.locked_until = NEVER
-        for message in [m for m in self._locked.values() if m.session_id == session.id]:
-            self._unlock(message, now, failed)
+        self._locks.discard(session.id)
+        for message in list(session.locked.values()):
+            self._unlock(message)
+            self._return(message, now, failed)
         if session.ready:
             self._free[session.id] = None
-        elif session.state is None and not self._has_deferred(session.id):
-            self._sessions.pop(session.id, None)
+        self._forget_if_empty(session)
 
-    def _has_deferred(self, name: str) -> bool:
-        return any(message.session_id == name for message in self._deferred.values())
+    def _forget_if_empty(self, session: Session) -> None:
+        if not session.count and session.owner is None and session.state is None:
+            self._sessions.pop(session.id, None)
 
     # -- the session lock
 
@@ -149,10 +164,9 @@ class SessionStore(MessageStore):
     def renew_session(self, name: str, now: int) -> int:
         """Extend the session lock from now; the new expiry. Raises AmqpError."""
         session = self._owned(name, now)
-        session.locked_until = now + self.settings.lock_duration
-        for message in self._locked.values():
-            if message.session_id == name:
-                message.locked_until = session.locked_until
+        self._extend(session, now)
+        for message in session.locked.values():
+            message.locked_until = session.locked_until
         return session.locked_until
 
     def session_state(self, name: str, now: int) -> bytes | None:
@@ -178,8 +192,7 @@ class SessionStore(MessageStore):
             return sorted(
                 s.id for s in self._sessions.values() if s.state is not None and s.state_changed_at > updated_after
             )
-        with_messages = {m.session_id for m in self.messages() if m.session_id is not None}
-        return sorted(with_messages | {s.id for s in self._sessions.values() if s.state is not None})
+        return sorted(s.id for s in self._sessions.values() if s.count or s.state is not None)
 
     def _lock_until(self, message: Message, now: int) -> int:
         session = self._sessions.get(message.session_id or "")
@@ -219,33 +232,44 @@ class SessionStore(MessageStore):
         else:
             self._dirty[session.id] = None
 
-    def _ready_queues(self) -> Iterable[ReadyQueue]:
-        return [session.ready for session in self._sessions.values()]
+    def _withdraw(self, message: Message) -> None:
+        session = self._session(message.session_id or "")
+        session.ready.remove(message)
+        if not session.ready:
+            self._free.pop(session.id, None)
+
+    def _ready_messages(self) -> Iterable[Message]:
+        return (message for session in self._sessions.values() for message in session.ready)
+
+    def _add(self, message: Message) -> None:
+        super()._add(message)
+        self._session(message.session_id or "").count += 1
+
+    def _remove(self, message: Message) -> None:
+        super()._remove(message)
+        session = self._session(message.session_id or "")
+        session.count -= 1
+        self._forget_if_empty(session)
+
+    def _lock_begins(self, message: Message) -> None:
+        assert message.lock_token is not None
+        self._session(message.session_id or "").locked[message.lock_token] = message
+
+    def _lock_ends(self, message: Message, token: bytes) -> None:
+        del self._session(message.session_id or "").locked[token]
 
     # -- time
 
     def _expire_locks(self, now: int) -> None:
-        for session in [s for s in self._sessions.values() if s.owner is not None and s.locked_until <= now]:
+        for name in self._locks.take(now):
+            session = self._sessions[name]
             owner = session.owner
             self._release(session, now, failed=True)
             if owner is not None:
                 owner.detach(session_lost())
-        expired = [waiting for waiting in self._waiting if waiting.until <= now]
-        if expired:
-            self._waiting = deque(waiting for waiting in self._waiting if waiting.until > now)
-            for waiting in expired:
-                text = "The operation did not complete within the allotted timeout."
-                waiting.consumer.denied(AmqpError("com.microsoft:timeout", text))
-
-    def _expire_messages(self, now: int) -> None:
-        super()._expire_messages(now)
-        for name in [name for name in self._free if not self._sessions[name].ready]:
-            del self._free[name]
-
-    def _look_ahead(self) -> None:
-        super()._look_ahead()
-        for session in self._sessions.values():
-            if session.owner is not None:
-                self.wake_at(session.locked_until)
-        for waiting in self._waiting:
-            self.wake_at(waiting.until)
+        for consumer in self._patience.take(now):
+            self._waiting.pop(consumer, None)
+            text = "The operation did not complete within the allotted timeout."
+            consumer.denied(AmqpError("com.microsoft:timeout", text))
+        self.wake_at(self._locks.next)
+        self.wake_at(self._patience.next)

@@ -1,8 +1,9 @@
 """The messages of one queue, subscription or dead-letter queue: ready, locked, deferred; what settlement does to them.
 
 Knows neither wire nor wall clock: every method that depends on time takes `now` in milliseconds since the Unix epoch.
-`MessageStore` holds what both kinds share; `CompetingStore` gives messages to whoever has credit, `sessions.SessionStore`
-to the owner of a session lock. Everything is in memory; what must outlive the process is told to a shelf of the journal.
+`MessageStore` holds what both kinds share; `CompetingStore` gives messages to whoever has credit, or forwards them;
+`sessions.SessionStore` gives them to the owner of a session lock. Everything is in memory; what must outlive the process is
+told to a shelf of the journal. No operation looks at more messages than it concerns.
 Sources: learn.microsoft.com "Message transfers, locks, and settlement", "Message expiration", "Dead-letter queues".
 """
 
@@ -11,17 +12,22 @@ from __future__ import annotations
 import itertools
 import os
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum, auto
-from typing import Final, Protocol
+from typing import Final
 
 from .amqp.values import AmqpError
-from .deadlines import NEVER
+from .consumer import Consumer, StoreSettings
+from .deadlines import NEVER, Deadlines
+from .forwarding import TOO_MANY_HOPS, Forwarder, Undeliverable
 from .message import Message, MessageState, with_application_properties
 from .ready import ReadyQueue
 from .shelf import Shelf
+
+RETRY: Final = 1000
+"""Milliseconds after which dead letters that their destination did not take are offered to it again."""
+
 
 _TOKEN_PREFIX: Final = os.urandom(8)
 _token_numbers = itertools.count(1)
@@ -37,35 +43,6 @@ class Outcome(Enum):
     DEAD_LETTER = auto()
 
 
-class Consumer(Protocol):
-    """A receiver attached to a store."""
-
-    @property
-    def credit(self) -> int:
-        """Messages it will take."""
-        ...
-
-    receive_and_delete: bool
-
-    def deliver(self, message: Message, token: bytes, locked_until: int | None) -> None:
-        """Send the message; uses one credit. `locked_until` is None for receive-and-delete."""
-        ...
-
-    def detach(self, failure: AmqpError) -> None:
-        """The consumer may not go on."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class StoreSettings:
-    """Durations in milliseconds; None means without end or limit."""
-
-    lock_duration: int
-    max_delivery_count: int | None
-    default_ttl: int | None
-    dead_letter_expired: bool
-
-
 def lock_lost() -> AmqpError:
     """The answer to a token that locks nothing (any more)."""
     return AmqpError(
@@ -79,19 +56,34 @@ def new_token() -> bytes:
     return _TOKEN_PREFIX + next(_token_numbers).to_bytes(8, "big")
 
 
-class MessageStore(ABC):
-    """What is common to stores. `dead_letters` is None for a dead-letter queue itself."""
+def _nobody(moment: int) -> None:
+    """Nobody is to be woken: whoever uses the store sweeps it."""
 
-    def __init__(self, settings: StoreSettings, shelf: Shelf, dead_letters: MessageStore | None) -> None:
+
+class MessageStore(ABC):
+    """What is common to stores. `dead_letters` is None for a dead-letter queue itself.
+
+    `alarm` is called with a moment at which `sweep` must be called, whenever that comes earlier than was known.
+    """
+
+    def __init__(
+        self,
+        settings: StoreSettings,
+        shelf: Shelf,
+        dead_letters: MessageStore | None,
+        alarm: Callable[[int], None] = _nobody,
+    ) -> None:
         self.settings = settings
         self.shelf = shelf
         self.dead_letters = dead_letters
+        self.alarm = alarm
         self.size = 0
         self.due = NEVER
-        self._next_expiry = NEVER
+        self._count = 0
         self._sequence = 0
         self._locked: dict[bytes, Message] = {}
         self._deferred: dict[int, Message] = {}
+        self._expiries: Deadlines[Message] = Deadlines()
 
     # -- what the two kinds do differently
 
@@ -99,7 +91,23 @@ class MessageStore(ABC):
     def _make_ready(self, message: Message, returned: bool) -> None: ...
 
     @abstractmethod
-    def _ready_queues(self) -> Iterable[ReadyQueue]: ...
+    def _withdraw(self, message: Message) -> None:
+        """A ready message is not ready any more."""
+
+    @abstractmethod
+    def _ready_messages(self) -> Iterable[Message]: ...
+
+    @abstractmethod
+    def _lock_until(self, message: Message, now: int) -> int: ...
+
+    @abstractmethod
+    def _lock_begins(self, message: Message) -> None: ...
+
+    @abstractmethod
+    def _lock_ends(self, message: Message, token: bytes) -> None: ...
+
+    @abstractmethod
+    def _expire_locks(self, now: int) -> None: ...
 
     @abstractmethod
     def pump(self, now: int) -> None:
@@ -122,7 +130,6 @@ class MessageStore(ABC):
         message.sequence = self.next_sequence()
         message.enqueued_at = now
         message.state = MessageState.ACTIVE
-        self.size += message.size
         ttl, cap = message.ttl, self.settings.default_ttl
         if cap is not None and (ttl is None or ttl > cap):
             ttl = message.ttl = cap
@@ -130,37 +137,42 @@ class MessageStore(ABC):
         if ttl is not None and self.dead_letters is not None:
             message.expires_at = now + ttl
         self.shelf.save(message)
+        self._add(message)
         self._offer(message, returned=False)
         return message.sequence
 
-    def take_over(self, message: Message) -> None:
-        """Take in a dead letter. It keeps its sequence number and enqueued time, which only a schedule coming due changes
-        (MicrosoftDocs/azure-docs issue 97032), and it no longer expires.
+    def take_over(self, message: Message, reason: str | None, description: str | None) -> None:
+        """Take in a dead letter with why it is one; the caller pumps. It keeps its sequence number and enqueued time, which
+        only a schedule coming due changes (MicrosoftDocs/azure-docs issue 97032), and it no longer expires.
         """
+        stated = {"DeadLetterReason": reason, "DeadLetterErrorDescription": description}
+        extra = {name: text for name, text in stated.items() if text is not None}
+        if extra:
+            message.tail = with_application_properties(message.tail, extra)
         message.state = MessageState.ACTIVE
         message.expires_at = None
-        self.size += message.size
         self.shelf.save(message)
+        self._add(message)
         self._make_ready(message, returned=True)
-
-    def take_in_dead(self, message: Message, reason: str | None, description: str | None) -> None:
-        """Take in a dead letter with why it is one; the caller pumps."""
-        self._annotate(message, reason, description)
-        self.take_over(message)
 
     def restore(self, message: Message) -> None:
         """Put back a message that the journal kept: nobody holds it any more."""
         message.lock_token = None
-        self.size += message.size
+        self._add(message)
         if message.state is MessageState.DEFERRED:
             self._deferred[message.sequence] = message
         else:
             self._offer(message, returned=True)
+            self.wake_at(message.enqueued_at)  # it may have to be forwarded
+
+    def _add(self, message: Message) -> None:
+        self.size += message.size
+        self._count += 1
 
     def _offer(self, message: Message, returned: bool) -> None:
         """Make a message ready, and remember when it expires."""
-        if message.expires_at is not None and message.expires_at < self._next_expiry:
-            self._next_expiry = message.expires_at
+        if message.expires_at is not None:
+            self._expiries.set(message, message.expires_at)
             self.wake_at(message.expires_at)
         self._make_ready(message, returned)
 
@@ -168,9 +180,13 @@ class MessageStore(ABC):
 
     def wake_at(self, moment: int) -> None:
         """Something happens at `moment`: `sweep` must be called then."""
-        self.due = min(self.due, moment)
+        if moment < self.due:
+            self.due = moment
+            self.alarm(moment)
 
     def _hand_over(self, consumer: Consumer, message: Message, now: int) -> None:
+        if message.expires_at is not None:
+            self._expiries.discard(message)
         if consumer.receive_and_delete:
             self._remove(message)
             consumer.deliver(message, new_token(), None)
@@ -178,16 +194,19 @@ class MessageStore(ABC):
         token = self._lock(message, self._lock_until(message, now))
         consumer.deliver(message, token, message.locked_until)
 
-    def _lock_until(self, message: Message, now: int) -> int:
-        return now + self.settings.lock_duration
-
     def _lock(self, message: Message, until: int) -> bytes:
         token = message.lock_token = new_token()
         message.locked_until = until
         self._locked[token] = message
-        if until < self.due:
-            self.due = until
+        self._lock_begins(message)
         return token
+
+    def _unlock(self, message: Message) -> None:
+        token = message.lock_token
+        assert token is not None
+        del self._locked[token]
+        message.lock_token = None
+        self._lock_ends(message, token)
 
     # -- settlement
 
@@ -210,15 +229,14 @@ class MessageStore(ABC):
         message = self._locked.get(token)
         if message is None:
             raise self.lost(token)
+        self._unlock(message)
         if outcome is Outcome.COMPLETE:
-            del self._locked[token]
             self._remove(message)
         elif outcome is Outcome.ABANDON or outcome is Outcome.RELEASE:
-            self._unlock(message, now, failed=outcome is Outcome.ABANDON)
+            self._return(message, now, failed=outcome is Outcome.ABANDON)
         elif outcome is Outcome.DEFER:
             self._defer(message)
         else:
-            del self._locked[token]
             self._dead_letter(message, now, *reason)
 
     def renew(self, token: bytes, now: int) -> int:
@@ -227,18 +245,18 @@ class MessageStore(ABC):
             raise self.lost(token)
         message = self._locked[token]
         message.locked_until = self._lock_until(message, now)
+        self._lock_begins(message)
         return message.locked_until
 
     def _remove(self, message: Message) -> None:
-        message.lock_token = None
+        """A message that is neither ready nor locked leaves the store."""
         self._deferred.pop(message.sequence, None)
         self.size -= message.size
+        self._count -= 1
         self.shelf.drop(message.sequence)
 
-    def _unlock(self, message: Message, now: int, failed: bool) -> None:
-        assert message.lock_token is not None
-        del self._locked[message.lock_token]
-        message.lock_token = None
+    def _return(self, message: Message, now: int, failed: bool) -> None:
+        """A message that was locked is ready again, or deferred; a failed delivery counts."""
         limit = self.settings.max_delivery_count
         if failed:
             message.delivery_count += 1
@@ -252,9 +270,6 @@ class MessageStore(ABC):
         self._offer(message, returned=True)
 
     def _defer(self, message: Message) -> None:
-        assert message.lock_token is not None
-        del self._locked[message.lock_token]
-        message.lock_token = None
         message.delivery_count += 1
         message.state = MessageState.DEFERRED
         self._deferred[message.sequence] = message
@@ -262,19 +277,11 @@ class MessageStore(ABC):
 
     def _dead_letter(self, message: Message, now: int, reason: str | None, description: str | None) -> None:
         self._remove(message)
-        if self.dead_letters is None:
-            # A dead-letter queue has none of its own: the message stays, with the new reason.
-            self.take_in_dead(message, reason, description)
-            return
-        self.dead_letters.take_in_dead(message, reason, description)
-        self.dead_letters.pump(now)
-
-    @staticmethod
-    def _annotate(message: Message, reason: str | None, description: str | None) -> None:
-        stated = {"DeadLetterReason": reason, "DeadLetterErrorDescription": description}
-        extra = {name: text for name, text in stated.items() if text is not None}
-        if extra:
-            message.tail = with_application_properties(message.tail, extra)
+        # A dead-letter queue has none of its own: there the message stays, with the new reason.
+        store = self if self.dead_letters is None else self.dead_letters
+        store.take_over(message, reason, description)
+        if store is not self:
+            store.pump(now)
 
     # -- deferred messages
 
@@ -289,26 +296,24 @@ class MessageStore(ABC):
                 "com.microsoft:message-not-found",
                 "Failed to lock one or more specified messages. The message does not exist.",
             )
-        for message in found:
+        locked_until = [0 if delete else self._lock_until(message, now) for message in found]
+        for message, until in zip(found, locked_until, strict=True):
             if delete:
                 self._remove(message)
             else:
-                self._lock(message, self._lock_until(message, now))
+                self._lock(message, until)
         return found
 
     # -- looking
 
     def messages(self) -> Iterator[Message]:
         """Everything that is here, in no particular order."""
-        for ready in self._ready_queues():
-            yield from ready
+        yield from self._ready_messages()
         yield from (m for m in self._locked.values() if m.state is not MessageState.DEFERRED)
         yield from self._deferred.values()
 
     def __len__(self) -> int:
-        deferred_and_locked = sum(1 for m in self._locked.values() if m.state is MessageState.DEFERRED)
-        ready = sum(len(queue) for queue in self._ready_queues())
-        return ready + len(self._locked) + len(self._deferred) - deferred_and_locked
+        return self._count
 
     # -- time
 
@@ -318,62 +323,95 @@ class MessageStore(ABC):
             return
         self.due = NEVER
         self._expire_locks(now)
-        if self._next_expiry <= now:
-            self._expire_messages(now)
-        self._look_ahead()
+        for message in self._expiries.take(now):
+            self._withdraw(message)
+            if self.settings.dead_letter_expired:
+                self._dead_letter(message, now, "TTLExpiredException", "The message expired and was dead lettered.")
+            else:
+                self._remove(message)
+        self.wake_at(self._expiries.next)
         self.pump(now)
-
-    def _expire_locks(self, now: int) -> None:
-        for message in [m for m in self._locked.values() if m.locked_until <= now]:
-            self._unlock(message, now, failed=True)
-
-    def _expire_messages(self, now: int) -> None:
-        self._next_expiry = NEVER
-        for queue in list(self._ready_queues()):
-            for message in queue.remove_if(lambda m: m.expires_at is not None and m.expires_at <= now):
-                if self.settings.dead_letter_expired:
-                    self._dead_letter(message, now, "TTLExpiredException", "The message expired and was dead lettered.")
-                else:
-                    self._remove(message)
-            times = (m.expires_at for m in queue if m.expires_at is not None)
-            self._next_expiry = min(self._next_expiry, min(times, default=NEVER))
-
-    def _look_ahead(self) -> None:
-        for message in self._locked.values():
-            self.wake_at(message.locked_until)
-        self.wake_at(self._next_expiry)
 
 
 class CompetingStore(MessageStore):
-    """Consumers with credit take turns."""
+    """Consumers with credit take turns. With a forwarder, messages go there instead; `give_up` takes those it does not."""
 
-    def __init__(self, settings: StoreSettings, shelf: Shelf, dead_letters: MessageStore | None) -> None:
-        super().__init__(settings, shelf, dead_letters)
+    def __init__(
+        self,
+        settings: StoreSettings,
+        shelf: Shelf,
+        dead_letters: MessageStore | None,
+        alarm: Callable[[int], None] = _nobody,
+    ) -> None:
+        super().__init__(settings, shelf, dead_letters, alarm)
         self._ready = ReadyQueue()
-        self._hungry: deque[Consumer] = deque()
+        self._hungry: OrderedDict[Consumer, None] = OrderedDict()
+        self._locks: Deadlines[Message] = Deadlines()
+        self._forwarder: Forwarder | None = None
+        self._give_up: Callable[[Message, Undeliverable, int], None] | None = None
+        self._stranded: list[Message] = []
+        self._retry_at = 0
 
     def leave(self, consumer: Consumer) -> None:
         """A receiver goes; what it holds stays locked until the locks expire."""
-        if consumer in self._hungry:
-            self._hungry.remove(consumer)
+        self._hungry.pop(consumer, None)
 
     def feed(self, consumer: Consumer, now: int) -> None:
         """A receiver's credit changed."""
-        if consumer.credit > 0 and consumer not in self._hungry:
-            self._hungry.append(consumer)
+        if consumer.credit > 0:
+            self._hungry.setdefault(consumer)
         self.pump(now)
 
     def pump(self, now: int) -> None:
         if self.due <= now:
             self.sweep(now)  # pumps again; what it leaves cannot be due
+        if self._forwarder is not None:
+            self._forward(self._forwarder, now)
+            return
         ready, hungry = self._ready, self._hungry
         while ready and hungry:
-            consumer = hungry[0]
+            consumer = next(iter(hungry))
             if consumer.credit <= 0:
-                hungry.popleft()
+                del hungry[consumer]
                 continue
+            hungry.move_to_end(consumer)
             self._hand_over(consumer, ready.pop(), now)
-            hungry.rotate(-1)
+
+    # -- forwarding
+
+    def forward(
+        self, forwarder: Forwarder | None, give_up: Callable[[Message, Undeliverable, int], None] | None = None
+    ) -> None:
+        """Forward from now on, or no longer; the caller pumps.
+
+        Without `give_up` what the destination does not take stays, and is offered again after `RETRY`; so dead letters do
+        (Azure/azure-service-bus issue 666). What has made too many hops stays for good.
+        """
+        self._forwarder, self._give_up, self._retry_at = forwarder, give_up, 0
+        for message in self._stranded:
+            self._ready.put_back(message)
+        self._stranded.clear()
+
+    def _forward(self, forwarder: Forwarder, now: int) -> None:
+        while self._ready and self._retry_at <= now:
+            message = self._ready.pop()
+            self._expiries.discard(message)
+            try:
+                forwarder.send(message, now)
+            except Undeliverable as failure:
+                if self._give_up is not None:
+                    self._remove(message)
+                    self._give_up(message, failure, now)
+                elif failure.reason == TOO_MANY_HOPS:
+                    self._stranded.append(message)
+                else:
+                    self._ready.put_back(message)
+                    self._retry_at = now + RETRY
+                    self.wake_at(self._retry_at)
+            else:
+                self._remove(message)
+
+    # -- what the kinds do differently
 
     def _make_ready(self, message: Message, returned: bool) -> None:
         if returned:
@@ -381,5 +419,26 @@ class CompetingStore(MessageStore):
         else:
             self._ready.append(message)
 
-    def _ready_queues(self) -> Iterable[ReadyQueue]:
-        return (self._ready,)
+    def _withdraw(self, message: Message) -> None:
+        self._ready.remove(message)
+
+    def _ready_messages(self) -> Iterable[Message]:
+        return (*self._ready, *self._stranded)
+
+    def _lock_until(self, message: Message, now: int) -> int:
+        return now + self.settings.lock_duration
+
+    def _lock_begins(self, message: Message) -> None:
+        self._locks.set(message, message.locked_until)
+        self.wake_at(message.locked_until)
+
+    def _lock_ends(self, message: Message, token: bytes) -> None:
+        self._locks.discard(message)
+
+    def _expire_locks(self, now: int) -> None:
+        for message in self._locks.take(now):
+            self._unlock(message)
+            self._return(message, now, failed=True)
+        self.wake_at(self._locks.next)
+        if self._retry_at > now:
+            self.wake_at(self._retry_at)

@@ -25,9 +25,8 @@ def require_valid(path: str, description: Description) -> None:
         raise InvalidEntity(f"'{path}' is the path of a subscription")
     if description.status not in _STATUSES:
         raise InvalidEntity(f"status {description.status!r} is none of {', '.join(_STATUSES)}")
-    for name in ("forward_to", "forward_dead_lettered_messages_to", "enable_partitioning"):
-        if getattr(description, name, None):
-            raise InvalidEntity(f"{name} is not supported by this emulator")
+    if getattr(description, "enable_partitioning", False):
+        raise InvalidEntity("enable_partitioning is not supported by this emulator")
     if description.auto_delete_on_idle != FOREVER:
         raise InvalidEntity("auto_delete_on_idle is not supported by this emulator")
     if description.default_message_time_to_live <= timedelta(0):

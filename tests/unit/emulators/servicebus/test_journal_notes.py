@@ -20,7 +20,7 @@ from emulators.servicebus.description import (
     TopicDescription,
 )
 from emulators.servicebus.entity import Entity, Queue, Subscription, Topic
-from emulators.servicebus.journal import DEAD_LETTERS, SCHEDULE, Forgetful
+from emulators.servicebus.journal import DEAD_LETTERS, SCHEDULE, TRANSFER_DEAD_LETTERS, Forgetful
 from emulators.servicebus.message import Message, parse_message
 from emulators.servicebus.namespace import Namespace
 from emulators.servicebus.rules.description import DEFAULT_RULE, FalseFilter, RuleDescription, RuleInfo, TrueFilter
@@ -47,7 +47,7 @@ class Recorder:
     def drop_entity(self, path: str) -> None:
         del self.entities[path]
         key = path.lower()
-        for shelf in ("", DEAD_LETTERS, "/$transfer/$deadletterqueue", SCHEDULE):
+        for shelf in ("", DEAD_LETTERS, TRANSFER_DEAD_LETTERS, SCHEDULE):
             self.shelves.pop(key + shelf, None)
         self.sequences.pop(key, None)
         for table in (self.states, self.seen, self.rules):
@@ -105,6 +105,7 @@ def held(namespace: Namespace) -> dict[str, dict[int, dict[str, Any]]]:
         if isinstance(entity, Queue | Subscription):
             shelves[path] = list(entity.outlet.store.messages())
             shelves[path + DEAD_LETTERS] = list(entity.outlet.dead_letters.messages())
+            shelves[path + TRANSFER_DEAD_LETTERS] = list(entity.outlet.transfer_dead_letters.messages())
     return {shelf: {m.sequence: facts(m) for m in messages} for shelf, messages in shelves.items() if messages}
 
 
@@ -162,11 +163,15 @@ QUEUE = QueueDescription(
     requires_duplicate_detection=True, duplicate_detection_history_time_window=30 * SECOND,
 )  # fmt: skip
 ENTITIES: dict[str, Description] = {
+    "Dead": QueueDescription(max_size_in_megabytes=1),
     "Plain": QUEUE,
-    "Ordered": QueueDescription(requires_session=True, lock_duration=10 * SECOND),
+    "Ordered": QueueDescription(
+        requires_session=True, lock_duration=10 * SECOND, forward_dead_lettered_messages_to="Dead"
+    ),
     "News": TopicDescription(),
     "News/Subscriptions/One": SubscriptionDescription(lock_duration=10 * SECOND, max_delivery_count=1),
     "News/Subscriptions/Two": SubscriptionDescription(requires_session=True),
+    "News/Subscriptions/Through": SubscriptionDescription(forward_to="Ordered"),
 }
 STEPS = st.one_of(
     st.tuples(st.sampled_from(["send", "schedule"]), st.sampled_from(["plain", "ordered", "news"]), st.integers(0, 9)),

@@ -31,7 +31,7 @@ def namespace() -> Namespace:
 
 
 @pytest.mark.parametrize("setting", [
-    {"forward_to": "other"}, {"forward_dead_lettered_messages_to": "other"}, {"enable_partitioning": True},
+    {"forward_to": "nowhere"}, {"forward_dead_lettered_messages_to": "nowhere"}, {"enable_partitioning": True},
     {"auto_delete_on_idle": timedelta(hours=1)}, {"status": "Sleeping"}, {"lock_duration": timedelta(minutes=6)},
     {"lock_duration": timedelta(0)}, {"max_delivery_count": 0}, {"default_message_time_to_live": timedelta(0)},
 ])  # fmt: skip

@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulators.servicebus.amqp.values import AmqpError
+from emulators.servicebus.consumer import StoreSettings
 from emulators.servicebus.deadlines import NEVER
 from emulators.servicebus.journal import Forgetful
 from emulators.servicebus.message import Message, parse_message
 from emulators.servicebus.ready import ReadyQueue
 from emulators.servicebus.sessions import SessionStore
 from emulators.servicebus.shelf import Shelf
-from emulators.servicebus.store import CompetingStore, Outcome, StoreSettings
+from emulators.servicebus.store import CompetingStore, Outcome
 
 LOCK = 1000
 SETTINGS = StoreSettings(lock_duration=LOCK, max_delivery_count=3, default_ttl=None, dead_letter_expired=False)
@@ -59,6 +60,10 @@ def message(body: str = "x", session: str | None = None, ttl: int | None = None)
 def competing(settings_: StoreSettings = SETTINGS) -> tuple[CompetingStore, CompetingStore]:
     dead = CompetingStore(DEAD, SHELF, None)
     return CompetingStore(settings_, SHELF, dead), dead
+
+
+def ordered(settings_: StoreSettings) -> SessionStore:
+    return SessionStore(settings_, SHELF, CompetingStore(DEAD, SHELF, None), lambda moment: None)
 
 
 @settings(max_examples=100, deadline=None)
@@ -187,7 +192,7 @@ def test_an_idle_store_waits_for_nothing() -> None:
     )
 )
 def test_a_session_keeps_its_order_through_every_change_of_owner(steps: list[tuple[str, int]]) -> None:
-    store = SessionStore(FORGIVING, SHELF, CompetingStore(DEAD, SHELF, None))
+    store = ordered(FORGIVING)
     now = 0
     for _ in range(8):
         store.enqueue(message(session="S"), now)
@@ -212,7 +217,7 @@ def test_a_session_keeps_its_order_through_every_change_of_owner(steps: list[tup
 
 
 def test_a_receiver_that_gave_up_waiting_is_given_no_session() -> None:
-    store = SessionStore(SETTINGS, SHELF, CompetingStore(DEAD, SHELF, None))
+    store = ordered(SETTINGS)
     gone, next_in_line = Receiver(), Receiver()
     store.request(gone, 0, 100)
     store.request(next_in_line, 0, 100)
@@ -223,7 +228,7 @@ def test_a_receiver_that_gave_up_waiting_is_given_no_session() -> None:
 
 
 def test_sessions_are_offered_in_the_order_they_became_free() -> None:
-    store = SessionStore(SETTINGS, SHELF, CompetingStore(DEAD, SHELF, None))
+    store = ordered(SETTINGS)
     for name in ("b", "a", "b", "c"):
         store.enqueue(message(session=name), 0)
     receivers = [Receiver(), Receiver(), Receiver()]

@@ -12,8 +12,16 @@ from emulators.servicebus.entity import FILTER_FAILED, Subscription
 from emulators.servicebus.journal import Forgetful
 from emulators.servicebus.message import Message, parse_message
 from emulators.servicebus.namespace import Namespace
+from emulators.servicebus.outlet import Surroundings
 from emulators.servicebus.rules import Copies, InvalidRule
 from emulators.servicebus.rules.description import CorrelationFilter, RuleDescription, RuleInfo, SqlFilter
+
+
+def nowhere(target: str, message: Message, now: int) -> None:
+    raise AssertionError("nothing is forwarded here")
+
+
+AROUND = Surroundings(Forgetful(), nowhere, lambda moment: None)
 
 
 class Failing:
@@ -34,7 +42,7 @@ def test_a_message_that_a_rule_failed_on_is_a_dead_letter_if_the_subscription_wa
     """Row 41."""
     monkeypatch.setattr(entity, "RuleSet", Failing)
     description = SubscriptionDescription(dead_lettering_on_filter_evaluation_exceptions=wanted)
-    subscription = Subscription("t/Subscriptions/s", description, Forgetful())
+    subscription = Subscription("t/Subscriptions/s", description, AROUND)
     subscription.take(parse_message(b"\x00\x53\x75\xa0\x01x"), 1)
     assert len(subscription.outlet.store) == 1
     dead = list(subscription.outlet.dead_letters.messages())
