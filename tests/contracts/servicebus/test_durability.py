@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import pytest
@@ -36,6 +38,7 @@ from emulators.servicebus.description import (
     TopicDescription,
 )
 from emulators.servicebus.server import ServiceBusEmulator
+from emulators.servicebus.sqlite_journal import SqliteJournal
 
 from .conftest import Clock
 
@@ -317,6 +320,27 @@ def test_a_disk_that_is_full_stops_the_emulator_and_nothing_unkept_was_acknowled
     assert acknowledged > 0
     with ServiceBusEmulator(data=tmp_path) as emulator:
         assert emulator.admin.get("q").counts.active == acknowledged
+
+
+def test_an_administrators_change_that_cannot_be_kept_fails_and_stops_the_emulator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(journal: SqliteJournal) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    failed: Queue[OSError] = Queue()
+    with ServiceBusEmulator(data=tmp_path, on_failure=failed.put) as emulator:
+        emulator.admin.create("before", QueueDescription())
+        monkeypatch.setattr(SqliteJournal, "_write", full)
+        with pytest.raises(OSError, match="disk is full"):
+            emulator.admin.create("after", QueueDescription())
+        assert "disk is full" in str(failed.get(timeout=10))
+        with pytest.raises(RuntimeError, match="not running"):
+            emulator.admin.queues()
+    assert "the Service Bus emulator stops: the data file could not be written" in caplog.text
+    monkeypatch.undo()
+    with ServiceBusEmulator(data=tmp_path) as emulator:
+        assert [info.path for info in emulator.admin.queues()] == ["before"]
 
 
 def starts(*options: str) -> int:
