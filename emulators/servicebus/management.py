@@ -1,6 +1,6 @@
-"""`$management` of an entity: locks, peeking, deferred and scheduled messages, sessions.
+"""`$management` of an entity: locks, peeking, deferred and scheduled messages, sessions, rules.
 
-Every operation the Python SDK sends is here; rules and transactions are refused by name (501).
+Every operation that is documented or that one of Microsoft's clients sends is here; others are refused by name (501).
 Source: learn.microsoft.com "AMQP 1.0 in Azure Service Bus: request-response-based operations".
 """
 
@@ -12,15 +12,16 @@ from typing import Any, Final
 from uuid import UUID
 
 from .amqp.link import Link
-from .amqp.values import AmqpError, Array, Int, Timestamp, Value
-from .entity import Ingress, Queue, Topic
+from .amqp.values import AmqpError, Array, DecodeError, Int, Timestamp
+from .entity import Ingress, Queue, Subscription, Topic
+from .fields import Fields, invalid
 from .message import Message, parse_message, render
 from .namespace import Node
-from .requests import Request, RequestEndpoint, Response, required, text
+from .requests import OK, Request, RequestEndpoint, Response, text
+from .rule_operations import add_rule, enumerate_rules, remove_rule
 from .sessions import SessionStore
 from .store import MessageStore, Outcome
 
-OK: Final = "OK"
 _VENDOR: Final = "com.microsoft:"
 _RECEIVE_AND_DELETE: Final = 0
 _EVERY_SESSION: Final = 253_402_300_800_000
@@ -40,12 +41,17 @@ _STATUS: Final = {
     "com.microsoft:message-lock-lost": 410,
     "com.microsoft:session-lock-lost": 410,
     "com.microsoft:entity-disabled": 403,
+    "com.microsoft:entity-already-exists": 409,
 }
 _SEND_OPERATIONS: Final = frozenset(("schedule-message", "cancel-scheduled-message"))
 
 
 class ManagementEndpoint(RequestEndpoint):
-    """Requests to one entity, found anew for each (it may be deleted). `permitted` tells whether the client has a right on it now."""
+    """Requests to one entity, found anew for each (it may be deleted). `permitted` tells whether the client has a right on it now.
+
+    Sending rights are for what sends, listening rights for everything else, rules included ("The rule manager requires only
+    Listen claims", ServiceBusRuleManager).
+    """
 
     def __init__(self, find: Callable[[], Node], clock: Callable[[], int], permitted: Callable[[str], bool]) -> None:
         self._find = find
@@ -65,7 +71,7 @@ class ManagementEndpoint(RequestEndpoint):
         right = "Send" if name in _SEND_OPERATIONS else "Listen"
         if not self._permitted(right):
             raise AmqpError("amqp:unauthorized-access", f"Unauthorized access. '{right}' claim(s) are required.")
-        return operation(self._find(), request.body, self._clock())
+        return operation(self._find(), Fields(request.body), self._clock())
 
 
 def _store(node: Node) -> MessageStore:
@@ -87,21 +93,63 @@ def _ingress(node: Node) -> Ingress:
     raise AmqpError("amqp:not-allowed", f"'{node.entity.path}' cannot be sent to.")
 
 
-def _tokens(body: Value) -> list[bytes]:
-    return [token.bytes_le for token in required(body, "lock-tokens") if isinstance(token, UUID)]
+def _subscription(node: Node) -> Subscription:
+    if isinstance(node.entity, Subscription) and not node.dead_letters:
+        return node.entity
+    raise AmqpError("amqp:not-allowed", f"'{node.entity.path}' is no subscription: it has no rules.")
 
 
-def _renew_lock(node: Node, body: Value, now: int) -> Response:
-    store, tokens = _store(node), _tokens(body)
-    for token in tokens:
-        if not store.holds(token, now):
-            raise store.lost(token)
+# -- locks and settlement
+
+
+def _renew_lock(node: Node, body: Fields, now: int) -> Response:
+    store, tokens = _held(node, body, now)
     return Response(200, OK, {"expirations": Array(Timestamp, [Timestamp(store.renew(t, now)) for t in tokens])})
 
 
-def _peek(node: Node, body: Value, now: int) -> Response:
-    start, count = required(body, "from-sequence-number"), required(body, "message-count")
-    session = body.get("session-id")
+def _held(node: Node, body: Fields, now: int) -> tuple[MessageStore, list[bytes]]:
+    """The store and the tokens, each of which locks a message there."""
+    store = _store(node)
+    tokens = [token.bytes_le for token in body.uuids("lock-tokens")]
+    for token in tokens:
+        if not store.holds(token, now):
+            raise store.lost(token)
+    return store, tokens
+
+
+def _update_disposition(node: Node, body: Fields, now: int) -> Response:
+    status = body.text("disposition-status")
+    if status not in _OUTCOMES:
+        raise AmqpError("amqp:not-implemented", f"Disposition '{status}' is not supported.")
+    reason = (body.optional_text("deadletter-reason"), body.optional_text("deadletter-description"))
+    if "properties-to-modify" in body:
+        raise AmqpError("amqp:not-implemented", "properties-to-modify is not supported.")
+    store, tokens = _held(node, body, now)
+    for token in dict.fromkeys(tokens):
+        store.settle(token, _OUTCOMES[status], now, reason)
+    store.pump(now)
+    return Response(200, OK)
+
+
+def _receive_by_sequence_number(node: Node, body: Fields, now: int) -> Response:
+    delete = body.integer("receiver-settle-mode") == _RECEIVE_AND_DELETE
+    sequences = body.integers("sequence-numbers")
+    found = _store(node).take_deferred(sequences, now, body.optional_text("session-id"), delete)
+    return Response(200, OK, {"messages": [_locked(message) for message in found]})
+
+
+def _locked(message: Message) -> dict[str, Any]:
+    if message.lock_token is None:
+        return {"message": render(message), "lock-token": UUID(int=0)}
+    return {"message": render(message, message.locked_until), "lock-token": UUID(bytes_le=message.lock_token)}
+
+
+# -- looking and deleting
+
+
+def _peek(node: Node, body: Fields, now: int) -> Response:
+    start, count = body.integer("from-sequence-number", least=-(1 << 63)), body.integer("message-count", least=1)
+    session = body.optional_text("session-id")
     node.entity.sweep(now)
     here: list[Message] = []
     if node.store is not None:
@@ -115,66 +163,44 @@ def _peek(node: Node, body: Value, now: int) -> Response:
     return Response(200, OK, {"messages": [{"message": render(message)} for message in found]})
 
 
-def _receive_by_sequence_number(node: Node, body: Value, now: int) -> Response:
-    delete = body.get("receiver-settle-mode") == _RECEIVE_AND_DELETE
-    sequences = required(body, "sequence-numbers")
-    found = _store(node).take_deferred(sequences, now, body.get("session-id"), delete)
-    return Response(200, OK, {"messages": [_locked(message) for message in found]})
+# -- scheduling
 
 
-def _locked(message: Message) -> dict[str, Any]:
-    if message.lock_token is None:
-        return {"message": render(message), "lock-token": UUID(int=0)}
-    return {"message": render(message, message.locked_until), "lock-token": UUID(bytes_le=message.lock_token)}
-
-
-def _update_disposition(node: Node, body: Value, now: int) -> Response:
-    status = text(required(body, "disposition-status"))
-    if status not in _OUTCOMES:
-        raise AmqpError("amqp:not-implemented", f"Disposition '{status}' is not supported.")
-    if body.get("properties-to-modify"):
-        raise AmqpError("amqp:not-implemented", "properties-to-modify is not supported.")
-    store, tokens = _store(node), _tokens(body)
-    for token in tokens:
-        if not store.holds(token, now):
-            raise store.lost(token)
-    reason = (body.get("deadletter-reason"), body.get("deadletter-description"))
-    for token in tokens:
-        store.settle(token, _OUTCOMES[status], now, reason)
-    store.pump(now)
-    return Response(200, OK)
-
-
-def _schedule(node: Node, body: Value, now: int) -> Response:
-    messages = [parse_message(item["message"]) for item in required(body, "messages")]
+def _schedule(node: Node, body: Fields, now: int) -> Response:
+    messages = []
+    for item in body.maps("messages"):
+        try:
+            messages.append(parse_message(item.binary("message")))
+        except DecodeError as error:
+            raise invalid(item.called("message"), f"is no message: {error.description}") from None
     return Response(200, OK, {"sequence-numbers": Array(int, _ingress(node).accept(messages, now))})
 
 
-def _cancel_scheduled(node: Node, body: Value, now: int) -> Response:
+def _cancel_scheduled(node: Node, body: Fields, now: int) -> Response:
     ingress = _ingress(node)
     ingress.release_due(now)
-    ingress.cancel_scheduled(required(body, "sequence-numbers"))
+    ingress.cancel_scheduled(body.integers("sequence-numbers"))
     return Response(200, OK)
 
 
-def _renew_session_lock(node: Node, body: Value, now: int) -> Response:
-    return Response(
-        200, OK, {"expiration": Timestamp(_sessions(node).renew_session(required(body, "session-id"), now))}
-    )
+# -- sessions
 
 
-def _get_session_state(node: Node, body: Value, now: int) -> Response:
-    return Response(200, OK, {"session-state": _sessions(node).session_state(required(body, "session-id"), now)})
+def _renew_session_lock(node: Node, body: Fields, now: int) -> Response:
+    return Response(200, OK, {"expiration": Timestamp(_sessions(node).renew_session(body.text("session-id"), now))})
 
 
-def _set_session_state(node: Node, body: Value, now: int) -> Response:
-    state = required(body, "session-state")
-    _sessions(node).set_session_state(required(body, "session-id"), None if state is None else bytes(state), now)
+def _get_session_state(node: Node, body: Fields, now: int) -> Response:
+    return Response(200, OK, {"session-state": _sessions(node).session_state(body.text("session-id"), now)})
+
+
+def _set_session_state(node: Node, body: Fields, now: int) -> Response:
+    _sessions(node).set_session_state(body.text("session-id"), body.nullable_binary("session-state"), now)
     return Response(200, OK)
 
 
-def _get_message_sessions(node: Node, body: Value, now: int) -> Response:
-    updated, skip, top = (required(body, name) for name in ("last-updated-time", "skip", "top"))
+def _get_message_sessions(node: Node, body: Fields, now: int) -> Response:
+    updated, skip, top = body.moment("last-updated-time"), body.integer("skip"), body.integer("top")
     store = _sessions(node)
     store.sweep(now)
     names = store.session_names(None if updated >= _EVERY_SESSION else updated)[skip : skip + top]
@@ -183,7 +209,7 @@ def _get_message_sessions(node: Node, body: Value, now: int) -> Response:
     return Response(200, OK, {"skip": Int(skip + len(names)), "sessions-ids": Array(str, names)})
 
 
-_OPERATIONS: Final[dict[str, Callable[[Node, Value, int], Response]]] = {
+_OPERATIONS: Final[dict[str, Callable[[Node, Fields, int], Response]]] = {
     "renew-lock": _renew_lock,
     "peek-message": _peek,
     "receive-by-sequence-number": _receive_by_sequence_number,
@@ -194,4 +220,7 @@ _OPERATIONS: Final[dict[str, Callable[[Node, Value, int], Response]]] = {
     "get-session-state": _get_session_state,
     "set-session-state": _set_session_state,
     "get-message-sessions": _get_message_sessions,
+    "add-rule": lambda node, body, now: add_rule(_subscription(node), body, now),
+    "remove-rule": lambda node, body, now: remove_rule(_subscription(node), body),
+    "enumerate-rules": lambda node, body, now: enumerate_rules(_subscription(node), body),
 }

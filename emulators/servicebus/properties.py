@@ -10,7 +10,7 @@ OASIS AMQP 1.0, part 3, sections 3.2.4 and 3.2.5.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -18,6 +18,7 @@ from typing import Final
 from .amqp.decode import compound, decode, skip
 from .amqp.encode import encode, encode_list, encode_map_body
 from .amqp.values import Int, Symbol, Timestamp, Value
+from .fields import invalid
 from .message import APPLICATION_PROPERTIES, PROPERTIES, Message, leading_sections
 
 _NULL: Final = b"\x40"
@@ -159,6 +160,28 @@ class MessageProperties:
             kept.append(encode(Symbol(name)) + encode(value))
         self.message.annotations = b"".join(kept)
         self.message.annotation_count = 2 * len(kept)
+
+
+def user_properties(given: Value, field: str) -> dict[str, Value]:
+    """A map of user properties in a request or an outcome, by name. Raises AmqpError, which names the field, for another value."""
+    if not isinstance(given, dict):
+        raise invalid(field, "must be a map")
+    for name, value in given.items():
+        if not isinstance(name, str):
+            raise invalid(field, "must have strings for keys")
+        if isinstance(value, list | dict):
+            raise invalid(f"{field}.{name}", "must be of a simple type")
+    return {str(name): value for name, value in given.items()}
+
+
+def change_user_properties(message: Message, changes: Mapping[str, Value]) -> int:
+    """Set user properties; how many octets the message has grown by."""
+    before = message.size
+    properties = MessageProperties(message)
+    for name, value in changes.items():
+        properties.set_user(name, value)
+    properties.write()
+    return message.size - before
 
 
 def _annotations(message: Message) -> list[tuple[Value, bytes, Callable[[], Value]]]:

@@ -16,11 +16,12 @@ from typing import Any, Final
 from .amqp.decode import decode
 from .amqp.encode import encode, encode_list
 from .amqp.link import Delivery, Link
-from .amqp.values import AmqpError, DecodeError, Described, Int, Symbol, Value
+from .amqp.values import AmqpError, Described, Int, Symbol, Value
 from .message import AMQP_VALUE, APPLICATION_PROPERTIES, PROPERTIES, sections
 
 MOST_WAITING: Final = 1000
 """Responses kept for want of credit; a link that asks for more is detached."""
+OK: Final = "OK"
 _MESSAGE_ID = 0
 _REPLY_TO = 4
 
@@ -140,8 +141,6 @@ class RequestEndpoint(ABC):
             response = self.handle(link, request)
         except AmqpError as failure:
             response = self.refusal(failure)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            response = self.refusal(AmqpError("amqp:invalid-field", f"The request is malformed: {error!r}"))
         target = _response_link(link, request.reply_to)
         if target is not None:
             try:
@@ -176,10 +175,3 @@ def _response_link(link: Link, reply_to: str | None) -> ResponseEndpoint | None:
 def text(value: Value) -> str:
     """A string that a client may have written as binary, as azure-servicebus does."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-
-
-def required(body: Value, name: str) -> Value:
-    """A field of a request's map. Raises DecodeError when it is not there."""
-    if not isinstance(body, dict) or name not in body:
-        raise DecodeError(f"the request has no '{name}'")
-    return body[name]

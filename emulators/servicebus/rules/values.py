@@ -70,6 +70,14 @@ def as_value(given: PropertyValue) -> Value:
     return given
 
 
+def as_given(value: Value) -> PropertyValue:
+    """A value as descriptions of rules have it: the reverse of `as_value`."""
+    if isinstance(value, Timestamp):
+        return _EPOCH + int(value) * timedelta(milliseconds=1)
+    given: PropertyValue = value
+    return given
+
+
 def from_amqp(value: Value) -> Value:
     """A property as rules compare it. Raises FilterError for what is no simple value."""
     if type(value) in _NAMES or value is None:

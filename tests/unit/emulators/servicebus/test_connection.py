@@ -250,11 +250,11 @@ def test_an_unknown_operation_is_refused_by_name(peer: Peer) -> None:
     peer.attach("q/$management", receive=False, handle=6)
     peer.credit(5, 1)
     request = encode(Described(ULong(0x73), ["id"]))
-    request += encode(Described(ULong(0x74), {"operation": "com.microsoft:add-rule"})) + message(b"")
+    request += encode(Described(ULong(0x74), {"operation": "com.microsoft:do-magic"})) + message(b"")
     peer.transfer(6, request)
     ((_, fields, payload),) = peer.heard(p.TRANSFER)
     assert fields[4] is True
-    assert b"add-rule" in payload
+    assert b"do-magic" in payload
     assert encode(Symbol("amqp:not-implemented")) in payload
 
 
