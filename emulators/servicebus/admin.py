@@ -17,6 +17,8 @@ from .admin_api import AdminApi, Answer, Query, SasCheck, refusal
 from .description import EntityAdmin
 
 MAX_BODY: Final = 1 << 20
+NAMESPACE: Final = "emulator"
+"""What the namespace is called: it has no other name than its address."""
 
 _log = logging.getLogger(__name__)
 
@@ -104,7 +106,7 @@ class AdminServer:
         manage: Collection[str] | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
-        namespace: str = "emulator",
+        namespace: str = NAMESPACE,
         page: Callable[[Query], str] | None = None,
     ) -> None:
         self._api = AdminApi(admin, SasCheck(keys, manage), namespace=namespace, page=page)

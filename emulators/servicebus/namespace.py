@@ -340,6 +340,11 @@ class Namespace:
         """All of them."""
         return (entry.entity for entry in self._entries.values())
 
+    def attached(self, path: str) -> tuple[Entity, list[str]]:
+        """An entity, and of each link to it the right it uses; no access that counts. Raises EntityMissing."""
+        entry = self._entry(path)
+        return entry.entity, [link.right for link in entry.links]
+
 
 def _split(path: str, places: tuple[str, ...]) -> tuple[str, str]:
     """The entity's path and which of the places stands behind it, or none; a longer place before its own end."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import functools
 import logging
 import ssl
 import threading
@@ -20,13 +21,15 @@ from typing import Final
 
 from emulators.certificates import TlsSettings
 
-from .admin import AdminServer
+from .admin import NAMESPACE, AdminServer
 from .broker import ClientBroker
 from .doorway import HANDSHAKE_TIMEOUT, Doorway
 from .https import SecureAdminServer
+from .inspection import LoopInspection
 from .journal import Forgetful, Journal
 from .loop_admin import LoopAdmin
 from .namespace import Namespace
+from .page import render
 from .recovery import recover
 from .sas import AccessPolicies
 from .sqlite_journal import SqliteJournal
@@ -167,12 +170,14 @@ class ServiceBusEmulator:
         self._bound: concurrent.futures.Future[list[int]] = concurrent.futures.Future()
         manage = [name for name in keys if "Manage" in self._policies.rights(name)]
         self.admin = LoopAdmin(self._amqp.namespace, journal, self._loop)
-        self._http = AdminServer(self.admin, keys=keys, manage=manage, host=host, port=http_port)
+        inspection = LoopInspection(self._amqp.namespace, self._loop, lambda: len(self._amqp.transports))
+        page = functools.partial(render, inspection, NAMESPACE)
+        self._http = AdminServer(self.admin, keys=keys, manage=manage, host=host, port=http_port, page=page)
         self._https: SecureAdminServer | None = None
         if tls is not None:
             self._wanted.append((tls_port, tls.context))
             self._https = SecureAdminServer(
-                self.admin, keys=keys, manage=manage, host=host, port=https_port, context=tls.context
+                self.admin, keys=keys, manage=manage, host=host, port=https_port, page=page, context=tls.context
             )
         self._stopping = threading.Lock()
 

@@ -7,6 +7,7 @@ Source: learn.microsoft.com "Message sessions".
 
 from __future__ import annotations
 
+import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -193,6 +194,10 @@ class SessionStore(MessageStore):
                 s.id for s in self._sessions.values() if s.state is not None and s.state_changed_at > updated_after
             )
         return sorted(s.id for s in self._sessions.values() if s.count or s.state is not None)
+
+    def first_sessions(self, most: int) -> tuple[list[Session], int]:
+        """Up to so many of the sessions, to be looked at only, and how many there are: with messages, an owner or state."""
+        return list(itertools.islice(self._sessions.values(), most)), len(self._sessions)
 
     def _lock_until(self, message: Message, now: int) -> int:
         session = self._sessions.get(message.session_id or "")

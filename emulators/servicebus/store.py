@@ -315,6 +315,17 @@ class MessageStore(ABC):
     def __len__(self) -> int:
         return self._count
 
+    def first(self, most: int) -> list[Message]:
+        """Up to so many of the messages, at the cost of no more."""
+        return list(itertools.islice(self.messages(), most))
+
+    def tally(self) -> tuple[int, int, int]:
+        """How many are ready, locked and deferred; one that is deferred and locked counts as locked."""
+        few, many = sorted((self._locked.values(), self._deferred.values()), key=len)
+        both = sum(m.lock_token is not None and m.state is MessageState.DEFERRED for m in few) if few and many else 0
+        ready = self._count - len(self._locked) - len(self._deferred) + both
+        return ready, len(self._locked), len(self._deferred) - both
+
     # -- time
 
     def sweep(self, now: int) -> None:
@@ -423,7 +434,7 @@ class CompetingStore(MessageStore):
         self._ready.remove(message)
 
     def _ready_messages(self) -> Iterable[Message]:
-        return (*self._ready, *self._stranded)
+        return itertools.chain(self._ready, self._stranded)
 
     def _lock_until(self, message: Message, now: int) -> int:
         return now + self.settings.lock_duration
