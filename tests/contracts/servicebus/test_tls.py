@@ -10,9 +10,8 @@ import socket
 import ssl
 import subprocess
 import sys
-import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,8 @@ from emulators.servicebus import doorway, https, server
 from emulators.servicebus.__main__ import main
 from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.server import ServiceBusEmulator
+
+from .leaks import leaks
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <s:ResourceWarning")  # the SDK forgets failed sockets
 
@@ -265,19 +266,6 @@ def test_unfinished_handshakes_hold_up_nobody(emulator: ServiceBusEmulator, tls:
             each.close()
 
 
-def left_behind(names: str = "servicebus-") -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith(names)]
-
-
-def quietly_collected(action: Callable[[], None]) -> list[str]:
-    """What Python complains about when everything that `action` forgot is collected."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        action()
-        gc.collect()
-    return [str(warning.message) for warning in caught]
-
-
 def test_stopping_in_the_middle_of_handshakes_leaves_nothing_behind(
     tls: TlsSettings, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -290,10 +278,7 @@ def test_stopping_in_the_middle_of_handshakes_leaves_nothing_behind(
                     clients.append(connect(port))
                     clients[-1].sendall(part)
 
-    gc.collect()
-    before = set(left_behind())
-    assert quietly_collected(stop_with_guests) == []
-    assert set(left_behind()) == before
+    assert leaks(stop_with_guests) == []
     for client in clients:
         read_to_the_end(client)
         client.close()
