@@ -33,9 +33,11 @@ class SqlType:
 
     `length`: characters of (n)char and (n)varchar, bytes of binary and varbinary, MAX for (max); None elsewhere.
     `precision`, `scale`: of decimal and numeric; `scale` alone: fractional digits of time, datetime2 and datetimeoffset.
+    `collation`: of text, by its name; "" is that of the server.
     """
 
     name: str
     length: int | None = None
     precision: int | None = None
     scale: int | None = None
+    collation: str = ""
