@@ -188,7 +188,7 @@ class Connection:
             (
                 tokens.text_change(Environment.DATABASE, database, "master"),
                 tokens.info(changed, name),
-                tokens.collation_change(),
+                tokens.collation_change(session.collation),
                 tokens.text_change(Environment.LANGUAGE, "us_english"),
                 tokens.info(language, name),
                 tokens.login_ack(version),

@@ -83,6 +83,10 @@ class FaultySession:
         return self._session.database
 
     @property
+    def collation(self) -> str:
+        return self._session.collation
+
+    @property
     def in_transaction(self) -> bool:
         return self._session.in_transaction
 

@@ -71,10 +71,12 @@ class ErrorMessage:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseChanged:
-    """USE took effect (ENVCHANGE 1)."""
+    """USE took effect (ENVCHANGE 1, and 7 where the collation is another); the collation "" is the server's."""
 
     new: str
     old: str
+    collation: str = ""
+    old_collation: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +171,11 @@ class Session(Protocol):
 
     @property
     def database(self) -> str: ...
+
+    @property
+    def collation(self) -> str:
+        """Of the database, by its name; "" is the server's."""
+        ...
 
     @property
     def in_transaction(self) -> bool: ...

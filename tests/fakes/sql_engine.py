@@ -69,6 +69,7 @@ class ScriptedSession:
         self._engine = engine
         self.session_id = session_id
         self.database = database
+        self.collation = ""
         self.transaction = 0
         self.began_with: list[tuple[str | None, str]] = []
         self.ended: list[str] = []

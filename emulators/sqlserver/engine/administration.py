@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from emulators.sqlserver.collation import SERVER_DEFAULT
 from emulators.sqlserver.engine.definitions import DefaultValue, Definer
 from emulators.sqlserver.engine.names import SessionNames
 from emulators.sqlserver.results import DatabaseChanged, Event, Info, SqlError, StatementDone
@@ -12,6 +13,7 @@ from emulators.sqlserver.tsql import definitions as df
 from emulators.sqlserver.tsql import errors, temporal
 from emulators.sqlserver.tsql import statements as st
 from emulators.sqlserver.tsql.convert import Truncation
+from emulators.sqlserver.tsql.types import collation_named
 
 if TYPE_CHECKING:
     from emulators.sqlserver.engine.session import SqlSession
@@ -86,7 +88,8 @@ class Administration:
 
     def _create_database(self, statement: df.CreateDatabase) -> Iterator[Event]:
         self._outside_transaction("CREATE DATABASE")
-        self.session.engine.create_database(statement.name)
+        found = collation_named(statement.collation or SERVER_DEFAULT, "")
+        self.session.engine.create_database(statement.name, found)
         yield StatementDone()
 
     def _outside_transaction(self, statement: str) -> None:
@@ -121,9 +124,9 @@ class Administration:
         found = session.engine.find(statement.database)
         if found is None:
             raise errors.unknown_database(statement.database)
-        old = session.database
+        old = session.current()
         session.use(found)
-        yield DatabaseChanged(found.name, old)
+        yield DatabaseChanged(found.name, old.name, found.collation, old.collation)
         yield Info(5701, f"Changed database context to '{found.name}'.", 0, 2, "", statement.line)
         yield StatementDone()
 

@@ -8,6 +8,7 @@ from itertools import count
 
 from emulators.sqlserver.engine.extension import KeyIndex, Table, TableColumn
 from emulators.sqlserver.tsql.fragments import Fragment
+from emulators.sqlserver.tsql.text_order import Fold
 
 FIRST_OBJECT_ID = 901_578_250
 _STEP = 16_000_057
@@ -81,10 +82,12 @@ class TableEntry:
     computed: Mapping[int, Computed] = field(default_factory=dict)
     checks: tuple[Check, ...] = ()
     foreign_keys: tuple[ForeignKey, ...] = ()
+    fold: Fold = str.lower
+    """Equal for names that are equal in the table's database."""
 
     def column(self, name: str) -> TableColumn | None:
-        wanted = name.lower()
-        return next((column for column in self.table.columns if column.name.lower() == wanted), None)
+        wanted = self.fold(name)
+        return next((column for column in self.table.columns if self.fold(column.name) == wanted), None)
 
     def key_columns(self, key: KeyIndex) -> tuple[int, ...]:
         """Positions in the row of the key's columns."""
@@ -102,17 +105,22 @@ class Catalog:
     next_object: int = FIRST_OBJECT_ID
     version: int = 0
     views: Mapping[tuple[str, str], View] = field(default_factory=dict)
-    """By lower-case schema and name."""
+    """By folded schema and name."""
+    fold: Fold = str.lower
+    """Equal for names that are equal by the database's collation."""
+
+    def key(self, schema: str, name: str) -> tuple[str, str]:
+        return self.fold(schema), self.fold(name)
 
     def find(self, schema: str, name: str) -> TableEntry | None:
-        number = self.names.get((schema.lower(), name.lower()))
+        number = self.names.get(self.key(schema, name))
         return None if number is None else self.tables[number]
 
     def view(self, schema: str, name: str) -> View | None:
-        return self.views.get((schema.lower(), name.lower()))
+        return self.views.get(self.key(schema, name))
 
     def with_view(self, view: View) -> Catalog:
-        views = {**self.views, (view.schema.lower(), view.name.lower()): view}
+        views = {**self.views, self.key(view.schema, view.name): view}
         return replace(self, views=views, version=next(_versions))
 
     def without_view(self, view: View) -> Catalog:
@@ -124,8 +132,8 @@ class Catalog:
 
     def schema(self, name: str) -> str | None:
         """The schema's name as it was created."""
-        wanted = name.lower()
-        return next((schema for schema in self.schemas if schema.lower() == wanted), None)
+        wanted = self.fold(name)
+        return next((schema for schema in self.schemas if self.fold(schema) == wanted), None)
 
     def new_id(self) -> tuple[int, Catalog]:
         following = self.next_object + _STEP
@@ -135,7 +143,7 @@ class Catalog:
         table = entry.table
         old = self.tables.get(table.object_id)
         names = {key: number for key, number in self.names.items() if old is None or number != table.object_id}
-        names[(table.schema.lower(), table.name.lower())] = table.object_id
+        names[self.key(table.schema, table.name)] = table.object_id
         return replace(self, tables={**self.tables, table.object_id: entry}, names=names, version=next(_versions))
 
     def without_table(self, object_id: int) -> Catalog:
@@ -148,5 +156,5 @@ class Catalog:
         return replace(self, schemas={**self.schemas, name: number}, version=next(_versions))
 
     def without_schema(self, name: str) -> Catalog:
-        schemas = {schema: number for schema, number in self.schemas.items() if schema.lower() != name.lower()}
+        schemas = {schema: number for schema, number in self.schemas.items() if self.fold(schema) != self.fold(name)}
         return replace(self, schemas=schemas, version=next(_versions))

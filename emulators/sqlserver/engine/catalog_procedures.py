@@ -17,6 +17,7 @@ from emulators.sqlserver.sqltypes import MAX, SqlType
 from emulators.sqlserver.tsql.errors import unsupported
 from emulators.sqlserver.tsql.functions import stored_size
 from emulators.sqlserver.tsql.patterns import like_pattern
+from emulators.sqlserver.tsql.text_order import folding, order_of
 from emulators.sqlserver.tsql.types import family, is_unicode
 
 if TYPE_CHECKING:
@@ -132,10 +133,19 @@ class CatalogProcedures:
         found = [
             entry
             for entry in self._catalog().tables.values()
-            if _fits(given.get("@table_name"), entry.table.name, plain)
-            and _fits(given.get("@table_owner"), entry.table.schema, plain)
+            if self._fits(given.get("@table_name"), entry.table.name, plain)
+            and self._fits(given.get("@table_owner"), entry.table.schema, plain)
         ]
         return sorted(found, key=lambda entry: (entry.table.schema.lower(), entry.table.name.lower()))
+
+    def _fits(self, wanted: Value, name: str, plain: bool) -> bool:
+        database = self._session.current()
+        if wanted is None:
+            return True
+        if plain:
+            return database.fold(str(wanted)) == database.fold(name)
+        order = order_of(database.collation, True)
+        return like_pattern(str(wanted), "\\", order).fullmatch(folding(order)(name)) is not None
 
     def _named(self, entry: TableEntry) -> tuple[str, str, str]:
         return self._session.database, entry.table.schema, entry.table.name
@@ -152,7 +162,7 @@ class CatalogProcedures:
         newest = given.get("@odbcver") == 3
         for entry in self._matching(given):
             for position, column in enumerate(entry.table.columns, 1):
-                if not _fits(given.get("@column_name"), column.name, plain):
+                if not self._fits(given.get("@column_name"), column.name, plain):
                     continue
                 default = entry.defaults.get(column.column_id)
                 numbers = _numbers(column.type, newest)
@@ -193,7 +203,7 @@ class CatalogProcedures:
             yield *named, None, None, None, 0, None, None, None, rows, 1, None
             names = {column.column_id: column.name for column in entry.table.columns}
             for key in sorted(entry.table.keys, key=lambda key: (key.index_id != 1, key.name.lower())):
-                if not _fits(given.get("@index_name"), key.name, False):
+                if not self._fits(given.get("@index_name"), key.name, False):
                     continue
                 kind = 1 if key.index_id == 1 else 3
                 for place, number in enumerate(key.column_ids, 1):
@@ -202,14 +212,6 @@ class CatalogProcedures:
     def _databases(self, given: Given) -> Iterator[Row]:
         for database in sorted(self._session.engine.databases(), key=lambda database: database.name.lower()):
             yield database.name, 8192, None
-
-
-def _fits(wanted: Value, name: str, plain: bool) -> bool:
-    if wanted is None:
-        return True
-    if plain:
-        return str(wanted).lower() == name.lower()
-    return like_pattern(str(wanted), "\\").fullmatch(name) is not None
 
 
 def _numbers(kind: SqlType, newest: bool) -> dict[str, int | None]:

@@ -251,11 +251,12 @@ class RowBuilder:
             skipped = {writer.identity} if not identity_insert else {-1}
             return [i for i, c in enumerate(self.table.columns) if i not in skipped and not c.computed]
         positions = []
-        names = {column.name.lower(): index for index, column in enumerate(self.table.columns)}
+        fold = writer.entry.fold
+        names = {fold(column.name): index for index, column in enumerate(self.table.columns)}
         for name in columns:
-            if name.lower() not in names:
+            if fold(name) not in names:
                 raise errors.invalid_column(name)
-            position = names[name.lower()]
+            position = names[fold(name)]
             if position in positions:
                 text = (
                     f"The column name '{name}' is specified more than once in the SET clause or column list of an INSERT. "

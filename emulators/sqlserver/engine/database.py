@@ -15,15 +15,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from emulators.sqlserver.collation import SERVER_DEFAULT, known
 from emulators.sqlserver.engine import storage
 from emulators.sqlserver.engine.catalog import Catalog, TableEntry
 from emulators.sqlserver.engine.extension import ChangeObserver, KeyIndex, Table, TableColumn, Transaction
 from emulators.sqlserver.engine.links import Link
 from emulators.sqlserver.engine.locks import WriterLock
 from emulators.sqlserver.results import Cancel, Column
+from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.errors import object_exists
 from emulators.sqlserver.tsql.temporal import Moment, write
-from emulators.sqlserver.tsql.types import DATETIME
+from emulators.sqlserver.tsql.text_order import name_folding
+from emulators.sqlserver.tsql.types import DATETIME, collated, collation_named
 
 RUNNING = threading.local()
 """`session`: whose batch this thread runs at the moment."""
@@ -67,8 +70,16 @@ class WriteTransaction:
 class StoredDatabase:
     """Implements extension.Database."""
 
-    def __init__(self, name: str, database_id: int, path: Path, clock: Callable[[], datetime], shown: str = "") -> None:
-        """`shown`: the name in error texts, where it is another."""
+    def __init__(
+        self,
+        name: str,
+        database_id: int,
+        path: Path,
+        clock: Callable[[], datetime],
+        shown: str = "",
+        collation: str = "",
+    ) -> None:
+        """`shown`: the name in error texts, where it is another. `collation`: "" for the server's."""
         self.name = name
         self.shown = shown or name
         self.database_id = database_id
@@ -77,7 +88,9 @@ class StoredDatabase:
         self.clock = clock
         self.lock = WriterLock()
         self.write_link = Link(path)
-        self.catalog = Catalog()
+        self.collation = collation
+        self.fold = name_folding(known(collation))
+        self.catalog = Catalog(fold=self.fold)
         self.active: WriteTransaction | None = None
         self.observer: ChangeObserver | None = None
         self.cdc_enabled = False
@@ -287,16 +300,26 @@ class StoredDatabase:
             raise object_exists(name)
         object_id, catalog = catalog.new_id()
         made = tuple(
-            TableColumn(index, column.name, column.type, column.nullable) for index, column in enumerate(columns, 1)
+            TableColumn(index, column.name, self.stored_type(column.type), column.nullable)
+            for index, column in enumerate(columns, 1)
         )
         ids = {column.name: column.column_id for column in made}
         keys = (KeyIndex(f"{name}_clustered_idx", tuple(ids[column] for column in order), False),) if order else ()
         table = Table(object_id, schema, name, made, keys, system=True)
-        entry = TableEntry(table, created=self.now(), next_column=len(made) + 1)
+        entry = TableEntry(table, created=self.now(), next_column=len(made) + 1, fold=self.fold)
         storage.create(self.write_link, entry)
         storage.create_indexes(self.write_link, entry)
         self.change(catalog.with_table(entry))
         return table
+
+    def stored_type(self, kind: SqlType, written: str = "") -> SqlType:
+        """The type of a column with the collation that COLLATE names, or the database's. Raises 448.
+
+        In a database with the server's collation that one has no name; in others every column's has.
+        """
+        if written:
+            return collated(kind, collation_named(written, self.collation) or (self.collation and SERVER_DEFAULT))
+        return kind if kind.collation else collated(kind, self.collation)
 
     def drop_system_table(self, connection: sqlite3.Connection, table: Table) -> None:
         storage.drop(self.write_link, table)

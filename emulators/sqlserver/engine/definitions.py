@@ -15,17 +15,20 @@ from emulators.sqlserver.engine.database import StoredDatabase
 from emulators.sqlserver.engine.extension import KeyIndex, Table, TableColumn
 from emulators.sqlserver.engine.relationships import (
     dependants,
+    mentions,
     refuse_referenced_key,
     refuse_referenced_table,
     with_check,
     with_foreign_key,
 )
 from emulators.sqlserver.results import SqlError, Value
+from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql import definitions as df
 from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql.calls import register
 from emulators.sqlserver.tsql.convert import Truncation, converter
 from emulators.sqlserver.tsql.statements import Name
+from emulators.sqlserver.tsql.types import family
 
 if TYPE_CHECKING:
     from emulators.sqlserver.engine.session import SqlSession
@@ -73,10 +76,11 @@ class Definer:
             raise errors.object_exists(name)
         object_id, catalog = catalog.new_id()
         self.database.change(catalog)
-        entry = TableEntry(Table(object_id, schema, name, ()), created=self.database.now())
-        primary = {column.lower() for key in ddl.keys if key.primary for column in key.columns}
+        fold = self.database.fold
+        entry = TableEntry(Table(object_id, schema, name, ()), created=self.database.now(), fold=fold)
+        primary = {fold(column) for key in ddl.keys if key.primary for column in key.columns}
         for spec in ddl.columns:
-            entry = self._with_column(entry, spec, spec.name.lower() in primary)
+            entry = self._with_column(entry, spec, fold(spec.name) in primary)
         storage.create(self.link, entry)
         for key in ddl.keys:
             entry = self._with_key(entry, key)
@@ -97,7 +101,8 @@ class Definer:
         return entry
 
     def _check_constraint_name(self, name: str) -> None:
-        if any(name.lower() == known.lower() for e in self.catalog.tables.values() for known in e.constraints):
+        fold = self.database.fold
+        if any(fold(name) == fold(known) for e in self.catalog.tables.values() for known in e.constraints):
             raise errors.object_exists(name)
 
     def _with_column(self, entry: TableEntry, spec: df.ColumnSpec, primary: bool = False) -> TableEntry:
@@ -105,6 +110,8 @@ class Definer:
         if entry.column(spec.name) is not None:
             text = f"Column names in each table must be unique. Column name '{spec.name}' in table '{table.name}' is specified more than once."
             raise SqlError(2705, text, 16, 3)
+        if any(spec.name.lower() == column.name.lower() for column in table.columns):
+            raise errors.unsupported(f"a table whose columns differ in case only ({spec.name})")
         if primary and spec.nullable:
             text = f"Cannot define PRIMARY KEY constraint on nullable column in table '{table.name}'."
             raise SqlError(8111, text, 16)
@@ -115,10 +122,10 @@ class Definer:
         nullable = spec.nullable if spec.nullable is not None else not fixed
         if spec.type.name == "rowversion":
             nullable = bool(spec.nullable)
-        kind = spec.type
+        kind = self._stored_type(spec)
         computed = dict(entry.computed)
         if spec.computed is not None:
-            kind = row_value(self.session, entry, spec.computed.value).type
+            kind = self.database.stored_type(row_value(self.session, entry, spec.computed.value).type)
             computed[entry.next_column] = Computed(spec.computed.text, spec.computed.value, spec.computed.persisted)
         identity = spec.identity is not None
         column = TableColumn(entry.next_column, spec.name, kind, nullable, identity, spec.computed is not None)
@@ -135,6 +142,21 @@ class Definer:
             identity=entry.identity or spec.identity,
             computed=computed,
         )
+
+    def _stored_type(self, spec: df.ColumnSpec) -> SqlType:
+        """The column's type with its collation. Raises 447, 448.
+
+        A table variable's is the current database's, a temporary table's that of tempdb.
+        """
+        here = self.session.current()
+        if spec.collation and (family(spec.type) != "string" or spec.type.name == "xml"):
+            raise SqlError(447, f"Expression type {spec.type.name} is invalid for COLLATE clause.", 16)
+        private = self.database.name[:1] in ("#", "@")
+        if not private:
+            return self.database.stored_type(spec.type, spec.collation)
+        if not spec.collation and self.database.name[:1] == "#":
+            return spec.type
+        return here.stored_type(spec.type, spec.collation)
 
     def _default(self, table: Table, column: str, spec: df.DefaultSpec, constraints: dict[str, int]) -> Default:
         name = spec.name or f"DF__{table.name[:9]}__{column[:5]}__{secrets.token_hex(4).upper()}"
@@ -181,7 +203,7 @@ class Definer:
         return made
 
     def _check_key_name(self, entry: TableEntry, name: str, constraint: bool) -> None:
-        if any(key.name.lower() == name.lower() for key in entry.table.keys):
+        if any(entry.fold(key.name) == entry.fold(name) for key in entry.table.keys):
             if constraint:
                 raise errors.object_exists(name)
             text = (
@@ -289,7 +311,7 @@ class Definer:
         self.database.change(self.catalog.with_table(entry))
 
     def _without_constraint(self, entry: TableEntry, name: str, ddl: df.DropParts) -> TableEntry:
-        found = next((known for known in entry.constraints if known.lower() == name.lower()), None)
+        found = next((known for known in entry.constraints if entry.fold(known) == entry.fold(name)), None)
         if found is None:
             if ddl.if_exists:
                 return entry
@@ -345,9 +367,12 @@ class Definer:
         if bound and not any(key.name == bound[0] for key in table.keys):
             raise SqlError(5074, f"The column '{bound[0]}' is dependent on column '{old.name}'.", 16)
         users = [key for key in table.keys if old.column_id in key.column_ids]
-        if users and (old.type.name != ddl.column.type.name or nullable != old.nullable):
+        kind = self._stored_type(ddl.column)
+        if users and (old.type.name != kind.name or old.type.collation != kind.collation or nullable != old.nullable):
             raise SqlError(5074, f"The object '{users[0].name}' is dependent on column '{old.name}'.", 16)
-        new = replace(old, type=ddl.column.type, nullable=nullable)
+        if old.type.collation != kind.collation:
+            self._check_collation_free(entry, old)
+        new = replace(old, type=kind, nullable=nullable)
         columns = tuple(new if column is old else column for column in table.columns)
         after = replace(entry, table=replace(table, columns=columns))
         self._publish(table, after, ddl.text)
@@ -361,6 +386,13 @@ class Definer:
             shown = f"{self.database.name}.{table.schema}.{table.name}"
             raise errors.truncated(shown, old.name, cut.value) from None
         self.database.change(self.catalog.with_table(after))
+
+    def _check_collation_free(self, entry: TableEntry, column: TableColumn) -> None:
+        """A CHECK or FOREIGN KEY keeps the collation of its column. Raises 5074."""
+        keys = [key.name for key in entry.foreign_keys if column.column_id in key.column_ids]
+        users = [*keys, *(check.name for check in entry.checks if mentions(check.condition, column.name))]
+        if users:
+            raise SqlError(5074, f"The object '{users[0]}' is dependent on column '{column.name}'.", 16)
 
     def _has_null(self, table: Table, column: str) -> bool:
         sql = f"SELECT 1 FROM {storage.storage_name(table)} WHERE {storage.quote(column)} IS NULL LIMIT 1"
@@ -412,7 +444,7 @@ class Definer:
 
     def drop_index(self, ddl: df.DropIndex) -> None:
         entry = self.entry(ddl.table)
-        key = next((k for k in entry.table.keys if k.name.lower() == ddl.name.lower()), None)
+        key = next((k for k in entry.table.keys if entry.fold(k.name) == entry.fold(ddl.name)), None)
         if key is None:
             if ddl.if_exists:
                 return

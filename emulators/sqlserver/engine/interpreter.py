@@ -38,6 +38,7 @@ from emulators.sqlserver.tsql import statements as st
 from emulators.sqlserver.tsql.batch import parse_batch
 from emulators.sqlserver.tsql.convert import converter
 from emulators.sqlserver.tsql.fragments import Fragment
+from emulators.sqlserver.tsql.types import collation_shown
 
 if TYPE_CHECKING:
     from emulators.sqlserver.engine.session import SqlSession
@@ -335,7 +336,9 @@ class Interpreter:
                 "a valid name."
             )
             raise SqlError(1038, text, 15, 5)
-        specs = tuple(df.ColumnSpec(c.name, c.type, c.nullable) for c in plan.columns)
+        specs = tuple(
+            df.ColumnSpec(c.name, c.type, c.nullable, collation=collation_shown(c.type) or "") for c in plan.columns
+        )
         with session.writing(SessionNames(session).database(statement.into)):
             list(self._handlers[df.CreateTable](df.CreateTable(statement.line, "", statement.into, specs, ())))
             self._writing.store(statement.into, None, plan.columns, rows)

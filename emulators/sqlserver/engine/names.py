@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from emulators.sqlserver.collation import every
 from emulators.sqlserver.engine import storage
 from emulators.sqlserver.engine.database import StoredDatabase
 from emulators.sqlserver.engine.extension import TableFunction
@@ -16,6 +18,8 @@ from emulators.sqlserver.tsql.errors import unknown_database, unsupported
 from emulators.sqlserver.tsql.fragments import Fragment
 from emulators.sqlserver.tsql.plans import ELSEWHERE, Source
 from emulators.sqlserver.tsql.statements import Name
+from emulators.sqlserver.tsql.text_order import Fold
+from emulators.sqlserver.tsql.types import SYSNAME, collated
 
 if TYPE_CHECKING:
     from emulators.sqlserver.engine.session import SqlSession
@@ -24,6 +28,13 @@ FUNCTION = "function:"
 """How `Source.view` marks a table function."""
 EXTENSION = "extension:"
 """How it marks a system view of the extension."""
+
+HELP_COLLATIONS = TableFunction(
+    0,
+    (Column("name", SYSNAME, False), Column("description", SqlType("nvarchar", 1000))),
+    lambda context, arguments: ((collation.name, collation.description) for collation in every()),
+)
+"""https://learn.microsoft.com/sql/relational-databases/system-functions/sys-fn-helpcollations-transact-sql"""
 
 
 class SessionNames:
@@ -37,7 +48,15 @@ class SessionNames:
         self.foreign = False
         self.touched: dict[str, StoredDatabase] = {}
         self.exempt = exempt
-        """Lower-case name of a table whose rows are changed without being read: it needs no SELECT permission."""
+        """Name of a table whose rows are changed without being read: it needs no SELECT permission."""
+
+    @property
+    def collation(self) -> str:
+        return self.session.current().collation
+
+    @property
+    def fold(self) -> Fold:
+        return self.session.current().fold
 
     def database(self, name: Name) -> StoredDatabase:
         """The database that a table's name of up to three parts points to. Raises 911."""
@@ -62,7 +81,7 @@ class SessionNames:
         entry = database.catalog_for(self.session).find(schema, name[-1])
         if entry is not None:
             self.touched[database.name] = database
-            if name[-1].lower() != self.exempt:
+            if not self.exempt or self.fold(name[-1]) != self.fold(self.exempt):
                 self.session.rights(database).require_on("SELECT", entry, database.catalog_for(self.session))
             table = entry.table
             columns = tuple(Column(c.name, c.type, c.nullable, c.identity) for c in table.columns)
@@ -74,13 +93,27 @@ class SessionNames:
             rowid = storage.rowid_name(table)
             return Source(database.name, table.schema, table.name, columns, *here, rowid, computed)
         view = f"{schema}.{name[-1]}".lower()
+        real = view.upper() if schema.lower() == "information_schema" else view
+        if self.fold(f"{schema}.{name[-1]}") != self.fold(real):
+            return None
         if view in VIEWS:
-            return Source(database.name, schema, name[-1], VIEWS[view][0], "", view)
+            return Source(database.name, schema, name[-1], self._made(VIEWS[view][0]), "", view)
         offered = self._offered()
         for key in (view, f"{database.name.lower()}.{view}"):
             if key in offered:
-                return Source(database.name, schema, name[-1], offered[key].columns, "", f"{EXTENSION}{key}")
+                return Source(
+                    database.name, schema, name[-1], self._made(offered[key].columns), "", f"{EXTENSION}{key}"
+                )
         return None
+
+    def _made(self, columns: Sequence[Column]) -> tuple[Column, ...]:
+        """The text of system views and functions has the database's collation, where no captured column gives it another."""
+        if not self.collation:
+            return tuple(columns)
+        return tuple(
+            column if column.type.collation else replace(column, type=collated(column.type, self.collation))
+            for column in columns
+        )
 
     def view(self, name: Name) -> tuple[Fragment, tuple[str, ...]] | None:
         database = self.database(name)
@@ -113,9 +146,11 @@ class SessionNames:
                 else f"Procedure or function {schema}.{name[-1]} has too many arguments specified."
             )
             raise SqlError(313 if arguments < found.arguments else 8144, text, 16, 3)
-        return Source(database.name, schema, name[-1], found.columns, "", f"{FUNCTION}{schema}.{name[-1]}")
+        return Source(database.name, schema, name[-1], self._made(found.columns), "", f"{FUNCTION}{schema}.{name[-1]}")
 
     def find_function(self, database: StoredDatabase, schema: str, name: str) -> TableFunction | None:
+        if (database.fold(schema), database.fold(name)) == (database.fold("sys"), database.fold("fn_helpcollations")):
+            return HELP_COLLATIONS
         extension = self.session.engine.extension
         return None if extension is None else extension.table_function(database, schema, name)
 

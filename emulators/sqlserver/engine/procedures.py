@@ -248,6 +248,8 @@ class Procedures:
         if entry.column(new) is not None:
             text = f"Error: The new name '{new}' is already in use as a COLUMN name and would cause a duplicate that is not permitted."
             raise SqlError(15335, text, 11)
+        if any(c is not old and c.name.lower() == new.lower() for c in entry.table.columns):
+            raise errors.unsupported(f"a table whose columns differ in case only ({new})")
         if any(mentions(rule, old.name) for rule in (*_conditions(entry), *(c.value for c in entry.computed.values()))):
             text = f"Object '{'.'.join(name)}.{column}' cannot be renamed because the object participates in enforced dependencies."
             raise SqlError(15336, text, 16)

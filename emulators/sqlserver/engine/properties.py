@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from emulators.sqlserver.collation import SERVER_DEFAULT, find, known
 from emulators.sqlserver.engine.catalog import TableEntry
 from emulators.sqlserver.engine.extension import KeyIndex, TableColumn
 from emulators.sqlserver.results import Value
@@ -20,12 +21,11 @@ if TYPE_CHECKING:
 
 SERVER_NAME = "EMULATOR"
 PRODUCT_VERSION = "16.0.1000.6"
-COLLATION = "SQL_Latin1_General_CP1_CI_AS"
 _STARTED = "2024-01-01 00:00:00.000"
 
 SERVER: Mapping[str, Value] = {
     "buildclrversion": "v4.0.30319",
-    "collation": COLLATION,
+    "collation": SERVER_DEFAULT,
     "collationid": 872468488,
     "comparisonstyle": 196609,
     "computernamephysicalnetbios": SERVER_NAME,
@@ -80,8 +80,6 @@ SERVER: Mapping[str, Value] = {
 """https://learn.microsoft.com/sql/t-sql/functions/serverproperty-transact-sql"""
 
 _DATABASE: Mapping[str, Value] = {
-    "collation": COLLATION,
-    "comparisonstyle": 196609,
     "edition": None,
     "isansinulldefault": 0,
     "isansinullsenabled": 0,
@@ -108,9 +106,7 @@ _DATABASE: Mapping[str, Value] = {
     "issyncwithbackup": 0,
     "istornpagedetectionenabled": 0,
     "isxtpsupported": 0,
-    "lcid": 1033,
     "recovery": "FULL",
-    "sqlsortorder": 52,
     "status": "ONLINE",
     "updateability": "READ_WRITE",
     "useraccess": "MULTI_USER",
@@ -162,7 +158,14 @@ class Properties:
             return None
         if _key(property_name) == "recovery" and found.name.lower() in ("master", "tempdb", "msdb"):
             return "SIMPLE"
-        return _DATABASE.get(_key(property_name))
+        collation = known(found.collation)
+        own: dict[str, Value] = {
+            "collation": collation.name,
+            "comparisonstyle": collation.style,
+            "lcid": collation.lcid,
+            "sqlsortorder": collation.sort_id,
+        }
+        return own.get(_key(property_name), _DATABASE.get(_key(property_name)))
 
     def _object(self, number: Value, property_name: Value) -> Value:
         entry = self._environment.entry_by_id(number)
@@ -203,9 +206,16 @@ def _key(value: Value) -> str:
 
 
 def _collation(name: Value, property_name: Value) -> Value:
-    if _key(name) != COLLATION.lower():
+    """https://learn.microsoft.com/sql/t-sql/functions/collation-functions-collationproperty-transact-sql"""
+    found = find(_key(name))
+    if found is None:
         return None
-    return {"codepage": 1252, "lcid": 1033, "comparisonstyle": 196609, "version": 0}.get(_key(property_name))
+    return {
+        "codepage": found.code_page,
+        "lcid": found.lcid,
+        "comparisonstyle": found.style,
+        "version": found.version,
+    }.get(_key(property_name))
 
 
 def object_properties(entry: TableEntry) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -16,6 +17,7 @@ from emulators.sqlserver.tsql.trees import parse_query
 
 
 def mentions(fragment: Fragment, column: str) -> bool:
+    """Whether an expression names a column; names that differ in case only are not told apart."""
     wanted = column.lower()
     return any(found.name.lower() == wanted for found in parse_query(fragment.text).find_all(exp.Column))
 
@@ -41,11 +43,11 @@ def with_check(entry: TableEntry, spec: df.CheckSpec, object_id: int) -> TableEn
 
 
 def with_foreign_key(entry: TableEntry, spec: df.ForeignKeySpec, catalog: Catalog, object_id: int) -> TableEntry:
-    """Raises SqlError 1767, 1769, 1770, 1773, 1776, 8139."""
+    """Raises SqlError 1767, 1769, 1770, 1757, 1773, 1776, 8139."""
     table = entry.table
     name = spec.name or f"FK__{table.name[:9]}__{spec.columns[0][:5]}__{secrets.token_hex(4).upper()}"
     schema = spec.table[-2] if len(spec.table) > 1 and spec.table[-2] else "dbo"
-    itself = (schema.lower(), spec.table[-1].lower()) == (table.schema.lower(), table.name.lower())
+    itself = catalog.key(schema, spec.table[-1]) == catalog.key(table.schema, table.name)
     parent = entry if itself else catalog.find(schema, spec.table[-1])
     if parent is None:
         raise SqlError(1767, f"Foreign key '{name}' references invalid table '{'.'.join(spec.table)}'.", 16)
@@ -60,8 +62,24 @@ def with_foreign_key(entry: TableEntry, spec: df.ForeignKeySpec, catalog: Catalo
     if len(mine) != len(others):
         text = f"Number of referencing columns in foreign key differs from number of referenced columns, table '{table.name}'."
         raise SqlError(8139, text, 16)
+    _check_collations(name, (entry, mine), (parent, others))
     key = ForeignKey(name, tuple(mine), parent.table.object_id, others)
     return replace(entry, foreign_keys=(*entry.foreign_keys, key), constraints={**entry.constraints, name: object_id})
+
+
+def _check_collations(
+    name: str, child: tuple[TableEntry, Sequence[int]], parent: tuple[TableEntry, Sequence[int]]
+) -> None:
+    """Raises 1757 for a column that would compare otherwise than the one it references."""
+    for number, other in zip(child[1], parent[1], strict=True):
+        mine = next(c for c in child[0].table.columns if c.column_id == number)
+        its = next(c for c in parent[0].table.columns if c.column_id == other)
+        if mine.type.collation != its.type.collation:
+            text = (
+                f"Column '{parent[0].table.name}.{its.name}' is not of same collation as referencing column "
+                f"'{child[0].table.name}.{mine.name}' in foreign key '{name}'."
+            )
+            raise SqlError(1757, text, 16)
 
 
 def _referenced(name: str, spec: df.ForeignKeySpec, parent: TableEntry) -> tuple[int, ...]:

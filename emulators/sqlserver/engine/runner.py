@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from emulators.sqlserver.codepages import kept
 from emulators.sqlserver.engine import storage
 from emulators.sqlserver.engine.database import StoredDatabase
 from emulators.sqlserver.engine.extension import CallContext
@@ -26,6 +27,7 @@ from emulators.sqlserver.tsql.errors import invalid_object, unsupported
 from emulators.sqlserver.tsql.fragments import LIFTED, Fragment
 from emulators.sqlserver.tsql.lowering import Elsewhere, OutputShape, lower_output, lower_query, lower_rows
 from emulators.sqlserver.tsql.plans import ELSEWHERE, Plan, Source, Virtual
+from emulators.sqlserver.tsql.types import code_page
 
 if TYPE_CHECKING:
     from emulators.sqlserver.engine.session import SqlSession
@@ -184,10 +186,16 @@ class Runner:
         values: list[Value] = []
         for name in names:
             if name.startswith(LIFTED):
-                values.append(fragment.lifted[int(name[len(LIFTED) :])][1])
+                values.append(self.literal(*fragment.lifted[int(name[len(LIFTED) :])])[1])
             else:
                 values.append(self.session.variables[name][1])
         return values
+
+    def literal(self, kind: SqlType, value: Value) -> tuple[SqlType, Value]:
+        """A literal as the batch has it: what of '...' the code page of the session's database holds."""
+        if isinstance(value, str) and not value.isascii() and kind.name == "varchar":
+            return kind, kept(value, code_page(SqlType("varchar", collation=self.session.current().collation)))
+        return kind, value
 
     def open(self, fragment: Fragment, locks: bool = False) -> tuple[Plan, Link, sqlite3.Cursor]:
         """Plan and run a query that only reads; once more when a table changed in between."""
@@ -293,7 +301,7 @@ class Runner:
 
 def _unread(kind: Key, fragment: Fragment) -> str:
     """The table that an UPDATE or DELETE changes without reading it; "" when it reads."""
-    return str(kind[1][-1]).lower() if kind[0] == "rows" and not _READS.search(fragment.text) else ""  # type: ignore[index]  # the target's name
+    return str(kind[1][-1]) if kind[0] == "rows" and not _READS.search(fragment.text) else ""  # type: ignore[index]  # the target's name
 
 
 def _by_name(item: tuple[str, SqlType]) -> str:

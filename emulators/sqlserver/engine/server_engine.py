@@ -117,8 +117,8 @@ class SqlEngine:
         with self._guard:
             return list(self._databases.values())
 
-    def create_database(self, name: str) -> StoredDatabase:
-        """Raises SqlError 1801, FileExistsError for a file of an earlier run."""
+    def create_database(self, name: str, collation: str = "") -> StoredDatabase:
+        """`collation`: a known name, "" for the server's. Raises SqlError 1801, FileExistsError for a file of an earlier run."""
         with self._guard:
             if name.lower() in self._databases:
                 text = f"Database '{name}' already exists. Choose a different database name."
@@ -127,7 +127,7 @@ class SqlEngine:
             path = self._directory / f"{number}.sqlite"
             if path.exists():
                 raise FileExistsError(f"{path} is of an earlier run; the emulator keeps no catalog on disk")
-            made = self._databases[name.lower()] = StoredDatabase(name, number, path, self.clock)
+            made = self._databases[name.lower()] = StoredDatabase(name, number, path, self.clock, collation=collation)
             return made
 
     def drop_database(self, name: str, if_exists: bool, session: SqlSession) -> None:

@@ -97,6 +97,10 @@ class SqlSession:
         return self._database.name
 
     @property
+    def collation(self) -> str:
+        return self._database.collation
+
+    @property
     def in_transaction(self) -> bool:
         return self.transactions > 0
 

@@ -9,15 +9,25 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from emulators.sqlserver.collation import SERVER_DEFAULT
 from emulators.sqlserver.engine.catalog import Catalog, TableEntry
 from emulators.sqlserver.engine.database import StoredDatabase
 from emulators.sqlserver.engine.environment import TYPE_IDS, type_id
 from emulators.sqlserver.engine.extension import KeyIndex
-from emulators.sqlserver.engine.properties import COLLATION
 from emulators.sqlserver.results import Column, Value
 from emulators.sqlserver.sqltypes import MAX, SqlType
 from emulators.sqlserver.tsql.functions import stored_size
-from emulators.sqlserver.tsql.types import BIT, DATETIME, INT, SYSNAME, exact_shape, family, is_unicode
+from emulators.sqlserver.tsql.types import (
+    BIT,
+    DATETIME,
+    INT,
+    SYSNAME,
+    character_set,
+    collation_shown,
+    exact_shape,
+    family,
+    is_unicode,
+)
 
 if TYPE_CHECKING:
     from emulators.sqlserver.engine.session import SqlSession
@@ -115,7 +125,7 @@ def _databases(view: Viewpoint) -> Iterator[Row]:
             b"\1",
             "2024-01-01 00:00:00.000",
             160,
-            COLLATION,
+            database.collation or SERVER_DEFAULT,
             0,
             "MULTI_USER",
             *(0, 0, 0),
@@ -207,7 +217,6 @@ def _sys_columns(view: Viewpoint) -> Iterator[Row]:
         for column in entry.table.columns:
             kind = column.type
             precision, scale = precision_scale(kind)
-            collation = COLLATION if family(kind) == "string" and kind.name != "xml" else None
             yield (
                 entry.table.object_id,
                 column.name,
@@ -217,7 +226,7 @@ def _sys_columns(view: Viewpoint) -> Iterator[Row]:
                 stored_size(kind),
                 precision,
                 scale,
-                collation,
+                collation_shown(kind),
                 int(column.nullable),
                 0,
                 int(column.identity),
@@ -340,8 +349,8 @@ def _info_columns(view: Viewpoint) -> Iterator[Row]:
                 10 if group in ("int", "exact") and numeric else 2 if group == "float" else None,
                 scale if group in ("int", "exact") and numeric else None,
                 (kind.scale if kind.scale is not None else scale) if group == "date" else None,
-                "UNICODE" if is_unicode(kind) else "iso_1" if group == "string" else None,
-                COLLATION if group == "string" and name != "xml" else None,
+                "UNICODE" if is_unicode(kind) else character_set(kind) if group == "string" else None,
+                collation_shown(kind),
             )
 
 

@@ -137,7 +137,7 @@ class Writing:
 
     def _cell(self, cell: st.Cell) -> tuple[SqlType, Value]:
         if isinstance(cell, tuple):
-            return cell
+            return self.session.runner.literal(*cell)
         assert isinstance(cell, Fragment)
         return self.session.runner.value(cell)
 
@@ -201,10 +201,11 @@ class Writing:
 
     def set_columns(self, given: Sequence[str], writer: TableWriter) -> list[int]:
         """Positions of the columns that SET names. Raises 207, 264, 271, 272, 8102."""
-        names = {column.name.lower(): index for index, column in enumerate(writer.entry.table.columns)}
+        fold = writer.entry.fold
+        names = {fold(column.name): index for index, column in enumerate(writer.entry.table.columns)}
         changed: list[int] = []
         for name in given:
-            position = names.get(name.lower())
+            position = names.get(fold(name))
             if position is None:
                 raise invalid_column(name)
             if position == writer.identity:

@@ -15,7 +15,7 @@ from emulators.sqlserver.tsql.expressions import AGGREGATES
 from emulators.sqlserver.tsql.plans import Expr
 from emulators.sqlserver.tsql.relations import Relations
 from emulators.sqlserver.tsql.scopes import Output, Scope
-from emulators.sqlserver.tsql.types import BIGINT, FLOAT, INT, RANGES, collation, family, summed
+from emulators.sqlserver.tsql.types import BIGINT, FLOAT, INT, RANGES, family, summed
 
 _WINDOW_FUNCTIONS = {
     "ROW_NUMBER": (0, 0),
@@ -44,7 +44,8 @@ class Aggregates(Relations):
         raise NotImplementedError
 
     def collated(self, expr: Expr) -> str:
-        return f"{expr.sql} COLLATE {collation(expr.type)}" if collation(expr.type) else expr.sql
+        order = self.ordered(expr, "an ordered or grouped expression")
+        return f"{expr.sql} COLLATE {order}" if order else expr.sql
 
     def aggregate(self, node: exp.Anonymous, name: str, scope: Scope) -> Expr:
         arguments = list(node.expressions)
@@ -71,7 +72,7 @@ class Aggregates(Relations):
         if name in ("MIN", "MAX"):
             if value.type.name == "bit":
                 raise errors.invalid_operator("bit", name.lower())
-            return Expr(f"{name.lower()}({shown}){self.over}", value.type)
+            return self.labelled(Expr(f"{name.lower()}({shown}){self.over}", value.type), [value], name.lower())
         group = family(value.type)
         if group not in ("int", "exact", "float") or value.type.name == "bit":
             raise errors.invalid_operator(value.type.name, name.lower())
@@ -120,7 +121,8 @@ class Aggregates(Relations):
         kind = values[0].type if least and name != "NTILE" else FLOAT if name in _FRACTIONS else BIGINT
         if len(values) == 3:
             values[2] = self.represented(values[2], kind)
-        return Expr(f"{name.lower()}({', '.join(value.sql for value in values)}){over}", kind, bool(least))
+        found = Expr(f"{name.lower()}({', '.join(value.sql for value in values)}){over}", kind, bool(least))
+        return self.labelled(found, values, name.lower())
 
     def _over(self, node: exp.Window, scope: Scope) -> list[str]:
         parts = []

@@ -14,7 +14,6 @@ from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql.aggregates import Aggregates
 from emulators.sqlserver.tsql.calls import register
-from emulators.sqlserver.tsql.plans import Expr
 from emulators.sqlserver.tsql.relations import with_names
 from emulators.sqlserver.tsql.scopes import Output, Relation, Scope
 from emulators.sqlserver.tsql.types import family
@@ -45,7 +44,7 @@ class Applying(Aggregates):
             raise errors.syntax(")")
         name = self.next_name()
         read = [
-            Output(o.name, Expr(_unpacked(f"json_extract({name}.value, '$[{i}]')", o.expr.type), o.expr.type))
+            Output(o.name, o.expr.read_as(_unpacked(f"json_extract({name}.value, '$[{i}]')", o.expr.type), True))
             for i, o in enumerate(with_names(outputs, alias))
         ]
         scope.relations.append(Relation(alias.name, name, read))
@@ -67,7 +66,7 @@ class Applying(Aggregates):
             raise errors.invalid_object(".".join(name))
         key = f"{APPLIED}{source.database}|{source.schema}.{source.name}".replace("'", "''")
         listed = "".join(f", {self.expression(argument, scope).sql}" for argument in call.expressions)
-        outputs = [Output(column.name, Expr("", column.type)) for column in source.columns]
+        outputs = [Output(column.name, self.column("", column)) for column in source.columns]
         return f"sfn('{key}'{listed})", outputs
 
 

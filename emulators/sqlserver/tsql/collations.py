@@ -1,7 +1,6 @@
 """The orders that SQL Server has and SQLite lacks, as comparison functions over storage forms (sqltypes.py).
 
-Strings compare as under a case-insensitive, accent-sensitive collation, trailing spaces apart; the order of letters within
-an alphabet is Unicode's, not Windows' tables.
+Those of text are in text_order.py.
 """
 
 from __future__ import annotations
@@ -10,20 +9,9 @@ from collections.abc import Callable
 from decimal import Decimal
 
 from emulators.sqlserver.tsql.temporal import instant
+from emulators.sqlserver.tsql.text_order import ORDERS, comparison
 
 _GUID_ORDER = (slice(24, 36), slice(19, 23), slice(14, 18), slice(9, 13), slice(0, 8))
-
-
-def text_key(value: str) -> str:
-    """Equal for strings that compare equal."""
-    return value.rstrip(" ").casefold()
-
-
-def compare_text(left: str, right: str) -> int:
-    if left == right:
-        return 0
-    a, b = text_key(left), text_key(right)
-    return (a > b) - (a < b)
 
 
 def compare_exact(left: str, right: str) -> int:
@@ -56,7 +44,7 @@ def compare_instant(left: str, right: str) -> int:
 
 
 COLLATIONS: dict[str, Callable[[str, str], int]] = {
-    "TEXTCI": compare_text,
+    **{order.name: comparison(order) for order in ORDERS},
     "EXACT": compare_exact,
     "GUID": compare_guid,
     "INSTANT": compare_instant,

@@ -12,11 +12,12 @@ from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from functools import lru_cache
 
+from emulators.sqlserver.codepages import byte_count, decode, encode, kept
 from emulators.sqlserver.results import SqlError, Value
 from emulators.sqlserver.sqltypes import MAX, SqlType
 from emulators.sqlserver.tsql import datetimes, errors, temporal
 from emulators.sqlserver.tsql.temporal import EPOCH, TICKS, Moment
-from emulators.sqlserver.tsql.types import RANGES, family, is_unicode, scale_of
+from emulators.sqlserver.tsql.types import RANGES, code_page, family, is_unicode, scale_of
 
 Converter = Callable[[Value], Value]
 EXACT = Context(prec=100, rounding=ROUND_HALF_UP)
@@ -219,10 +220,13 @@ def _to_string(source: SqlType, target: SqlType, style: int, assign: bool) -> Co
     limit = target.length if target.length is not None and target.length != MAX else None
     padded = target.name in ("char", "nchar")
     kind = family(source)
+    page = 0 if is_unicode(target) else code_page(target)
 
     def run(value: Value) -> Value:
         text = value if kind == "string" else _as_text(value, source, target, style)
         assert isinstance(text, str)
+        if page and not text.isascii():
+            text = kept(text, page)
         if limit is not None and _width(text, target) > limit:
             text = _shortened(text, limit, source, target, assign)
         return text + " " * (limit - _width(text, target)) if padded and limit is not None else text
@@ -231,9 +235,13 @@ def _to_string(source: SqlType, target: SqlType, style: int, assign: bool) -> Co
 
 
 def _width(text: str, target: SqlType) -> int:
-    """nchar and nvarchar count UTF-16 code units."""
+    """nchar and nvarchar count UTF-16 code units, char and varchar bytes of their code page."""
+    if text.isascii():
+        return len(text)
     return (
-        len(text) if text.isascii() or not is_unicode(target) else len(text.encode("utf-16-le", "surrogatepass")) // 2
+        len(text.encode("utf-16-le", "surrogatepass")) // 2
+        if is_unicode(target)
+        else byte_count(text, code_page(target))
     )
 
 
@@ -291,7 +299,7 @@ def _bytes_text(value: bytes, target: SqlType, style: int) -> str:
         return prefix + digits
     if style != 0:
         raise errors.unsupported(f"CONVERT of binary with style {style}")
-    return value.decode("utf-16-le", "replace") if is_unicode(target) else value.decode("cp1252", "replace")
+    return value.decode("utf-16-le", "replace") if is_unicode(target) else decode(value, code_page(target))
 
 
 def _float_text(value: float, source: SqlType, style: int) -> str:
@@ -350,7 +358,7 @@ def _as_bytes(value: Value, source: SqlType, style: int) -> bytes:
                 return bytes.fromhex(digits)
             except ValueError:
                 raise errors.converting(source.name, "varbinary") from None
-        return text.encode("utf-16-le", "surrogatepass") if is_unicode(source) else text.encode("cp1252", "replace")
+        return text.encode("utf-16-le", "surrogatepass") if is_unicode(source) else encode(text, code_page(source))
     if kind == "guid":
         import uuid
 

@@ -55,11 +55,10 @@ def _create(reader: Reader, line: int, begin: int) -> Statement:
         return df.CreateSchema(line, _text(reader, begin), name)
     if reader.accept("DATABASE"):
         name = reader.name()
-        if reader.accept("COLLATE"):
-            _collation(reader)
+        collation = reader.name() if reader.accept("COLLATE") else ""
         if reader.here.kind != END and not reader.at(";") and reader.here.key not in STARTS:
             raise unsupported(f"CREATE DATABASE ... {reader.here.text}")
-        return df.CreateDatabase(line, _text(reader, begin), name)
+        return df.CreateDatabase(line, _text(reader, begin), name, collation)
     replaces = reader.accept("OR", "ALTER")
     if reader.accept("VIEW"):
         return _create_view(reader, line, begin, replaces)
@@ -219,12 +218,6 @@ def _key_columns(reader: Reader) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _collation(reader: Reader) -> None:
-    name = reader.name().upper()
-    if "_CS" in name or "_BIN" in name or "_AI" in name:
-        raise unsupported(f"collation {name}")
-
-
 def _column(reader: Reader, found: _Columns) -> df.ColumnSpec:
     token = reader.here
     name = (
@@ -238,7 +231,7 @@ def _column(reader: Reader, found: _Columns) -> df.ColumnSpec:
     nullable: bool | None = None
     identity: tuple[int, int] | None = None
     default: df.DefaultSpec | None = None
-    constraint = ""
+    constraint = collation = ""
     while True:
         if reader.accept("NULL"):
             nullable = True
@@ -247,7 +240,7 @@ def _column(reader: Reader, found: _Columns) -> df.ColumnSpec:
         elif reader.accept("NOT", "FOR", "REPLICATION") or reader.accept("ROWGUIDCOL") or reader.accept("SPARSE"):
             pass
         elif reader.accept("COLLATE"):
-            _collation(reader)
+            collation = reader.name()
         elif reader.accept("IDENTITY"):
             identity = _identity(reader)
         elif reader.accept("CONSTRAINT"):
@@ -270,7 +263,7 @@ def _column(reader: Reader, found: _Columns) -> df.ColumnSpec:
             found.keys.append(df.KeySpec((name,), primary, constraint))
             _storage_options(reader)
         elif reader.here.key in (",", ")", ";") or reader.here.kind == END or reader.here.key in STARTS:
-            return df.ColumnSpec(name, kind, nullable, identity, default)
+            return df.ColumnSpec(name, kind, nullable, identity, default, collation=collation)
         else:
             raise unsupported(f"column option {reader.here.text}")
 

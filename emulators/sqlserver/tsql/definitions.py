@@ -57,7 +57,8 @@ class ComputedSpec:
 
 @dataclass(frozen=True, slots=True)
 class ColumnSpec:
-    """`computed`: what the column is computed from; its type is then found when the table is made."""
+    """`computed`: what the column is computed from; its type is then found when the table is made. `collation`: as COLLATE names
+    it, "" for the database's."""
 
     name: str
     type: SqlType
@@ -65,6 +66,7 @@ class ColumnSpec:
     identity: tuple[int, int] | None = None
     default: DefaultSpec | None = None
     computed: ComputedSpec | None = None
+    collation: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +170,10 @@ class DropSchema(Definition):
 
 @dataclass(frozen=True, slots=True)
 class CreateDatabase(Definition):
+    """`collation`: as written, "" for the server's."""
+
     name: str
+    collation: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,10 @@ def unsupported(construct: str) -> SqlError:
     return SqlError(50001, f"emulator: {construct} is not supported", 16)
 
 
+def invalid_collation(name: str) -> SqlError:
+    return SqlError(448, f"Invalid collation '{name}'.", 16)
+
+
 def syntax(near: str) -> SqlError:
     return SqlError(102, f"Incorrect syntax near '{near}'.", 15)
 

@@ -6,20 +6,34 @@ NULL needs no type, strings compare under their collation, integers divide whole
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
-from emulators.sqlserver.results import SqlError, Value
+from emulators.sqlserver.codepages import kept
+from emulators.sqlserver.collation import SERVER_DEFAULT, known
+from emulators.sqlserver.results import Column, SqlError, Value
 from emulators.sqlserver.sqltypes import MAX, SqlType
 from emulators.sqlserver.tsql import arithmetic, date_functions, errors, fragments
 from emulators.sqlserver.tsql.calls import Call, register
 from emulators.sqlserver.tsql.convert import converter
 from emulators.sqlserver.tsql.function_table import BUILTINS, REFUSED, refused
 from emulators.sqlserver.tsql.plans import Expr, Names, Virtual
+from emulators.sqlserver.tsql.precedence import COERCIBLE, EXPLICIT, IMPLICIT, Label, combined, settled, unresolved
 from emulators.sqlserver.tsql.scopes import Scope
 from emulators.sqlserver.tsql.session_functions import GLOBALS, SESSION_FUNCTIONS, WITHOUT_PARENTHESES
 from emulators.sqlserver.tsql.special_calls import SPECIAL
-from emulators.sqlserver.tsql.types import INT, family, literal_shape, merged
+from emulators.sqlserver.tsql.types import (
+    INT,
+    code_page,
+    collated,
+    collation,
+    collation_named,
+    family,
+    is_unicode,
+    literal_shape,
+    merged,
+)
 from emulators.sqlserver.tsql.types import arithmetic as arithmetic_type
 
 AGGREGATES = frozenset(("COUNT", "COUNT_BIG", "SUM", "AVG", "MIN", "MAX"))
@@ -96,16 +110,27 @@ class Expressions:
         """CONVERT(target, value, style)."""
         if value.is_null:
             return Expr("NULL", target, is_null=True)
-        if value.type == target and style == 0:
+        if style == 0 and (value.type == target or collated(value.type, target.collation) == target):
             return value
-        run = converter(value.type, target, style)
-        found = self.call(("convert", value.type, target, style), lambda: run, [value], target)
+        if family(target) == "string":
+            return self._cast_text(value, target, style)
+        source = self.typed(value)
+        run = converter(source, target, style)
+        found = self.call(("convert", source, target, style), lambda: run, [value], target)
         return Expr(found.sql, target, value.nullable)
+
+    def _cast_text(self, value: Expr, target: SqlType, style: int) -> Expr:
+        """Text that is made of text keeps its collation."""
+        source, label = self.typed(value), self.together([value], "convert")
+        kind = collated(target, label.name)
+        run = converter(source, kind, style)
+        found = self.call(("convert", source, kind, style), lambda: run, [value], kind)
+        return Expr(found.sql, kind, value.nullable, strength=label.strength, conflict=label.conflict)
 
     def represented(self, value: Expr, target: SqlType) -> Expr:
         """`value` in the storage form of `target`, without a call where the form is the same."""
         if value.is_null or value.type == target or _same_form(value.type, target):
-            return Expr(value.sql, target, value.nullable, value.identity, value.is_null, value.constant)
+            return replace(value, type=target)
         return self.cast(value, target)
 
     def unify(self, values: Sequence[Expr]) -> SqlType:
@@ -116,11 +141,49 @@ class Expressions:
                 kind = value.type if kind is None else merged(kind, value.type)
         return kind or INT
 
+    # -- collations
+
+    def label(self, value: Expr) -> Label:
+        if value.strength == COERCIBLE:
+            return Label(COERCIBLE, self.names.collation)
+        return Label(value.strength, value.type.collation, value.conflict)
+
+    def together(self, values: Sequence[Expr], operator: str) -> Label:
+        """The label of what `operator` makes of these, whatever of them is text. Raises 468."""
+        texts = (self.label(v) for v in values if not v.is_null and family(v.type) == "string")
+        return combined(texts, self.names.collation, operator)
+
+    def labelled(self, result: Expr, values: Sequence[Expr], operator: str) -> Expr:
+        """`result` with the collation that `operator` gives to text made of `values`."""
+        if family(result.type) != "string":
+            return result
+        label = self.together(values, operator)
+        kind = collated(result.type, label.name)
+        return replace(result, type=kind, strength=label.strength, conflict=label.conflict)
+
+    def typed(self, value: Expr) -> SqlType:
+        """The type with the collation that it has in this database."""
+        return collated(value.type, self.label(value).name)
+
+    def ordered(self, value: Expr, place: str) -> str:
+        """SQLite's name of the order of the value's type, or "". Raises 451, 457."""
+        self.check_resolved(value, place)
+        return collation(self.typed(value))
+
+    def check_resolved(self, value: Expr, place: str) -> None:
+        if value.conflict is not None:
+            raise unresolved(value.conflict, is_unicode(value.type), value.type.name, place)
+
+    def column(self, sql: str, column: Column) -> Expr:
+        """A column of a table, as SQLite reads it by `sql`."""
+        strength = IMPLICIT if family(column.type) == "string" else COERCIBLE
+        return Expr(sql, column.type, column.nullable, column.identity, strength=strength)
+
     # -- leaves
 
     def _literal(self, node: exp.Expr, scope: Scope) -> Expr:
         if node.args.get("is_string"):
-            return _text_constant(node.name, "varchar", 8000)
+            return _text_constant(kept(node.name, known(self.names.collation).code_page), "varchar", 8000)
         kind, value = fragments.number(node.name)
         return Expr(quoted(value), kind, False, constant=value)
 
@@ -160,7 +223,7 @@ class Expressions:
         identifier = node.this
         if not qualifier and not identifier.args.get("quoted") and node.name.upper() in WITHOUT_PARENTHESES:
             return self.session_call(node.name.upper(), [])
-        found = scope.column(node.name, qualifier)
+        found = scope.column(node.name, qualifier, self.names.fold)
         if self.grouped is not None and any(found is o.expr for r in scope.relations for o in r.columns):
             text = (
                 f"Column '{'.'.join([*qualifier, node.name])}' is invalid in the select list because it is not contained in "
@@ -173,7 +236,7 @@ class Expressions:
 
     def _paren(self, node: exp.Expr, scope: Scope) -> Expr:
         inner = self.expression(node.this, scope)
-        return Expr(f"({inner.sql})", inner.type, inner.nullable, inner.identity, inner.is_null, inner.constant)
+        return replace(inner, sql=f"({inner.sql})")
 
     def _negative(self, node: exp.Expr, scope: Scope) -> Expr:
         value = self.expression(node.this, scope)
@@ -202,7 +265,8 @@ class Expressions:
             return Expr("NULL", kind, is_null=left.is_null and right.is_null)
         groups = (family(left.type), family(right.type))
         if symbol == "+" and groups == ("string", "string"):
-            return Expr(f"({left.sql} || {right.sql})", _concatenated(left.type, right.type))
+            joined = Expr(f"({left.sql} || {right.sql})", _concatenated(left.type, right.type))
+            return self.labelled(joined, [left, right], "add")
         if symbol == "+" and groups == ("binary", "binary"):
             kind = _concatenated(left.type, right.type)
             return self.call(("bytes+",), lambda: arithmetic.joined_bytes, [left, right], kind)
@@ -252,7 +316,8 @@ class Expressions:
         if otherwise is not None:
             parts.append(f"ELSE {self.represented(otherwise, kind).sql}")
         nullable = otherwise is None or otherwise.nullable or any(value.nullable for value in values)
-        return Expr(f"CASE {' '.join(parts)} END", kind, nullable)
+        found = Expr(f"CASE {' '.join(parts)} END", kind, nullable)
+        return self.labelled(found, [*values, *([otherwise] if otherwise else [])], "CASE")
 
     def _call(self, node: exp.Expr, scope: Scope) -> Expr:
         name = str(node.name).upper()
@@ -280,11 +345,16 @@ class Expressions:
             raise errors.unknown_function(name)
         if len(values) < found.least or (found.most >= 0 and len(values) > found.most):
             raise errors.argument_count(name.lower(), found.least)
-        types = tuple(value.type for value in values)
+        label = self.together(values, name.lower())
+        if not name.startswith("CONCAT"):
+            settled(label, name.lower())
+        types = tuple(collated(value.type, label.name) for value in values)
+        if name == "CHAR":  # its number is a byte of the database's code page
+            types = (replace(types[0], collation=label.name),)
         kind, run = found.make(types)
         if not found.nulls:
             run = _strict(run)
-        return self.call((name, types), lambda: run, values, kind)
+        return self.labelled(self.call((name, types), lambda: run, values, kind), values, name.lower())
 
     def session_call(self, name: str, values: Sequence[Expr]) -> Expr:
         least, most, kind = SESSION_FUNCTIONS[name]
@@ -330,10 +400,25 @@ class Expressions:
         return self.call(("zone", value.type), lambda: _strict(run), [value, zone], kind)
 
     def _collate(self, node: exp.Expr, scope: Scope) -> Expr:
-        name = node.expression.name.upper()
-        if name != "DATABASE_DEFAULT" and ("_CI_AS" not in name):
-            raise errors.unsupported(f"COLLATE {node.expression.name}")
-        return self.expression(node.this, scope)
+        value = self.expression(node.this, scope)
+        name = collation_named(node.expression.name, self.names.collation)
+        if value.is_null:
+            return value
+        if family(value.type) != "string" or value.type.name == "xml":
+            raise SqlError(447, f"Expression type {value.type.name} is invalid for COLLATE clause.", 16)
+        if value.strength == EXPLICIT:
+            text = (
+                "Collation conflict caused by collate clauses with different collation "
+                f"'{name or SERVER_DEFAULT}' and '{value.type.collation or SERVER_DEFAULT}'."
+            )
+            raise SqlError(449, text, 16)
+        kind = collated(value.type, name)
+        page = code_page(kind)
+        found = replace(value, type=kind, strength=EXPLICIT, conflict=None)
+        if is_unicode(kind) or page == code_page(self.typed(value)):
+            return found
+        written = self.call(("page", page), lambda: _strict(lambda text: kept(str(text), page)), [value], kind)
+        return replace(found, sql=written.sql, constant=None)
 
     def _subquery(self, node: exp.Expr, scope: Scope) -> Expr:
         return self.scalar_subquery(node, scope)

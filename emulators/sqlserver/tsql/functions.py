@@ -11,12 +11,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 
+from emulators.sqlserver.codepages import byte_count, decode, encode
+from emulators.sqlserver.collation import known
 from emulators.sqlserver.results import SqlError, Value
 from emulators.sqlserver.sqltypes import MAX, SqlType
 from emulators.sqlserver.tsql.calls import Call
 from emulators.sqlserver.tsql.convert import EXACT, converter, exact_text
 from emulators.sqlserver.tsql.errors import arithmetic_overflow, unsupported
-from emulators.sqlserver.tsql.types import BIGINT, FLOAT, INT, RANGES, SYSNAME, family, is_unicode
+from emulators.sqlserver.tsql.text_order import Fold, Order, folding, lower, order_of, upper
+from emulators.sqlserver.tsql.types import BIGINT, FLOAT, INT, RANGES, SYSNAME, code_page, family, is_unicode
 
 Made = tuple[SqlType, Call]
 
@@ -61,6 +64,12 @@ def like_type(kind: SqlType, length: int | None = None) -> SqlType:
     return SqlType(name, MAX if size == MAX else max(1, min(size, limit)))
 
 
+def text_order(types: Sequence[SqlType]) -> Order:
+    """How a function compares text of these types, whose collations are one."""
+    texts = [kind for kind in types if family(kind) == "string"]
+    return order_of(texts[0].collation if texts else "", any(is_unicode(kind) for kind in texts))
+
+
 def whole_of(kind: SqlType) -> Callable[[Value], int]:
     read = converter(kind, INT if kind.name != "bigint" else BIGINT)
     return lambda value: int(str(read(value)))
@@ -74,8 +83,16 @@ def _simple(name: str, change: Callable[[str], str]) -> None:
     BUILTINS[name] = Builtin(1, 1, make)
 
 
-_simple("UPPER", str.upper)
-_simple("LOWER", str.lower)
+def _cased(name: str, change: Callable[[str, bool], str]) -> None:
+    def make(types: Sequence[SqlType]) -> Made:
+        read, turkish = text_of(types[0]), known(types[0].collation).turkish
+        return like_type(types[0]), lambda value: change(read(value), turkish)
+
+    BUILTINS[name] = Builtin(1, 1, make)
+
+
+_cased("UPPER", upper)
+_cased("LOWER", lower)
 _simple("TRIM", lambda text: text.strip(" "))
 _simple("REVERSE", lambda text: text[::-1])
 
@@ -107,10 +124,11 @@ def _len(types: Sequence[SqlType]) -> Made:
     if family(kind) == "binary":
         return result, lambda value: len(value)
     read = text_of(kind)
+    whole = known(kind.collation).supplementary
 
     def run(value: Value) -> Value:
         text = read(value).rstrip(" ")
-        return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+        return len(text) if whole or text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
     return result, run
 
@@ -136,9 +154,11 @@ def _datalength(types: Sequence[SqlType]) -> Made:
     group = family(kind)
     if group == "binary":
         return result, lambda value: len(value)
+    if group == "string" and is_unicode(kind):
+        return result, lambda value: len(value.encode("utf-16-le", "surrogatepass"))
     if group == "string":
-        encoding = "utf-16-le" if is_unicode(kind) else "cp1252"
-        return result, lambda value: len(value.encode(encoding, "surrogatepass" if is_unicode(kind) else "replace"))
+        page = code_page(kind)
+        return result, lambda value: byte_count(value, page)
     size = stored_size(kind)
     return result, lambda value: size
 
@@ -202,21 +222,19 @@ def _substring(types: Sequence[SqlType]) -> Made:
 def _replace(types: Sequence[SqlType]) -> Made:
     readers = [text_of(kind) for kind in types]
     unicode = next((kind for kind in types if is_unicode(kind)), types[0])
+    fold = folding(text_order(types))
 
     def run(*values: Value) -> Value:
         text, old, new = (read(value) for read, value in zip(readers, values, strict=True))
-        return _replaced(text, old, new)
+        return _replaced(text, old, new, fold)
 
     return like_type(unicode, 4000 if is_unicode(unicode) else 8000), run
 
 
-def _replaced(text: str, old: str, new: str) -> str:
-    """Without regard to case, as the default collation has it."""
+def _replaced(text: str, old: str, new: str, fold: Fold) -> str:
     if not old:
         return text
-    folded, target = text.lower(), old.lower()
-    if len(folded) != len(text) or len(target) != len(old):
-        return text.replace(old, new)
+    folded, target = fold(text), fold(old)
     pieces, start = [], 0
     while (found := folded.find(target, start)) >= 0:
         pieces += [text[start:found], new]
@@ -246,9 +264,10 @@ def _space(types: Sequence[SqlType]) -> Made:
 @builtin("CHARINDEX", 2, 3)
 def _charindex(types: Sequence[SqlType]) -> Made:
     needle, text = text_of(types[0]), text_of(types[1])
+    fold = folding(text_order(types[:2]))
 
     def run(sought: Value, value: Value, start: Value = 1) -> Value:
-        return text(value).lower().find(needle(sought).lower(), max(int(str(start)) - 1, 0)) + 1
+        return fold(text(value)).find(fold(needle(sought)), max(int(str(start)) - 1, 0)) + 1
 
     return (BIGINT if types[1].length == MAX else INT), run
 
@@ -295,8 +314,8 @@ def _quotename(types: Sequence[SqlType]) -> Made:
 
 @builtin("ASCII", 1)
 def _ascii(types: Sequence[SqlType]) -> Made:
-    read = text_of(types[0])
-    return INT, lambda value: (read(value) or "\0").encode("cp1252", "replace")[0]
+    read, page = text_of(types[0]), code_page(types[0])
+    return INT, lambda value: encode(read(value) or "\0", page)[0]
 
 
 @builtin("UNICODE", 1)
@@ -308,9 +327,8 @@ def _unicode(types: Sequence[SqlType]) -> Made:
 @builtin("CHAR", 1)
 def _char(types: Sequence[SqlType]) -> Made:
     count = whole_of(types[0])
-    return SqlType(
-        "char", 1
-    ), lambda value: bytes([count(value)]).decode("cp1252", "replace") if 0 <= count(value) <= 255 else None
+    page = code_page(types[0])
+    return SqlType("char", 1), lambda value: decode(bytes([count(value)]), page) if 0 <= count(value) <= 255 else None
 
 
 @builtin("NCHAR", 1)

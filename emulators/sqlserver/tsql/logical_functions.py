@@ -17,9 +17,10 @@ from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql import from_parts as parts_of
 from emulators.sqlserver.tsql.collations import COLLATIONS
 from emulators.sqlserver.tsql.plans import Expr
+from emulators.sqlserver.tsql.precedence import settled
 from emulators.sqlserver.tsql.scopes import Scope
 from emulators.sqlserver.tsql.session_functions import VARIANTS
-from emulators.sqlserver.tsql.types import INT, SYSNAME, collation
+from emulators.sqlserver.tsql.types import INT, SYSNAME, collated, collation
 
 if TYPE_CHECKING:
     from emulators.sqlserver.tsql.expressions import Expressions
@@ -37,7 +38,7 @@ def choose(lowering: Expressions, name: str, arguments: Sequence[exp.Expr], scop
     values = [lowering.expression(argument, scope) for argument in arguments[1:]]
     kind = lowering.unify(values)
     branches = " ".join(f"WHEN {n} THEN {lowering.represented(v, kind).sql}" for n, v in enumerate(values, 1))
-    return Expr(f"CASE {index.sql} {branches} END", kind)
+    return lowering.labelled(Expr(f"CASE {index.sql} {branches} END", kind), values, "CASE")
 
 
 def extreme(lowering: Expressions, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
@@ -45,9 +46,11 @@ def extreme(lowering: Expressions, name: str, arguments: Sequence[exp.Expr], sco
     if not 1 <= len(arguments) <= 254:
         raise errors.argument_count(name.lower(), 1)
     values = [lowering.expression(argument, scope) for argument in arguments]
-    kind = lowering.unify(values)
+    label = lowering.together(values, name)
+    kind = collated(lowering.unify(values), settled(label, name))
     same = [lowering.represented(value, kind) for value in values]
-    return lowering.call((name, kind, len(same)), lambda: _extreme(kind, name == "GREATEST"), same, kind)
+    found = lowering.call((name, kind, len(same)), lambda: _extreme(kind, name == "GREATEST"), same, kind)
+    return lowering.labelled(found, values, name)
 
 
 def _extreme(kind: SqlType, greatest: bool) -> Callable[..., Value]:

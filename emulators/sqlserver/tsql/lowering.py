@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -15,7 +15,9 @@ from emulators.sqlserver.tsql.fragments import LIFTED, Fragment
 from emulators.sqlserver.tsql.plans import ELSEWHERE, Expr, Names, Plan, Source
 from emulators.sqlserver.tsql.queries import Queries
 from emulators.sqlserver.tsql.scopes import Output, Relation, Scope
+from emulators.sqlserver.tsql.text_order import Fold
 from emulators.sqlserver.tsql.trees import parse_query
+from emulators.sqlserver.tsql.types import is_unicode
 
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _PARAMETER = re.compile(r"\?(\d+)")
@@ -40,8 +42,18 @@ def lower_query(fragment: Fragment, names: Names, variables: Mapping[str, SqlTyp
     """A query for SQLite. Raises SqlError for what is wrong with it or not supported."""
     lowering = Queries(names, _types(fragment, variables))
     lowered = lowering.query(parse_query(fragment.text), Scope())
-    columns = tuple(Column(o.name, o.expr.type, o.expr.nullable, o.expr.identity) for o in lowered.outputs)
-    return _plan(lowering, lowered.sql, columns)
+    return _plan(lowering, lowered.sql, _columns(lowering, lowered.outputs))
+
+
+def _columns(lowering: Queries, outputs: Sequence[Output], assigned: bool = False) -> tuple[Column, ...]:
+    """`assigned`: to columns, which have collations of their own."""
+    columns = []
+    for number, output in enumerate(outputs, 1):
+        if not assigned or not is_unicode(output.expr.type):
+            lowering.check_resolved(output.expr, f"SELECT statement column {number}")
+        kind = lowering.typed(output.expr)
+        columns.append(Column(output.name, kind, output.expr.nullable, output.expr.identity))
+    return tuple(columns)
 
 
 def _plan(lowering: Queries, sql: str, columns: tuple[Column, ...]) -> Plan:
@@ -64,7 +76,7 @@ def lower_rows(
     scope, (prefix, source) = lowering.opened(node, None)
     if lowering.grouped is not None or node.args.get("distinct"):
         raise errors.unsupported("an aggregate in UPDATE or DELETE")
-    relation = _target(scope, target) if has_from else scope.relations[0]
+    relation = _target(scope, target, names.fold) if has_from else scope.relations[0]
     if relation is None or relation.source is None or not (relation.source.storage or relation.base):
         if relation is not None and relation.source is not None and relation.source.view.startswith(ELSEWHERE):
             raise Elsewhere(relation.source.database)
@@ -75,7 +87,7 @@ def lower_rows(
     items = lowering.items(node, scope)
     row = _row(relation, relation.source)
     sql = f"{prefix}SELECT {', '.join([*row, *(o.expr.sql for o in items)])}{source}{lowering.limit(node, scope)}"
-    columns = tuple(Column(o.name, o.expr.type) for o in items)
+    columns = tuple(Column(c.name, c.type) for c in _columns(lowering, items, True))
     return _plan(lowering, sql, columns), relation.source
 
 
@@ -102,28 +114,31 @@ def lower_output(fragment: Fragment, shape: OutputShape, names: Names, variables
     scope = Scope()
     size = len(shape.columns)
     for name, first, present in (("inserted", 0, shape.inserted), ("deleted", size, shape.deleted)):
-        outputs = [Output(c.name, Expr(f"s1.c{first + i}", c.type)) for i, c in enumerate(shape.columns)]
+        outputs = [Output(c.name, lowering.column(f"s1.c{first + i}", c)) for i, c in enumerate(shape.columns)]
         if present:
             scope.relations.append(lowering.computed(Relation(name, "s1", outputs), shape.computed))
     if shape.action:
         action = Output("$action", Expr(f"s1.c{2 * size}", SqlType("nvarchar", 10)))
         scope.relations.append(Relation("$", "s1", [action]))
     for index, (qualifier, name, kind) in enumerate(shape.outside, 2 * size + 1):
-        scope.relations.append(Relation(qualifier, "s1", [Output(name, Expr(f"s1.c{index}", kind))]))
+        outputs = [Output(name, lowering.column(f"s1.c{index}", Column(name, kind)))]
+        scope.relations.append(Relation(qualifier, "s1", outputs))
     assert isinstance(node, exp.Select)
     items = lowering.items(node, scope)
     sql = f"SELECT {', '.join(o.expr.sql for o in items)} FROM temp.out_{shape.width} AS s1 ORDER BY s1.rowid"
-    return _plan(lowering, sql, tuple(Column(o.name, o.expr.type, o.expr.nullable) for o in items))
+    columns = tuple(Column(c.name, c.type, c.nullable) for c in _columns(lowering, items))
+    return _plan(lowering, sql, columns)
 
 
 def lower_over_row(fragment: Fragment, table: Source, names: Names) -> Expr:
     """The one item of `fragment` over a row of `table`, which SQLite knows as s1: for CHECK constraints and computed columns."""
     lowering = Queries(names, {})
     outputs = [
-        Output(c.name, Expr(f's1."{c.name.replace(chr(34), chr(34) * 2)}"', c.type, c.nullable)) for c in table.columns
+        Output(c.name, lowering.column(f's1."{c.name.replace(chr(34), chr(34) * 2)}"', c)) for c in table.columns
     ]
     scope = Scope(None, [lowering.computed(Relation(table.name, "s1", outputs, table), table.computed)])
     value = lowering.expression(parse_query(fragment.text).expressions[0], scope)
+    value = replace(value, type=lowering.typed(value))
     if lowering.parameters or lowering.virtuals:
         raise errors.unsupported("this expression in a table's definition")
     return value
@@ -138,16 +153,18 @@ def _row(relation: Relation, source: Source) -> list[str]:
     return [number, *(f"(SELECT {name} FROM {source.storage} WHERE {source.rowid} = {number})" for name in names)]
 
 
-def _target(scope: Scope, target: Sequence[str]) -> Relation | None:
+def _target(scope: Scope, target: Sequence[str], fold: Fold) -> Relation | None:
     """By alias first, then by the table's name."""
     for relation in scope.relations:
-        if len(target) == 1 and relation.alias.lower() == target[0].lower():
+        if len(target) == 1 and fold(relation.alias) == fold(target[0]):
             return relation
-    wanted = [part.lower() or "dbo" for part in target]
+    wanted = [fold(part) or "dbo" for part in target]
+    if len(wanted) == 3:
+        wanted[0] = target[0].lower()
     for relation in scope.relations:
         if relation.source is not None:
             source = relation.source
-            full = [source.database.lower(), source.schema.lower(), source.name.lower()]
+            full = [source.database.lower(), fold(source.schema), fold(source.name)]
             if full[-len(wanted) :] == wanted:
                 return relation
     return None

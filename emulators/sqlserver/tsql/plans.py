@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from emulators.sqlserver.results import Column, Value
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.fragments import Fragment
+from emulators.sqlserver.tsql.precedence import COERCIBLE, Conflict
 from emulators.sqlserver.tsql.statements import Name
 
 
@@ -16,7 +17,8 @@ from emulators.sqlserver.tsql.statements import Name
 class Expr:
     """A scalar expression in SQLite's SQL with the type that it has in T-SQL.
 
-    `is_null`: the literal NULL, which takes any type; `constant`: the value of a literal.
+    `is_null`: the literal NULL, which takes any type; `constant`: the value of a literal. `strength` and `conflict`: of text, the
+    label of its collation (precedence.py); the collation of a coercible expression is the database's, whatever its type says.
     """
 
     sql: str
@@ -25,6 +27,12 @@ class Expr:
     identity: bool = False
     is_null: bool = False
     constant: Value = None
+    strength: int = COERCIBLE
+    conflict: Conflict | None = None
+
+    def read_as(self, sql: str, nullable: bool | None = None) -> Expr:
+        """The same value read by other SQL, as a column of the query that yields it."""
+        return replace(self, sql=sql, nullable=self.nullable if nullable is None else nullable, constant=None)
 
 
 ELSEWHERE = "table:"
@@ -93,6 +101,16 @@ SessionCall = Callable[[SessionView, Sequence[Value]], Value]
 
 class Names(Protocol):
     """How names are found: the session's database and its catalog."""
+
+    @property
+    def collation(self) -> str:
+        """Of the session's database, "" where it is the server's: that of literals and variables."""
+        ...
+
+    @property
+    def fold(self) -> Callable[[str], str]:
+        """Equal for names that are equal in the session's database."""
+        ...
 
     def source(self, name: Name) -> Source | None: ...
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
@@ -13,9 +13,19 @@ from emulators.sqlserver.tsql.expressions import Expressions, quoted
 from emulators.sqlserver.tsql.functions import text_of
 from emulators.sqlserver.tsql.patterns import like_pattern
 from emulators.sqlserver.tsql.plans import Expr
+from emulators.sqlserver.tsql.precedence import settled
 from emulators.sqlserver.tsql.scopes import Scope
-from emulators.sqlserver.tsql.types import collation, family, merged
+from emulators.sqlserver.tsql.text_order import folding, order_of
+from emulators.sqlserver.tsql.types import collated, collation, family, is_unicode, merged
 
+_OPERATIONS = {
+    "=": "equal to",
+    "<>": "not equal to",
+    ">": "greater than",
+    ">=": "greater than or equal to",
+    "<": "less than",
+    "<=": "less than or equal to",
+}
 _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
@@ -61,9 +71,16 @@ class Predicates(Expressions):
         if family(left.type) == "binary" == family(right.type):
             left, right = self._padded(left, right)
             return f"({left.sql} {symbol} {right.sql})"
+        kind = self.compared_type(kind, [left, right], _OPERATIONS[symbol])
         left, right = self.comparable(left, kind), self.comparable(right, kind)
         suffix = f" COLLATE {collation(kind)}" if collation(kind) else ""
         return f"({left.sql} {symbol} {right.sql}{suffix})"
+
+    def compared_type(self, kind: SqlType, values: Sequence[Expr], operation: str) -> SqlType:
+        """`kind` with the collation by which `operation` compares the values. Raises 446, 468."""
+        return (
+            collated(kind, settled(self.together(values, operation), operation)) if family(kind) == "string" else kind
+        )
 
     def comparable(self, value: Expr, kind: SqlType) -> Expr:
         """In a form that compares under the collation of `kind`; scale and length need not be equal."""
@@ -146,7 +163,8 @@ class Predicates(Expressions):
 
     def _like(self, node: exp.Expr, scope: Scope, escape: str = "") -> str:
         value, pattern = self.expression(node.this, scope), self.expression(node.expression, scope)
-        types = (value.type, pattern.type)
+        name = settled(self.together([value, pattern], "like"), "like")
+        types = (collated(value.type, name), collated(pattern.type, name))
         test = self.call(("like", types, escape), lambda: _liker(types, escape), [value, pattern], SqlType("bit"))
         return f"(NOT {test.sql})" if node.args.get("negate") else test.sql
 
@@ -162,11 +180,13 @@ def _without_zeros(value: Value) -> Value:
 
 def _liker(types: tuple[SqlType, SqlType], escape: str) -> Callable[..., Value]:
     read, read_pattern = (text_of(kind) for kind in types)
+    order = order_of(types[0].collation, any(is_unicode(kind) for kind in types))
+    fold = folding(order)
 
     def run(value: Value, pattern: Value) -> Value:
         if value is None or pattern is None:
             return None
-        return int(like_pattern(read_pattern(pattern), escape).fullmatch(read(value)) is not None)
+        return int(like_pattern(read_pattern(pattern), escape, order).fullmatch(fold(read(value))) is not None)
 
     return run
 

@@ -7,6 +7,7 @@ clause holds beyond what is read here is refused.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -62,8 +63,7 @@ class Queries(Applying):
         shown = []
         for index, output in enumerate(items):
             expr = output.expr
-            suffix = f" COLLATE {collation(expr.type)}" if distinct is not None and collation(expr.type) else ""
-            shown.append(f"{expr.sql}{suffix} AS c{index}")
+            shown.append(f"{self.collated(expr) if distinct is not None else expr.sql} AS c{index}")
         base = self._base(node, scope) if self.numbered and distinct is None else None
         if base is not None:
             shown.append(f"{base.sql}.{base.source.rowid if base.source else ''} AS {ROW}")
@@ -168,7 +168,8 @@ class Queries(Applying):
     def _star(self, qualifier: Sequence[str], scope: Scope) -> list[Output]:
         if self.grouped is not None:
             raise errors.unsupported("* in a grouped query")
-        found = [relation for relation in scope.relations if not qualifier or relation.named(qualifier)]
+        fold = self.names.fold
+        found = [relation for relation in scope.relations if not qualifier or relation.named(qualifier, fold)]
         if qualifier and not found:
             raise SqlError(
                 107,
@@ -180,10 +181,7 @@ class Queries(Applying):
         return [output for relation in found for output in relation.columns]
 
     def _renamed(self, outputs: Sequence[Output]) -> list[Output]:
-        return [
-            Output(o.name, Expr(f"c{i}", o.expr.type, o.expr.nullable, o.expr.identity, o.expr.is_null))
-            for i, o in enumerate(outputs)
-        ]
+        return [Output(o.name, o.expr.read_as(f"c{i}")) for i, o in enumerate(outputs)]
 
     def _group(self, group: exp.Expr, scope: Scope) -> str:
         if any(value for part, value in group.args.items() if part != "expressions") or any(
@@ -215,13 +213,14 @@ class Queries(Applying):
             if not 1 <= position <= len(outputs):
                 text = f"The ORDER BY position number {position} is out of range of the number of items in the select list."
                 raise SqlError(108, text, 16)
-            return Expr(f"c{position - 1}", outputs[position - 1].expr.type)
+            return outputs[position - 1].expr.read_as(f"c{position - 1}")
         if isinstance(node, exp.Column) and len(node.parts) == 1:
-            matches = [i for i, o in enumerate(outputs) if o.name.lower() == node.name.lower()]
+            fold = self.names.fold
+            matches = [i for i, o in enumerate(outputs) if fold(o.name) == fold(node.name)]
             if matches:
                 if len({outputs[i].expr.sql for i in matches}) > 1:
                     raise errors.ambiguous_column(node.name)
-                return Expr(f"c{matches[0]}", outputs[matches[0]].expr.type)
+                return outputs[matches[0]].expr.read_as(f"c{matches[0]}")
         return self.expression(node, scope)
 
     def limit(self, node: exp.Expr, scope: Scope) -> str:
@@ -262,16 +261,21 @@ class Queries(Applying):
                 "expressions in their target lists."
             )
             raise SqlError(205, text, 16)
-        types = [self.unify([a.expr, b.expr]) for a, b in zip(left.outputs, right.outputs, strict=True)]
         distinct = bool(node.args.get("distinct")) or not isinstance(node, exp.Union)
         word = {exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}.get(type(node), "UNION" if distinct else "UNION ALL")
+        pairs = [(a.expr, b.expr) for a, b in zip(left.outputs, right.outputs, strict=True)]
+        types = [self.unify(pair) for pair in pairs]
+        if distinct:
+            types = [self.compared_type(kind, pair, word) for kind, pair in zip(types, pairs, strict=True)]
         sql = f"{self._branch(left, types, distinct)} {word} {self._branch(right, types, distinct, _compound(node.right))}"
         outputs = [
             Output(
-                a.name,
-                Expr(f"c{i}", kind, a.expr.nullable or b.expr.nullable, False, a.expr.is_null and b.expr.is_null),
+                output.name,
+                self.labelled(
+                    Expr(f"c{i}", kind, a.nullable or b.nullable, False, a.is_null and b.is_null), (a, b), word
+                ),
             )
-            for i, (a, b, kind) in enumerate(zip(left.outputs, right.outputs, types, strict=True))
+            for i, (output, (a, b), kind) in enumerate(zip(left.outputs, pairs, types, strict=True))
         ]
         order, limit = self.order(node, scope, outputs), self.limit(node, scope)
         if order or limit:
@@ -280,11 +284,11 @@ class Queries(Applying):
 
     def _branch(self, branch: Lowered, types: Sequence[SqlType], distinct: bool, wrapped: bool = False) -> str:
         cells = [self.represented(output.expr, kind) for output, kind in zip(branch.outputs, types, strict=True)]
+        orders = [f" COLLATE {collation(kind)}" if distinct and collation(kind) else "" for kind in types]
         same = all(cell.sql == output.expr.sql for cell, output in zip(cells, branch.outputs, strict=True))
-        collated = distinct and any(collation(kind) for kind in types)
-        if same and not collated and not branch.ordered and not wrapped:
+        if same and not any(orders) and not branch.ordered and not wrapped:
             return branch.sql
-        shown = [f"{self.collated(cell) if collated else cell.sql} AS c{i}" for i, cell in enumerate(cells)]
+        shown = [f"{cell.sql}{orders[i]} AS c{i}" for i, cell in enumerate(cells)]
         return f"SELECT {', '.join(shown)} FROM ({branch.sql})"
 
     def _inner(self, node: exp.Expr, scope: Scope) -> Lowered:
@@ -300,7 +304,7 @@ class Queries(Applying):
             text = "Only one expression can be specified in the select list when the subquery is not introduced with EXISTS."
             raise SqlError(116, text, 16)
         output = lowered.outputs[0].expr
-        return Expr(f"(SELECT only_one(c0) FROM ({lowered.sql}))", output.type)
+        return replace(output.read_as(f"(SELECT only_one(c0) FROM ({lowered.sql}))", True), identity=False)
 
     def exists_subquery(self, node: exp.Expr, scope: Scope) -> str:
         return self._inner(node, scope).sql
@@ -314,7 +318,7 @@ class Queries(Applying):
                 16,
             )
         output = lowered.outputs[0].expr
-        kind = self.unify([left, output])
+        kind = self.compared_type(self.unify([left, output]), [left, output], "equal to")
         value, item = self.comparable(left, kind), self.comparable(output, kind)
         if family(kind) == "binary":
             value, item = self._trimmed(left), self._trimmed(output)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -12,6 +12,7 @@ from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql.fragments import Fragment
 from emulators.sqlserver.tsql.plans import ELSEWHERE, Expr, Names, Source, StoredTable, Virtual
+from emulators.sqlserver.tsql.precedence import EXPLICIT, IMPLICIT
 from emulators.sqlserver.tsql.predicates import Predicates
 from emulators.sqlserver.tsql.scopes import CommonTable, Output, Relation, Scope
 from emulators.sqlserver.tsql.trees import parse_query
@@ -93,7 +94,9 @@ class Relations(Predicates):
             name = self.next_name()
             outputs = with_names(lowered.outputs, cte.args["alias"])
             parts.append(f"{name} AS ({lowered.sql})")
-            scope.ctes[cte.alias.lower()] = CommonTable(name, outputs, lowered.source, ROW if lowered.source else "")
+            scope.ctes[self.names.fold(cte.alias)] = CommonTable(
+                name, outputs, lowered.source, ROW if lowered.source else ""
+            )
         return f"WITH {', '.join(parts)} "
 
     def sources(self, node: exp.Select, scope: Scope) -> str:
@@ -176,14 +179,17 @@ class Relations(Predicates):
                 for i, (cell, kind) in enumerate(zip(row, types, strict=True))
             ]
             selects.append("SELECT " + ", ".join(cells))
-        outputs = [Output("", Expr(f"c{i}", kind)) for i, kind in enumerate(types)]
+        outputs = [
+            Output("", self.labelled(Expr(f"c{i}", kind), column, "UNION ALL"))
+            for i, (kind, column) in enumerate(zip(types, zip(*rows, strict=True), strict=True))
+        ]
         return Lowered(" UNION ALL ".join(selects), outputs)
 
     def _table(self, node: exp.Table, scope: Scope) -> str:
         parts = _name_parts(node)
         alias = node.args.get("alias")
         name = self.next_name()
-        if len(parts) == 1 and (cte := scope.cte(parts[0])) is not None:
+        if len(parts) == 1 and (cte := scope.cte(self.names.fold(parts[0]))) is not None:
             outputs = _under(name, cte.outputs)
             scope.relations.append(
                 Relation(alias.name if alias else parts[0], name, outputs, cte.source, True, cte.base)
@@ -219,7 +225,8 @@ class Relations(Predicates):
         for position, fragment in columns:
             value = self.expression(parse_query(fragment.text).expressions[0], scope)
             kind = outputs[position].expr.type
-            outputs[position] = Output(outputs[position].name, Expr(f"({self.represented(value, kind).sql})", kind))
+            found = self.represented(value, kind)
+            outputs[position] = Output(outputs[position].name, self.column(f"({found.sql})", Column("", kind)))
         return Relation(relation.alias, relation.sql, outputs, relation.source, relation.aliased)
 
     def _named_source(
@@ -232,10 +239,7 @@ class Relations(Predicates):
         else:
             self.databases.add(source.database)
         outputs = [
-            Output(
-                column.name,
-                Expr(_column_sql(name, source, index, column), column.type, column.nullable, column.identity),
-            )
+            Output(column.name, self.column(_column_sql(name, source, index, column), column))
             for index, column in enumerate(source.columns)
         ]
         if alias is not None and alias.args.get("columns"):
@@ -281,11 +285,13 @@ def with_names(outputs: Sequence[Output], alias: exp.Expr) -> list[Output]:
     return [Output(c.name, o.expr) for c, o in zip(columns, outputs, strict=True)] if columns else list(outputs)
 
 
+def _inner(expr: Expr) -> Expr:
+    """A column of a derived table is a column, also one that COLLATE made."""
+    return replace(expr, strength=IMPLICIT) if expr.strength == EXPLICIT else expr
+
+
 def _under(name: str, outputs: Sequence[Output]) -> list[Output]:
-    return [
-        Output(o.name, Expr(f"{name}.c{i}", o.expr.type, o.expr.nullable, o.expr.identity, o.expr.is_null))
-        for i, o in enumerate(outputs)
-    ]
+    return [Output(o.name, _inner(o.expr).read_as(f"{name}.c{i}")) for i, o in enumerate(outputs)]
 
 
 def _column_sql(name: str, source: Source, index: int, column: Column) -> str:
@@ -293,7 +299,5 @@ def _column_sql(name: str, source: Source, index: int, column: Column) -> str:
 
 
 def _nullable(relation: Relation) -> Relation:
-    outputs = [
-        Output(o.name, Expr(o.expr.sql, o.expr.type, True, o.expr.identity, o.expr.is_null)) for o in relation.columns
-    ]
+    outputs = [Output(o.name, o.expr.read_as(o.expr.sql, True)) for o in relation.columns]
     return Relation(relation.alias, relation.sql, outputs, relation.source, relation.aliased)

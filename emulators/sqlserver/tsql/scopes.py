@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from emulators.sqlserver.tsql.errors import ambiguous_column, invalid_column, unbound_identifier
 from emulators.sqlserver.tsql.plans import Expr, Source
+from emulators.sqlserver.tsql.text_order import Fold
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +30,16 @@ class Relation:
     base: str = ""
     """Of a common table expression over one table, `source`: its column with the numbers of that table's rows."""
 
-    def named(self, qualifier: Sequence[str]) -> bool:
-        """Whether a qualifier ("ct", or "dbo.t", without alias) means this relation."""
-        wanted = [part.lower() for part in qualifier]
+    def named(self, qualifier: Sequence[str], fold: Fold) -> bool:
+        """Whether a qualifier ("ct", or "dbo.t", without alias) means this relation; `fold`: how the database compares names."""
+        wanted = [fold(part) for part in qualifier]
         if len(wanted) == 1:
-            return wanted[0] == self.alias.lower()
+            return wanted[0] == fold(self.alias)
         if self.source is None or self.aliased:
             return False
-        full = [self.source.database.lower(), self.source.schema.lower(), self.source.name.lower()]
+        if len(wanted) == 3:
+            wanted[0] = qualifier[0].lower()
+        full = [self.source.database.lower(), fold(self.source.schema), fold(self.source.name)]
         return full[-len(wanted) :] == wanted
 
 
@@ -52,26 +55,27 @@ class CommonTable:
 
 @dataclass(slots=True)
 class Scope:
-    """`parent`: the query around a subquery. `ctes`: common table expressions by lower-case name."""
+    """`parent`: the query around a subquery. `ctes`: common table expressions by folded name."""
 
     parent: Scope | None = None
     relations: list[Relation] = field(default_factory=list)
     ctes: dict[str, CommonTable] = field(default_factory=dict)
 
     def cte(self, name: str) -> CommonTable | None:
-        found = self.ctes.get(name.lower())
+        """`name`: folded."""
+        found = self.ctes.get(name)
         if found is None and self.parent is not None:
             return self.parent.cte(name)
         return found
 
-    def column(self, name: str, qualifier: Sequence[str]) -> Expr:
+    def column(self, name: str, qualifier: Sequence[str], fold: Fold) -> Expr:
         """Raises 207, 209 and 4104."""
         scope: Scope | None = self
         qualified = False
         while scope is not None:
-            found = [relation for relation in scope.relations if not qualifier or relation.named(qualifier)]
+            found = [relation for relation in scope.relations if not qualifier or relation.named(qualifier, fold)]
             qualified = qualified or (bool(qualifier) and bool(found))
-            expr = _only(name, found)
+            expr = _only(name, found, fold)
             if expr is not None:
                 return expr
             scope = scope.parent
@@ -80,9 +84,9 @@ class Scope:
         raise invalid_column(name)
 
 
-def _only(name: str, relations: Sequence[Relation]) -> Expr | None:
-    wanted = name.lower()
-    found = [output.expr for relation in relations for output in relation.columns if output.name.lower() == wanted]
+def _only(name: str, relations: Sequence[Relation], fold: Fold) -> Expr | None:
+    wanted = fold(name)
+    found = [output.expr for relation in relations for output in relation.columns if fold(output.name) == wanted]
     if len(found) > 1:
         raise ambiguous_column(name)
     return found[0] if found else None

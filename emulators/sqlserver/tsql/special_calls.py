@@ -16,7 +16,7 @@ from emulators.sqlserver.tsql.plans import Expr
 from emulators.sqlserver.tsql.reader import Reader
 from emulators.sqlserver.tsql.scopes import Scope
 from emulators.sqlserver.tsql.tokens import tokenize
-from emulators.sqlserver.tsql.types import family
+from emulators.sqlserver.tsql.types import collated, family
 
 if TYPE_CHECKING:
     from emulators.sqlserver.tsql.expressions import Expressions
@@ -46,8 +46,10 @@ def _cast_call(lowering: Expressions, name: str, arguments: Sequence[exp.Expr], 
         return lowering.cast(value, target, style)
     if value.is_null:
         return Expr("NULL", target)
-    run = converter(value.type, target, style)
-    return lowering.call(("try", value.type, target, style), lambda: _trying(run), [value], target)
+    source, kind = lowering.typed(value), collated(target, lowering.together([value], "convert").name)
+    run = converter(source, kind, style)
+    found = lowering.call(("try", source, kind, style), lambda: _trying(run), [value], kind)
+    return lowering.labelled(found, [value], "convert")
 
 
 def _isnull(lowering: Expressions, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
@@ -56,7 +58,8 @@ def _isnull(lowering: Expressions, name: str, arguments: Sequence[exp.Expr], sco
     first, second = (lowering.expression(argument, scope) for argument in arguments)
     kind = second.type if first.is_null else first.type
     replaced = lowering.represented(second, kind) if family(kind) != "string" else lowering.cast(second, kind)
-    return Expr(f"ifnull({first.sql}, {replaced.sql})", kind, second.nullable)
+    found = Expr(f"ifnull({first.sql}, {replaced.sql})", kind, second.nullable)
+    return lowering.labelled(found, [second if first.is_null else first], "isnull")
 
 
 def _coalesce(lowering: Expressions, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
@@ -65,7 +68,8 @@ def _coalesce(lowering: Expressions, name: str, arguments: Sequence[exp.Expr], s
     values = [lowering.expression(argument, scope) for argument in arguments]
     kind = lowering.unify(values)
     listed = ", ".join(lowering.represented(value, kind).sql for value in values)
-    return Expr(f"coalesce({listed})", kind, all(value.nullable for value in values))
+    found = Expr(f"coalesce({listed})", kind, all(value.nullable for value in values))
+    return lowering.labelled(found, values, "CASE")
 
 
 def _nullif(lowering: Expressions, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
@@ -73,7 +77,7 @@ def _nullif(lowering: Expressions, name: str, arguments: Sequence[exp.Expr], sco
         raise errors.argument_count("nullif", 2)
     value = lowering.expression(arguments[0], scope)
     same = lowering.condition(exp.EQ(this=arguments[0], expression=arguments[1]), scope)
-    return Expr(f"CASE WHEN {same} THEN NULL ELSE {value.sql} END", value.type)
+    return lowering.labelled(Expr(f"CASE WHEN {same} THEN NULL ELSE {value.sql} END", value.type), [value], "CASE")
 
 
 def _iif(lowering: Expressions, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
@@ -83,7 +87,7 @@ def _iif(lowering: Expressions, name: str, arguments: Sequence[exp.Expr], scope:
     kind = lowering.unify([first, second])
     test = lowering.condition(arguments[0], scope)
     sql = f"CASE WHEN {test} THEN {lowering.represented(first, kind).sql} ELSE {lowering.represented(second, kind).sql} END"
-    return Expr(sql, kind, first.nullable or second.nullable)
+    return lowering.labelled(Expr(sql, kind, first.nullable or second.nullable), [first, second], "CASE")
 
 
 def _trying(run: Call) -> Call:

@@ -11,12 +11,14 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
+from emulators.sqlserver.codepages import encode
 from emulators.sqlserver.results import SqlError, Value
 from emulators.sqlserver.sqltypes import MAX, SqlType
 from emulators.sqlserver.tsql.errors import unsupported
-from emulators.sqlserver.tsql.functions import Made, builtin, like_type, text_of, whole_of
+from emulators.sqlserver.tsql.functions import Made, builtin, like_type, text_of, text_order, whole_of
 from emulators.sqlserver.tsql.patterns import like_pattern
-from emulators.sqlserver.tsql.types import BIGINT, INT, family, is_unicode
+from emulators.sqlserver.tsql.text_order import Order, folding
+from emulators.sqlserver.tsql.types import BIGINT, INT, code_page, family, is_unicode
 
 _HASHES = {"md5": "md5", "sha": "sha1", "sha1": "sha1", "sha2_256": "sha256", "sha2_512": "sha512"}
 
@@ -39,19 +41,21 @@ def _stuff(types: Sequence[SqlType]) -> Made:
 
 
 @lru_cache(maxsize=256)
-def _searched(pattern: str) -> re.Pattern[str]:
-    """The expression whose leftmost match starts where PATINDEX finds the pattern."""
+def _searched(pattern: str, order: Order) -> re.Pattern[str]:
+    """The expression whose leftmost match in folded text starts where PATINDEX finds the pattern."""
     anchored = not pattern.startswith("%")
-    inner = like_pattern(pattern if anchored else pattern.lstrip("%"))
+    inner = like_pattern(pattern if anchored else pattern.lstrip("%"), "", order)
     return re.compile(rf"{chr(92) + 'A' if anchored else ''}{inner.pattern}\Z", inner.flags)
 
 
 @builtin("PATINDEX", 2)
 def _patindex(types: Sequence[SqlType]) -> Made:
     pattern_of, read = text_of(types[0]), text_of(types[1])
+    order = text_order(types)
+    fold = folding(order)
 
     def run(pattern: Value, value: Value) -> Value:
-        found = _searched(pattern_of(pattern)).search(read(value))
+        found = _searched(pattern_of(pattern), order).search(fold(read(value)))
         return found.start() + 1 if found else 0
 
     return (BIGINT if types[1].length == MAX else INT), run
@@ -60,6 +64,7 @@ def _patindex(types: Sequence[SqlType]) -> Made:
 @builtin("TRANSLATE", 3)
 def _translate(types: Sequence[SqlType]) -> Made:
     readers = [text_of(kind) for kind in types]
+    fold = folding(text_order(types))
 
     def run(*values: Value) -> Value:
         text, old, new = (read(value) for read, value in zip(readers, values, strict=True))
@@ -68,9 +73,8 @@ def _translate(types: Sequence[SqlType]) -> Made:
             raise SqlError(9828, message, 16)
         table: dict[str, str] = {}
         for before, after in zip(old, new, strict=True):
-            for form in {before, before.lower(), before.upper()}:  # compared without case, as the collation has it
-                table.setdefault(form, after)
-        return "".join(table.get(character, character) for character in text)
+            table.setdefault(fold(before), after)
+        return "".join(table.get(form, character) for form, character in zip(fold(text), text, strict=True))
 
     return like_type(types[0]), run
 
@@ -91,7 +95,7 @@ def _concat_ws(types: Sequence[SqlType]) -> Made:
 
 @builtin("HASHBYTES", 2)
 def _hashbytes(types: Sequence[SqlType]) -> Made:
-    """An unknown algorithm gives NULL. Text is hashed as it is stored: UTF-16 for nvarchar, code page 1252 for varchar."""
+    """An unknown algorithm gives NULL. Text is hashed as it is stored: UTF-16 for nvarchar, in its code page for varchar."""
     name_of, kind = text_of(types[0]), types[1]
     if family(kind) not in ("string", "binary"):
         raise SqlError(8116, f"Argument data type {kind.name} is invalid for argument 2 of hashbytes function.", 16)
@@ -106,7 +110,7 @@ def _hashbytes(types: Sequence[SqlType]) -> Made:
             data = value
         else:
             text = str(value)
-            data = text.encode("utf-16-le", "surrogatepass") if is_unicode(kind) else text.encode("cp1252", "replace")
+            data = text.encode("utf-16-le", "surrogatepass") if is_unicode(kind) else encode(text, code_page(kind))
         return hashlib.new(_HASHES[word], data, usedforsecurity=False).digest()
 
     return SqlType("varbinary", 8000), run

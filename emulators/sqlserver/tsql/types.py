@@ -7,9 +7,13 @@ Source: https://learn.microsoft.com/sql/t-sql/data-types/data-type-precedence-tr
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from emulators.sqlserver.codepages import LATIN1
+from emulators.sqlserver.collation import SERVER_DEFAULT, find, known
 from emulators.sqlserver.sqltypes import MAX, SqlType
-from emulators.sqlserver.tsql.errors import type_clash, unknown_type
+from emulators.sqlserver.tsql.errors import invalid_collation, type_clash, unknown_type, unsupported
+from emulators.sqlserver.tsql.text_order import order_of
 
 INTEGERS = ("bit", "tinyint", "smallint", "int", "bigint")
 RANGES = {
@@ -235,6 +239,43 @@ def summed(kind: SqlType, average: bool = False) -> SqlType:
 
 def collation(kind: SqlType) -> str:
     """The SQLite collation that orders values of this type as SQL Server does, "" for SQLite's own."""
-    return {"string": "TEXTCI", "exact": "EXACT", "guid": "GUID"}.get(
-        family(kind), "INSTANT" if kind.name == "datetimeoffset" else ""
-    )
+    group = family(kind)
+    if group == "string":
+        return order_of(kind.collation, is_unicode(kind)).name
+    return {"exact": "EXACT", "guid": "GUID"}.get(group, "INSTANT" if kind.name == "datetimeoffset" else "")
+
+
+def collated(kind: SqlType, name: str) -> SqlType:
+    """The type with another collation; "" is the server's. Types that are no text have none."""
+    if kind.collation == name or family(kind) != "string":
+        return kind
+    return replace(kind, collation=name)
+
+
+def collation_named(written: str, database: str) -> str:
+    """The collation that a COLLATE clause names; "" is the server's, `database` that of DATABASE_DEFAULT. Raises 448."""
+    upper = written.upper()
+    if upper == "DATABASE_DEFAULT":
+        return database
+    if upper == "CATALOG_DEFAULT":
+        raise unsupported("COLLATE CATALOG_DEFAULT")
+    found = find(written)
+    if found is None:
+        raise invalid_collation(written)
+    return "" if found.name == SERVER_DEFAULT else found.name
+
+
+def collation_shown(kind: SqlType) -> str | None:
+    """The name of the type's collation as catalog views show it; None for what has none."""
+    return kind.collation or SERVER_DEFAULT if family(kind) == "string" and kind.name != "xml" else None
+
+
+def character_set(kind: SqlType) -> str:
+    """Of char, varchar and text, as INFORMATION_SCHEMA.COLUMNS names it."""
+    page = code_page(kind)
+    return "iso_1" if page == LATIN1 else f"cp{page}"
+
+
+def code_page(kind: SqlType) -> int:
+    """Of char, varchar and text: the code page of the collation."""
+    return known(kind.collation).code_page

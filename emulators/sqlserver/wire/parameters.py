@@ -10,9 +10,10 @@ import math
 import uuid
 from collections.abc import Callable
 
+from emulators.sqlserver import codepages, collation
 from emulators.sqlserver.results import SqlError, Value
 from emulators.sqlserver.sqltypes import MAX, SqlType
-from emulators.sqlserver.wire import charset, temporal
+from emulators.sqlserver.wire import temporal
 from emulators.sqlserver.wire.errors import ProtocolError
 from emulators.sqlserver.wire.reader import Reader, decode_ucs2
 
@@ -164,17 +165,22 @@ def _moment(data: bytes, width: int, scale: int) -> str:
     return temporal.from_utc(day, ticks, _integer(data[width + 3 :]), scale)
 
 
+def _code_page(reader: Reader) -> int:
+    """Of the five bytes of a collation."""
+    return collation.code_page_of(reader.take(collation.WIRE_SIZE))
+
+
 def _characters(name: str, wide: bool, padded: bool) -> Callable[[Reader], Typed]:
     unit = 2 if wide else 1
 
     def decode(reader: Reader) -> Typed:
         limit = reader.u16()
-        reader.take(len(charset.COLLATION))
+        page = _code_page(reader)
         length = MAX if limit == _PLP else max(limit // unit, 1)
         data = _short_or_plp(reader, limit)
         if data is None:
             return SqlType(name, length), None
-        text = decode_ucs2(data) if wide else charset.decode(data)
+        text = decode_ucs2(data) if wide else codepages.decode(data, page)
         return SqlType(name, length), text.ljust(length) if padded else text
 
     return decode
@@ -210,8 +216,7 @@ def _long(name: str) -> Callable[[Reader], Typed]:
 
     def decode(reader: Reader) -> Typed:
         reader.u32()
-        if name != "image":
-            reader.take(len(charset.COLLATION))
+        page = _code_page(reader) if name != "image" else 0
         size = reader.i32()
         if size == -1:
             return SqlType(name), None
@@ -220,7 +225,7 @@ def _long(name: str) -> Callable[[Reader], Typed]:
         data = reader.take(size)
         if name == "image":
             return SqlType(name), data
-        return SqlType(name), decode_ucs2(data) if name == "ntext" else charset.decode(data)
+        return SqlType(name), decode_ucs2(data) if name == "ntext" else codepages.decode(data, page)
 
     return decode
 

@@ -107,7 +107,10 @@ class Response:
 
     def _notice(self, event: Event) -> bytes:
         if isinstance(event, DatabaseChanged):
-            return self._release() + tokens.text_change(Environment.DATABASE, event.new, event.old)
+            changed = tokens.text_change(Environment.DATABASE, event.new, event.old)
+            if event.collation != event.old_collation:
+                changed += tokens.collation_change(event.collation, event.old_collation)
+            return self._release() + changed
         if isinstance(event, TransactionChanged):
             self._command = _KINDS.get(event.kind, Command.NONE)
             return self._release() + tokens.transaction_change(event.kind, event.descriptor)

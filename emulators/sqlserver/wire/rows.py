@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
+from emulators.sqlserver import codepages
+from emulators.sqlserver.collation import known
 from emulators.sqlserver.results import Value
 from emulators.sqlserver.sqltypes import SqlType
-from emulators.sqlserver.wire import charset, temporal
+from emulators.sqlserver.wire import temporal
 from emulators.sqlserver.wire.typeinfo import decimal_size, fraction, is_plp, precision_scale
 
 CellEncoder = Callable[[Any], bytes]
@@ -71,7 +73,7 @@ def cell_encoder(type_: SqlType) -> CellEncoder:
     if type_.name in _INLINE:
         return _fixed(*_INLINE[type_.name])
     if is_plp(type_):
-        return _plp(_to_bytes(type_.name))
+        return _plp(_to_bytes(type_))
     if type_.name in _SIMPLE:
         return _SIMPLE[type_.name]
     if type_.name in _MADE:
@@ -88,10 +90,13 @@ def utf16(text: str) -> bytes:
     return text.encode("utf-16-le", "surrogatepass")
 
 
-def _to_bytes(name: str) -> Callable[[Any], bytes]:
-    if name in ("nvarchar", "nchar", "ntext", "sysname", "xml"):
+def _to_bytes(type_: SqlType) -> Callable[[Any], bytes]:
+    if type_.name in ("nvarchar", "nchar", "ntext", "sysname", "xml"):
         return utf16
-    return charset.encode if name in ("varchar", "char", "text") else bytes
+    if type_.name not in ("varchar", "char", "text"):
+        return bytes
+    page = known(type_.collation).code_page
+    return lambda text: codepages.encode(text, page)
 
 
 def _plp(to_bytes: Callable[[Any], bytes]) -> CellEncoder:
@@ -107,7 +112,7 @@ def _plp(to_bytes: Callable[[Any], bytes]) -> CellEncoder:
 
 
 def _short(type_: SqlType) -> CellEncoder:
-    to_bytes = _to_bytes(type_.name)
+    to_bytes = _to_bytes(type_)
 
     def encode(value: Any) -> bytes:
         if value is None:
@@ -126,7 +131,7 @@ def _wide_short(value: Any) -> bytes:
 
 
 def _long(type_: SqlType) -> CellEncoder:
-    to_bytes = _to_bytes(type_.name)
+    to_bytes = _to_bytes(type_)
 
     def encode(value: Any) -> bytes:
         if value is None:

@@ -9,8 +9,8 @@ import struct
 from collections.abc import Sequence
 from enum import IntEnum, IntFlag
 
+from emulators.sqlserver.collation import known
 from emulators.sqlserver.results import Column, ErrorMessage, Info, ReturnValue, SqlError
-from emulators.sqlserver.wire.charset import COLLATION
 from emulators.sqlserver.wire.prelogin import SERVER_VERSION
 from emulators.sqlserver.wire.rows import cell_encoder, utf16
 from emulators.sqlserver.wire.typeinfo import is_long, type_info, user_type
@@ -85,8 +85,10 @@ def text_change(kind: Environment, new: str, old: str = "") -> bytes:
     return environment_change(kind, b_varchar(new), b_varchar(old))
 
 
-def collation_change() -> bytes:
-    return environment_change(Environment.COLLATION, bytes([len(COLLATION)]) + COLLATION)
+def collation_change(new: str, old: str | None = None) -> bytes:
+    """ENVCHANGE 7 with the names of collations; "" is the server's, None: there was none before."""
+    before = b"\0" if old is None else b"\5" + known(old).wire
+    return environment_change(Environment.COLLATION, b"\5" + known(new).wire, before)
 
 
 def transaction_change(kind: str, descriptor: int) -> bytes:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import struct
 
+from emulators.sqlserver.collation import known
 from emulators.sqlserver.sqltypes import MAX, SqlType
-from emulators.sqlserver.wire.charset import COLLATION
 
 _INTN, _BITN, _FLTN, _MONEYN, _DATETIMN = 0x26, 0x68, 0x6D, 0x6E, 0x6F
 _GUID, _DATE, _TIME, _DATETIME2, _DATETIMEOFFSET, _XML = 0x24, 0x28, 0x29, 0x2A, 0x2B, 0xF1
@@ -32,11 +32,14 @@ _PLAIN = {
     "date": bytes([_DATE]),
     "xml": bytes([_XML, 0]),
     "rowversion": b"\xad\x08\x00",
-    "sysname": b"\xe7" + struct.pack("<H", 256) + COLLATION,
-    "text": bytes([_TEXT]) + struct.pack("<I", _LONG) + COLLATION,
-    "ntext": bytes([_NTEXT]) + struct.pack("<I", _LONG - 1) + COLLATION,
     "image": bytes([_IMAGE]) + struct.pack("<I", _LONG),
 }
+_COLLATED = {
+    "sysname": b"\xe7" + struct.pack("<H", 256),
+    "text": bytes([_TEXT]) + struct.pack("<I", _LONG),
+    "ntext": bytes([_NTEXT]) + struct.pack("<I", _LONG - 1),
+}
+"""What stands before the collation."""
 _TEMPORAL = {"time": _TIME, "datetime2": _DATETIME2, "datetimeoffset": _DATETIMEOFFSET}
 _EXACT = {"decimal": 0x6A, "numeric": 0x6C}
 _SIZED = {"varbinary": 0xA5, "varchar": 0xA7, "binary": 0xAD, "char": 0xAF, "nvarchar": 0xE7, "nchar": 0xEF}
@@ -50,13 +53,15 @@ def type_info(type_: SqlType) -> bytes:
     name = type_.name
     if name in _PLAIN:
         return _PLAIN[name]
+    if name in _COLLATED:
+        return _COLLATED[name] + known(type_.collation).wire
     if name in _EXACT:
         precision, scale = precision_scale(type_)
         return bytes([_EXACT[name], decimal_size(precision), precision, scale])
     if name in _TEMPORAL:
         return bytes([_TEMPORAL[name], fraction(type_)])
     if name in _SIZED:
-        collation = b"" if name in _BINARY else COLLATION
+        collation = b"" if name in _BINARY else known(type_.collation).wire
         return bytes([_SIZED[name]]) + struct.pack("<H", _byte_size(type_)) + collation
     raise ValueError(f"no TDS form is known for the type {name}")
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from emulators.sqlserver import codepages
 from emulators.sqlserver.results import SqlError, Value
 from emulators.sqlserver.sqltypes import MAX, SqlType
-from emulators.sqlserver.wire import charset
 from emulators.sqlserver.wire.errors import ProtocolError
 from emulators.sqlserver.wire.parameters import decimal_text, typed_value
 from emulators.sqlserver.wire.reader import Reader
@@ -145,8 +145,8 @@ def test_a_column_longer_than_8000_bytes_is_refused() -> None:
 
 def test_all_256_bytes_of_the_code_page_survive_and_others_become_question_marks() -> None:
     every = bytes(range(256))
-    assert charset.encode(charset.decode(every)) == every
-    assert charset.encode("a\u4e2db") == b"a?b"
+    assert codepages.encode(codepages.decode(every)) == every
+    assert codepages.encode("a\u4e2db") == b"a?b"
 
 
 def test_rows_before_a_failing_one_are_kept() -> None:
