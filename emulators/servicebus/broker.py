@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from .amqp.link import Link, filters_of
 from .amqp.values import AmqpError
 from .endpoints import SESSION_FILTER, ReceiveEndpoint, SendEndpoint, SessionEndpoint
 from .entity import Subscription, Topic, require_enabled
-from .management import ManagementEndpoint
+from .injection import Faults
+from .management_link import MeteredManagement
 from .namespace import Namespace, Node
+from .passage import Passage
 from .requests import Request, RequestEndpoint, Response, ResponseEndpoint, text
 from .sas import AccessPolicies, Grant, InvalidToken, resource_path
 from .sessions import SessionStore
 from .store import CompetingStore
+from .throttle import CreditMeter
 
 CBS: Final = "$cbs"
 MANAGEMENT: Final = "/$management"
@@ -29,15 +32,33 @@ MAX_REQUEST: Final = 1 << 20
 Detach = Callable[[AmqpError], None]
 
 
+class _Guarded(NamedTuple):
+    """A link to an entity: what it needs, and how it ends."""
+
+    path: str
+    right: str
+    detach: Detach
+    passage: Passage
+
+
 class ClientBroker:
     """The `Application` of one connection."""
 
-    def __init__(self, namespace: Namespace, policies: AccessPolicies, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        namespace: Namespace,
+        policies: AccessPolicies,
+        clock: Callable[[], float],
+        faults: Faults | None = None,
+        meter: CreditMeter | None = None,
+    ) -> None:
         self._namespace = namespace
+        self._faults = faults or Faults()
+        self._meter = meter or CreditMeter(None, clock)
         self._policies = policies
         self._clock = clock
         self._grants: dict[str, Grant] = {}
-        self._guarded: dict[Link, tuple[str, str, Detach]] = {}
+        self._guarded: dict[Link, _Guarded] = {}
 
     # -- rights
 
@@ -63,11 +84,20 @@ class ClientBroker:
             text = f"Unauthorized access. '{' or '.join(rights)}' claim(s) are required to perform this operation."
             raise AmqpError("amqp:unauthorized-access", f"{text} Resource: '{path}'.")
 
-    def check_grants(self) -> None:
-        """Detach links whose grant has expired."""
-        for path, right, detach in list(self._guarded.values()):
-            if not self.permitted(path, right):
-                detach(AmqpError("amqp:unauthorized-access", f"ExpiredToken: The token for '{path}' is expired."))
+    def tick(self) -> None:
+        """Detach links whose grant has expired, deliver to those that waited for credits."""
+        for link, guarded in list(self._guarded.items()):
+            if not self.permitted(guarded.path, guarded.right):
+                text = f"ExpiredToken: The token for '{guarded.path}' is expired."
+                guarded.detach(AmqpError("amqp:unauthorized-access", text))
+            elif guarded.passage.reopened():
+                link.resume()
+
+    def detach(self, path: str, failure: AmqpError) -> None:
+        """Detach the links to an entity; the path in lower case, empty for all."""
+        for guarded in list(self._guarded.values()):
+            if path in ("", guarded.path):
+                guarded.detach(failure)
 
     # -- links
 
@@ -108,8 +138,13 @@ class ClientBroker:
         if link.client_receives:
             link.accept(ResponseEndpoint(link), max_message_size=MAX_REQUEST)
             return
-        endpoint = ManagementEndpoint(
-            lambda: self._namespace.find(path), self._namespace.now, lambda right: self.permitted(path, right)
+        endpoint = MeteredManagement(
+            path,
+            lambda: self._namespace.find(path),
+            self._namespace.now,
+            lambda right: self.permitted(path, right),
+            self._faults,
+            self._meter,
         )
         link.accept(endpoint, max_message_size=MAX_REQUEST)
 
@@ -120,8 +155,9 @@ class ClientBroker:
         if isinstance(entity, Subscription) or node.dead_letters:
             raise AmqpError("amqp:not-allowed", f"'{path}' cannot be sent to.")
         require_enabled(entity.path, entity.description.status, ("SendDisabled",))
-        endpoint = SendEndpoint(entity, self._namespace.now)
-        endpoint.on_detach = self._guard(link, node, path, "Send", link.close)
+        passage = Passage(path, self._faults, self._meter)
+        endpoint = SendEndpoint(entity, self._namespace.now, passage)
+        endpoint.on_detach = self._guard(link, node, _Guarded(path, "Send", link.close, passage))
         link.accept(endpoint, max_message_size=entity.max_message_size)
 
     def _attach_receiver(self, link: Link, path: str) -> None:
@@ -130,27 +166,28 @@ class ClientBroker:
         entity, store = node.entity, node.store
         if isinstance(entity, Topic):
             raise AmqpError("amqp:not-allowed", f"'{path}' is a topic: receive from its subscriptions.")
-        require_enabled(entity.path, entity.description.status, ("ReceiveDisabled",))
+        node.require_receivable()
         wants_session = SESSION_FILTER in filters_of(link)
+        passage = Passage(path, self._faults, self._meter)
         if isinstance(store, SessionStore):
             if not wants_session:
                 text = "It is not possible for an entity that requires sessions to create a non-sessionful message receiver."
                 raise AmqpError("amqp:not-allowed", text)
-            session = SessionEndpoint(link, store, self._namespace.now)
-            session.on_detach = self._guard(link, node, path, "Listen", session.detach)
+            session = SessionEndpoint(link, store, self._namespace.now, passage)
+            session.on_detach = self._guard(link, node, _Guarded(path, "Listen", session.detach, passage))
             session.request()
         elif isinstance(store, CompetingStore):
             if wants_session:
                 text = "A sessionful message receiver cannot be created on an entity that does not require sessions."
                 raise AmqpError("amqp:not-allowed", text)
-            receiver = ReceiveEndpoint(link, store, self._namespace.now)
-            receiver.on_detach = self._guard(link, node, path, "Listen", receiver.detach)
+            receiver = ReceiveEndpoint(link, store, self._namespace.now, passage)
+            receiver.on_detach = self._guard(link, node, _Guarded(path, "Listen", receiver.detach, passage))
             link.accept(receiver)
 
-    def _guard(self, link: Link, node: Node, path: str, right: str, detach: Detach) -> Callable[[], None]:
+    def _guard(self, link: Link, node: Node, guarded: _Guarded) -> Callable[[], None]:
         """Detach the link when its entity is deleted or its grant expires; returns how to stop that."""
-        unwatch = self._namespace.watch(node.entity, detach)
-        self._guarded[link] = (path, right, detach)
+        unwatch = self._namespace.watch(node, guarded.right, guarded.detach)
+        self._guarded[link] = guarded
 
         def release() -> None:
             unwatch()

@@ -13,8 +13,9 @@ from typing import Any, Final
 from .amqp import performatives as p
 from .amqp.link import Delivery, Link, filters_of, symbol_map, symbols
 from .amqp.values import AmqpError, Described, Value
-from .entity import Ingress, too_large
+from .entity import Ingress, Topic, too_large
 from .message import BATCH_FORMAT, Message, parse_message, render, split_batch
+from .passage import Passage
 from .sessions import SessionStore
 from .store import CompetingStore, MessageStore, Outcome
 
@@ -24,6 +25,9 @@ _TIMEOUT: Final = "com.microsoft:timeout"
 _DEFAULT_TIMEOUT: Final = 60_000
 _TICKS_TO_1970: Final = 621_355_968_000_000_000
 _TICKS_PER_MILLISECOND: Final = 10_000
+
+_EXPIRED: Final = Described(p.MODIFIED, [True, False, None])
+"""What a lock that expires does to its message."""
 
 Clock = Callable[[], int]
 
@@ -35,9 +39,10 @@ def _nothing() -> None:
 class SendEndpoint:
     """A client sends to a queue or topic."""
 
-    def __init__(self, entity: Ingress, clock: Clock) -> None:
+    def __init__(self, entity: Ingress, clock: Clock, passage: Passage) -> None:
         self.on_detach: Callable[[], None] = _nothing
         self._entity = entity
+        self._passage = passage
         self._clock = clock
 
     def received(self, link: Link, delivery: Delivery) -> None:
@@ -45,7 +50,9 @@ class SendEndpoint:
         try:
             if delivery.payload is None:
                 raise too_large(None, self._entity.max_message_size)
-            self._entity.accept(self._messages(delivery.message_format, delivery.payload), self._clock())
+            messages = self._messages(delivery.message_format, delivery.payload)
+            self._passage.send(len(messages), filters_on(self._entity))
+            self._entity.accept(messages, self._clock())
         except AmqpError as failure:
             link.rejected(delivery, failure)
         else:
@@ -74,20 +81,22 @@ class SendEndpoint:
 class ReceiveEndpoint:
     """A client receives from a queue, a subscription or a dead-letter queue without sessions."""
 
-    def __init__(self, link: Link, store: CompetingStore, clock: Clock) -> None:
+    def __init__(self, link: Link, store: CompetingStore, clock: Clock, passage: Passage) -> None:
         self.link = link
         self.receive_and_delete = link.settled_deliveries
         self.on_detach: Callable[[], None] = _nothing
+        self._passage = passage
         self._store = store
         self._clock = clock
 
     @property
     def credit(self) -> int:
         """Messages the client will take."""
-        return self.link.credit
+        return 0 if self._passage.closed else self.link.credit
 
     def deliver(self, message: Message, token: bytes, locked_until: int | None) -> None:
         """Send a message."""
+        self._passage.deliver()
         self.link.send(token, render(message, locked_until), self.receive_and_delete)
 
     def detach(self, failure: AmqpError) -> None:
@@ -96,14 +105,20 @@ class ReceiveEndpoint:
 
     def credited(self, link: Link) -> None:
         """Deliver what the client will take."""
-        self._store.feed(self, self._clock())
+        if _ask(link, self._passage):
+            self._store.feed(self, self._clock())
 
     def received(self, link: Link, delivery: Delivery) -> None:
         """No client sends on a link it receives on."""
 
     def settle(self, link: Link, tag: bytes, state: Described) -> AmqpError | None:
         """Apply an outcome; released messages come back in the same turn."""
-        return settle(self._store, tag, state, self._clock())
+        now = self._clock()
+        lost = self._passage.settle()
+        if lost is not None:
+            settle(self._store, tag, _EXPIRED, now)
+            return lost
+        return settle(self._store, tag, state, now)
 
     def detached(self, link: Link) -> None:
         """What the client holds stays locked until it expires."""
@@ -114,10 +129,11 @@ class ReceiveEndpoint:
 class SessionEndpoint:
     """A client receives the messages of one session, once it is granted."""
 
-    def __init__(self, link: Link, store: SessionStore, clock: Clock) -> None:
+    def __init__(self, link: Link, store: SessionStore, clock: Clock, passage: Passage) -> None:
         self.link = link
         self.receive_and_delete = link.settled_deliveries
         self.on_detach: Callable[[], None] = _nothing
+        self._passage = passage
         wanted = filters_of(link).get(SESSION_FILTER)
         if not isinstance(wanted, str | None):
             raise AmqpError("amqp:invalid-field", "The session filter must be a string or null.")
@@ -152,10 +168,11 @@ class SessionEndpoint:
     @property
     def credit(self) -> int:
         """Messages the client will take."""
-        return self.link.credit
+        return 0 if self._passage.closed else self.link.credit
 
     def deliver(self, message: Message, token: bytes, locked_until: int | None) -> None:
         """Send a message."""
+        self._passage.deliver()
         self.link.send(token, render(message, locked_until), self.receive_and_delete)
 
     def detach(self, failure: AmqpError) -> None:
@@ -168,7 +185,8 @@ class SessionEndpoint:
 
     def credited(self, link: Link) -> None:
         """Deliver what the client will take."""
-        self._store.feed(self, self._clock())
+        if _ask(link, self._passage):
+            self._store.feed(self, self._clock())
 
     def received(self, link: Link, delivery: Delivery) -> None:
         """No client sends on a link it receives on."""
@@ -176,6 +194,11 @@ class SessionEndpoint:
     def settle(self, link: Link, tag: bytes, state: Described) -> AmqpError | None:
         """Apply an outcome, under the session's lock."""
         now = self._clock()
+        lost = self._passage.settle(session=True)
+        if lost is not None:
+            settle(self._store, tag, _EXPIRED, now)
+            self._store.leave(self, now)
+            return lost
         failure = settle(self._store, tag, state, now)
         return failure and self._store.lost_by(self)
 
@@ -183,6 +206,23 @@ class SessionEndpoint:
         """The session is free."""
         self._store.leave(self, self._clock())
         self.on_detach()
+
+
+def filters_on(entity: Ingress) -> int:
+    """How many filters a message sent to the entity is held against."""
+    return sum(len(s.rules) for s in entity.subscriptions.values()) if isinstance(entity, Topic) else 0
+
+
+def _ask(link: Link, passage: Passage) -> bool:
+    """May the client have messages? If not it is detached: nothing else answers its asking."""
+    if link.granted == 0:
+        return True
+    try:
+        passage.ask()
+    except AmqpError as failure:
+        link.close(failure)
+        return False
+    return True
 
 
 def settle(store: MessageStore, tag: bytes, state: Described, now: int) -> AmqpError | None:

@@ -18,13 +18,20 @@ _T = TypeVar("_T")
 class LoopAdmin:
     """`EntityAdmin` for any thread: every call runs on the event loop and waits for its result.
 
-    Raises RuntimeError while the emulator is not running.
+    Raises RuntimeError while the emulator is not running. `charge` is told of every call.
     """
 
-    def __init__(self, namespace: Namespace, journal: Journal, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        namespace: Namespace,
+        journal: Journal,
+        loop: asyncio.AbstractEventLoop,
+        charge: Callable[[], None] = lambda: None,
+    ) -> None:
         self._namespace = namespace
         self._journal = journal
         self._loop = loop
+        self._charge = charge
 
     def _call(self, function: Callable[[], _T]) -> _T:
         if not self._loop.is_running():
@@ -33,6 +40,7 @@ class LoopAdmin:
 
         def run() -> None:
             try:
+                self._charge()
                 value = function()
                 self._journal.commit()
                 result.set_result(value)

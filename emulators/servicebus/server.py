@@ -14,7 +14,8 @@ import logging
 import ssl
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -25,6 +26,7 @@ from .admin import NAMESPACE, AdminServer
 from .broker import ClientBroker
 from .doorway import HANDSHAKE_TIMEOUT, Doorway
 from .https import SecureAdminServer
+from .injection import Fault, Faults
 from .inspection import LoopInspection
 from .journal import Forgetful, Journal
 from .loop_admin import LoopAdmin
@@ -33,6 +35,7 @@ from .page import render
 from .recovery import recover
 from .sas import AccessPolicies
 from .sqlite_journal import SqliteJournal
+from .throttle import MANAGEMENT, CreditMeter
 from .transport import AmqpTransport
 
 ROOT_POLICY: Final = "RootManageSharedAccessKey"
@@ -51,22 +54,37 @@ class AmqpServer:
     """The AMQP side, on one event loop."""
 
     def __init__(
-        self, policies: AccessPolicies, clock: Callable[[], float], loop: asyncio.AbstractEventLoop, journal: Journal
+        self,
+        policies: AccessPolicies,
+        clock: Callable[[], float],
+        monotonic: Callable[[], float],
+        loop: asyncio.AbstractEventLoop,
+        journal: Journal,
+        meter: CreditMeter,
     ) -> None:
         self.loop = loop
+        self.faults = Faults()
+        self.meter = meter
         self.journal = journal
         self.namespace = Namespace(clock, journal)
         self.transports: set[AmqpTransport] = set()
         self._policies = policies
         self._clock = clock
+        self._monotonic = monotonic
+        self._ports: list[tuple[str, int, ssl.SSLContext | None]] = []
         self._ticker: asyncio.TimerHandle | None = None
         self._arriving: set[Doorway] = set()
         self._servers: list[asyncio.Server] = []
         self.failure: OSError | None = None
 
     def _amqp(self) -> AmqpTransport:
-        broker = ClientBroker(self.namespace, self._policies, self._clock)
-        return AmqpTransport(self.loop, self._commit, broker, self.transports)
+        broker = ClientBroker(self.namespace, self._policies, self._clock, self.faults, self.meter)
+        return AmqpTransport(self.loop, self._commit, broker, self.transports, self.faults, self._monotonic)
+
+    @property
+    def clients(self) -> Collection[AmqpTransport]:
+        """Those connected now."""
+        return self.transports
 
     async def listen(self, host: str, port: int, context: ssl.SSLContext | None = None) -> int:
         """On one more port, behind TLS when there is a context for it; returns the port in use. Raises OSError."""
@@ -81,17 +99,30 @@ class AmqpServer:
         self._servers.append(server)
         if self._ticker is None:
             self._ticker = self.loop.call_later(TICK, self._tick)
-        return int(server.sockets[0].getsockname()[1])
+        bound = int(server.sockets[0].getsockname()[1])
+        if (host, bound, context) not in self._ports:
+            self._ports.append((host, bound, context))
+        return bound
+
+    async def close_ports(self) -> None:
+        """Hang up on everybody and stop listening; everything else stays."""
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
+        self.drop()
+
+    async def open_ports(self) -> None:
+        """Listen again, on the same ports. Raises OSError when one was taken meanwhile."""
+        for port in list(self._ports):
+            await self.listen(*port)
 
     def _tick(self) -> None:
         self._ticker = self.loop.call_later(TICK, self._tick)
         self.namespace.sweep()
         if not self._commit():
             return
-        now = self.loop.time()
         for transport in list(self.transports):
-            transport.connection.tick(now)
-            transport.broker.check_grants()
+            transport.tick()
 
     def _commit(self) -> bool:
         """Make safe what was noted. When that fails everybody is hung up on before anything is answered, and the loop stops."""
@@ -137,6 +168,8 @@ class ServiceBusEmulator:
 
     `keys`: policy name to key. `rights`: policy name to some of Listen, Send, Manage; a policy not named may do everything.
     `clock`: seconds since the Unix epoch; locks, times to live, schedules, detection windows and tokens go by it.
+    `monotonic`: seconds by which links and connections are idle.
+    `credits_per_second`: what the namespace may spend (a Standard one 1,000; see throttle.py); None: as much as it likes.
     `data`: directory that keeps the namespace, in use from here to `stop`; None: everything is in memory. Raises OSError when
     it cannot be used. When it cannot be written any more the emulator hangs up on everybody, serves no AMQP any more and calls
     `on_failure`, which must not wait for `stop`.
@@ -154,9 +187,12 @@ class ServiceBusEmulator:
         keys: Mapping[str, str] = DEFAULT_KEYS,
         rights: Mapping[str, Collection[str]] | None = None,
         clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+        credits_per_second: int | None = None,
         data: Path | None = None,
         on_failure: Callable[[OSError], None] = lambda error: None,
     ) -> None:
+        self._meter = CreditMeter(credits_per_second, clock)
         self._host = host
         self._keys = dict(keys)
         self._policies = AccessPolicies(keys, rights)
@@ -164,7 +200,7 @@ class ServiceBusEmulator:
         journal: Journal = self._kept or Forgetful()
         self._on_failure = on_failure
         self._loop = asyncio.new_event_loop()
-        self._amqp = AmqpServer(self._policies, clock, self._loop, journal)
+        self._amqp = AmqpServer(self._policies, clock, monotonic, self._loop, journal, self._meter)
         self._wanted: list[tuple[int, ssl.SSLContext | None]] = [(port, None)]
         self._thread = threading.Thread(target=self._run, name="servicebus-amqp", daemon=True)
         self._bound: concurrent.futures.Future[list[int]] = concurrent.futures.Future()
@@ -172,12 +208,13 @@ class ServiceBusEmulator:
         self.admin = LoopAdmin(self._amqp.namespace, journal, self._loop)
         inspection = LoopInspection(self._amqp.namespace, self._loop, lambda: len(self._amqp.transports))
         page = functools.partial(render, inspection, NAMESPACE)
-        self._http = AdminServer(self.admin, keys=keys, manage=manage, host=host, port=http_port, page=page)
+        over_http = LoopAdmin(self._amqp.namespace, journal, self._loop, lambda: self._meter.charge(MANAGEMENT))
+        self._http = AdminServer(over_http, keys=keys, manage=manage, host=host, port=http_port, page=page)
         self._https: SecureAdminServer | None = None
         if tls is not None:
             self._wanted.append((tls_port, tls.context))
             self._https = SecureAdminServer(
-                self.admin, keys=keys, manage=manage, host=host, port=https_port, page=page, context=tls.context
+                over_http, keys=keys, manage=manage, host=host, port=https_port, page=page, context=tls.context
             )
         self._stopping = threading.Lock()
 
@@ -278,6 +315,25 @@ class ServiceBusEmulator:
     def drop_connections(self) -> None:
         """Hang up on every client at once, as a network would."""
         self._loop.call_soon_threadsafe(self._amqp.drop)
+
+    @property
+    def credits(self) -> dict[str, int]:
+        """Credits spent by clients since the start, by kind (see throttle.py)."""
+        return self._meter.spent
+
+    @contextmanager
+    def inject(self, fault: Fault) -> Iterator[None]:
+        """Let this fault (see faults.py) act as long as the block lasts; several may. A fault is used once."""
+
+        async def begin() -> None:
+            self._amqp.faults.begin(fault, self._amqp)
+
+        asyncio.run_coroutine_threadsafe(begin(), self._loop).result()
+        try:
+            yield
+        finally:
+            if self._loop.is_running():
+                asyncio.run_coroutine_threadsafe(self._amqp.faults.end(fault), self._loop).result()
 
     def __enter__(self) -> ServiceBusEmulator:
         self.start()

@@ -9,14 +9,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from .amqp.connection import Connection
+from .amqp.connection import MOST_QUEUED, Connection
+from .amqp.values import AmqpError
 from .broker import ClientBroker
+from .injection import Faults
 
 
 class AmqpTransport(asyncio.Protocol):
     """A byte stream around a `Connection`; in `open_transports` from when it is made until it is lost.
 
-    `commit` makes safe what the answers tell of; False when that failed, and nothing leaves.
+    `commit` makes safe what the answers tell of; False when that failed, and nothing leaves. `now` is a monotonic clock in
+    seconds, for what happens to the idle.
     """
 
     def __init__(
@@ -25,22 +28,32 @@ class AmqpTransport(asyncio.Protocol):
         commit: Callable[[], bool],
         broker: ClientBroker,
         open_transports: set[AmqpTransport],
+        faults: Faults,
+        now: Callable[[], float],
     ) -> None:
         self._loop = loop
+        self._now = now
         self._commit = commit
         self._open_transports = open_transports
         self._scheduled = False
         self._transport: asyncio.Transport | None = None
         self.broker = broker
-        self.connection = Connection(lambda _: broker, self._wake, loop.time())
+        self.connection = Connection(lambda _: broker, self._wake, now(), divert=faults.writing)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        transport.set_write_buffer_limits(high=MOST_QUEUED)
         self._open_transports.add(self)
 
     def data_received(self, data: bytes) -> None:
-        self.connection.receive(data, self._loop.time())
+        self.connection.receive(data, self._now())
+
+    def pause_writing(self) -> None:
+        self.connection.pause()
+
+    def resume_writing(self) -> None:
+        self.connection.resume()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._open_transports.discard(self)
@@ -59,11 +72,21 @@ class AmqpTransport(asyncio.Protocol):
             return
         if not self._commit():
             return
-        data = self.connection.output(self._loop.time())
+        data = self.connection.output(self._now())
         if data:
             transport.write(data)
+            self.connection.flushed()
         if self.connection.closed:
             transport.close()
+
+    def tick(self) -> None:
+        """Time passes."""
+        self.connection.tick(self._now())
+        self.broker.tick()
+
+    def detach(self, path: str, failure: AmqpError) -> None:
+        """Detach the client's links to an entity; the path in lower case, empty for all."""
+        self.broker.detach(path, failure)
 
     def abort(self) -> None:
         """Hang up without a word."""

@@ -26,6 +26,8 @@ MAX_LINKS: Final = 4_999
 IDLE_TIMEOUT: Final = 240.0
 """Seconds of silence after which the peer is taken for dead; what Service Bus announces."""
 MECHANISMS: Final = ["MSSBCBS", "PLAIN", "ANONYMOUS", "EXTERNAL"]
+MOST_QUEUED: Final = 1 << 20
+"""Octets waiting for the transport, or for the client to read, above which deliveries wait."""
 LINK_IDLE: Final = 600.0
 """Seconds without a call after which a link is detached."""
 LINKLESS: Final = 300.0
@@ -66,8 +68,8 @@ class _Phase(Enum):
 class Connection:
     """The state of one connection. `now` is a monotonic clock in seconds, for what happens to the idle only.
 
-    `congested` is for the transport: while it holds, deliveries wait. `divert` sees every frame before it is sent and may keep
-    it, to send it later by `emit`, or for good.
+    Deliveries wait while the transport says that the client does not read, or much is queued. `divert` sees every frame before
+    it is sent and may keep it, to send it later by `emit`, or for good.
     """
 
     def __init__(
@@ -81,7 +83,9 @@ class Connection:
         self.peer_max_frame = _MIN_FRAME
         self.sessions: dict[int, Session] = {}
         self.now = now
-        self.congested = False
+        self._unread = False
+        self._queued = 0
+        self._held_back = False
         self._ended: set[int] = set()
         self._divert = divert
         self._linked_at = now
@@ -113,11 +117,13 @@ class Connection:
         if not self._out:
             self._wake()
         self._out.append(data)
+        self._queued += len(data)
 
     def output(self, now: float) -> bytes:
         """What is to be sent, taken."""
         data = b"".join(self._out)
         self._out.clear()
+        self._queued = 0
         if data:
             self._last_sent = now
         return data
@@ -127,10 +133,26 @@ class Connection:
         self._phase = _Phase.CLOSED
         self._wake()
 
-    def set_congested(self, congested: bool) -> None:
-        """The client does not read, or does again what it was sent."""
-        self.congested = congested
-        if not congested:
+    @property
+    def congested(self) -> bool:
+        """Do deliveries have to wait?"""
+        congested = self._unread or self._queued >= MOST_QUEUED
+        self._held_back |= congested
+        return congested
+
+    def pause(self) -> None:
+        """The client does not read what it was sent."""
+        self._unread = True
+
+    def resume(self) -> None:
+        """It reads again."""
+        self._unread = False
+        self.flushed()
+
+    def flushed(self) -> None:
+        """What was taken by `output` is with the transport: deliver what waited for that."""
+        if self._held_back and not self._unread:
+            self._held_back = False
             for session in list(self.sessions.values()):
                 session.resume()
 

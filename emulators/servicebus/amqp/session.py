@@ -183,7 +183,7 @@ class Session:
             link, tag = entry
             link.touch()
             failure = link.endpoint.settle(link, tag, state) if link.endpoint is not None else None
-            if settled:
+            if settled or self.links.get(link.handle) is not link:
                 continue
             if run and (failure is not None or delivery != (run[-1] + 1) % SERIAL):
                 self._answer(run, echo)

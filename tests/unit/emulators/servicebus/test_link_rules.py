@@ -134,10 +134,10 @@ def test_a_closed_window_takes_nothing_from_other_receivers() -> None:
 def test_a_client_that_does_not_read_is_sent_nothing_until_it_does(peer: Peer) -> None:
     peer.attach("q", receive=True, handle=RECEIVE)
     peer.credit(RECEIVE, 3)
-    peer.connection.set_congested(True)
+    peer.connection.pause()
     send(peer, b"a", b"b")
     assert deliveries(peer) == []
-    peer.connection.set_congested(False)
+    peer.connection.resume()
     assert [body for _, body in deliveries(peer)] == [b"a", b"b"]
 
 
