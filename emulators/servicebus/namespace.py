@@ -1,7 +1,8 @@
 """The entities of a namespace by path, and the port through which they are administered.
 
 Not thread-safe: everything here runs on the broker's event loop (`loop_admin.LoopAdmin` brings other threads there). Paths
-compare without regard to case. Refuses by name what the broker does not do: partitioning, deletion on idle.
+compare without regard to case. What may not be is refused by name
+(`validation`, `topology`). An entity that was not used for as long as its settings say is deleted.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from .amqp.values import AmqpError, Value
-from .deadlines import Deadlines
+from .deadlines import NEVER, Deadlines
 from .description import (
+    FOREVER,
     Description,
     EntityExists,
     EntityInfo,
@@ -28,12 +30,12 @@ from .entity import NO_SESSION, Entity, Queue, Subscription, Topic, require_enab
 from .forwarding import Undeliverable
 from .journal import DEAD_LETTERS, SCHEDULE, TRANSFER_DEAD_LETTERS, Journal
 from .message import Message
-from .outlet import Surroundings
+from .outlet import Surroundings, milliseconds
 from .rules.description import DEFAULT_RULE, RuleDescription, RuleInfo
 from .sessions import SessionStore
 from .store import MessageStore
 from .topology import require_forwarding
-from .validation import require_rule_name, require_unchanged, require_valid
+from .validation import as_kept, require_rule_name, require_settings, require_unchanged, require_valid
 
 _SUBSCRIPTIONS: Final = "/subscriptions/"
 
@@ -82,6 +84,18 @@ class _Entry:
     accessed_at: datetime
     links: list[_Link] = field(default_factory=list)
 
+    @property
+    def idle_at(self) -> int:
+        """When the entity will have been idle for too long (milliseconds since the Unix epoch), or NEVER."""
+        limit = self.entity.description.auto_delete_on_idle
+        return NEVER if limit == FOREVER else int(self.accessed_at.timestamp() * 1000) + milliseconds(limit)
+
+    @property
+    def in_use(self) -> bool:
+        """Do links or scheduled messages keep it from being idle?"""
+        entity = self.entity
+        return bool(self.links) or (not isinstance(entity, Subscription) and len(entity.schedule) > 0)
+
 
 class Namespace:
     """Implements `EntityAdmin` for callers on the event loop; `clock` in seconds since the Unix epoch."""
@@ -91,6 +105,7 @@ class Namespace:
         self._journal = journal
         self._entries: dict[str, _Entry] = {}
         self._agenda: Deadlines[str] = Deadlines()
+        self._idle: Deadlines[str] = Deadlines()
 
     def now(self) -> int:
         """Milliseconds since the Unix epoch."""
@@ -102,8 +117,24 @@ class Namespace:
         for key in self._agenda.take(now):
             entry = self._entries.get(key)
             if entry is not None:
+                if entry.in_use:
+                    entry.accessed_at = self._moment()  # what is scheduled may be no longer, after this
                 entry.entity.sweep(now)
                 self._agenda.advance(key, entry.entity.due)
+        for key in self._idle.take(now):
+            self._end_idle(key, now)
+
+    def _end_idle(self, key: str, now: int) -> None:
+        """Delete an entity that nobody used for too long. A link counts as use for as long as it is attached."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return
+        if entry.in_use:
+            entry.accessed_at = self._moment()
+        if entry.idle_at <= now:
+            self.delete(key)
+        else:
+            self._idle.set(key, entry.idle_at)
 
     def transfer(self, target: str, message: Message, now: int) -> None:
         """Give a forwarded message to another entity. Raises Undeliverable."""
@@ -113,6 +144,7 @@ class Namespace:
             raise Undeliverable("amqp:not-found", f"The messaging entity '{target}' could not be found.")
         if isinstance(entity, Queue) and entity.description.requires_session and message.session_id is None:
             raise Undeliverable(*NO_SESSION)
+        entry.accessed_at = self._moment()
         try:
             entity.accept([message], now)
         except AmqpError as failure:
@@ -132,10 +164,16 @@ class Namespace:
 
         Returns how to stop that.
         """
-        links = self._entries[node.entity.path.lower()].links
+        entry = self._entries[node.entity.path.lower()]
         link = _Link(node, right, detach)
-        links.append(link)
-        return lambda: links.remove(link) if link in links else None
+        entry.links.append(link)
+
+        def unwatch() -> None:
+            if link in entry.links:
+                entry.links.remove(link)
+                entry.accessed_at = self._moment()
+
+        return unwatch
 
     # -- EntityAdmin
 
@@ -146,6 +184,7 @@ class Namespace:
         path = path.strip("/")
         key = path.lower()
         require_valid(path, description)
+        description = as_kept(description)
         if isinstance(description, SubscriptionDescription):
             self._topic_of(key)
         if key in self._entries:
@@ -175,6 +214,7 @@ class Namespace:
             entity = Subscription(path, description, around)
             self._topic_of(key).subscriptions[key] = entity
         entry = self._entries[key] = _Entry(entity, created_at, updated_at, self._moment())
+        self._idle.set(key, entry.idle_at)
         return entry
 
     def _save(self, entry: _Entry) -> None:
@@ -186,10 +226,12 @@ class Namespace:
         entry = self._entry(path)
         old = entry.entity.description
         require_unchanged(path, old, description)
-        require_valid(path, description)
+        require_settings(description)
+        description = as_kept(description)
         require_forwarding(entry.entity.path, description, old, self._find)
         entry.entity.reconfigure(description, self.now())
-        entry.updated_at = self._moment()
+        entry.updated_at = entry.accessed_at = self._moment()
+        self._idle.set(entry.entity.path.lower(), entry.idle_at)
         self._save(entry)
         for link in [link for link in entry.links if link.right == "Listen"]:
             try:
@@ -243,7 +285,9 @@ class Namespace:
     def create_rule(self, subscription: str, name: str, description: RuleDescription) -> RuleInfo:
         """See `EntityAdmin`."""
         require_rule_name(name)
-        return self._subscription(subscription).create_rule(name, description, self._moment())
+        rule = self._subscription(subscription).create_rule(name, description, self._moment())
+        self._entry(subscription).accessed_at = rule.created_at
+        return rule
 
     def update_rule(self, subscription: str, name: str, description: RuleDescription) -> RuleInfo:
         """See `EntityAdmin`."""
@@ -273,9 +317,7 @@ class Namespace:
         return None if entry is None else entry.entity
 
     def _topic_of(self, key: str) -> Topic:
-        topic, separator, name = key.partition(_SUBSCRIPTIONS)
-        if not separator or not name:
-            raise InvalidEntity(f"a subscription's path is topic/Subscriptions/name, not '{key}'")
+        topic, _, _ = key.partition(_SUBSCRIPTIONS)
         entry = self._entries.get(topic)
         if entry is None or not isinstance(entry.entity, Topic):
             raise EntityMissing(topic)

@@ -64,6 +64,8 @@ class Outlet:
 
     def _forward(self) -> None:
         target, dead_target = self._description.forward_to, self._description.forward_dead_lettered_messages_to
+        if self._description.status in ("Disabled", "ReceiveDisabled"):
+            target = dead_target = None  # nothing is taken out of what is suspended
         if isinstance(self.store, CompetingStore):
             forwarder = Forwarder(target_path(target), self._transfer, None) if target else None
             self.store.forward(forwarder, self._give_up)

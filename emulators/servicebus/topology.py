@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from .description import FOREVER, Description, InvalidEntity, TopicDescription
+from .description import Description, InvalidEntity, TopicDescription
 from .entity import Entity, Queue, Subscription, Topic
 from .forwarding import target_path
 
@@ -23,10 +23,6 @@ def require_forwarding(path: str, description: Description, old: Description | N
         return
     if description.forward_to and description.requires_session:
         raise InvalidEntity(f"forward_to is not supported where sessions are required: '{path}'")
-    if (description.forward_to or description.forward_dead_lettered_messages_to) and (
-        description.auto_delete_on_idle != FOREVER
-    ):
-        raise InvalidEntity(f"auto_delete_on_idle of '{path}' cannot be set: an entity that forwards is never idle")
     source = path.lower().partition("/subscriptions/")[0]  # what comes round to its topic comes round to a subscription
     for name in ("forward_to", "forward_dead_lettered_messages_to"):
         address = getattr(description, name)

@@ -13,6 +13,7 @@ import pytest
 
 from emulators.servicebus.amqp.values import AmqpError
 from emulators.servicebus.description import (
+    FOREVER,
     EntityExists,
     EntityMissing,
     InvalidEntity,
@@ -32,14 +33,54 @@ def namespace() -> Namespace:
 
 @pytest.mark.parametrize("setting", [
     {"forward_to": "nowhere"}, {"forward_dead_lettered_messages_to": "nowhere"}, {"enable_partitioning": True},
-    {"auto_delete_on_idle": timedelta(hours=1)}, {"status": "Sleeping"}, {"lock_duration": timedelta(minutes=6)},
-    {"lock_duration": timedelta(0)}, {"max_delivery_count": 0}, {"default_message_time_to_live": timedelta(0)},
+    {"auto_delete_on_idle": timedelta(minutes=4, seconds=59)}, {"status": "Sleeping"},
+    {"lock_duration": timedelta(minutes=6)}, {"lock_duration": timedelta(0)}, {"max_delivery_count": 0},
+    {"default_message_time_to_live": timedelta(0)}, {"max_size_in_megabytes": 0}, {"user_metadata": "x" * 1025},
+    {"duplicate_detection_history_time_window": timedelta(seconds=19)},
+    {"duplicate_detection_history_time_window": timedelta(days=8)},
+    {"max_message_size_in_kilobytes": 0}, {"max_message_size_in_kilobytes": 102_401},
 ])  # fmt: skip
 def test_a_setting_the_broker_cannot_keep_is_refused_by_name(namespace: Namespace, setting: dict[str, Any]) -> None:
     with pytest.raises(InvalidEntity, match=next(iter(setting))):
         namespace.create("q", QueueDescription(**setting))
     with pytest.raises(EntityMissing):
         namespace.get("q")
+
+
+@pytest.mark.parametrize(("path", "description"), [
+    ("t", TopicDescription(status="ReceiveDisabled")), ("t/Subscriptions/s", SubscriptionDescription(status="SendDisabled")),
+])  # fmt: skip
+def test_a_topic_is_not_received_from_and_a_subscription_not_sent_to(
+    namespace: Namespace, path: str, description: TopicDescription | SubscriptionDescription
+) -> None:
+    """entity-suspend: the states of each."""
+    if "/" in path:
+        namespace.create("t", TopicDescription())
+    with pytest.raises(InvalidEntity, match="status"):
+        namespace.create(path, description)
+
+
+@pytest.mark.parametrize("name", [
+    "", "-a", "a-", "a b", "a?", "é", "a" * 261, "t/Subscriptions/", "t/Subscriptions/" + "s" * 51,
+    "t/Subscriptions/a/b", "t/Subscriptions/.s",
+])  # fmt: skip
+def test_a_name_that_azure_refuses_is_refused(namespace: Namespace, name: str) -> None:
+    """Row 57. Quotas; naming rules and restrictions for Azure resources."""
+    namespace.create("t", TopicDescription())
+    with pytest.raises(InvalidEntity):
+        namespace.create(name, SubscriptionDescription() if "Subscriptions" in name else QueueDescription())
+
+
+@pytest.mark.parametrize("name", ["a", "a/b.c-d_e/f", "0" * 260])
+def test_a_name_that_azure_takes_is_taken(namespace: Namespace, name: str) -> None:
+    assert namespace.create(name, QueueDescription()).path == name
+
+
+def test_what_forwards_is_never_idle(namespace: Namespace) -> None:
+    """service-bus-auto-forwarding: AutoDeleteOnIdle is set to its maximum."""
+    namespace.create("end", QueueDescription())
+    description = QueueDescription(forward_to="end", auto_delete_on_idle=timedelta(minutes=5))
+    assert namespace.create("source", description).description.auto_delete_on_idle == FOREVER
 
 
 def test_what_is_fixed_at_creation_stays(namespace: Namespace) -> None:

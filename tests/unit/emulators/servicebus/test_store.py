@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given, settings
@@ -170,6 +170,73 @@ def test_receivers_with_credit_take_turns() -> None:
         store.enqueue(message(), 0)
     store.pump(0)
     assert ([m.sequence for _, m in first.got], [m.sequence for _, m in second.got]) == ([1, 3, 4], [2])
+
+
+def test_a_deferred_message_outlives_its_time() -> None:
+    """Row 20: not purged, not dead-lettered. service-bus-dead-letter-queues."""
+    store, dead = competing(replace(SETTINGS, dead_letter_expired=True))
+    receiver = Receiver()
+    store.feed(receiver, 0)
+    store.enqueue(message(ttl=10), 0)
+    store.pump(0)
+    store.settle(receiver.got[0][0], Outcome.DEFER, 1)
+    store.sweep(10 * LOCK)
+    (found,) = store.take_deferred([1], 10 * LOCK, None, False)
+    store.settle(found.lock_token or b"", Outcome.ABANDON, 10 * LOCK)
+    store.sweep(20 * LOCK)
+    assert (len(store), len(dead)) == (1, 0)
+
+
+def test_a_message_that_expired_under_its_lock_is_dead_when_the_lock_ends() -> None:
+    """Row 16: handled normally while locked, immediate effect then. message-expiration."""
+    store, dead = competing(replace(SETTINGS, dead_letter_expired=True))
+    receiver = Receiver(credit=2)
+    store.feed(receiver, 0)
+    for _ in range(2):
+        store.enqueue(message(ttl=10), 0)
+    store.pump(0)
+    assert store.holds(receiver.got[0][0], 20)
+    store.settle(receiver.got[0][0], Outcome.RELEASE, 20)
+    store.pump(20)
+    assert (len(store), len(dead)) == (1, 1)
+    store.sweep(LOCK)
+    assert (len(store), len(dead)) == (0, 2)
+
+
+def test_nothing_expires_in_a_dead_letter_queue() -> None:
+    """Row 15. service-bus-dead-letter-queues."""
+    store, dead = competing()
+    receiver = Receiver()
+    store.feed(receiver, 0)
+    store.enqueue(message(ttl=10), 0)
+    store.pump(0)
+    store.settle(receiver.got[0][0], Outcome.DEAD_LETTER, 1)
+    dead.sweep(100 * LOCK)
+    dead.feed(receiver, 100 * LOCK)
+    dead.settle(receiver.got[1][0], Outcome.DEAD_LETTER, 100 * LOCK)
+    assert len(dead) == 1
+
+
+def test_the_store_caps_a_time_to_live() -> None:
+    """Row 17. message-expiration."""
+    store, _ = competing(replace(SETTINGS, default_ttl=50))
+    for ttl in (None, 10, 100):
+        store.enqueue(message(ttl=ttl), 0)
+    assert sorted(m.expires_at or 0 for m in store.messages()) == [10, 50, 50]
+    assert [m.ttl for m in store.messages()] == [50, 10, 50]
+
+
+def test_expired_messages_leave_from_anywhere_and_the_others_keep_their_order() -> None:
+    store, _ = competing()
+    for number in range(200):
+        store.enqueue(message(ttl=10 + number if number % 3 else None), 0)
+    store.sweep(150)
+    receiver = Receiver()
+    store.feed(receiver, 150)
+    store.sweep(150)
+    left = [number + 1 for number in range(200) if number % 3 == 0 or 10 + number > 150]
+    assert [m.sequence for _, m in receiver.got] == left
+    assert len(store) == len(left)
 
 
 def test_an_idle_store_waits_for_nothing() -> None:
