@@ -1,13 +1,15 @@
-"""`$management` of an entity: locks, peeking, deferred and scheduled messages, sessions, rules.
+"""`$management` of an entity: locks, peeking, deferred and scheduled messages, sessions, rules, deletion in batches.
 
 Every operation that is documented or that one of Microsoft's clients sends is here; others are refused by name (501).
-Source: learn.microsoft.com "AMQP 1.0 in Azure Service Bus: request-response-based operations".
+Sources: learn.microsoft.com "AMQP 1.0 in Azure Service Bus: request-response-based operations", "Batch delete messages in
+Azure Service Bus"; Azure/azure-sdk-for-js and azure-sdk-for-go for the wire form of the latter.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, Final
 from uuid import UUID
 
@@ -17,6 +19,7 @@ from .entity import Ingress, Queue, Subscription, Topic
 from .fields import Fields, invalid
 from .message import Message, parse_message, render
 from .namespace import Node
+from .properties import user_properties
 from .requests import OK, Request, RequestEndpoint, Response, text
 from .rule_operations import add_rule, enumerate_rules, remove_rule
 from .sessions import SessionStore
@@ -24,6 +27,8 @@ from .store import MessageStore, Outcome
 
 _VENDOR: Final = "com.microsoft:"
 _RECEIVE_AND_DELETE: Final = 0
+_MOST_DELETED: Final = 500
+"""Messages that one batch deletes at most, in the Standard tier."""
 _EVERY_SESSION: Final = 253_402_300_800_000
 """`last-updated-time` of year 10000: all sessions, whenever their state changed."""
 _OUTCOMES: Final = {
@@ -122,11 +127,11 @@ def _update_disposition(node: Node, body: Fields, now: int) -> Response:
     if status not in _OUTCOMES:
         raise AmqpError("amqp:not-implemented", f"Disposition '{status}' is not supported.")
     reason = (body.optional_text("deadletter-reason"), body.optional_text("deadletter-description"))
-    if "properties-to-modify" in body:
-        raise AmqpError("amqp:not-implemented", "properties-to-modify is not supported.")
+    name = "properties-to-modify"
+    changes = user_properties(body.value(name), name) if name in body else {}
     store, tokens = _held(node, body, now)
     for token in dict.fromkeys(tokens):
-        store.settle(token, _OUTCOMES[status], now, reason)
+        store.settle(token, _OUTCOMES[status], now, reason, changes)
     store.pump(now)
     return Response(200, OK)
 
@@ -151,16 +156,20 @@ def _peek(node: Node, body: Fields, now: int) -> Response:
     start, count = body.integer("from-sequence-number", least=-(1 << 63)), body.integer("message-count", least=1)
     session = body.optional_text("session-id")
     node.entity.sweep(now)
-    here: list[Message] = []
-    if node.store is not None:
-        here += node.store.messages()
+    sources = [] if node.store is None else [node.store.since(start)]
     if isinstance(node.entity, Ingress) and not node.dead_letters:
-        here += node.entity.schedule
-    wanted = (m for m in here if m.sequence >= start and session in (None, m.session_id))
-    found = heapq.nsmallest(count, wanted, key=lambda message: message.sequence)
+        sources.append(node.entity.schedule.since(start))
+    ordered = heapq.merge(*sources, key=lambda message: message.sequence)
+    found = list(islice((m for m in ordered if session in (None, m.session_id)), count))
     if not found:
         return Response(204, "No messages.")
     return Response(200, OK, {"messages": [{"message": render(message)} for message in found]})
+
+
+def _batch_delete(node: Node, body: Fields, now: int) -> Response:
+    count, before = min(body.integer("message-count", least=1), _MOST_DELETED), body.moment("enqueued-time-utc")
+    deleted = _store(node).delete(count, before, body.optional_text("session-id"), now)
+    return Response(200, OK, {"message-count": Int(deleted)}) if deleted else Response(204, "No messages.")
 
 
 # -- scheduling
@@ -214,6 +223,7 @@ _OPERATIONS: Final[dict[str, Callable[[Node, Fields, int], Response]]] = {
     "peek-message": _peek,
     "receive-by-sequence-number": _receive_by_sequence_number,
     "update-disposition": _update_disposition,
+    "batch-delete-messages": _batch_delete,
     "schedule-message": _schedule,
     "cancel-scheduled-message": _cancel_scheduled,
     "renew-session-lock": _renew_session_lock,

@@ -247,35 +247,3 @@ def render(message: Message, locked_until: int | None = None) -> bytes:
         count += 2
     annotations = encode_map_body(count, body + message.annotations)
     return b"".join((b"\x00\x53\x70", header, b"\x00\x53\x72", annotations, message.tail))
-
-
-def with_application_properties(tail: bytes, extra: dict[str, str]) -> bytes:
-    """The octets of `tail` with application properties set; those that are there already and unnamed keep their octets."""
-    if not tail:
-        return b"\x00\x53\x74" + _with_pairs(b"", 0, extra)
-    at = 0
-    for code, start, end in sections(tail):
-        if code == APPLICATION_PROPERTIES:
-            kept, count = _pairs_without(tail, start, extra)
-            return tail[:at] + b"\x00\x53\x74" + _with_pairs(kept, count, extra) + tail[end:]
-        if code > APPLICATION_PROPERTIES:
-            break
-        at = end
-    return tail[:at] + b"\x00\x53\x74" + _with_pairs(b"", 0, extra) + tail[at:]
-
-
-def _pairs_without(encoded: bytes, at: int, names: dict[str, str]) -> tuple[bytes, int]:
-    count, at, _ = compound(encoded, at)
-    kept = []
-    for _ in range(count // 2):
-        begin = at
-        name, value_at = decode(encoded, at)
-        at = skip(encoded, value_at)
-        if name not in names:
-            kept.append(encoded[begin:at])
-    return b"".join(kept), 2 * len(kept)
-
-
-def _with_pairs(kept: bytes, count: int, extra: dict[str, str]) -> bytes:
-    added = b"".join(encode(part) for pair in extra.items() for part in pair)
-    return encode_map_body(count + 2 * len(extra), kept + added)

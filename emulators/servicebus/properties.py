@@ -17,7 +17,7 @@ from typing import Final
 
 from .amqp.decode import compound, decode, skip
 from .amqp.encode import encode, encode_list, encode_map_body
-from .amqp.values import Int, Symbol, Timestamp, Value
+from .amqp.values import DecodeError, Int, Symbol, Timestamp, Value
 from .fields import invalid
 from .message import APPLICATION_PROPERTIES, PROPERTIES, Message, leading_sections
 
@@ -175,12 +175,15 @@ def user_properties(given: Value, field: str) -> dict[str, Value]:
 
 
 def change_user_properties(message: Message, changes: Mapping[str, Value]) -> int:
-    """Set user properties; how many octets the message has grown by."""
+    """Set user properties; how many octets the message has grown by. Application properties that are none stay as they are."""
     before = message.size
     properties = MessageProperties(message)
-    for name, value in changes.items():
-        properties.set_user(name, value)
-    properties.write()
+    try:
+        for name, value in changes.items():
+            properties.set_user(name, value)
+        properties.write()
+    except DecodeError:
+        return 0
     return message.size - before
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from .amqp.values import AmqpError
 from .deadlines import Deadlines
 from .message import Message, MessageState
+from .sequence_index import SequenceIndex
 from .shelf import Shelf
 
 
@@ -23,12 +24,17 @@ class Schedule:
         self._alarm = alarm
         self._messages: dict[int, Message] = {}
         self._deadlines: Deadlines[int] = Deadlines()
+        self._index = SequenceIndex()
 
     def __len__(self) -> int:
         return len(self._messages)
 
     def __iter__(self) -> Iterator[Message]:
         return iter(self._messages.values())
+
+    def since(self, sequence: int) -> Iterator[Message]:
+        """Messages from a sequence number on, in order; nothing may come or go meanwhile."""
+        return self._index.since(sequence)
 
     @property
     def due(self) -> int:
@@ -48,6 +54,7 @@ class Schedule:
     def _put(self, message: Message, at: int) -> None:
         self.size += message.size
         self._messages[message.sequence] = message
+        self._index.add(message)
         self._deadlines.set(message.sequence, at)
         self._alarm(at)
 
@@ -68,6 +75,7 @@ class Schedule:
     def _take(self, sequence: int) -> Message:
         message = self._messages.pop(sequence)
         self.size -= message.size
+        self._index.remove(message)
         self._deadlines.discard(sequence)
         self._shelf.drop(sequence)
         return message

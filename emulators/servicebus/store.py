@@ -13,16 +13,18 @@ import itertools
 import os
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum, auto
 from typing import Final
 
-from .amqp.values import AmqpError
+from .amqp.values import AmqpError, Value
 from .consumer import Consumer, StoreSettings
 from .deadlines import NEVER, Deadlines
 from .forwarding import TOO_MANY_HOPS, Forwarder, Undeliverable
-from .message import Message, MessageState, with_application_properties
+from .message import Message, MessageState
+from .properties import change_user_properties
 from .ready import ReadyQueue
+from .sequence_index import SequenceIndex
 from .shelf import Shelf
 
 RETRY: Final = 1000
@@ -84,6 +86,7 @@ class MessageStore(ABC):
         self._locked: dict[bytes, Message] = {}
         self._deferred: dict[int, Message] = {}
         self._expiries: Deadlines[Message] = Deadlines()
+        self._index = SequenceIndex()
 
     # -- what the two kinds do differently
 
@@ -148,7 +151,7 @@ class MessageStore(ABC):
         stated = {"DeadLetterReason": reason, "DeadLetterErrorDescription": description}
         extra = {name: text for name, text in stated.items() if text is not None}
         if extra:
-            message.tail = with_application_properties(message.tail, extra)
+            change_user_properties(message, extra)
         message.state = MessageState.ACTIVE
         message.expires_at = None
         self.shelf.save(message)
@@ -168,6 +171,7 @@ class MessageStore(ABC):
     def _add(self, message: Message) -> None:
         self.size += message.size
         self._count += 1
+        self._index.add(message)
 
     def _offer(self, message: Message, returned: bool) -> None:
         """Make a message ready, and remember when it expires."""
@@ -221,15 +225,25 @@ class MessageStore(ABC):
         return token in self._locked
 
     def settle(
-        self, token: bytes, outcome: Outcome, now: int, reason: tuple[str | None, str | None] = (None, None)
+        self,
+        token: bytes,
+        outcome: Outcome,
+        now: int,
+        reason: tuple[str | None, str | None] = (None, None),
+        changes: Mapping[str, Value] | None = None,
     ) -> None:
-        """Apply an outcome; `reason` is reason and description of a dead letter. The caller pumps. Raises AmqpError."""
+        """Apply an outcome; `reason` is reason and description of a dead letter, `changes` are user properties to set in a
+        message that stays. The caller pumps. Raises AmqpError.
+        """
         if self.due <= now:
             self.sweep(now)
         message = self._locked.get(token)
         if message is None:
             raise self.lost(token)
         self._unlock(message)
+        if changes and outcome is not Outcome.COMPLETE:
+            self.size += change_user_properties(message, changes)
+            self.shelf.save(message)
         if outcome is Outcome.COMPLETE:
             self._remove(message)
         elif outcome is Outcome.ABANDON or outcome is Outcome.RELEASE:
@@ -253,6 +267,7 @@ class MessageStore(ABC):
         self._deferred.pop(message.sequence, None)
         self.size -= message.size
         self._count -= 1
+        self._index.remove(message)
         self.shelf.drop(message.sequence)
 
     def _return(self, message: Message, now: int, failed: bool) -> None:
@@ -312,6 +327,10 @@ class MessageStore(ABC):
         yield from (m for m in self._locked.values() if m.state is not MessageState.DEFERRED)
         yield from self._deferred.values()
 
+    def since(self, sequence: int) -> Iterator[Message]:
+        """Everything that is here from a sequence number on, in order; nothing may come or go meanwhile."""
+        return self._index.since(sequence)
+
     def __len__(self) -> int:
         return self._count
 
@@ -325,6 +344,24 @@ class MessageStore(ABC):
         both = sum(m.lock_token is not None and m.state is MessageState.DEFERRED for m in few) if few and many else 0
         ready = self._count - len(self._locked) - len(self._deferred) + both
         return ready, len(self._locked), len(self._deferred) - both
+
+    # -- deletion
+
+    def delete(self, most: int, before: int, session: str | None, now: int) -> int:
+        """Delete up to so many of the oldest messages that are ready and were enqueued before a moment; how many these were.
+
+        Source: learn.microsoft.com "Batch delete messages in Azure Service Bus".
+        """
+        if self.due <= now:
+            self.sweep(now)
+        ready = (m for m in self._index.since(0) if m.lock_token is None and m.state is MessageState.ACTIVE)
+        wanted = (m for m in ready if m.enqueued_at < before and session in (None, m.session_id))
+        found = list(itertools.islice(wanted, most))
+        for message in found:
+            self._expiries.discard(message)
+            self._withdraw(message)
+            self._remove(message)
+        return len(found)
 
     # -- time
 
@@ -431,7 +468,10 @@ class CompetingStore(MessageStore):
             self._ready.append(message)
 
     def _withdraw(self, message: Message) -> None:
-        self._ready.remove(message)
+        if message in self._stranded:
+            self._stranded.remove(message)
+        else:
+            self._ready.remove(message)
 
     def _ready_messages(self) -> Iterable[Message]:
         return itertools.chain(self._ready, self._stranded)

@@ -32,6 +32,10 @@ class Answer(NamedTuple):
     body: Any
 
 
+def section_values(encoded: bytes) -> dict[int, Any]:
+    return {code: decode(encoded, start)[0] for code, start, _ in sections(encoded)}
+
+
 class Manager:
     """A connection with the management links of entities attached when they are first used."""
 
@@ -60,8 +64,8 @@ class Manager:
         handle = self.handle(address, receive=False)
         self.peer.heard()
         self.peer.transfer(handle, request + section(0x77, body))
-        ((_, _, payload),) = self.peer.heard(p.TRANSFER)
-        values = {code: decode(payload, start)[0] for code, start, _ in sections(payload)}
+        heard = [section_values(payload) for _, _, payload in self.peer.heard(p.TRANSFER)]
+        (values,) = (found for found in heard if "statusCode" in found.get(0x74, {}))  # a message may come again, too
         about = values[0x74]
         return Answer(about["statusCode"], about.get("errorCondition"), about["statusDescription"], values[0x77])
 
@@ -78,8 +82,7 @@ class Manager:
             self.peer.credit(handle, 1000)
         found = []
         for _, fields, payload in self.peer.heard(p.TRANSFER):
-            values = {code: decode(payload, start)[0] for code, start, _ in sections(payload)}
-            found.append((UUID(bytes_le=fields[2]), values.get(0x74, {})))
+            found.append((UUID(bytes_le=fields[2]), section_values(payload).get(0x74, {})))
         return found
 
     def peek(self, path: str, start: int = 0, count: int = 100, **more: Any) -> list[dict[str, Any]]:
@@ -87,9 +90,7 @@ class Manager:
         answer = self.ask(path, "peek-message", {"from-sequence-number": start, "message-count": Int(count), **more})
         if answer.status == 204:
             return []
-        payloads = [item["message"] for item in answer.body["messages"]]
-        read = [{code: decode(payload, at)[0] for code, at, _ in sections(payload)} for payload in payloads]
-        return [values.get(0x74, {}) for values in read]
+        return [section_values(item["message"]).get(0x74, {}) for item in answer.body["messages"]]
 
 
 @pytest.fixture
@@ -187,6 +188,104 @@ def test_only_subscriptions_have_rules(manager: Manager) -> None:
         assert manager.ask(path, "enumerate-rules", {"top": Int(1), "skip": Int(0)}).condition == "amqp:not-allowed"
 
 
+# -- changed properties
+
+
+@pytest.mark.parametrize(("status", "where"), [("abandoned", ""), ("defered", ""), ("suspended", "/$DeadLetterQueue")])
+def test_properties_are_changed_with_the_disposition(manager: Manager, status: str, where: str) -> None:
+    manager.send("queue", section(0x74, {"kept": UByte(1), "old": "x"}) + BODY)
+    ((token, _),) = manager.receive("queue")
+    changes = {"properties-to-modify": {"old": UInt(5), "new": "text"}, "deadletter-reason": "why"}
+    body = {"disposition-status": status, "lock-tokens": Array(UUID, [token])}
+    assert manager.ask("queue", "update-disposition", body | changes).status == 200
+    (found,) = manager.peek("queue" + where)
+    assert {name: value for name, value in found.items() if name != "DeadLetterReason"} == {
+        "kept": 1, "old": 5, "new": "text",
+    }  # fmt: skip
+    assert (type(found["old"]), found.get("DeadLetterReason")) == (UInt, "why" if where else None)
+
+
+def test_changed_properties_count_in_the_size_of_the_queue(manager: Manager) -> None:
+    manager.send("queue", BODY)
+    ((token, _),) = manager.receive("queue")
+    body = {"disposition-status": "defered", "lock-tokens": Array(UUID, [token])}
+    before = manager.peer.namespace.get("queue").counts.size_in_bytes
+    manager.ask("queue", "update-disposition", body | {"properties-to-modify": {"long": "x" * 1000}})
+    assert manager.peer.namespace.get("queue").counts.size_in_bytes > before + 1000
+    again = {"sequence-numbers": Array(int, [1]), "receiver-settle-mode": UInt(0)}
+    assert manager.ask("queue", "receive-by-sequence-number", again).status == 200
+    assert manager.peer.namespace.get("queue").counts.size_in_bytes == 0
+
+
+# -- peeking
+
+
+def test_pages_cross_what_is_ready_locked_deferred_and_scheduled(manager: Manager) -> None:
+    for number in range(6):
+        manager.send("queue", numbered(number))
+    tokens = [token for token, _ in manager.receive("queue")]
+    body = {"disposition-status": "defered", "lock-tokens": Array(UUID, tokens[:2])}
+    assert manager.ask("queue", "update-disposition", body).status == 200
+    later = section(0x72, {Symbol("x-opt-scheduled-enqueue-time"): Timestamp(2**50)}) + numbered(6)
+    manager.send("queue", later)
+    pages = [[m["n"] for m in manager.peek("queue", start, 3)] for start in (0, 4, 7, 8)]
+    assert pages == [[0, 1, 2], [3, 4, 5], [6], []]
+
+
+def test_messages_that_are_gone_are_not_peeked(manager: Manager) -> None:
+    for number in range(200):
+        manager.send("queue", numbered(number))
+    tokens = [token for token, _ in manager.receive("queue")]
+    body = {"disposition-status": "completed", "lock-tokens": Array(UUID, tokens[10:])}
+    assert manager.ask("queue", "update-disposition", body).status == 200
+    assert [m["n"] for m in manager.peek("queue", 5, 100)] == list(range(4, 10))
+
+
+# -- deletion in batches
+
+
+def delete(manager: Manager, path: str, count: int, before: int, **more: Any) -> int:
+    body = {"message-count": Int(count), "enqueued-time-utc": Timestamp(before), **more}
+    answer = manager.ask(path, "batch-delete-messages", body)
+    assert answer.status == (200 if answer.body else 204)
+    return int(answer.body["message-count"]) if answer.body else 0
+
+
+def test_the_oldest_messages_are_deleted(manager: Manager) -> None:
+    for number in range(5):
+        manager.peer.now += 1
+        manager.send("queue", numbered(number))
+    now = int(manager.peer.now * 1000)
+    assert delete(manager, "queue", 2, now + 1) == 2
+    assert [m["n"] for m in manager.peek("queue")] == [2, 3, 4]
+    assert delete(manager, "queue", 10, now) == 2
+    assert [m["n"] for m in manager.peek("queue")] == [4]
+    assert delete(manager, "queue", 10, now + 1) == 1
+    assert delete(manager, "queue", 10, now + 1) == 0
+    assert manager.peer.namespace.get("queue").counts.size_in_bytes == 0
+
+
+def test_locked_deferred_and_scheduled_messages_are_not_deleted(manager: Manager) -> None:
+    manager.send("queue", numbered(0))
+    assert len(manager.receive("queue")) == 1
+    manager.send("queue", section(0x72, {Symbol("x-opt-scheduled-enqueue-time"): Timestamp(2**50)}) + numbered(1))
+    assert delete(manager, "queue", 10, 2**50) == 0
+
+
+def test_a_session_is_deleted_from_alone(manager: Manager) -> None:
+    for number, session in enumerate(("a", "b", "a")):
+        manager.send("sessions", numbered(number, session))
+    assert delete(manager, "sessions", 10, 2**50, **{"session-id": "a"}) == 2
+    assert [m["n"] for m in manager.peek("sessions")] == [1]
+
+
+def test_one_batch_deletes_at_most_500_messages(manager: Manager) -> None:
+    for number in range(501):
+        manager.send("queue", numbered(number))
+    assert delete(manager, "queue", 4000, 2**50) == 500
+    assert delete(manager, "queue", 4000, 2**50) == 1
+
+
 # -- malformed requests
 
 FIELDS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -194,6 +293,7 @@ FIELDS: dict[str, tuple[str, dict[str, Any]]] = {
     "peek-message": ("queue", {"from-sequence-number": 0, "message-count": Int(1)}),
     "receive-by-sequence-number": ("queue", {"sequence-numbers": Array(int, []), "receiver-settle-mode": UInt(1)}),
     "update-disposition": ("queue", {"disposition-status": "completed", "lock-tokens": Array(UUID, [])}),
+    "batch-delete-messages": ("queue", {"message-count": Int(1), "enqueued-time-utc": Timestamp(0)}),
     "schedule-message": ("queue", {"messages": []}),
     "cancel-scheduled-message": ("queue", {"sequence-numbers": Array(int, [])}),
     "renew-session-lock": ("sessions", {"session-id": "s"}),
@@ -234,6 +334,11 @@ def test_a_missing_field_is_named(manager: Manager, operation: str, field: str) 
         ("renew-lock", {"lock-tokens": Array(UInt, [UInt(1)])}, "lock-tokens"),
         ("peek-message", {"from-sequence-number": 0, "message-count": Int(0)}, "message-count"),
         ("peek-message", {"from-sequence-number": 0, "message-count": Int(1), "session-id": 5}, "session-id"),
+        (
+            "update-disposition",
+            {"disposition-status": "abandoned", "lock-tokens": Array(UUID, []), "properties-to-modify": 1},
+            "properties-to-modify",
+        ),
         ("schedule-message", {"messages": [{"message": b"junk"}]}, "messages[0].message"),
         ("schedule-message", {"messages": [{"message": BODY}, {"message": "text"}]}, "messages[1].message"),
         ("schedule-message", {"messages": [1]}, "messages[0]"),

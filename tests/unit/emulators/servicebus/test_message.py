@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from emulators.servicebus.amqp.decode import decode
 from emulators.servicebus.amqp.encode import encode
 from emulators.servicebus.amqp.values import DecodeError, Described, Symbol, Timestamp, UByte, UInt, ULong
-from emulators.servicebus.message import parse_message, render, sections, split_batch, with_application_properties
+from emulators.servicebus.message import parse_message, render, sections, split_batch
 
 BODY = b"\x00\x53\x75\xa0\x04body"
 
@@ -56,36 +56,6 @@ def test_the_rendered_header_counts_deliveries() -> None:
     values = section_values(render(message, locked_until=1234))
     assert values[0x70] == [True, 9, None, None, 3]
     assert values[0x72]["x-opt-locked-until"] == 1234
-
-
-TAILS = st.tuples(
-    st.sampled_from([b"", section(0x73, ["id"])]),
-    st.one_of(
-        st.none(), st.dictionaries(st.text(max_size=5), st.one_of(st.integers(0, 9).map(UByte), st.text()), max_size=3)
-    ),
-    st.sampled_from([BODY, section(0x77, {"a": [1, None]}), BODY + BODY]),
-    st.sampled_from([b"", section(0x78, {Symbol("f"): 1})]),
-)
-
-
-@settings(max_examples=100, deadline=None)
-@given(TAILS)
-def test_a_dead_letter_reason_is_added_and_nothing_else_changes(
-    parts: tuple[bytes, dict[str, Any] | None, bytes, bytes],
-) -> None:
-    properties, application, body, footer = parts
-    middle = b"" if application is None else section(0x74, application)
-    changed = with_application_properties(properties + middle + body + footer, {"DeadLetterReason": "r"})
-    assert changed.startswith(properties)
-    assert changed.endswith(body + footer)
-    assert section_values(changed)[0x74] == {**(application or {}), "DeadLetterReason": "r"}
-
-
-def test_a_reason_replaces_the_one_before() -> None:
-    tail = with_application_properties(BODY, {"DeadLetterReason": "first"})
-    assert section_values(with_application_properties(tail, {"DeadLetterReason": "second"}))[0x74] == {
-        "DeadLetterReason": "second"
-    }
 
 
 def test_a_batch_is_the_messages_in_its_data_sections() -> None:
