@@ -11,6 +11,7 @@ from pathlib import Path
 from emulators.sqlserver.cdc.database import DatabaseCdc
 from emulators.sqlserver.cdc.extension import CdcExtension
 from emulators.sqlserver.cdc.options import DEFAULTS, CdcOptions
+from emulators.sqlserver.engine.configuration import MAX_TEXT_REPL_SIZE
 from emulators.sqlserver.engine.server_engine import SqlEngine
 
 
@@ -29,7 +30,15 @@ def build_engine(
     Capture. Closing the engine stops the jobs. Faults of capture: cdc/faults.py, on `capture_of(engine, database)`.
     """
     extension = CdcExtension(capture_interval=capture_interval, options=capture)
-    return SqlEngine(users=users, databases=databases, extension=extension, data_dir=data_dir)
+    engine = SqlEngine(users=users, databases=databases, extension=extension, data_dir=data_dir)
+    engine.configuration.start_with(MAX_TEXT_REPL_SIZE, capture.max_text_repl_size)
+
+    def changed(name: str, value: int) -> None:
+        if name == MAX_TEXT_REPL_SIZE:
+            extension.limit_large_objects(value)
+
+    engine.configuration.changed = changed
+    return engine
 
 
 def capture_of(engine: SqlEngine, database: str) -> DatabaseCdc:

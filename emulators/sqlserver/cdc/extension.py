@@ -97,6 +97,13 @@ class CdcExtension:
                 del self._states[database.database_id]
             return state
 
+    def limit_large_objects(self, size: int) -> None:
+        """Server option "max text repl size": bytes, -1 for no limit."""
+        with self._lock:
+            self._options = replace(self._options, max_text_repl_size=size)
+            for state in self._states.values():
+                state.options = replace(state.options, max_text_repl_size=size)
+
     def close(self) -> None:
         with self._lock:
             states = list(self._states.values())

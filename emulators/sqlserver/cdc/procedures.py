@@ -16,7 +16,8 @@ from emulators.sqlserver.cdc.cleanup import cleanup
 from emulators.sqlserver.cdc.database import DatabaseCdc
 from emulators.sqlserver.cdc.instance import CaptureInstance
 from emulators.sqlserver.engine.extension import CallContext, Database, ProcedureSpec
-from emulators.sqlserver.results import Event, Info, SqlError, Value
+from emulators.sqlserver.results import Event, Info, ReturnValue, SqlError, Value
+from emulators.sqlserver.sqltypes import SqlType
 
 Arguments = Mapping[str, Value]
 _Run = Callable[[CallContext, Arguments], Iterator[Event]]
@@ -86,6 +87,7 @@ def procedures(registry: Registry) -> Mapping[str, ProcedureSpec]:
             ("@capture_instance", "@low_water_mark", "@threshold", "@fcleanupfailed"),
             ("@capture_instance", "@low_water_mark"),
             calls.cleanup_change_table,
+            outputs=("@fcleanupfailed",),
         ),
         "sp_cdc_get_captured_columns": _spec(
             ("@capture_instance",), ("@capture_instance",), calls.get_captured_columns
@@ -96,8 +98,10 @@ def procedures(registry: Registry) -> Mapping[str, ProcedureSpec]:
     return {f"sys.{name}": spec for name, spec in specs.items()}
 
 
-def _spec(parameters: tuple[str, ...], required: tuple[str, ...], run: _Run) -> ProcedureSpec:
-    return ProcedureSpec(parameters, required, run)
+def _spec(
+    parameters: tuple[str, ...], required: tuple[str, ...], run: _Run, outputs: tuple[str, ...] = ()
+) -> ProcedureSpec:
+    return ProcedureSpec(parameters, required, run, outputs)
 
 
 def _refusal(name: str) -> _Run:
@@ -262,7 +266,7 @@ class _Procedures:
         if threshold is not None and threshold <= 0:
             raise errors.unsupported(f"@threshold = {threshold}")
         cleanup(cdc, instance, binary_lsn(arguments.get("@low_water_mark")), threshold or 5000)
-        return iter(())
+        yield ReturnValue("@fcleanupfailed", SqlType("bit"), 0)
 
     def get_captured_columns(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:
         cdc = self._cdc(context)

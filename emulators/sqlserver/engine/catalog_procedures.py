@@ -1,6 +1,6 @@
 """The catalog procedures that ODBC and JDBC drivers call for metadata: sp_tables, sp_columns_100, sp_pkeys, sp_statistics_100 ...
 
-What people call by hand and reads better from the views (sp_help, sp_who2) is refused by name.
+What people call by hand and reads better from the views (sp_help, sp_who2) is refused by name (refusals.py).
 Source: https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/catalog-stored-procedures-transact-sql
 """
 
@@ -14,7 +14,6 @@ from emulators.sqlserver.engine.extension import CallContext, ProcedureSpec
 from emulators.sqlserver.engine.views import precision_scale, shape
 from emulators.sqlserver.results import Column, Event, ResultSet, RowCount, Value
 from emulators.sqlserver.sqltypes import MAX, SqlType
-from emulators.sqlserver.tsql.errors import unsupported
 from emulators.sqlserver.tsql.functions import stored_size
 from emulators.sqlserver.tsql.patterns import like_pattern
 from emulators.sqlserver.tsql.text_order import folding, order_of
@@ -60,13 +59,6 @@ _ODBC = {
 """ODBC 3's type codes, as sp_columns_100 gives them for @ODBCVer = 3."""
 _ODBC_2 = {91: -9, 93: 11, -154: -9, -155: -9}
 
-_REFUSED = (
-    "sp_help sp_helptext sp_helpindex sp_helpdb sp_who sp_who2 sp_lock sp_depends sp_spaceused sp_configure "
-    "sp_describe_first_result_set sp_describe_undeclared_parameters xp_instance_regread xp_regread xp_readerrorlog "
-    "sp_readerrorlog xp_cmdshell xp_msver sp_addlinkedserver"
-)
-_ANY_ARGUMENTS = ("@objname", "@tsql", "@params", "@loginame", "@configname", "@configvalue")
-"""Enough for a refused procedure to be refused by its name, and not for its arguments."""
 _TABLES = shape("TABLE_QUALIFIER:name TABLE_OWNER:name TABLE_NAME:name TABLE_TYPE:word REMARKS:word")
 _COLUMNS = shape(
     "TABLE_QUALIFIER:name TABLE_OWNER:name TABLE_NAME:name COLUMN_NAME:name DATA_TYPE:small TYPE_NAME:name PRECISION:int "
@@ -249,12 +241,5 @@ def _numbers(kind: SqlType, newest: bool) -> dict[str, int | None]:
 
 
 def procedures(session: SqlSession) -> dict[str, ProcedureSpec]:
-    """By lower-case name: the ones above, and the refusals of the others."""
-    return {**CatalogProcedures(session).specs(), **{f"sys.{name}": _refusal(name) for name in _REFUSED.split()}}
-
-
-def _refusal(name: str) -> ProcedureSpec:
-    def run(context: CallContext, given: Given) -> Iterator[Event]:
-        raise unsupported(f"procedure {name}")
-
-    return ProcedureSpec(_ANY_ARGUMENTS, (), run)
+    """By lower-case name."""
+    return CatalogProcedures(session).specs()

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from emulators.sqlserver.engine.administration import Administration
+from emulators.sqlserver.engine.configuration import reconfigure
 from emulators.sqlserver.engine.links import StaleName
 from emulators.sqlserver.engine.merging import Merging
 from emulators.sqlserver.engine.names import SessionNames
@@ -134,6 +135,7 @@ class Interpreter:
             st.SaveTransaction: lambda s: session.save_transaction(s.name),
             st.Throw: partial(throw, session),
             st.RaiseError: partial(raise_error, session),
+            st.Reconfigure: partial(reconfigure, session),
             **Administration(session, self._writing.default_value).handlers(),
             **Principals(session).handlers(),
         }

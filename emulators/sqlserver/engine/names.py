@@ -10,6 +10,7 @@ from emulators.sqlserver.collation import every
 from emulators.sqlserver.engine import storage
 from emulators.sqlserver.engine.database import StoredDatabase
 from emulators.sqlserver.engine.extension import TableFunction
+from emulators.sqlserver.engine.refusals import refused_table_function, refused_view
 from emulators.sqlserver.engine.rights import check_entry
 from emulators.sqlserver.engine.system_views import VIEWS
 from emulators.sqlserver.results import Column, SqlError
@@ -104,6 +105,9 @@ class SessionNames:
                 return Source(
                     database.name, schema, name[-1], self._made(offered[key].columns), "", f"{EXTENSION}{key}"
                 )
+        refusal = refused_view(database.name.lower(), schema.lower(), name[-1].lower())
+        if refusal is not None and database.catalog_for(self.session).view(schema, name[-1]) is None:
+            raise refusal
         return None
 
     def _made(self, columns: Sequence[Column]) -> tuple[Column, ...]:
@@ -138,6 +142,9 @@ class SessionNames:
         schema = name[-2] if len(name) > 1 and name[-2] else "dbo"
         found = self.find_function(database, schema, name[-1])
         if found is None:
+            refusal = refused_table_function(schema.lower(), name[-1].lower())
+            if refusal is not None:
+                raise refusal
             return None
         if arguments != found.arguments:
             text = (

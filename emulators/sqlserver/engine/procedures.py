@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from emulators.sqlserver.engine import catalog_procedures, principals, storage
+from emulators.sqlserver.engine import catalog_procedures, configuration, principals, storage
 from emulators.sqlserver.engine.catalog import TableEntry
 from emulators.sqlserver.engine.database import StoredDatabase
 from emulators.sqlserver.engine.environment import split_name
 from emulators.sqlserver.engine.extension import ProcedureFailed, ProcedureSpec
 from emulators.sqlserver.engine.lock_procedures import LockProcedures
+from emulators.sqlserver.engine.refusals import refused_procedure
 from emulators.sqlserver.engine.relationships import mentions
 from emulators.sqlserver.results import (
     Event,
@@ -121,11 +122,12 @@ class Procedures:
             **principals.procedures(session),
             **catalog_procedures.procedures(session),
             **LockProcedures(session).specs(),
+            **configuration.procedures(session),
         }
         specs = {**own, **(extension.procedures() if extension is not None else {})}
         spec = specs.get(key) or (specs.get(f"sys.{short}") if key.startswith("dbo.") else None)
         if spec is None:
-            raise errors.unknown_procedure(shown)
+            raise refused_procedure(short) or errors.unknown_procedure(shown)
         arguments = self._arguments(spec, short, given)
         targets = _outputs(spec, given)
         status = 0

@@ -205,7 +205,7 @@ class Security:
             return False
         if "sysadmin" in found.roles or (permission == "CREATE DATABASE" and "dbcreator" in found.roles):
             return True
-        if permission == "VIEW SERVER STATE" and "serveradmin" in found.roles:
+        if permission in ("VIEW SERVER STATE", "ALTER SETTINGS") and "serveradmin" in found.roles:
             return True
         if permission == "ALTER ANY LOGIN" and "securityadmin" in found.roles:
             return True

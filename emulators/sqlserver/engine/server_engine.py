@@ -16,6 +16,7 @@ from itertools import count
 from pathlib import Path
 
 from emulators.sqlserver.engine.application_locks import ApplicationLocks
+from emulators.sqlserver.engine.configuration import Configuration
 from emulators.sqlserver.engine.database import StoredDatabase
 from emulators.sqlserver.engine.extension import Database, Extension
 from emulators.sqlserver.engine.locks import Cancelled
@@ -55,6 +56,7 @@ class SqlEngine:
         closes the session. While nobody has registered, the session is closed at once."""
         self.security = Security(users)
         self.application_locks = ApplicationLocks()
+        self.configuration = Configuration()
         self._temporary = data_dir is None
         self._directory = Path(tempfile.mkdtemp(prefix="sqlserver-emulator-")) if data_dir is None else data_dir
         self._directory.mkdir(parents=True, exist_ok=True)

@@ -181,16 +181,8 @@ def _services(view: Viewpoint) -> Iterator[Row]:
 
 
 def _configurations(view: Viewpoint) -> Iterator[Row]:
-    for number, name, value, most in (
-        (103, "user connections", 0, 32767),
-        (115, "nested triggers", 1, 1),
-        (124, "default language", 0, 9999),
-        (1127, "two digit year cutoff", 2049, 9999),
-        (1536, "max text repl size (B)", 65536, 2147483647),
-        (1544, "max server memory (MB)", 2147483647, 2147483647),
-        (16384, "Agent XPs", 1, 1),
-    ):
-        yield number, name, value, 0, most, value, name, 1, 0
+    for o in sorted(view.session.engine.configuration.options, key=lambda option: option.number):
+        yield o.number, o.name, o.value, o.least, o.most, o.running, o.name, int(o.dynamic), int(o.advanced)
 
 
 # -- objects

@@ -16,31 +16,13 @@ from emulators.sqlserver.tsql.errors import unsupported
 from emulators.sqlserver.tsql.fragments import Fragment
 from emulators.sqlserver.tsql.merge import parse_merge
 from emulators.sqlserver.tsql.reader import Reader
+from emulators.sqlserver.tsql.refused_syntax import check_functions, refused_statement
 from emulators.sqlserver.tsql.security import parse_security
 from emulators.sqlserver.tsql.starts import STARTS
 from emulators.sqlserver.tsql.statements import Statement
 from emulators.sqlserver.tsql.syntax import check
 from emulators.sqlserver.tsql.tokens import END, NSTRING, NUMBER, QUOTED, STRING, VARIABLE, WORD, string_value, tokenize
 
-_REFUSED = frozenset(
-    (
-        "GOTO",
-        "OPEN",
-        "FETCH",
-        "CLOSE",
-        "DEALLOCATE",
-        "DBCC",
-        "BACKUP",
-        "RESTORE",
-        "CHECKPOINT",
-        "RECONFIGURE",
-        "BULK",
-        "SHUTDOWN",
-        "READTEXT",
-        "WRITETEXT",
-        "UPDATETEXT",
-    )
-)
 _CACHED_LENGTH = 4000
 """Longer batches carry their data along and never come again."""
 
@@ -57,6 +39,7 @@ def _cached(sql: str) -> tuple[Statement, ...]:
 
 def _parse(sql: str) -> tuple[Statement, ...]:
     reader = Reader(sql, tokenize(sql))
+    check_functions(reader.tokens)
     body: list[Statement] = []
     while True:
         while reader.accept(";"):
@@ -70,14 +53,15 @@ def _parse(sql: str) -> tuple[Statement, ...]:
 def statement(reader: Reader) -> Statement:
     """One statement; the reader stands on its first token."""
     token = reader.here
+    refusal = refused_statement(token, reader.peek())
+    if refusal is not None:
+        raise refusal
     found = parse_security(reader)
     if found is not None:
         return found
     parser = _PARSERS.get(token.key)
     if parser is not None:
         return parser(reader)
-    if token.key in _REFUSED:
-        raise unsupported(f"{token.key} statement")
     if reader.position == 0 and token.kind in (WORD, QUOTED):
         return _execute(reader, bare=True)
     raise reader.unexpected()
@@ -189,6 +173,8 @@ def _save(reader: Reader) -> Statement:
 def _declare(reader: Reader) -> Statement:
     line = reader.line()
     reader.expect("DECLARE")
+    if reader.peek().key in ("CURSOR", "SCROLL", "INSENSITIVE"):
+        raise unsupported("DECLARE of a cursor")
     variables = []
     while True:
         name = reader.variable()
@@ -352,6 +338,14 @@ def _kill(reader: Reader) -> Statement:
     return st.Kill(line, number)
 
 
+def _reconfigure(reader: Reader) -> Statement:
+    line = reader.line()
+    reader.advance()
+    if reader.accept("WITH"):
+        reader.expect("OVERRIDE")
+    return st.Reconfigure(line)
+
+
 def _return(reader: Reader) -> Statement:
     line = reader.line()
     reader.advance()
@@ -418,6 +412,7 @@ _PARSERS: dict[str, Callable[[Reader], Statement]] = {
     "RAISERROR": _raiserror,
     "WAITFOR": _waitfor,
     "KILL": _kill,
+    "RECONFIGURE": _reconfigure,
     "RETURN": _return,
     "BREAK": _break,
     "CONTINUE": _break,

@@ -58,7 +58,13 @@ def argument_count(name: str, count: int) -> SqlError:
     return SqlError(174, f"The {name} function requires {count} argument(s).", 15)
 
 
+_REFUSED_TYPES = ("cursor", "geography", "geometry", "hierarchyid", "json", "sql_variant", "vector")
+
+
 def unknown_type(name: str) -> SqlError:
+    """2715, or the refusal of a type that the real server has."""
+    if name.lower() in _REFUSED_TYPES:
+        return unsupported(f"type {name}")
     return SqlError(2715, f"Column, parameter, or variable #1: Cannot find data type {name}.", 16, 6)
 
 

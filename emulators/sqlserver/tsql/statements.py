@@ -230,6 +230,11 @@ class WaitFor(Statement):
 
 
 @dataclass(frozen=True, slots=True)
+class Reconfigure(Statement):
+    """RECONFIGURE, WITH OVERRIDE or without."""
+
+
+@dataclass(frozen=True, slots=True)
 class Kill(Statement):
     session_id: int
 

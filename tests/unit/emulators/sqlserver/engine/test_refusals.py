@@ -1,0 +1,72 @@
+"""What every SQL Server has and this one has not is error 50001 with its name, so that nobody takes it for a mistake of his own."""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import Client
+
+
+@pytest.mark.parametrize(
+    ("sql", "name"),
+    [
+        ("SELECT * FROM msdb.dbo.sysjobhistory", "msdb.dbo.sysjobhistory"),
+        ("SELECT * FROM msdb.dbo.backupset", "msdb.dbo.backupset"),
+        ("SELECT * FROM sys.dm_os_performance_counters", "sys.dm_os_performance_counters"),
+        ("SELECT * FROM sys.dm_exec_sql_text(0x00)", "sys.dm_exec_sql_text"),
+        ("SELECT * FROM sys.fn_dblog(NULL, NULL)", "sys.fn_dblog"),
+        ("SELECT * FROM sys.sysprocesses", "sys.sysprocesses"),
+        ("SELECT * FROM sysobjects", "dbo.sysobjects"),
+        ("SELECT * FROM sys.stats", "sys.stats"),
+        ("SELECT * FROM INFORMATION_SCHEMA.COLUMN_PRIVILEGES", "column_privileges"),
+        ("SELECT * FROM OPENJSON('[1]')", "OPENJSON"),
+        ("SELECT * FROM CHANGETABLE(CHANGES t, 0) AS c", "CHANGETABLE"),
+        ("SELECT 1 FROM t WHERE CONTAINS(v, 'x')", "CONTAINS"),
+        ("SELECT 1 FROM t WHERE FREETEXT(v, 'x')", "FREETEXT"),
+        ("SELECT * FROM t PIVOT (SUM(id) FOR v IN ([a])) AS p", "PIVOT"),
+        ("EXEC sp_cursoropen 1, N'SELECT 1'", "sp_cursoropen"),
+        ("EXEC sp_cursorfetch 1, 2, 3, 4", "sp_cursorfetch"),
+        ("EXEC msdb.dbo.sp_start_job N'cdc.demo_capture'", "sp_start_job"),
+        ("EXEC sys.sp_addextendedproperty N'a', N'b'", "sp_addextendedproperty"),
+        ("EXEC master..xp_cmdshell 'dir'", "xp_cmdshell"),
+        ("SET FMTONLY ON", "FMTONLY"),
+        ("INSERT BULK t (id int)", "INSERT BULK"),
+        ("BULK INSERT t FROM 'x'", "BULK INSERT"),
+        ("CREATE PROCEDURE p AS SELECT 1", "CREATE PROCEDURE"),
+        ("CREATE OR ALTER PROCEDURE p AS SELECT 1", "PROCEDURE"),
+        ("CREATE TRIGGER r ON t AFTER INSERT AS SELECT 1", "CREATE TRIGGER"),
+        ("CREATE FUNCTION f() RETURNS int AS BEGIN RETURN 1 END", "CREATE FUNCTION"),
+        ("DECLARE c CURSOR FOR SELECT 1", "cursor"),
+        ("UPDATE STATISTICS t", "UPDATE STATISTICS"),
+        ("DISABLE TRIGGER r ON t", "DISABLE TRIGGER"),
+        ("EXECUTE AS USER = 'dbo'", "EXECUTE AS"),
+        ("REVERT", "REVERT"),
+        ("CREATE TABLE x (a sql_variant)", "sql_variant"),
+        ("SELECT CAST(NULL AS hierarchyid)", "hierarchyid"),
+    ],
+)
+def test_it_is_refused_by_name(client: Client, sql: str, name: str) -> None:
+    client.run("CREATE TABLE t (id int, v nvarchar(10))")
+    number, text = client.error(sql)
+    assert number == 50001
+    assert name.lower() in text.lower()
+
+
+@pytest.mark.parametrize(
+    ("sql", "number"),
+    [
+        ("SELECT * FROM sys.no_such_view", 208),
+        ("SELECT * FROM msdb.dbo.no_such_table", 208),
+        ("SELECT * FROM dbo.no_such_function(1)", 208),
+        ("EXEC sp_no_such_procedure", 2812),
+        ("CREATE TABLE x (a no_such_type)", 2715),
+    ],
+)
+def test_what_nobody_has_is_still_unknown(client: Client, sql: str, number: int) -> None:
+    assert client.error(sql)[0] == number
+
+
+def test_names_of_refused_things_may_be_used_for_ones_own(client: Client) -> None:
+    client.run("CREATE TABLE dbo.sysjobhistory (id int) CREATE TABLE dbo.sysobjects ([contains] int, openjson int)")
+    assert client.rows("SELECT [contains], openjson FROM sysobjects") == []
+    assert client.rows("SELECT id FROM dbo.sysjobhistory") == []
