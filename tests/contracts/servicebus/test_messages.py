@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning
 
 @pytest.fixture
 def queue(bus: Bus, request: pytest.FixtureRequest) -> str:
-    return bus.create(re.sub(r"\W", "-", request.node.name))
+    return bus.create(re.sub(r"\W", "-", request.node.name).strip("-"))
 
 
 def test_properties_and_application_properties_arrive_with_their_types(bus: Bus, queue: str) -> None:

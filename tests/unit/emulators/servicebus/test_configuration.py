@@ -188,7 +188,7 @@ def test_rule_names_are_taken_once_whatever_their_case() -> None:
 
 
 def test_every_mistake_is_told_at_once() -> None:
-    assert len(problems(queues=[queue("-"), queue(LockDuration=1, Other=2)], Extra={})) == 4
+    assert len(problems(queues=[queue("q-1"), queue(LockDuration=1, Other=2)], Extra={})) == 4
 
 
 @pytest.mark.parametrize(
