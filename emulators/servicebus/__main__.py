@@ -15,15 +15,17 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
 
 from emulators.certificates import TlsSettings
 
-from . import entity_options
+from . import entity_options, faults
 from .configuration import read_configuration
 from .description import InvalidEntity
 from .file_limit import raise_file_limit
+from .injection import Fault
 from .json_reader import InvalidDocument
 from .provision import Asked, provide_all
 from .server import ServiceBusEmulator
@@ -77,12 +79,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             tls=_encryption(options),
             tls_port=options.tls_port,
             https_port=options.https_port,
+            credits_per_second=options.credits_per_second,
             data=options.data,
             on_failure=on_failure,
         ) as emulator:
             provide_all(emulator.admin, asked)
-            print(_announcement(emulator, options), flush=True)
-            stop.wait()
+            with ExitStack() as injected:
+                for fault in options.fault:
+                    injected.enter_context(emulator.inject(fault))
+                print(_announcement(emulator, options), flush=True)
+                stop.wait()
     except (OSError, RuntimeError, InvalidEntity) as error:
         print(f"starting the Service Bus emulator: {error}", file=sys.stderr)
         if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
@@ -94,9 +100,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if failures else 0
 
 
+def _fault(text: str) -> Fault:
+    """A fault by its name, in argparse's manner of saying no."""
+    try:
+        return faults.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _credits(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError("a namespace has at least one credit per second")
+    return int(text)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m emulators.servicebus", description=_ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--credits-per-second",
+        type=_credits,
+        metavar="N",
+        help="throttle the namespace; a Standard one has 1000 (default: no limit)",
+    )
+    parser.add_argument(
+        "--fault",
+        action="append",
+        type=_fault,
+        default=[],
+        metavar="NAME[:ARGUMENTS]",
+        help=f"something that goes wrong, from the start; may be given again: {faults.usage()}",
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, default=AMQP_PORT, help="AMQP port, 0 for any (default: %(default)s)")

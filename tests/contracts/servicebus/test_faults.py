@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import re
+import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -22,6 +25,7 @@ from azure.servicebus.exceptions import (
 )
 
 from emulators.servicebus import faults
+from emulators.servicebus.__main__ import main
 from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.injection import Fault
 from emulators.servicebus.server import ServiceBusEmulator
@@ -407,3 +411,30 @@ def test_no_fault_is_without_a_name_and_an_explanation() -> None:
 def test_what_is_no_fault_is_refused_with_what_is(text: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         faults.parse(text)
+
+
+def test_the_program_begins_with_the_faults_and_credits_asked_for() -> None:
+    options = ["--port", "0", "--http-port", "0", "--queue", "q", "--queue", "free", "--json"]
+    options += ["--fault", "entity_full:q", "--fault", "round_trip_added:1", "--credits-per-second", "1"]
+    command = [sys.executable, "-m", "emulators.servicebus", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        address = json.loads(program.stdout.readline())["connection_string"]
+        with (
+            ServiceBusClient.from_connection_string(address, retry_total=0, keep_alive=0) as client,
+            client.get_queue_sender("q") as sender,
+            client.get_queue_sender("free") as free,
+        ):
+            with pytest.raises(ServiceBusQuotaExceededError):
+                sender.send_messages(ServiceBusMessage("a"))
+            free.send_messages([ServiceBusMessage(str(n)) for n in range(100)])
+            with pytest.raises(ServiceBusServerBusyError):
+                free.send_messages(ServiceBusMessage("b"))
+        program.terminate()
+
+
+@pytest.mark.parametrize("option", [("--fault", "entity_fool:q"), ("--credits-per-second", "0")])
+def test_the_program_says_what_it_does_not_know(option: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(option)
+    assert option[0] in capsys.readouterr().err
