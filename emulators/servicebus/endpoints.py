@@ -8,7 +8,7 @@ Sources: learn.microsoft.com "AMQP 1.0 in Azure Service Bus: protocol guide"; az
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from .amqp import performatives as p
 from .amqp.link import Delivery, Link, filters_of, symbol_map, symbols
@@ -16,6 +16,7 @@ from .amqp.values import AmqpError, Described, Value
 from .entity import Ingress, Topic, too_large
 from .message import BATCH_FORMAT, Message, parse_message, render, split_batch
 from .passage import Passage
+from .properties import user_properties
 from .sessions import SessionStore
 from .store import CompetingStore, MessageStore, Outcome
 
@@ -227,9 +228,9 @@ def _ask(link: Link, passage: Passage) -> bool:
 
 def settle(store: MessageStore, tag: bytes, state: Described, now: int) -> AmqpError | None:
     """Apply a delivery state to a locked message; None, or why that could not be."""
-    outcome, reason = _meaning(state)
     try:
-        store.settle(tag, outcome, now, reason)
+        outcome, reason, changes = _meaning(state)
+        store.settle(tag, outcome, now, reason, changes)
     except AmqpError as failure:
         return failure
     if outcome is not Outcome.COMPLETE:
@@ -237,23 +238,27 @@ def settle(store: MessageStore, tag: bytes, state: Described, now: int) -> AmqpE
     return None
 
 
-def _meaning(state: Described) -> tuple[Outcome, tuple[str | None, str | None]]:
+def _meaning(state: Described) -> tuple[Outcome, tuple[str | None, str | None], dict[str, Value]]:
+    """Outcome, reason and description of a dead letter, and user properties to change. Raises AmqpError.
+
+    The properties to modify that clients send are the annotations of `modified`, and what else is in the error of `rejected`.
+    """
     fields: list[Value] = p.padded(list(state.value) if isinstance(state.value, list) else [], 3)
     none = (None, None)
     if state.descriptor == p.ACCEPTED:
-        return Outcome.COMPLETE, none
+        return Outcome.COMPLETE, none, {}
     if state.descriptor == p.RELEASED:
-        return Outcome.RELEASE, none
+        return Outcome.RELEASE, none, {}
     if state.descriptor == p.MODIFIED:
+        changes = {} if fields[2] is None else user_properties(fields[2], "message-annotations")
         if fields[1]:
-            return Outcome.DEFER, none
-        return (Outcome.ABANDON if fields[0] else Outcome.RELEASE), none
-    return Outcome.DEAD_LETTER, _reason(fields[0])
-
-
-def _reason(error: Any) -> tuple[str | None, str | None]:
+            return Outcome.DEFER, none, changes
+        return (Outcome.ABANDON if fields[0] else Outcome.RELEASE), none, changes
+    error = fields[0]
     if not isinstance(error, Described) or not isinstance(error.value, list):
-        return None, None
-    info = symbol_map(p.padded(error.value, 3)[2])
-    reason, description = info.get("DeadLetterReason"), info.get("DeadLetterErrorDescription")
-    return None if reason is None else str(reason), None if description is None else str(description)
+        return Outcome.DEAD_LETTER, none, {}
+    info = p.padded(error.value, 3)[2]
+    changes = {} if info is None else user_properties(info, "info")
+    reason, description = changes.pop("DeadLetterReason", None), changes.pop("DeadLetterErrorDescription", None)
+    words = (None if reason is None else str(reason), None if description is None else str(description))
+    return Outcome.DEAD_LETTER, words, changes

@@ -47,6 +47,7 @@ class Manager:
         self.peer.create(SUBSCRIPTION, SubscriptionDescription())
         self.peer.open()
         self._handles: dict[str, int] = {}
+        self._delivery = 0
 
     def handle(self, address: str, receive: bool, **options: Any) -> int:
         key = f"{address} {receive}"
@@ -82,8 +83,13 @@ class Manager:
             self.peer.credit(handle, 1000)
         found = []
         for _, fields, payload in self.peer.heard(p.TRANSFER):
+            self._delivery = fields[1]
             found.append((UUID(bytes_le=fields[2]), section_values(payload).get(0x74, {})))
         return found
+
+    def settle(self, state: Described) -> None:
+        """Of the latest delivery."""
+        self.peer.say(p.DISPOSITION, True, UInt(self._delivery), UInt(self._delivery), False, state)
 
     def peek(self, path: str, start: int = 0, count: int = 100, **more: Any) -> list[dict[str, Any]]:
         """Application properties of messages."""
@@ -203,6 +209,41 @@ def test_properties_are_changed_with_the_disposition(manager: Manager, status: s
         "kept": 1, "old": 5, "new": "text",
     }  # fmt: skip
     assert (type(found["old"]), found.get("DeadLetterReason")) == (UInt, "why" if where else None)
+
+
+MODIFIED = {Symbol("old"): UInt(5), Symbol("new"): "text"}
+REASONS = {Symbol("DeadLetterReason"): "why", Symbol("DeadLetterErrorDescription"): None}
+
+
+@pytest.mark.parametrize(
+    ("state", "where"),
+    [
+        (Described(ULong(p.MODIFIED), [True, False, MODIFIED]), ""),
+        (Described(ULong(p.MODIFIED), [False, False, MODIFIED]), ""),
+        (Described(ULong(p.MODIFIED), [True, True, MODIFIED]), ""),
+        (Described(ULong(p.REJECTED), [Described(ULong(p.ERROR), [Symbol("com.microsoft:dead-letter"), None,
+         MODIFIED | REASONS])]), "/$DeadLetterQueue"),
+    ],
+    ids=["abandon", "release", "defer", "dead-letter"],
+)  # fmt: skip
+def test_properties_are_changed_with_the_outcome_on_the_link(manager: Manager, state: Described, where: str) -> None:
+    manager.send("queue", section(0x74, {"kept": UByte(1), "old": "x"}) + BODY)
+    manager.receive("queue")
+    manager.settle(state)
+    (found,) = manager.peek("queue" + where)
+    expected = {"kept": 1, "old": 5, "new": "text"}
+    assert found == (expected | {"DeadLetterReason": "why"} if where else expected)
+    assert type(found["old"]) is UInt
+
+
+def test_an_outcome_with_odd_annotations_is_refused_and_the_lock_stays(manager: Manager) -> None:
+    manager.send("queue", numbered(1))
+    ((token, _),) = manager.receive("queue")
+    odd = Described(ULong(p.MODIFIED), [True, False, {Symbol("a"): [1]}])
+    manager.settle(odd)
+    assert manager.peer.condition == "amqp:invalid-field"
+    body = {"disposition-status": "completed", "lock-tokens": Array(UUID, [token])}
+    assert manager.ask("queue", "update-disposition", body).status == 200
 
 
 def test_changed_properties_count_in_the_size_of_the_queue(manager: Manager) -> None:
