@@ -36,7 +36,7 @@ CREATE TABLE rule (subscription TEXT, name TEXT, spelled TEXT NOT NULL, descript
 CREATE TABLE shelf (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, last_sequence INTEGER NOT NULL);
 CREATE TABLE message (key INTEGER PRIMARY KEY, enqueue_sequence INTEGER, enqueued_at INTEGER NOT NULL,
     expires_at INTEGER, scheduled_at INTEGER, ttl INTEGER, delivery_count INTEGER NOT NULL, state INTEGER NOT NULL,
-    size INTEGER NOT NULL, octets BLOB NOT NULL);
+    hops INTEGER NOT NULL, dead_letter_source TEXT, size INTEGER NOT NULL, octets BLOB NOT NULL);
 CREATE TABLE session (shelf INTEGER, id TEXT, state BLOB NOT NULL, changed_at INTEGER NOT NULL, PRIMARY KEY (shelf, id));
 CREATE TABLE seen (number INTEGER PRIMARY KEY, shelf INTEGER NOT NULL, message_id BLOB NOT NULL, at INTEGER NOT NULL);
 """
@@ -132,6 +132,8 @@ def message_row(key: int, message: Message) -> Row:
         message.ttl,
         message.delivery_count,
         int(message.state),
+        message.hops,
+        message.dead_letter_source,
         message.size,
         _octets(message),
     )
@@ -139,17 +141,11 @@ def message_row(key: int, message: Message) -> Row:
 
 def message_of(row: Row) -> Message:
     """The message of a row. Raises DecodeError, ValueError."""
-    key, enqueue_sequence, enqueued_at, expires_at, scheduled_at, ttl, delivery_count, state, size, octets = row
-    message = parse_message(octets)
-    message.sequence = key & ((1 << SEQUENCE_BITS) - 1)
-    message.enqueue_sequence = enqueue_sequence
-    message.enqueued_at = enqueued_at
-    message.expires_at = expires_at
-    message.scheduled_at = scheduled_at
-    message.ttl = ttl
-    message.delivery_count = delivery_count
+    message = parse_message(row[-1])
+    message.sequence = row[0] & ((1 << SEQUENCE_BITS) - 1)
+    message.enqueue_sequence, message.enqueued_at, message.expires_at, message.scheduled_at, message.ttl = row[1:6]
+    message.delivery_count, state, message.hops, message.dead_letter_source, message.size = row[6:-1]
     message.state = MessageState(state)
-    message.size = size
     return message
 
 

@@ -36,7 +36,7 @@ _KEPT_RULE: Final = (
 )
 _GONE_RULE: Final = "DELETE FROM rule WHERE subscription = ? AND name = ?"
 _KEPT_SEQUENCE: Final = "UPDATE shelf SET last_sequence = ? WHERE number = ?"
-_KEPT_MESSAGE: Final = "INSERT OR REPLACE INTO message VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_KEPT_MESSAGE: Final = "INSERT OR REPLACE INTO message VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _GONE_MESSAGE: Final = "DELETE FROM message WHERE key = ?"
 _KEPT_SESSION: Final = "INSERT OR REPLACE INTO session VALUES (?, ?, ?, ?)"
 _GONE_SESSION: Final = "DELETE FROM session WHERE shelf = ? AND id = ?"

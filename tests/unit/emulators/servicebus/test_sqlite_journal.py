@@ -99,6 +99,8 @@ def messages(draw: st.DrawFn) -> Message:
     message.enqueue_sequence = draw(st.none() | st.integers(0, 1 << 62))
     message.delivery_count = draw(st.integers(0, 20))
     message.state = draw(st.sampled_from(MessageState))
+    message.hops = draw(st.integers(0, 5))
+    message.dead_letter_source = draw(st.none() | st.text())
     message.lock_token = draw(st.none() | st.just(b"token"))
     return message
 
@@ -211,6 +213,21 @@ def test_a_message_is_kept_as_it_is_at_the_commit(journal: SqliteJournal, tmp_pa
     kept.delivery_count = 3
     journal.commit()
     assert reopened(journal, tmp_path).messages["q", 1]["delivery_count"] == 3
+
+
+def test_nothing_of_a_message_is_forgotten(journal: SqliteJournal, tmp_path: Path) -> None:
+    kept = parse_message(
+        section(0x70, [True, UByte(9), UInt(5)])
+        + section(0x72, {Symbol("x-opt-scheduled-enqueue-time"): Timestamp(6)})
+        + section(0x73, ["id", *[None] * 9, "session"])
+    )
+    kept.sequence, kept.enqueue_sequence, kept.enqueued_at, kept.expires_at = 1, 2, 3, 4
+    kept.delivery_count, kept.state, kept.hops, kept.dead_letter_source = 7, MessageState.DEFERRED, 8, "from"
+    fresh = facts(Message(0))
+    assert [name for name, value in facts(kept).items() if value == fresh[name]] == []  # also none that came later
+    journal.save_message("q", kept)
+    journal.commit()
+    assert reopened(journal, tmp_path).messages["q", 1] == facts(kept)
 
 
 def test_a_message_that_comes_and_goes_within_a_turn_is_never_written(journal: SqliteJournal, tmp_path: Path) -> None:
