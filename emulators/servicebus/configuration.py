@@ -33,7 +33,7 @@ from .rules.description import (
     SqlFilter,
 )
 from .targets import check_entity_name, check_subscription_name
-from .validation import require_rule_name, require_valid
+from .validation import require_rule_name, require_settings
 
 _DEFAULTS: Final[Mapping[str, Any]] = {
     "default_message_time_to_live": timedelta(hours=1),
@@ -143,7 +143,7 @@ class _Reader:
     ) -> None:
         if path is None:
             return
-        node.checked(lambda: require_valid(path, description))
+        node.checked(lambda: require_settings(description))
         first = self._found.get(path.lower())
         if first is not None:
             node.report(f"{path!r} is the name of {first.entity.where} already")

@@ -85,8 +85,10 @@ class SessionStore(MessageStore):
             self.sweep(now)
         if consumer.wanted is None:
             self._waiting[consumer] = None
-            self._patience.set(consumer, now + timeout)
-            self.wake_at(now + timeout)
+            self._serve_waiting(now)
+            if consumer in self._waiting:
+                self._patience.set(consumer, now + timeout)
+                self.wake_at(now + timeout)
             self.pump(now)
             return
         session = self._session(consumer.wanted)

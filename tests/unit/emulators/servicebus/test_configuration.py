@@ -188,7 +188,7 @@ def test_rule_names_are_taken_once_whatever_their_case() -> None:
 
 
 def test_every_mistake_is_told_at_once() -> None:
-    assert len(problems(queues=[queue("q-1"), queue(LockDuration=1, Other=2)], Extra={})) == 4
+    assert len(problems(queues=[queue("-"), queue(LockDuration=1, Other=2)], Extra={})) == 4
 
 
 @pytest.mark.parametrize(
@@ -215,3 +215,27 @@ def test_a_document_of_another_shape_is_told(text: str, complaint: str) -> None:
 
 def test_a_schema_for_editors_may_be_named() -> None:
     assert read_configuration(json.dumps({"$schema": "./schema.json", **document()})) == []
+
+
+@pytest.mark.parametrize("ending", ["ForwardTo", "ForwardDeadLetteredMessagesTo"])
+def test_destinations_come_before_their_sources_wherever_they_are_declared(ending: str) -> None:
+    ordered = read(
+        queues=[queue("first", **{ending: "Second"}), queue("second", **{ending: "third"})],
+        topics=[{"Name": "third", "Subscriptions": [{"Name": "s", "Properties": {ending: "first"}}]}],
+    )
+    assert [entity.path for entity in ordered] == ["third", "second", "first", "third/Subscriptions/s"]
+
+
+def test_forwarding_in_a_circle_is_told_with_its_stations() -> None:
+    (problem,) = problems(queues=[queue("a", ForwardTo="b"), queue("b", ForwardTo="c"), queue("c", ForwardTo="b")])
+    assert problem.startswith("UserConfig.Namespaces[0].Queues[1]: forwards in a circle: b -> c -> b")
+
+
+def test_a_destination_that_is_not_declared_is_told() -> None:
+    (problem,) = problems(queues=[queue(ForwardTo="nowhere")])
+    assert problem == f"{IN_QUEUE}: ForwardTo names 'nowhere', which is neither a queue nor a topic of this file"
+
+
+def test_a_subscription_is_no_destination() -> None:
+    (problem,) = problems(queues=[queue(ForwardTo="t/Subscriptions/s")], topics=[topic_with()])
+    assert "neither a queue nor a topic" in problem

@@ -294,6 +294,31 @@ def test_a_receiver_that_gave_up_waiting_is_given_no_session() -> None:
     assert (gone.session_id, next_in_line.session_id) == (None, "S")
 
 
+def test_a_session_that_is_free_is_granted_without_waiting() -> None:
+    store = ordered(SETTINGS)
+    store.enqueue(message(session="S"), 0)
+    eager, late = Receiver(), Receiver()
+    store.request(eager, 0, 0)
+    store.request(late, 0, 0)
+    assert (eager.session_id, late.session_id) == ("S", None)
+    assert [e.condition for e in late.errors] == ["com.microsoft:timeout"]
+
+
+def test_an_empty_session_is_forgotten_and_one_with_state_is_not() -> None:
+    store = ordered(SETTINGS)
+    for name in ("empty", "stateful", "deferred"):
+        store.enqueue(message(session=name), 0)
+        owner = Receiver(wanted=name)
+        store.request(owner, 0, 0)
+        store.feed(owner, 0)
+        store.settle(owner.got[0][0], Outcome.DEFER if name == "deferred" else Outcome.COMPLETE, 0)
+        if name == "stateful":
+            store.set_session_state(name, b"x", 0)
+        store.leave(owner, 0)
+    assert store.session_names(None) == ["deferred", "stateful"]
+    assert len(store._sessions) == 2
+
+
 def test_sessions_are_offered_in_the_order_they_became_free() -> None:
     store = ordered(SETTINGS)
     for name in ("b", "a", "b", "c"):
