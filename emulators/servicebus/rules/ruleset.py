@@ -18,7 +18,16 @@ from emulators.servicebus.properties import MessageProperties
 
 from . import evaluate
 from .correlation import compile_correlation
-from .description import CorrelationFilter, FalseFilter, Filter, RuleInfo, SqlAction, SqlFilter, TrueFilter
+from .description import (
+    CorrelationFilter,
+    FalseFilter,
+    Filter,
+    RuleDescription,
+    RuleInfo,
+    SqlAction,
+    SqlFilter,
+    TrueFilter,
+)
 from .errors import FilterError
 from .parser import parse_action, parse_filter
 
@@ -51,11 +60,8 @@ class RuleSet:
         self._rules = [
             _Rule(rule.name, _condition(rule.description.filter), _change(rule.description.action)) for rule in infos
         ]
-        self.takes_everything = any(
-            isinstance(rule.description.filter, TrueFilter) and rule.description.action is None for rule in infos
-        ) and all(
-            isinstance(rule.description.filter, TrueFilter | FalseFilter) and rule.description.action is None
-            for rule in infos
+        self.takes_everything = any(_is_always(rule.description) for rule in infos) and all(
+            _is_always(rule.description) or _is_never(rule.description) for rule in infos
         )
 
     def copies(self, message: Message) -> Copies:
@@ -79,6 +85,19 @@ class RuleSet:
             except (FilterError, DecodeError) as error:
                 failure = failure or f"Rule '{rule.name}' could not be evaluated: {error}"
         return Copies(plain + changed, failure)
+
+
+def _is_always(rule: RuleDescription) -> bool:
+    """The true filter, also as SDKs write it over AMQP, without action."""
+    return rule.action is None and _constant(rule.filter) in (TrueFilter(), SqlFilter("1=1"))
+
+
+def _is_never(rule: RuleDescription) -> bool:
+    return _constant(rule.filter) in (FalseFilter(), SqlFilter("1=0"))
+
+
+def _constant(given: Filter) -> Filter:
+    return SqlFilter(given.expression.replace(" ", "")) if isinstance(given, SqlFilter) else given
 
 
 def _changed(message: Message, name: str, change: Change) -> Message:

@@ -55,6 +55,10 @@ def test_a_false_filter_takes_nothing() -> None:
         ([TrueFilter(), FalseFilter()], True),
         ([FalseFilter()], False),
         ([TrueFilter(), CorrelationFilter(label="a")], False),
+        ([SqlFilter("1=1")], True),
+        ([SqlFilter(" 1 = 1 "), SqlFilter("1=0")], True),
+        ([SqlFilter("1=0")], False),
+        ([TrueFilter(), SqlFilter("a=1")], False),
     ],
 )
 def test_what_takes_everything_is_known_beforehand(filters: list[Filter], everything: bool) -> None:
