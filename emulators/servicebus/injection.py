@@ -107,4 +107,4 @@ class Faults:
 
     def writing(self, connection: Connection, frame: bytes) -> bool:
         """True when a fault sees to the frame; the first that does is the last that is asked."""
-        return any(fault.writing(connection, frame) for fault in self._active)
+        return bool(self._active) and any(fault.writing(connection, frame) for fault in self._active)
