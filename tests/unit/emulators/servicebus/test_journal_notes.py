@@ -202,6 +202,7 @@ class World:
         if step == "wait":
             self.seconds += number
             self.namespace.sweep()
+            assert all(entity.due > self.namespace.now() for entity in self.namespace.entities())
         elif step == "rule":
             self.rule("News/Subscriptions/" + path, number)
         elif step == "recreate":

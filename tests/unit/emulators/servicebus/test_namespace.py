@@ -21,7 +21,9 @@ from emulators.servicebus.description import (
     SubscriptionDescription,
     TopicDescription,
 )
+from emulators.servicebus.entity import Queue
 from emulators.servicebus.journal import Forgetful
+from emulators.servicebus.message import parse_message
 from emulators.servicebus.namespace import Namespace
 from emulators.servicebus.sas import AccessPolicies, InvalidToken, resource_path
 
@@ -101,6 +103,27 @@ def test_names_compare_without_regard_to_case_and_keep_their_spelling(namespace:
     with pytest.raises(EntityExists):
         namespace.create("orders", QueueDescription())
     assert namespace.find("orders/Subscriptions/audit/$DeadLetterQueue").dead_letters
+
+
+def test_a_sweep_looks_at_nothing_but_what_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand entities, twenty times a second."""
+    seconds = 1_000.0
+    namespace = Namespace(lambda: seconds, Forgetful())
+    for number in range(50):
+        namespace.create(f"q{number}", QueueDescription(auto_delete_on_idle=timedelta(hours=1)))
+    swept: list[str] = []
+    monkeypatch.setattr(Queue, "sweep", lambda queue, now: swept.append(queue.path))
+    namespace.sweep()
+    message = parse_message(b"\x00\x53\x75\xa0\x01x")
+    message.ttl = 1000
+    queue = namespace.find("q7").entity
+    assert isinstance(queue, Queue)
+    queue.accept([message], namespace.now())
+    namespace.sweep()
+    assert swept == []
+    seconds += 1
+    namespace.sweep()
+    assert swept == ["q7"]
 
 
 def test_a_subscription_needs_its_topic(namespace: Namespace) -> None:
