@@ -31,7 +31,7 @@ from .description import (
 )
 from .rules.description import CorrelationFilter
 from .sas import AccessPolicies, InvalidToken
-from .targets import Target, check_names, read_target
+from .targets import Target, read_target
 
 MAX_PAGE: Final = 100
 _ATOM: Final = "application/atom+xml;type=entry;charset=utf-8"
@@ -176,7 +176,6 @@ class AdminApi:
         if lowered.startswith("/$resources/") and request.method == "GET":
             return self._list(request, writer, lowered.removeprefix("/$resources/").rstrip("/"))
         target = read_target(request.path)
-        check_names(target)
         if request.headers.get("if-match", "*") != "*":
             raise _VersionMismatch("If-Match: only * matches, entities have no versions here")
         if target.rules:

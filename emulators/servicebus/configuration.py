@@ -13,6 +13,7 @@ with the Azure Service Bus emulator".
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
@@ -32,8 +33,7 @@ from .rules.description import (
     SqlAction,
     SqlFilter,
 )
-from .targets import check_entity_name, check_subscription_name
-from .validation import require_rule_name, require_settings
+from .validation import require_rule_name, require_valid
 
 _DEFAULTS: Final[Mapping[str, Any]] = {
     "default_message_time_to_live": timedelta(hours=1),
@@ -118,13 +118,13 @@ class _Reader:
 
     def _queue(self, node: Node) -> None:
         parts = node.members(("Name", "Properties"), ("Name",))
-        name = _name(parts, check_entity_name)
+        name = _name(parts)
         settings = _settings(parts.get("Properties"), _QUEUE, QueueDescription)
         self._declare(node, name, QueueDescription(**settings))
 
     def _topic(self, node: Node) -> None:
         parts = node.members(("Name", "Properties", "Subscriptions"), ("Name",))
-        name = _name(parts, check_entity_name)
+        name = _name(parts)
         settings = _settings(parts.get("Properties"), _TOPIC, TopicDescription)
         self._declare(node, name, TopicDescription(**settings))
         for subscription in parts["Subscriptions"].items() if "Subscriptions" in parts else ():
@@ -132,7 +132,7 @@ class _Reader:
 
     def _subscription(self, node: Node, topic: str | None) -> None:
         parts = node.members(("Name", "Properties", "Rules"), ("Name",))
-        name = _name(parts, check_subscription_name)
+        name = _name(parts)
         settings = _settings(parts.get("Properties"), _SUBSCRIPTION, SubscriptionDescription)
         rules = _rules(parts["Rules"]) if "Rules" in parts else {}
         path = None if name is None or topic is None else f"{topic}/Subscriptions/{name}"
@@ -143,7 +143,7 @@ class _Reader:
     ) -> None:
         if path is None:
             return
-        node.checked(lambda: require_settings(description))
+        node.checked(lambda: require_valid(path, description))
         first = self._found.get(path.lower())
         if first is not None:
             node.report(f"{path!r} is the name of {first.entity.where} already")
@@ -154,12 +154,8 @@ class _Reader:
 # -- settings and rules
 
 
-def _name(parts: Mapping[str, Node], check: Callable[[str], None]) -> str | None:
-    node = parts.get("Name")
-    name = None if node is None else node.text()
-    if node is not None and name is not None:
-        node.checked(lambda: check(name))
-    return name
+def _name(parts: Mapping[str, Node]) -> str | None:
+    return parts["Name"].text() if "Name" in parts else None
 
 
 def _settings(node: Node | None, readers: Mapping[str, Callable[[Node], Any]], kind: type) -> dict[str, Any]:
@@ -178,12 +174,13 @@ def _rules(node: Node) -> dict[str, RuleDescription]:
     rules: dict[str, RuleDescription] = {}
     for item in node.items():
         parts = item.members(("Name", "Properties"), ("Name", "Properties"))
-        name = _name(parts, require_rule_name)
+        name = _name(parts)
         mistakes = len(item.problems)
         rule = _rule(parts["Properties"]) if "Properties" in parts else None
         if name is not None and any(name.lower() == other.lower() for other in rules):
             item.report(f"there is a rule {name!r} already")
         elif name is not None and rule is not None:
+            item.checked(functools.partial(require_rule_name, name))
             if len(item.problems) == mistakes:
                 _check_rule(item, name, rule)
             rules[name] = rule

@@ -6,12 +6,12 @@ Refuses names the service would refuse, and options of an entity other than `ses
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from .description import InvalidEntity, QueueDescription, SubscriptionDescription, TopicDescription
+from .description import Description, InvalidEntity, QueueDescription, SubscriptionDescription, TopicDescription
 from .provision import Asked
-from .targets import check_entity_name, check_subscription_name
+from .validation import require_valid
 
 QUEUE_FORM: Final = "NAME[:session]"
 TOPIC_FORM: Final = "NAME=SUB[:session],..."
@@ -19,34 +19,32 @@ TOPIC_FORM: Final = "NAME=SUB[:session],..."
 
 def queue(text: str) -> Sequence[Asked]:
     """In argparse's manner of saying no."""
-    name, sessions = _named(text, check_entity_name)
-    return [Asked(f"--queue {text}", name, QueueDescription(requires_session=sessions))]
+    name, sessions = _named(text)
+    return [_asked(f"--queue {text}", name, QueueDescription(requires_session=sessions))]
 
 
 def topic(text: str) -> Sequence[Asked]:
     """The topic and its subscriptions, in argparse's manner of saying no."""
+    where = f"--topic {text}"
     name, _, subscriptions = text.partition("=")
-    _checked(name, check_entity_name)
-    return [Asked(f"--topic {text}", name, TopicDescription()), *_subscriptions(text, name, subscriptions.split(","))]
-
-
-def _subscriptions(text: str, topic: str, items: Iterable[str]) -> Iterable[Asked]:
-    for item in filter(None, items):
-        name, sessions = _named(item, check_subscription_name)
+    asked = [_asked(where, name, TopicDescription())]
+    for item in filter(None, subscriptions.split(",")):
+        subscription, sessions = _named(item)
         settings = SubscriptionDescription(requires_session=sessions)
-        yield Asked(f"--topic {text}", f"{topic}/Subscriptions/{name}", settings)
+        asked.append(_asked(where, f"{name}/Subscriptions/{subscription}", settings))
+    return asked
 
 
-def _named(text: str, check: Callable[[str], None]) -> tuple[str, bool]:
+def _named(text: str) -> tuple[str, bool]:
     name, separator, option = text.partition(":")
     if separator and option != "session":
         raise argparse.ArgumentTypeError(f"{text!r}: the only option of an entity is 'session'")
-    return _checked(name, check), bool(separator)
+    return name, bool(separator)
 
 
-def _checked(name: str, check: Callable[[str], None]) -> str:
+def _asked(where: str, path: str, description: Description) -> Asked:
     try:
-        check(name)
+        require_valid(path, description)
     except InvalidEntity as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-    return name
+    return Asked(where, path, description)

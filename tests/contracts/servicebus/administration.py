@@ -26,6 +26,7 @@ from emulators.servicebus.description import (
 )
 from emulators.servicebus.rules.description import DEFAULT_RULE, RuleDescription, RuleInfo
 from emulators.servicebus.server import ServiceBusEmulator
+from emulators.servicebus.validation import require_valid
 
 KEYS = {"RootManageSharedAccessKey": "SAS_KEY_VALUE", "Listener": "listen-only"}
 
@@ -42,6 +43,7 @@ class Entities:
     def create(
         self, path: str, description: Description, default_rule: tuple[str, RuleDescription] | None = None
     ) -> EntityInfo:
+        require_valid(path, description)
         now = datetime.now(UTC)
         with self._guard:
             topic, _, subscription = path.partition("/Subscriptions/")

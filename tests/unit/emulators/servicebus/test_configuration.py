@@ -166,7 +166,7 @@ def test_a_wrong_setting_is_told_with_its_path(properties: dict[str, Any], compl
             ".Properties.CorrelationFilter.Properties.a: must be a string, a number, true or false",
         ),
         ({"Name": "r"}, ": 'Properties' is missing"),
-        (rule("r@", FilterType="Sql", SqlFilter={"SqlExpression": "1=1"}), ".Name: the rule name"),
+        (rule("r@", FilterType="Sql", SqlFilter={"SqlExpression": "1=1"}), ": the rule name"),
     ],
 )
 def test_a_wrong_rule_is_told_with_its_path(given: dict[str, Any], complaint: str) -> None:
