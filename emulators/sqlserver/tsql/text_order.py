@@ -2,7 +2,7 @@
 
 Trailing spaces do not count in comparisons, under binary collations either. Letters are ordered by Unicode, an accented one behind
 its base letter, a lower-case one before its capital where case counts; Windows' tables of other languages are not here: a Turkish
-order differs by its two kinds of i alone.
+order differs by its two kinds of i alone, the one without a dot between h and the one with.
 
 Sources: https://learn.microsoft.com/sql/relational-databases/collations/collation-and-unicode-support (binary collations, sensitivity)
 and .../sql/t-sql/language-elements/string-comparison-assignment for the padding.
@@ -21,6 +21,7 @@ from emulators.sqlserver.collation import Collation, known
 Compare = Callable[[str, str], int]
 Fold = Callable[[str], str]
 _DOTTED = str.maketrans({"I": "ı", "İ": "i"})
+_BEHIND_H = "h\uffff"
 _TO_HIRAGANA = {code: code - 0x60 for code in range(0x30A1, 0x30F7)}
 DEFAULT = "TEXTCI"
 """SQLite's name for the order of the server's default collation."""
@@ -101,6 +102,7 @@ def _key(order: Order) -> Callable[[str], tuple[str, ...]]:
         text = _narrowed(unicodedata.normalize("NFC", text), order)
         low = (text.translate(_DOTTED) if order.turkish else text).casefold()
         base = low if low.isascii() else _without_accents(low)
+        base = base.replace("ı", _BEHIND_H) if order.turkish else base
         if order.case:
             return base, low if order.accent else base, (text if order.accent else _without_accents(text)).swapcase()
         return (base, low) if order.accent and base != low else (base,)
