@@ -62,6 +62,10 @@ class FakeSqlDatabase:
     def database_id(self) -> int:
         return 5
 
+    @property
+    def fold(self) -> Callable[[str], str]:
+        return str.lower
+
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA synchronous = OFF")

@@ -93,8 +93,9 @@ class DatabaseCdc:
         return self._by_source.get(object_id, ())
 
     def instance(self, name: str) -> CaptureInstance | None:
-        """Names compare without case."""
-        return next((i for i in self._instances if i.name.casefold() == name.casefold()), None)
+        """Names compare by the database's collation."""
+        fold = self.database.fold
+        return next((i for i in self._instances if fold(i.name) == fold(name)), None)
 
     @contextmanager
     def changing_instances(self) -> Iterator[sqlite3.Connection]:

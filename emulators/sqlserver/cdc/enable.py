@@ -6,7 +6,7 @@ Who may call is asked in procedures.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from emulators.sqlserver.cdc import errors, jobs, log_store, metadata
@@ -75,7 +75,7 @@ def enable_table(cdc: DatabaseCdc, request: EnableTable) -> bool:
     database = cdc.database
     with cdc.changing_instances() as connection:
         source = _source(database, request)
-        instance, key = plan(cdc.instances, source, request)
+        instance, key = plan(cdc.instances, source, request, database.fold)
         # The enabling transaction's commit LSN is the low end point: what was committed before it is not captured.
         planned = replace(
             instance,
@@ -108,8 +108,9 @@ def disable_table(cdc: DatabaseCdc, schema: str, name: str, capture_instance: st
         instances = cdc.instances_of(source.object_id)
         if not instances:
             raise errors.table_not_enabled(schema, name)
-        wanted = capture_instance.casefold()
-        chosen = [instance for instance in instances if wanted in ("all", instance.name.casefold())]
+        fold = database.fold
+        everything = capture_instance.lower() == "all"
+        chosen = [i for i in instances if everything or fold(i.name) == fold(capture_instance)]
         if not chosen:
             raise errors.instance_of_another_table(capture_instance, schema, name)
         for instance in chosen:
@@ -119,23 +120,26 @@ def disable_table(cdc: DatabaseCdc, schema: str, name: str, capture_instance: st
 
 
 def plan(
-    existing: Sequence[CaptureInstance], source: Table, request: EnableTable
+    existing: Sequence[CaptureInstance], source: Table, request: EnableTable, fold: Callable[[str], str]
 ) -> tuple[CaptureInstance, KeyIndex | None]:
-    """The instance that a request asks for, without LSN and object id, and its key. Pure; raises SqlError."""
+    """The instance that a request asks for, without LSN and object id, and its key. Pure; raises SqlError.
+
+    `fold`: how the database compares names.
+    """
     name = request.capture_instance or f"{source.schema}_{source.name}"
     if len(name) > _LONGEST_NAME:
         raise errors.instance_name_too_long(name)
-    if any(instance.name.casefold() == name.casefold() for instance in existing):
+    if any(fold(instance.name) == fold(name) for instance in existing):
         raise errors.instance_exists(name)
     if sum(instance.source_object_id == source.object_id for instance in existing) >= _MOST_INSTANCES:
         raise errors.two_instances_exist(source.schema, source.name)
-    key = _key(source, request.index_name)
+    key = _key(source, request.index_name, fold)
     net_changes = request.supports_net_changes
     if net_changes is None:
         net_changes = key is not None
     if net_changes and key is None:
         raise errors.no_key_for_net_changes()
-    columns = _captured(source, request.captured_column_list)
+    columns = _captured(source, request.captured_column_list, fold)
     captured_ids = {column.column_id for column in columns}
     if net_changes and key is not None and not captured_ids.issuperset(key.column_ids):
         raise errors.key_not_captured()
@@ -144,7 +148,7 @@ def plan(
 
 
 def _source(database: Database, request: EnableTable) -> Table:
-    if request.source_schema.casefold() == metadata.SCHEMA:
+    if database.fold(request.source_schema) == metadata.SCHEMA:
         raise errors.table_of_cdc()
     if request.role_name == "":
         raise errors.empty_role()
@@ -156,24 +160,24 @@ def _source(database: Database, request: EnableTable) -> Table:
     return source
 
 
-def _key(source: Table, index_name: str | None) -> KeyIndex | None:
+def _key(source: Table, index_name: str | None, fold: Callable[[str], str]) -> KeyIndex | None:
     if index_name is None:
         return next((key for key in source.keys if key.primary), None)
     for key in source.keys:
-        if key.name.casefold() == index_name.casefold():
+        if fold(key.name) == fold(index_name):
             return key
     raise errors.not_an_index(index_name, source.schema, source.name)
 
 
-def _captured(source: Table, column_list: str | None) -> tuple[CapturedColumn, ...]:
+def _captured(source: Table, column_list: str | None, fold: Callable[[str], str]) -> tuple[CapturedColumn, ...]:
     """The captured columns in the table's own order, whatever the order of the list."""
     chosen: Sequence[TableColumn] = source.columns
     if column_list is not None:
-        by_name = {column.name.casefold(): column for column in source.columns}
-        wanted = {name.casefold() for name in column_names(column_list)}
+        by_name = {fold(column.name): column for column in source.columns}
+        wanted = {fold(name) for name in column_names(column_list)}
         if not wanted <= by_name.keys():
             raise errors.unmapped_columns(source.schema, source.name)
-        chosen = [column for column in source.columns if column.name.casefold() in wanted]
+        chosen = [column for column in source.columns if fold(column.name) in wanted]
     if any(column.name in RESERVED_NAMES for column in chosen):
         raise errors.reserved_columns(source.name)
     return tuple(

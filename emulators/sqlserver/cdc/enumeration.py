@@ -31,11 +31,12 @@ def table_function(cdc: DatabaseCdc | None, database: Database, name: str) -> Ta
     """The generated function of this name in schema cdc; None when there is none, as for net changes that are not supported."""
     if cdc is None:
         return None
-    if name.lower().startswith(_ALL_CHANGES):
+    fold = database.fold
+    if fold(name).startswith(fold(_ALL_CHANGES)):
         instance = cdc.instance(name[len(_ALL_CHANGES) :])
         if instance is not None:
             return TableFunction(3, all_changes_columns(instance.columns), _all_changes(database, instance))
-    elif name.lower().startswith(_NET_CHANGES):
+    elif fold(name).startswith(fold(_NET_CHANGES)):
         instance = cdc.instance(name[len(_NET_CHANGES) :])
         if instance is not None and instance.supports_net_changes:
             return TableFunction(3, net_changes_columns(instance.columns), _net_changes(database, instance))
@@ -80,7 +81,8 @@ def _net_changes(database: Database, instance: CaptureInstance) -> _Call:
         window = [
             net_changes.WindowRow(lsn, seqval, op, mask, tuple(values)) for lsn, seqval, op, mask, *values in rows
         ]
-        return net_changes.net_changes(window, metadata.key_positions(database, connection, instance), row_filter)
+        key = metadata.key_positions(database, connection, instance)
+        return net_changes.net_changes(window, key, [column.type for column in instance.columns], row_filter)
 
     return call
 

@@ -49,7 +49,7 @@ class CdcExtension:
         return self._views
 
     def table_function(self, database: Database, schema: str, name: str) -> TableFunction | None:
-        if schema.lower() != metadata.SCHEMA:
+        if database.fold(schema) != metadata.SCHEMA:
             return None
         return enumeration.table_function(self.find(database), database, name)
 

@@ -106,8 +106,9 @@ class _Scalar:
         instance = self._instance(context, instance_name)
         if instance is None or column_name is None:
             return None
-        wanted = str(column_name).casefold()
-        return next((column for column in instance.columns if column.name.casefold() == wanted), None)
+        fold = context.database.fold
+        wanted = fold(str(column_name))
+        return next((column for column in instance.columns if fold(column.name) == wanted), None)
 
 
 def _stepped(step: Callable[[bytes], bytes]) -> Callable[[CallContext, Sequence[Value]], Value]:

@@ -8,12 +8,15 @@ largest operation winning: that is the after image of an update, and the insert 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from emulators.sqlserver.cdc.instance import AFTER_UPDATE, BEFORE_UPDATE, DELETE, INSERT
 from emulators.sqlserver.engine.extension import Row
 from emulators.sqlserver.results import Value
+from emulators.sqlserver.sqltypes import SqlType
+from emulators.sqlserver.tsql.text_order import equality_key
+from emulators.sqlserver.tsql.types import family, is_unicode
 
 FILTERS = ("all", "all with mask", "all with merge")
 """The values of @row_filter_option, trimmed and in lower case."""
@@ -33,14 +36,18 @@ class WindowRow:
     captured: Row
 
 
-def net_changes(rows: Iterable[WindowRow], key: Sequence[int], row_filter: str) -> Iterator[Row]:
+def net_changes(
+    rows: Iterable[WindowRow], key: Sequence[int], types: Sequence[SqlType], row_filter: str
+) -> Iterator[Row]:
     """`__$start_lsn`, `__$operation`, `__$update_mask` and the captured columns, one row a changed key.
 
-    `rows` in the order of commit LSN, command id, seqval and operation; `key`: the positions of the key among the captured columns.
+    `rows` in the order of commit LSN, command id, seqval and operation; `key`: the positions of the key among the captured columns, whose
+    types are `types`.
     """
-    groups: dict[tuple[Value, ...], list[WindowRow]] = {}
+    compared = [(at, _key(types[at])) for at in key]
+    groups: dict[tuple[object, ...], list[WindowRow]] = {}
     for row in rows:
-        groups.setdefault(tuple(_folded(row.captured[at]) for at in key), []).append(row)
+        groups.setdefault(tuple(equal(row.captured[at]) for at, equal in compared), []).append(row)
     for group in groups.values():
         net = _net(group, row_filter)
         if net is not None:
@@ -73,6 +80,9 @@ def _union(group: Sequence[WindowRow]) -> bytes:
     return bits.to_bytes(len(group[0].mask), "big")
 
 
-def _folded(value: Value) -> Value:
-    """Equal for keys that compare equal under the default collation: without case, trailing spaces apart."""
-    return value.rstrip(" ").casefold() if isinstance(value, str) else value
+def _key(kind: SqlType) -> Callable[[Value], object]:
+    """Equal for values that compare equal: those of text under their collation."""
+    if family(kind) != "string":
+        return lambda value: value
+    equal = equality_key(kind.collation, is_unicode(kind))
+    return lambda value: equal(value) if isinstance(value, str) else value

@@ -107,6 +107,11 @@ class Database(Protocol):
     @property
     def database_id(self) -> int: ...
 
+    @property
+    def fold(self) -> Callable[[str], str]:
+        """Equal for names that are equal by the database's collation."""
+        ...
+
     def writer(self) -> AbstractContextManager[sqlite3.Connection]:
         """The database's single write connection inside BEGIN IMMEDIATE: commits on leaving, rolls back on an exception.
 
