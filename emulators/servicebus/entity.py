@@ -28,6 +28,7 @@ from .description import (
     TopicDescription,
 )
 from .duplicates import DuplicateHistory
+from .forwarding import NO_SESSION
 from .journal import SCHEDULE
 from .message import Message
 from .outlet import Outlet, Surroundings, milliseconds
@@ -38,11 +39,6 @@ from .shelf import Shelf
 
 SendSettings = QueueDescription | TopicDescription
 
-NO_SESSION: Final = (
-    "Session ID is null",
-    "Session enabled entity doesn't allow a message whose session identifier is null.",
-)
-"""Reason and description of a dead letter, as documented."""
 FILTER_FAILED: Final = "FilterEvaluationException"
 """Reason of a dead letter; its description is the error. That it becomes one is documented, the reason is not."""
 

@@ -21,6 +21,14 @@ _TOO_MANY_HOPS_TEXT: Final = (
 )
 
 
+NO_SESSION: Final = (
+    "Session ID is null",
+    "Session enabled entity doesn't allow a message whose session identifier is null.",
+)
+"""Reason and description of a dead letter, as documented."""
+_TOO_LARGE: Final = "amqp:link:message-size-exceeded"
+
+
 class Undeliverable(Exception):
     """The destination does not take a message: reason and description of a dead letter."""
 
@@ -28,6 +36,11 @@ class Undeliverable(Exception):
         super().__init__(f"{reason}: {description}")
         self.reason = reason
         self.description = description
+
+    @property
+    def lasting(self) -> bool:
+        """Is it the message, rather than the destination, that would have to change?"""
+        return self.reason in (TOO_MANY_HOPS, NO_SESSION[0], _TOO_LARGE)
 
 
 Transfer = Callable[[str, Message, int], None]

@@ -26,8 +26,8 @@ from .description import (
     SubscriptionDescription,
     TopicDescription,
 )
-from .entity import NO_SESSION, Entity, Queue, Subscription, Topic, require_enabled
-from .forwarding import Undeliverable
+from .entity import Entity, Queue, Subscription, Topic, require_enabled
+from .forwarding import NO_SESSION, Undeliverable
 from .journal import DEAD_LETTERS, SCHEDULE, TRANSFER_DEAD_LETTERS, Journal
 from .message import Message
 from .outlet import Surroundings, milliseconds

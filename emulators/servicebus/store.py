@@ -20,7 +20,7 @@ from typing import Final
 from .amqp.values import AmqpError, Value
 from .consumer import Consumer, StoreSettings
 from .deadlines import NEVER, Deadlines
-from .forwarding import TOO_MANY_HOPS, Forwarder, Undeliverable
+from .forwarding import Forwarder, Undeliverable
 from .message import Message, MessageState
 from .properties import change_user_properties
 from .ready import ReadyQueue
@@ -433,7 +433,7 @@ class CompetingStore(MessageStore):
         """Forward from now on, or no longer; the caller pumps.
 
         Without `give_up` what the destination does not take stays, and is offered again after `RETRY`; so dead letters do
-        (Azure/azure-service-bus issue 666). What has made too many hops stays for good.
+        (Azure/azure-service-bus issue 666). What can never be taken stays for good, and holds up nothing.
         """
         self._forwarder, self._give_up, self._retry_at = forwarder, give_up, 0
         for message in self._stranded:
@@ -450,7 +450,7 @@ class CompetingStore(MessageStore):
                 if self._give_up is not None:
                     self._remove(message)
                     self._give_up(message, failure, now)
-                elif failure.reason == TOO_MANY_HOPS:
+                elif failure.lasting:
                     self._stranded.append(message)
                 else:
                     self._ready.put_back(message)
