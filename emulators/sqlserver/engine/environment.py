@@ -209,14 +209,24 @@ class Environment:
         schema = parts[-2] if len(parts) > 1 and parts[-2] else "dbo"
         if database is None:
             return None
+        if database.name == "tempdb" and parts[-1].startswith("#"):
+            database = self.session.private("#")
         return self.session.rights(database).visible(database.catalog_for(self.session)).find(schema, parts[-1])
 
     def _object_id(self, name: Value, kind: Value = None) -> Value:
         entry = self.entry_by_name(name)
-        if entry is None:
-            return self._constraint_id(name)
         wanted = str(kind).strip().upper() if kind is not None else ""
+        if entry is None:
+            return self._view_id(name, wanted) or self._constraint_id(name)
         return entry.table.object_id if wanted in ("", "U", "S" if entry.table.system else "U") else None
+
+    def _view_id(self, name: Value, kind: str) -> Value:
+        parts = split_name(str(name)) if name is not None else None
+        if parts is None or kind not in ("", "V"):
+            return None
+        catalog = self.session.current().catalog_for(self.session)
+        found = catalog.view(parts[-2] if len(parts) > 1 and parts[-2] else "dbo", parts[-1])
+        return found.object_id if found is not None else None
 
     def _constraint_id(self, name: Value) -> Value:
         parts = split_name(str(name)) or ("",)

@@ -1,6 +1,6 @@
 """The rest of the catalog views: principals and permissions, sessions, and views over what this server has none of.
 
-A view of what cannot exist here (foreign keys, procedures, extended properties) has its columns and no rows. Sources: the views'
+A view of what cannot exist here (procedures, triggers, extended properties) has its columns and no rows. Sources: the views'
 pages under https://learn.microsoft.com/sql/relational-databases/system-catalog-views/ and .../system-dynamic-management-views/
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from emulators.sqlserver.engine import views
+from emulators.sqlserver.engine import constraint_views, views
 from emulators.sqlserver.engine.properties import SERVER_NAME
 from emulators.sqlserver.engine.security import SERVER_ROLES, DatabaseSecurity, Principal
 from emulators.sqlserver.engine.views import Row, Rows, Viewpoint, shape
@@ -216,6 +216,25 @@ def _constraint_columns(view: Viewpoint) -> Iterator[Row]:
         yield catalog, schema, table, column, catalog, schema, constraint
 
 
+def _objects(view: Viewpoint) -> Iterator[Row]:
+    """Tables and their keys, their other constraints, and users' views."""
+    yield from views.VIEWS["sys.objects"][1](view)
+    for entry in view.catalog.tables.values():
+        yield from constraint_views.constraint_objects(view.catalog, entry)
+    for found in view.catalog.views.values():
+        yield constraint_views.view_object(view.catalog, found)
+
+
+def _info_constraints(view: Viewpoint) -> Iterator[Row]:
+    yield from views.VIEWS["information_schema.table_constraints"][1](view)
+    yield from constraint_views.info_constraints(view)
+
+
+def _info_key_columns(view: Viewpoint) -> Iterator[Row]:
+    yield from views.VIEWS["information_schema.key_column_usage"][1](view)
+    yield from constraint_views.info_key_columns(view)
+
+
 def _like(name: str) -> tuple[tuple[Column, ...], Rows]:
     return views.VIEWS[name]
 
@@ -223,7 +242,17 @@ def _like(name: str) -> tuple[tuple[Column, ...], Rows]:
 _MODULE = "object_id:int definition:max uses_ansi_nulls:bit uses_quoted_identifier:bit is_schema_bound:bit"
 VIEWS: dict[str, tuple[tuple[Column, ...], Rows]] = {
     **views.VIEWS,
-    "sys.all_objects": _like("sys.objects"),
+    "sys.objects": (views.VIEWS["sys.objects"][0], _objects),
+    "sys.all_objects": (views.VIEWS["sys.objects"][0], _objects),
+    "information_schema.table_constraints": (
+        views.VIEWS["information_schema.table_constraints"][0],
+        _info_constraints,
+    ),
+    "information_schema.key_column_usage": (views.VIEWS["information_schema.key_column_usage"][0], _info_key_columns),
+    "information_schema.check_constraints": (
+        shape("CONSTRAINT_CATALOG:name CONSTRAINT_SCHEMA:name CONSTRAINT_NAME:name CHECK_CLAUSE:long"),
+        constraint_views.info_checks,
+    ),
     "sys.all_columns": _like("sys.columns"),
     "sys.foreign_keys": (
         shape(
@@ -231,25 +260,25 @@ VIEWS: dict[str, tuple[tuple[Column, ...], Rows]] = {
             "is_not_trusted:bit delete_referential_action:tiny delete_referential_action_desc:text "
             "update_referential_action:tiny update_referential_action_desc:text is_system_named:bit"
         ),
-        _nothing,
+        constraint_views.foreign_keys,
     ),
     "sys.foreign_key_columns": (
         shape(
             "constraint_object_id:int constraint_column_id:int parent_object_id:int parent_column_id:int "
             "referenced_object_id:int referenced_column_id:int"
         ),
-        _nothing,
+        constraint_views.foreign_key_columns,
     ),
     "sys.check_constraints": (
         shape(_OBJECT + " is_disabled:bit is_not_trusted:bit parent_column_id:int definition:max is_system_named:bit"),
-        _nothing,
+        constraint_views.check_constraints,
     ),
     "sys.computed_columns": (
         shape("object_id:int name:name column_id:int definition:max is_persisted:bit is_computed:bit is_nullable:bit"),
-        _nothing,
+        constraint_views.computed_columns,
     ),
-    "sys.views": (shape(_OBJECT + " with_check_option:bit is_date_correlation_view:bit"), _nothing),
-    "sys.all_views": (shape(_OBJECT + " with_check_option:bit"), _nothing),
+    "sys.views": (shape(_OBJECT + " with_check_option:bit is_date_correlation_view:bit"), constraint_views.user_views),
+    "sys.all_views": (shape(_OBJECT + " with_check_option:bit"), constraint_views.all_views),
     "sys.procedures": (shape(_OBJECT + " is_auto_executed:bit"), _nothing),
     "sys.triggers": (
         shape("name:name object_id:int parent_class:tiny parent_id:int type:code type_desc:text is_disabled:bit"),
@@ -257,8 +286,8 @@ VIEWS: dict[str, tuple[tuple[Column, ...], Rows]] = {
     ),
     "sys.synonyms": (shape(_OBJECT + " base_object_name:long"), _nothing),
     "sys.sequences": (shape(_OBJECT + " start_value:big increment:big current_value:big"), _nothing),
-    "sys.sql_modules": (shape(_MODULE), _nothing),
-    "sys.all_sql_modules": (shape(_MODULE), _nothing),
+    "sys.sql_modules": (shape(_MODULE), constraint_views.modules),
+    "sys.all_sql_modules": (shape(_MODULE), constraint_views.modules),
     "sys.parameters": (
         shape("object_id:int name:name parameter_id:int system_type_id:tiny user_type_id:int max_length:small"),
         _nothing,
@@ -365,13 +394,13 @@ VIEWS: dict[str, tuple[tuple[Column, ...], Rows]] = {
             "CONSTRAINT_CATALOG:name CONSTRAINT_SCHEMA:name CONSTRAINT_NAME:name UNIQUE_CONSTRAINT_CATALOG:name "
             "UNIQUE_CONSTRAINT_SCHEMA:name UNIQUE_CONSTRAINT_NAME:name MATCH_OPTION:word UPDATE_RULE:word DELETE_RULE:word"
         ),
-        _nothing,
+        constraint_views.info_references,
     ),
     "information_schema.views": (
         shape(
             "TABLE_CATALOG:name TABLE_SCHEMA:name TABLE_NAME:name VIEW_DEFINITION:long CHECK_OPTION:word IS_UPDATABLE:word"
         ),
-        _nothing,
+        constraint_views.info_views,
     ),
     "information_schema.routines": (
         shape("SPECIFIC_CATALOG:name SPECIFIC_SCHEMA:name SPECIFIC_NAME:name ROUTINE_NAME:name ROUTINE_TYPE:word"),

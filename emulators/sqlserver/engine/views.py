@@ -13,8 +13,8 @@ from emulators.sqlserver.collation import SERVER_DEFAULT
 from emulators.sqlserver.engine.catalog import Catalog, TableEntry
 from emulators.sqlserver.engine.database import StoredDatabase
 from emulators.sqlserver.engine.environment import TYPE_IDS, type_id
-from emulators.sqlserver.engine.extension import KeyIndex
-from emulators.sqlserver.results import Column, Value
+from emulators.sqlserver.engine.extension import KeyIndex, Table, TableColumn
+from emulators.sqlserver.results import Column, SqlError, Value
 from emulators.sqlserver.sqltypes import MAX, SqlType
 from emulators.sqlserver.tsql.functions import stored_size
 from emulators.sqlserver.tsql.types import (
@@ -155,6 +155,19 @@ def _databases(view: Viewpoint) -> Iterator[Row]:
         )
 
 
+def _relations(view: Viewpoint) -> Iterator[TableEntry]:
+    """All tables, and users' views as if they were tables; a view that nothing can be read from any more has no columns."""
+    yield from view.catalog.tables.values()
+    for found in view.catalog.views.values() if view.here is view.session.current() else ():
+        try:
+            planned = view.session.runner.plan(found.query).columns
+        except SqlError:
+            continue
+        named = zip(found.columns, planned, strict=True)
+        columns = tuple(TableColumn(at, name, c.type, c.nullable) for at, (name, c) in enumerate(named, 1))
+        yield TableEntry(Table(found.object_id, found.schema, found.name, columns), created=found.created)
+
+
 def _schemas(view: Viewpoint) -> Iterator[Row]:
     catalog = view.catalog
     principals = view.session.engine.security.of(view.here.database_id, view.here.name).principals
@@ -212,8 +225,7 @@ def _key_constraints(view: Viewpoint) -> Iterator[Row]:
 
 
 def _sys_columns(view: Viewpoint) -> Iterator[Row]:
-    catalog = view.catalog
-    for entry in catalog.tables.values():
+    for entry in _relations(view):
         for column in entry.table.columns:
             kind = column.type
             precision, scale = precision_scale(kind)
@@ -312,11 +324,13 @@ def _info_tables(view: Viewpoint) -> Iterator[Row]:
     here, catalog = view.here, view.catalog
     for entry in catalog.tables.values():
         yield here.name, entry.table.schema, entry.table.name, "BASE TABLE"
+    for found in catalog.views.values():
+        yield here.name, found.schema, found.name, "VIEW"
 
 
 def _info_columns(view: Viewpoint) -> Iterator[Row]:
-    here, catalog = view.here, view.catalog
-    for entry in catalog.tables.values():
+    here = view.here
+    for entry in _relations(view):
         table = entry.table
         for position, column in enumerate(table.columns, 1):
             kind = column.type
