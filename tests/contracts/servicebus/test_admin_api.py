@@ -6,6 +6,7 @@ import asyncio
 import http.client
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from azure.core.exceptions import (
@@ -174,18 +175,54 @@ def test_what_is_fixed_at_creation_cannot_be_updated(client: ServiceBusAdministr
         client.update_queue(queue)
 
 
-def test_forwarding_is_told_with_its_address_and_ends_when_it_is_left_out(server: AdminServer) -> None:
-    with connect(server) as client:
-        client.create_queue("target")
-        queue = client.create_queue("source", forward_to="target", forward_dead_lettered_messages_to="Target")
-        assert queue.forward_to == f"sb://127.0.0.1:{server.port}/target"
-        assert queue.forward_dead_lettered_messages_to == f"sb://127.0.0.1:{server.port}/Target"
+def test_every_setting_comes_back_as_it_was_set(client: ServiceBusAdministrationClient) -> None:
+    outlet: dict[str, Any] = {
+        "lock_duration": timedelta(seconds=45),
+        "max_delivery_count": 7,
+        "dead_lettering_on_message_expiration": True,
+        "requires_session": True,
+    }
+    inlet: dict[str, Any] = {
+        "requires_duplicate_detection": True,
+        "duplicate_detection_history_time_window": timedelta(minutes=2),
+        "max_size_in_megabytes": 2048,
+        "max_message_size_in_kilobytes": 512,
+    }
+    common: dict[str, Any] = {
+        "default_message_time_to_live": timedelta(hours=3),
+        "auto_delete_on_idle": timedelta(hours=1),
+        "enable_batched_operations": False,
+        "status": "Disabled",
+        "user_metadata": "<about & this>",
+    }
+    of_topic = inlet | common | {"support_ordering": True}
+    of_subscription = outlet | common | {"dead_lettering_on_filter_evaluation_exceptions": False}
+    client.create_queue("orders", **outlet, **inlet, **common)
+    client.create_topic("events", **of_topic)
+    client.create_subscription("events", "sub1", **of_subscription)
 
-        queue.forward_to = None
-        queue.user_metadata = "kept"
-        client.update_queue(queue)
-        assert client.get_queue("source").forward_to is None
-        assert client.get_queue("source").forward_dead_lettered_messages_to is not None
+    for found, settings in (
+        (client.get_queue("orders"), outlet | inlet | common),
+        (client.get_topic("events"), of_topic),
+        (client.get_subscription("events", "sub1"), of_subscription),
+    ):
+        assert {name: getattr(found, name) for name in settings} == settings
+
+
+def test_forwarding_is_told_with_its_address_and_ends_when_it_is_left_out(
+    client: ServiceBusAdministrationClient,
+) -> None:
+    client.create_queue("target")
+    queue = client.create_queue("source", forward_to="target", forward_dead_lettered_messages_to="Target")
+    here = f"sb://{client.fully_qualified_namespace}"
+    assert queue.forward_to == f"{here}/target"
+    assert queue.forward_dead_lettered_messages_to == f"{here}/Target"
+
+    queue.forward_to = None
+    queue.user_metadata = "kept"
+    client.update_queue(queue)
+    assert client.get_queue("source").forward_to is None
+    assert client.get_queue("source").forward_dead_lettered_messages_to is not None
 
 
 def test_forwarding_reaches_the_broker_as_a_path(server: AdminServer, entities: Entities) -> None:
