@@ -37,6 +37,7 @@ from emulators.servicebus.description import (
     SubscriptionDescription,
     TopicDescription,
 )
+from emulators.servicebus.rules.description import DEFAULT_RULE, RuleDescription, SqlAction, SqlFilter
 from emulators.servicebus.server import ServiceBusEmulator
 from emulators.servicebus.sqlite_journal import SqliteJournal
 
@@ -97,6 +98,7 @@ def take(receiver: ServiceBusReceiver, count: int) -> Any:
     return messages
 
 
+MINE = "t/Subscriptions/mine"
 ORDERS = QueueDescription(requires_session=True, max_delivery_count=3, user_metadata="ours")
 ENTITIES: dict[str, Description] = {
     "Orders": ORDERS,
@@ -263,6 +265,39 @@ def test_every_subscription_keeps_its_own_copies(start: Start) -> None:
                 messages = take(receiver, len(expected))
                 assert [str(m) for m in messages] == expected
                 assert messages[-1].enqueued_sequence_number == 3
+
+
+def test_rules_come_back_and_decide(start: Start) -> None:
+    with start() as life:
+        life.admin.create("t", TopicDescription())
+        life.admin.create(MINE, SubscriptionDescription())
+        coloured = SqlFilter("colour = @wanted", {"@wanted": "red"})
+        life.admin.create_rule(MINE, "Red", RuleDescription(coloured, SqlAction("SET seen = 1")))
+        life.admin.delete_rule(MINE, DEFAULT_RULE)
+        before = life.admin.rules(MINE)
+    with start() as life:
+        assert life.admin.rules(MINE) == before
+        colours = [ServiceBusMessage(c, application_properties={"colour": c}) for c in ("blue", "red")]
+        with life.client.get_topic_sender("t") as sender:
+            sender.send_messages(colours)
+        with life.client.get_subscription_receiver("t", "mine") as receiver:
+            (message,) = take(receiver, 1)
+            assert (str(message), message.application_properties[b"seen"]) == ("red", 1)
+
+
+def test_forwarding_goes_on_with_what_waited(start: Start, clock: Clock) -> None:
+    with start() as life:
+        life.admin.create("graves", QueueDescription())
+        life.admin.create("q", QueueDescription(forward_dead_lettered_messages_to="graves"))
+        due = datetime.fromtimestamp(clock(), UTC) + timedelta(minutes=10)
+        with life.client.get_queue_sender("q") as sender:
+            sender.schedule_messages(ServiceBusMessage("late"), due)
+    clock.advance(timedelta(minutes=10))
+    with start() as life, life.client.get_queue_receiver("q") as receiver:
+        receiver.dead_letter_message(take(receiver, 1)[0], reason="bad")
+    with start() as life, life.client.get_queue_receiver("graves") as receiver:
+        (message,) = take(receiver, 1)
+        assert (str(message), message.dead_letter_source, message.dead_letter_reason) == ("late", "q", "bad")
 
 
 def test_nothing_of_a_deleted_entity_comes_back_with_its_name(start: Start) -> None:
