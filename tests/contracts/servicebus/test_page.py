@@ -191,6 +191,18 @@ def test_the_broker_tells_where_its_messages_are(busy: Bus) -> None:
     assert "$Default everything" in shown
 
 
+def test_a_deferred_message_that_is_taken_back_is_locked(bus: Bus) -> None:
+    bus.create("deferring")
+    bus.send("deferring", "one", "two", "three")
+    receiver = bus.receiver("deferring")
+    first, second = receiver.receive_messages(2, max_wait_time=5)
+    receiver.defer_message(first)
+    receiver.defer_message(second)
+    assert first.sequence_number is not None
+    receiver.receive_deferred_messages(first.sequence_number)
+    assert "deferring queue 1 1 1 0 0 0" in text_of(fetch(bus))
+
+
 def test_bodies_are_never_shown(busy: Bus) -> None:
     for path in ("/", "/?entity=plain", "/?entity=sessions"):
         document = fetch(busy, path)
