@@ -2,8 +2,8 @@
 
 Of a message's sections the header and the message annotations are taken apart, message-id and group-id are read, and
 everything else (properties, application properties, body, footer) stays opaque and goes out as it came in, unless a rule or
-an outcome changes properties (`properties.MessageProperties`). Annotations the broker owns are dropped from what a sender writes. Refuses octets that are no AMQP message, and delivery annotations are
-not carried (they are hop by hop).
+an outcome changes properties (`properties.MessageProperties`). Annotations the broker owns are dropped from what a sender
+writes. Refuses octets that are no AMQP message, and delivery annotations are not carried (they are hop by hop).
 Sources: OASIS AMQP 1.0, part 3, section 3.2; learn.microsoft.com "AMQP 1.0 in Azure Service Bus: protocol guide".
 """
 
