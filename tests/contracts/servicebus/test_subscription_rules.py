@@ -19,6 +19,8 @@ from emulators.servicebus.rules.description import (
     CorrelationFilter,
     FalseFilter,
     RuleDescription,
+    SqlAction,
+    SqlFilter,
     TrueFilter,
 )
 
@@ -126,3 +128,28 @@ def test_a_message_without_a_session_is_a_dead_letter_where_sessions_are_require
         assert (str(dead), dead.dead_letter_reason) == ("loose", "Session ID is null")
         receiver.complete_message(dead)
     bus.emulator.admin.delete(path)
+
+
+def test_a_message_that_a_filter_fails_on_is_a_dead_letter(bus: Bus, subscription: str) -> None:
+    """Row 41. service-bus-dead-letter-queues; the reason is not documented."""
+    bus.emulator.admin.create_rule(subscription, "broken", RuleDescription(SqlFilter("total / parts > 1")))
+    bus.emulator.admin.delete_rule(subscription, DEFAULT_RULE)
+    publish(bus, ServiceBusMessage("m", application_properties={"total": 1, "parts": 0}))
+    assert (bus.active(subscription), bus.dead(subscription)) == (0, 1)
+    with bus.client.get_subscription_receiver("events", "s", sub_queue=ServiceBusSubQueue.DEAD_LETTER) as receiver:
+        (dead,) = receiver.receive_messages(1, max_wait_time=5)
+        assert (str(dead), dead.dead_letter_reason) == ("m", "FilterEvaluationException")
+        assert "broken" in (dead.dead_letter_error_description or "")
+        receiver.complete_message(dead)
+
+
+def test_every_matching_rule_with_an_action_makes_a_copy_of_its_own(bus: Bus, subscription: str) -> None:
+    """Row 40. topic-filters."""
+    for name in ("one", "two"):
+        action = SqlAction(f"SET colour = '{name}'")
+        bus.emulator.admin.create_rule(subscription, name, RuleDescription(TrueFilter(), action))
+    publish(bus, ServiceBusMessage("m"))
+    with bus.client.get_subscription_receiver("events", "s", receive_mode="receiveanddelete") as receiver:
+        messages = receiver.receive_messages(3, max_wait_time=5)
+    assert [(m.application_properties or {}).get(b"colour") for m in messages] == [None, b"one", b"two"]
+    assert [m.sequence_number for m in messages] == [1, 2, 3]
