@@ -13,6 +13,7 @@ from emulators.sqlserver.engine.extension import TableFunction
 from emulators.sqlserver.engine.refusals import refused_table_function, refused_view
 from emulators.sqlserver.engine.rights import check_entry
 from emulators.sqlserver.engine.system_views import VIEWS
+from emulators.sqlserver.engine.table_functions import built_in
 from emulators.sqlserver.results import Column, SqlError
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.errors import unknown_database, unsupported
@@ -140,7 +141,7 @@ class SessionNames:
     def table_function(self, name: Name, arguments: int) -> Source | None:
         database = self.database(name)
         schema = name[-2] if len(name) > 1 and name[-2] else "dbo"
-        found = self.find_function(database, schema, name[-1])
+        found = self.find_function(database, schema, name[-1], arguments)
         if found is None:
             refusal = refused_table_function(schema.lower(), name[-1].lower())
             if refusal is not None:
@@ -155,7 +156,11 @@ class SessionNames:
             raise SqlError(313 if arguments < found.arguments else 8144, text, 16, 3)
         return Source(database.name, schema, name[-1], self._made(found.columns), "", f"{FUNCTION}{schema}.{name[-1]}")
 
-    def find_function(self, database: StoredDatabase, schema: str, name: str) -> TableFunction | None:
+    def find_function(self, database: StoredDatabase, schema: str, name: str, arguments: int) -> TableFunction | None:
+        """`arguments`: their number, which tells the forms of a built-in function apart."""
+        found = built_in(schema.lower(), name.lower(), arguments)
+        if found is not None:
+            return found
         if (database.fold(schema), database.fold(name)) == (database.fold("sys"), database.fold("fn_helpcollations")):
             return HELP_COLLATIONS
         extension = self.session.engine.extension

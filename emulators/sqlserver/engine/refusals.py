@@ -21,11 +21,11 @@ _CATALOG = _names(
     "column_master_keys conversation_endpoints conversation_groups credentials crypt_properties cryptographic_providers "
     "data_spaces database_audit_specifications database_automatic_tuning_options database_credentials database_files "
     "database_mirroring database_mirroring_endpoints database_query_store_options database_recovery_status "
-    "database_scoped_configurations database_scoped_credentials destination_data_spaces dm_db_objects_impacted_on_version_change "
+    "database_scoped_configurations database_scoped_credentials destination_data_spaces  "
     "edge_constraints endpoints event_notifications events external_data_sources external_file_formats external_tables "
     "extended_procedures filegroups filetables fulltext_catalogs fulltext_indexes fulltext_index_columns "
     "fulltext_languages fulltext_stoplists function_order_columns hash_indexes http_endpoints internal_partitions "
-    "internal_tables json_indexes key_encryptions key_encryptions ledger_table_history linked_logins login_token master_files "
+    "internal_tables json_indexes key_encryptions ledger_table_history linked_logins login_token master_files "
     "master_key_passwords masked_columns memory_optimized_tables_internal_attributes message_type_xml_schema_collection_usages "
     "messages module_assembly_usages numbered_procedures openkeys parameter_type_usages "
     "partition_functions partition_parameters partition_range_values partition_schemes periods plan_guides query_store_plan "
@@ -82,7 +82,7 @@ _PROCEDURES = _names(
     "xp_dirtree xp_fileexist xp_servicecontrol xp_loginconfig xp_sqlagent_enum_jobs xp_userlock"
 )
 _FUNCTIONS = _names(
-    "fn_dblog fn_dump_dblog fn_get_audit_file fn_get_sql fn_helpcollations fn_my_permissions fn_servershareddrives "
+    "fn_dblog fn_dump_dblog fn_get_audit_file fn_get_sql fn_my_permissions fn_servershareddrives "
     "fn_trace_gettable fn_virtualfilestats fn_xe_file_target_read_file fn_builtin_permissions "
     "fn_stmt_sql_handle_from_sql_stmt"
 )

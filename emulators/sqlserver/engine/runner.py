@@ -273,7 +273,7 @@ class Runner:
         database = self.session.find(database_name)
         assert database is not None
         schema, _, short = name.partition(".")
-        found = SessionNames(self.session).find_function(database, schema, short)
+        found = SessionNames(self.session).find_function(database, schema, short, len(arguments))
         if found is None:
             raise invalid_object(name)
         return [tuple(row) for row in found.call(self.context(database), arguments)]
