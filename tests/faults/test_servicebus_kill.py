@@ -39,9 +39,20 @@ from emulators.servicebus.journal import DEAD_LETTERS
 from emulators.servicebus.message import Message, MessageState
 from emulators.servicebus.recovery import read_messages, read_sequences, read_session_states
 
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # the SDK forgets failed ones
+
 ENTITIES = ["--queue", "q", "--queue", "s:session", "--topic", "t=all,once"]
 ALL, ONCE = "t/subscriptions/all", "t/subscriptions/once"
 SESSIONS = ("red", "green", "blue")
+
+
+@pytest.fixture(autouse=True)
+def forgotten_sockets() -> Iterator[None]:
+    """What the SDK forgot is collected here, where nobody minds, and not during another test."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 @dataclass
@@ -128,9 +139,6 @@ class Load:
         for thread in self._threads:
             thread.join(30)
             assert not thread.is_alive(), f"{thread} hangs"
-        with warnings.catch_warnings():  # the SDK forgets the sockets of connections that failed
-            warnings.simplefilter("ignore", ResourceWarning)
-            gc.collect()
         assert not self._failures, self._failures
 
     def _run(self, job: Callable[[ServiceBusClient, random.Random], None], dice: random.Random) -> None:
