@@ -57,7 +57,7 @@ def shared_namespace(request: pytest.FixtureRequest, impatient_client: None) -> 
         made = Namespace(REAL, MANAGEMENT, lambda duration: time.sleep(duration.total_seconds()), real=True)
     else:
         emulator, clock = request.getfixturevalue("emulator"), request.getfixturevalue("clock")
-        made = Namespace(emulator.connection_string, f"127.0.0.1:{emulator.http_port}", clock.advance, real=False)
+        made = Namespace(emulator.connection_string, f"127.0.0.1:{emulator.http_port}", clock.advance, False, clock)
     yield made
     made.close()
     # The SDK forgets the socket of a connection that failed or was refused: let none outlive the contract.

@@ -8,18 +8,28 @@ are deleted with the namespace.
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from azure.core.pipeline.transport import RequestsTransport
-from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusReceiver, ServiceBusSender
-from azure.servicebus.management import ServiceBusAdministrationClient
+from azure.servicebus import (
+    ServiceBusClient,
+    ServiceBusMessage,
+    ServiceBusReceivedMessage,
+    ServiceBusReceiveMode,
+    ServiceBusReceiver,
+    ServiceBusSender,
+    ServiceBusSubQueue,
+)
+from azure.servicebus.management import QueueRuntimeProperties, ServiceBusAdministrationClient
 
 Handler = TypeVar("Handler", ServiceBusSender, ServiceBusReceiver)
 
-LOCK = timedelta(seconds=5)
+SECOND = timedelta(seconds=1)
+LOCK = 5 * SECOND
 """The shortest lock that Service Bus allows."""
 
 
@@ -37,15 +47,24 @@ class PlainTransport(RequestsTransport):  # type: ignore[misc]
 
 
 class Namespace:
-    """`management`: host:port of an emulator's management API, None for a namespace on Azure. `let_pass` takes time away."""
+    """`management`: host:port of an emulator's management API, None for a namespace on Azure. `let_pass` takes time away.
+
+    `clock` is the service's, in seconds since the Unix epoch.
+    """
 
     def __init__(
-        self, connection_string: str, management: str | None, let_pass: Callable[[timedelta], None], real: bool
+        self,
+        connection_string: str,
+        management: str | None,
+        let_pass: Callable[[timedelta], None],
+        real: bool,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.connection_string = connection_string
         self.management = management
         self.let_pass = let_pass
         self.real = real
+        self._clock = clock
         self.admin = self.administration(connection_string)
         self.client = self.connect()
         self._prefix = f"contract-{uuid.uuid4().hex[:8]}"
@@ -109,6 +128,36 @@ class Namespace:
     def send(self, queue: str, *bodies: str, **properties: Any) -> None:
         """Messages of one batch, all with the same properties."""
         self.sender(queue).send_messages([ServiceBusMessage(body, **properties) for body in bodies])
+
+    def dead_letters(self, queue: str, **options: Any) -> ServiceBusReceiver:
+        """A receiver of the queue's dead letters, opened; closed with the test."""
+        return self.receiver(queue, sub_queue=ServiceBusSubQueue.DEAD_LETTER, **options)
+
+    def take(self, receiver: ServiceBusReceiver, count: int = 1) -> list[ServiceBusReceivedMessage]:
+        """So many messages, however many calls that takes; fewer fail the test."""
+        patience = 60 if self.real else 5
+        messages: list[ServiceBusReceivedMessage] = []
+        while len(messages) < count and (more := receiver.receive_messages(count - len(messages), patience)):
+            messages += more
+        assert len(messages) == count
+        return messages
+
+    def nothing(self, receiver: ServiceBusReceiver) -> bool:
+        """Does nothing come? The receiver keeps its credit: it gets the next message, and no other receiver before it."""
+        return receiver.receive_messages(1, max_wait_time=5 if self.real else 0.2) == []
+
+    def drain(self, queue: str, count: int) -> list[str]:
+        """Take so many messages out, by receive-and-delete; their bodies."""
+        receiver = self.receiver(queue, receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE)
+        return [str(message) for message in self.take(receiver, count)]
+
+    def counts(self, queue: str) -> QueueRuntimeProperties:
+        """How many messages are where."""
+        return self.admin.get_queue_runtime_properties(queue)
+
+    def now(self) -> datetime:
+        """By the service's clock."""
+        return datetime.fromtimestamp(self._clock(), UTC)
 
     def _opened(self, handler: Handler) -> Handler:
         handler.__enter__()
