@@ -113,9 +113,12 @@ def _renew_lock(node: Node, body: Fields, now: int) -> Response:
 
 
 def _held(node: Node, body: Fields, now: int) -> tuple[MessageStore, list[bytes]]:
-    """The store and the tokens, each of which locks a message there."""
+    """The store and the tokens, each of which locks a message there; under the lock of the session that is named, if one is."""
     store = _store(node)
     tokens = [token.bytes_le for token in body.uuids("lock-tokens")]
+    session = body.optional_text("session-id")
+    if session is not None and isinstance(store, SessionStore):
+        store.require_held(session, now)
     for token in tokens:
         if not store.holds(token, now):
             raise store.lost(token)

@@ -179,13 +179,16 @@ class SessionStore(MessageStore):
     def set_session_state(self, name: str, state: bytes | None, now: int) -> None:
         """None clears it. Raises AmqpError."""
         session = self._owned(name, now)
-        session.state = state
-        session.state_changed_at = now
+        self._keep_state(session, state, now)
         self.shelf.save_session_state(name, state, now)
 
     def restore_session_state(self, name: str, state: bytes, changed_at: int) -> None:
         """Put back a state that the journal kept."""
-        session = self._session(name)
+        self._keep_state(self._session(name), state, changed_at)
+
+    def _keep_state(self, session: Session, state: bytes | None, changed_at: int) -> None:
+        """State counts towards the size of the entity."""
+        self.size += len(state or b"") - len(session.state or b"")
         session.state = state
         session.state_changed_at = changed_at
 
@@ -200,6 +203,10 @@ class SessionStore(MessageStore):
     def first_sessions(self, most: int) -> tuple[list[Session], int]:
         """Up to so many of the sessions, to be looked at only, and how many there are: with messages, an owner or state."""
         return list(itertools.islice(self._sessions.values(), most)), len(self._sessions)
+
+    def require_held(self, name: str, now: int) -> None:
+        """Raises AmqpError when nobody holds the session."""
+        self._owned(name, now)
 
     def _lock_until(self, message: Message, now: int) -> int:
         session = self._sessions.get(message.session_id or "")
