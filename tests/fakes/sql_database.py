@@ -23,7 +23,7 @@ from emulators.sqlserver.engine.extension import (
     TableColumn,
     Transaction,
 )
-from emulators.sqlserver.results import Column, SqlError
+from emulators.sqlserver.results import Cancel, Column, SqlError
 from emulators.sqlserver.sqltypes import SqlType
 
 Named = dict[str, Any]
@@ -73,7 +73,7 @@ class FakeSqlDatabase:
         return connection
 
     @contextmanager
-    def writer(self) -> Iterator[sqlite3.Connection]:
+    def writer(self, gives_way: Cancel | None = None) -> Iterator[sqlite3.Connection]:
         with self._lock:
             self._writer.execute("BEGIN IMMEDIATE")
             catalog = dict(self._tables)

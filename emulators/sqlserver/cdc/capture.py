@@ -12,7 +12,7 @@ import sqlite3
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,8 @@ from emulators.sqlserver.cdc.instance import change_row
 from emulators.sqlserver.cdc.log_store import LoggedTransaction
 from emulators.sqlserver.cdc.lsn import ZERO
 from emulators.sqlserver.engine.extension import Row
-from emulators.sqlserver.results import SqlError
+from emulators.sqlserver.engine.locks import Cancelled
+from emulators.sqlserver.results import Cancel, SqlError
 
 if TYPE_CHECKING:
     from emulators.sqlserver.cdc.database import DatabaseCdc
@@ -36,19 +37,22 @@ _FAREWELL = 0.5
 """Seconds that a stop waits for the thread's end when it has nothing left to write."""
 
 
-def scan_once(cdc: DatabaseCdc, maxtrans: int, stopped: Callable[[], bool] = lambda: False) -> int:
+def scan_once(cdc: DatabaseCdc, maxtrans: int, stopped: Cancel = lambda: False, gives_way: Cancel | None = None) -> int:
     """Move up to `maxtrans` transactions, one log scan session; returns how many. Raises the error of a failing capture.
 
-    `stopped` is asked once the writer lock is held.
+    `stopped` is asked once the writer lock is held, `gives_way` while it is waited for. Raises Cancelled.
     """
     sessions = cdc.sessions
     session = sessions.begin(cdc.database.now())
     try:
-        with cdc.keeping_instances() as connection:
+        with cdc.keeping_instances(gives_way) as connection:
             if stopped():
                 sessions.abandon(session)
                 return 0
             moved = _move(cdc, connection, maxtrans)
+    except Cancelled:
+        sessions.abandon(session)
+        raise
     except BaseException as error:
         shown = error if isinstance(error, SqlError) else errors.scan_failed(f"Log Scan process failed: {error}")
         sessions.fail(session, shown, cdc.database.now())
@@ -91,9 +95,9 @@ def scan(scan_once: Callable[[], int], maxtrans: int, maxscans: int) -> int:
     return total
 
 
-def mark_idle(cdc: DatabaseCdc, stopped: Callable[[], bool] = lambda: False) -> None:
-    """Enter a moment without transactions in cdc.lsn_time_mapping, unless one has come in the meantime."""
-    with cdc.database.writer() as connection:
+def mark_idle(cdc: DatabaseCdc, stopped: Cancel = lambda: False, gives_way: Cancel | None = None) -> None:
+    """Enter a moment without transactions in cdc.lsn_time_mapping, unless one has come in the meantime. Raises Cancelled."""
+    with cdc.database.writer(gives_way) as connection:
         if stopped() or log_store.first(connection, 1):
             return
         entry = (cdc.lsns.commit(), None, cdc.database.now(), IDLE_TRAN_ID, ZERO)
@@ -168,6 +172,10 @@ class CaptureJob:
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(None if writing else _FAREWELL)
 
+    def _gives_way(self) -> bool:
+        """Asked while a cycle waits for the writer lock."""
+        return self._stop.is_set() or self._cdc.turn.wanted
+
     def _must_not_write(self) -> bool:
         """Asked with the writer lock held."""
         with self._gate:
@@ -176,8 +184,9 @@ class CaptureJob:
 
     def _run(self) -> None:
         while not self._stop.is_set():
+            done = True
             try:
-                self.cycle()
+                done = self.cycle()
             except Exception as error:
                 if is_closed(error):
                     _LOG.info("capture job ends: database %s is closed", self._cdc.database.name)
@@ -186,15 +195,23 @@ class CaptureJob:
                     _LOG.info("capture job of database %s: scan failed as told", self._cdc.database.name)
                 else:
                     _LOG.exception("capture job of database %s: scan failed, trying again", self._cdc.database.name)
+            if not done:
+                continue
             if not self._settings.continuous:
                 return
             self._stop.wait(self._settings.polling_interval)
 
-    def cycle(self) -> None:
-        """One scan cycle of the job: move what waits, or mark the log idle when nothing has come for long."""
+    def cycle(self) -> bool:
+        """One scan cycle of the job: move what waits, or mark the log idle when nothing has come for long.
+
+        False: it gave way to a session, or was stopped.
+        """
         with self._cdc.turn.of_job(self._stop.is_set) as mine:
             if mine:
-                self._cycle()
+                with suppress(Cancelled):
+                    self._cycle()
+                    return True
+            return False
 
     def _cycle(self) -> None:
         if self._cdc.take_waiting_work() or self._cdc.hold.error is not None:
@@ -207,7 +224,7 @@ class CaptureJob:
             self._busy_at = self._clock()
         elif self._clock() - self._busy_at >= self._idle_interval:
             with self._one_write():
-                mark_idle(self._cdc, self._must_not_write)
+                mark_idle(self._cdc, self._must_not_write, self._gives_way)
             self._busy_at = self._clock()
 
     def _scan(self) -> int:
@@ -222,7 +239,7 @@ class CaptureJob:
 
     def _scan_once(self) -> int:
         with self._one_write():
-            return scan_once(self._cdc, self._settings.maxtrans, self._must_not_write)
+            return scan_once(self._cdc, self._settings.maxtrans, self._must_not_write, self._gives_way)
 
     @contextmanager
     def _one_write(self) -> Iterator[None]:

@@ -27,7 +27,7 @@ from emulators.sqlserver.cdc.retyping import retype
 from emulators.sqlserver.cdc.scan_sessions import ScanSessions
 from emulators.sqlserver.cdc.scan_turn import JOB_SESSION, ScanTurn
 from emulators.sqlserver.engine.extension import Database, Table
-from emulators.sqlserver.results import Value
+from emulators.sqlserver.results import Cancel, Value
 from emulators.sqlserver.sqltypes import SqlType
 
 Retype = Callable[[Database, Table, str, SqlType], None]
@@ -110,11 +110,14 @@ class DatabaseCdc:
             raise
 
     @contextmanager
-    def keeping_instances(self) -> Iterator[sqlite3.Connection]:
-        """A write transaction that leaves the instances alone, or takes back what `retype` did to them when it fails."""
+    def keeping_instances(self, gives_way: Cancel | None = None) -> Iterator[sqlite3.Connection]:
+        """A write transaction that leaves the instances alone, or takes back what `retype` did to them when it fails.
+
+        `gives_way`: as for `Database.writer`.
+        """
         before: tuple[CaptureInstance, ...] | None = None
         try:
-            with self.database.writer() as connection:
+            with self.database.writer(gives_way) as connection:
                 before = self._instances
                 yield connection
         except BaseException:

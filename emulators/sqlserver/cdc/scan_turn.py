@@ -1,7 +1,8 @@
 """Whose turn it is to scan the log of a database: one scan at a time, a second one of another session is error 22903.
 
 On the real server a running capture job has the log all the time and sys.sp_cdc_scan is refused beside it. Here the job lets go of
-it between two cycles and sys.sp_cdc_scan waits for a cycle's end, unless the job is told to keep it (see build_engine).
+it between two cycles and sys.sp_cdc_scan waits for a cycle's end, unless the job is told to keep it (see build_engine). A job whose
+cycle waits for a writer ends it when a session wants its turn: that writer may be waiting for the session.
 """
 
 from __future__ import annotations
@@ -22,15 +23,30 @@ class ScanTurn:
     def __init__(self) -> None:
         self._free = threading.Condition()
         self._holder: int | None = None
+        self._wanted = 0
+
+    @property
+    def holder(self) -> int | None:
+        """The session that scans; None: nobody."""
+        return self._holder
+
+    @property
+    def wanted(self) -> bool:
+        """Whether a session waits for the job's cycle to end."""
+        return self._wanted > 0
 
     @contextmanager
     def of_session(self, session_id: int) -> Iterator[None]:
         """Waits for the job's cycle to end. Raises 22903 while another session scans."""
         with self._free:
-            while self._holder is not None:
-                if self._holder != JOB_SESSION:
-                    raise errors.log_is_being_read(self._holder)
-                self._free.wait()
+            self._wanted += 1
+            try:
+                while self._holder is not None:
+                    if self._holder != JOB_SESSION:
+                        raise errors.log_is_being_read(self._holder)
+                    self._free.wait()
+            finally:
+                self._wanted -= 1
             self._holder = session_id
         try:
             yield
@@ -41,9 +57,9 @@ class ScanTurn:
     def of_job(self, stopped: Callable[[], bool]) -> Iterator[bool]:
         """Waits for a session's scan to end; False when the job was stopped before it came to that."""
         with self._free:
-            while self._holder is not None and not stopped():
+            while (self._holder is not None or self._wanted) and not stopped():
                 self._free.wait(_LOOK_AGAIN)
-            mine = self._holder is None
+            mine = self._holder is None and not self._wanted
             if mine:
                 self._holder = JOB_SESSION
         try:

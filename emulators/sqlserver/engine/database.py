@@ -232,7 +232,7 @@ class StoredDatabase:
     # -- extension.Database
 
     @contextmanager
-    def writer(self) -> Iterator[sqlite3.Connection]:
+    def writer(self, gives_way: Cancel | None = None) -> Iterator[sqlite3.Connection]:
         session = running_session()
         if getattr(self._local, "owner", None) is not None:
             raise RuntimeError(f"this thread already writes to {self.name}")
@@ -241,7 +241,7 @@ class StoredDatabase:
                 yield link.raw
             return
         owner = object()
-        patience = session.patience() if session is not None else (None, _never)
+        patience = session.patience() if session is not None else (None, gives_way or _never)
         self.begin_write(owner, *patience, user=False)
         self._local.owner = owner
         try:

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from emulators.sqlserver.results import Column, Event, SqlError, Value
+from emulators.sqlserver.results import Cancel, Column, Event, SqlError, Value
 from emulators.sqlserver.sqltypes import SqlType
 
 Row = tuple[Value, ...]
@@ -112,11 +112,12 @@ class Database(Protocol):
         """Equal for names that are equal by the database's collation."""
         ...
 
-    def writer(self) -> AbstractContextManager[sqlite3.Connection]:
+    def writer(self, gives_way: Cancel | None = None) -> AbstractContextManager[sqlite3.Connection]:
         """The database's single write connection inside BEGIN IMMEDIATE: commits on leaving, rolls back on an exception.
 
         Waits for a user's open write transaction to end, in a session's thread as long as the session waits for locks (1222)
-        and until it is cancelled. Never to be entered by a thread that already holds it.
+        and until it is cancelled; in a thread without a session until `gives_way` says so (Cancelled). Never to be entered by a
+        thread that already holds it.
         """
         ...
 

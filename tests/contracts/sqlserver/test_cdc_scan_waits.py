@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from emulators.sqlserver.build import build_engine
+from emulators.sqlserver.cdc.extension import CdcExtension
+from emulators.sqlserver.cdc.scan_turn import JOB_SESSION
 from emulators.sqlserver.engine.server_engine import SqlEngine
 from emulators.sqlserver.results import ErrorMessage, LoginRequest, Session
 
@@ -57,3 +60,16 @@ def test_a_scan_that_waits_can_be_cancelled(engine: SqlEngine, session: Session)
     assert not errors(session, "INSERT t VALUES (1)")
     assert not errors(holder, "BEGIN TRAN INSERT other VALUES (1)")
     assert list(session.batch("EXEC sys.sp_cdc_scan", {}, lambda: True)) == []
+
+
+def test_a_scan_of_an_empty_log_waits_for_no_job_that_waits_for_a_writer(engine: SqlEngine, session: Session) -> None:
+    """The job's first cycle looks into the log whatever is there, and may find a transaction open in its way."""
+    holder = login(engine)
+    assert not errors(holder, "BEGIN TRAN INSERT other VALUES (1)")
+    assert not errors(session, "EXEC sys.sp_cdc_start_job")
+    assert isinstance(engine.extension, CdcExtension)
+    [cdc] = engine.extension.states()
+    while cdc.turn.holder != JOB_SESSION:
+        time.sleep(0.001)
+    assert not errors(session, "EXEC sys.sp_cdc_scan")  # would never return
+    assert not errors(holder, "COMMIT")

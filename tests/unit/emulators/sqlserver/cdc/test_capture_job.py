@@ -17,7 +17,7 @@ from emulators.sqlserver.cdc import capture, metadata
 from emulators.sqlserver.cdc.capture import CaptureJob
 from emulators.sqlserver.cdc.database import DatabaseCdc
 from emulators.sqlserver.cdc.options import CdcOptions
-from emulators.sqlserver.results import SqlError
+from emulators.sqlserver.results import Cancel, SqlError
 from tests.fakes.sql_database import FakeSqlDatabase
 from tests.unit.emulators.sqlserver.cdc.conftest import INT, Lab, person
 
@@ -312,9 +312,9 @@ def test_a_job_can_be_stopped_while_a_user_holds_the_writer_lock(lab: Lab) -> No
 
     class Watched(FakeSqlDatabase):
         @contextmanager
-        def writer(self) -> Iterator[sqlite3.Connection]:
+        def writer(self, gives_way: Cancel | None = None) -> Iterator[sqlite3.Connection]:
             waiting.set()
-            with super().writer() as connection:
+            with super().writer(gives_way) as connection:
                 yield connection
 
     with lab.database.transaction() as t:
