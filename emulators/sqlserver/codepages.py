@@ -23,15 +23,16 @@ def _decoding(page: int) -> str:
 
 
 @lru_cache(maxsize=64)
-def _encoder(page: int) -> Callable[[str], bytes]:
+def encoder(page: int) -> Callable[[str], bytes]:
+    """`encode` for one page."""
+    if page in _WIDE:
+        return lambda text: text.encode(_NAMES[page], "replace")
     table = codecs.charmap_build(_decoding(page))
     return lambda text: codecs.charmap_encode(text, "replace", table)[0]
 
 
 def encode(text: str, page: int = LATIN1) -> bytes:
-    if page in _WIDE:
-        return text.encode(_NAMES[page], "replace")
-    return _encoder(page)(text)
+    return encoder(page)(text)
 
 
 def decode(data: bytes, page: int = LATIN1) -> str:

@@ -9,12 +9,18 @@ Source: https://learn.microsoft.com/sql/t-sql/language-elements/like-transact-sq
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 
 from emulators.sqlserver.tsql.text_order import Fold, Order, folding, letters_between
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=64)
+def like_patterns(escape: str, order: Order) -> Callable[[str], re.Pattern[str]]:
+    """What compiles a pattern for an order of text, or knows it already."""
+    return lru_cache(maxsize=512)(lambda pattern: like_pattern(pattern, escape, order))
+
+
 def like_pattern(pattern: str, escape: str, order: Order) -> re.Pattern[str]:
     """T-SQL's wildcards: %, _, [set] and [^set]."""
     fold = folding(order)

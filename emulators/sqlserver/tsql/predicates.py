@@ -11,7 +11,7 @@ from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql.expressions import Expressions, quoted
 from emulators.sqlserver.tsql.functions import text_of
-from emulators.sqlserver.tsql.patterns import like_pattern
+from emulators.sqlserver.tsql.patterns import like_patterns
 from emulators.sqlserver.tsql.plans import Expr
 from emulators.sqlserver.tsql.precedence import settled
 from emulators.sqlserver.tsql.scopes import Scope
@@ -181,12 +181,12 @@ def _without_zeros(value: Value) -> Value:
 def _liker(types: tuple[SqlType, SqlType], escape: str) -> Callable[..., Value]:
     read, read_pattern = (text_of(kind) for kind in types)
     order = order_of(types[0].collation, any(is_unicode(kind) for kind in types))
-    fold = folding(order)
+    fold, compiled = folding(order), like_patterns(escape, order)
 
     def run(value: Value, pattern: Value) -> Value:
         if value is None or pattern is None:
             return None
-        return int(like_pattern(read_pattern(pattern), escape, order).fullmatch(fold(read(value))) is not None)
+        return int(compiled(read_pattern(pattern)).fullmatch(fold(read(value))) is not None)
 
     return run
 

@@ -40,7 +40,6 @@ def _stuff(types: Sequence[SqlType]) -> Made:
     return like_type(unicode, 4000 if is_unicode(unicode) else 8000), run
 
 
-@lru_cache(maxsize=256)
 def _searched(pattern: str, order: Order) -> re.Pattern[str]:
     """The expression whose leftmost match in folded text starts where PATINDEX finds the pattern."""
     anchored = not pattern.startswith("%")
@@ -53,9 +52,10 @@ def _patindex(types: Sequence[SqlType]) -> Made:
     pattern_of, read = text_of(types[0]), text_of(types[1])
     order = text_order(types)
     fold = folding(order)
+    compiled = lru_cache(maxsize=256)(lambda pattern: _searched(pattern, order))
 
     def run(pattern: Value, value: Value) -> Value:
-        found = _searched(pattern_of(pattern), order).search(fold(read(value)))
+        found = compiled(pattern_of(pattern)).search(fold(read(value)))
         return found.start() + 1 if found else 0
 
     return (BIGINT if types[1].length == MAX else INT), run

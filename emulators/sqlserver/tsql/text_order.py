@@ -23,8 +23,6 @@ Fold = Callable[[str], str]
 _DOTTED = str.maketrans({"I": "ı", "İ": "i"})
 _BEHIND_H = "h\uffff"
 _TO_HIRAGANA = {code: code - 0x60 for code in range(0x30A1, 0x30F7)}
-DEFAULT = "TEXTCI"
-"""SQLite's name for the order of the server's default collation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +46,21 @@ class Order:
         return "_".join(["TEXTCI" if not self.case else "TEXT", *(flag for flag in flags if flag)])
 
 
+@lru_cache(maxsize=512)
 def order_of(collation: str, unicode: bool) -> Order:
     """The order of a collation's name ("": the server's default), for nvarchar or for varchar."""
-    return _order(collation, unicode)
-
-
-@lru_cache(maxsize=512)
-def _order(name: str, unicode: bool) -> Order:
-    found = known(name)
+    found = known(collation)
     if found.binary:
         if unicode:
             return Order(found.binary)
         return Order("BIN2", page=found.code_page)
     return Order("", found.case, found.accent, found.kana, found.width, found.turkish)
+
+
+@lru_cache(maxsize=512)
+def order_name(collation: str, unicode: bool) -> str:
+    """SQLite's name for that order."""
+    return order_of(collation, unicode).name
 
 
 # -- comparison

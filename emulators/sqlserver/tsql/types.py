@@ -13,7 +13,7 @@ from emulators.sqlserver.codepages import LATIN1
 from emulators.sqlserver.collation import SERVER_DEFAULT, find, known
 from emulators.sqlserver.sqltypes import MAX, SqlType
 from emulators.sqlserver.tsql.errors import invalid_collation, type_clash, unknown_type, unsupported
-from emulators.sqlserver.tsql.text_order import order_of
+from emulators.sqlserver.tsql.text_order import order_name
 
 INTEGERS = ("bit", "tinyint", "smallint", "int", "bigint")
 RANGES = {
@@ -241,7 +241,7 @@ def collation(kind: SqlType) -> str:
     """The SQLite collation that orders values of this type as SQL Server does, "" for SQLite's own."""
     group = family(kind)
     if group == "string":
-        return order_of(kind.collation, is_unicode(kind)).name
+        return order_name(kind.collation, is_unicode(kind))
     return {"exact": "EXACT", "guid": "GUID"}.get(group, "INSTANT" if kind.name == "datetimeoffset" else "")
 
 

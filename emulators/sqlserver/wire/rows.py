@@ -95,8 +95,7 @@ def _to_bytes(type_: SqlType) -> Callable[[Any], bytes]:
         return utf16
     if type_.name not in ("varchar", "char", "text"):
         return bytes
-    page = known(type_.collation).code_page
-    return lambda text: codepages.encode(text, page)
+    return codepages.encoder(known(type_.collation).code_page)
 
 
 def _plp(to_bytes: Callable[[Any], bytes]) -> CellEncoder:
