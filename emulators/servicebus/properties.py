@@ -139,8 +139,17 @@ class MessageProperties:
 
     def field(self, index: int) -> Value:
         """A field of the properties section."""
-        items = self._items()
-        return decode(items[index])[0] if index < len(items) else None
+        if self._fields is not None:
+            return decode(self._fields[index])[0] if index < len(self._fields) else None
+        octets = self._sections()[0]
+        for _, start, _ in leading_sections(octets):
+            count, at, _ = compound(octets, start)
+            if index < count:  # a filter asks for one or two: the others are not taken apart
+                for _ in range(index):
+                    at = skip(octets, at)
+                return decode(octets, at)[0]
+            index -= count
+        return None
 
     def set_field(self, index: int, value: Value) -> None:
         """A field of the properties section."""

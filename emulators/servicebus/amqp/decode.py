@@ -65,12 +65,12 @@ def skip(buffer: bytes, at: int) -> int:
             at = skip(buffer, at + 1)
             code = buffer[at]
         kind = code >> 4
-        if kind in (0xA, 0xC, 0xE):
-            end = at + 2 + buffer[at + 1]
-        elif kind in (0xB, 0xD, 0xF):
+        if kind < 0xA:
+            end = at + 1 + _FIXED_WIDTH[kind]
+        elif kind & 1:
             end = at + 5 + _u32(buffer, at + 1)[0]
         else:
-            end = at + 1 + _FIXED_WIDTH[kind]
+            end = at + 2 + buffer[at + 1]
     except (IndexError, KeyError, struct.error, RecursionError) as error:
         raise DecodeError(f"malformed value at octet {at}: {error}") from error
     if end > len(buffer):
