@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from emulators.sqlserver.collation import SERVER_DEFAULT
-from emulators.sqlserver.engine.definitions import DefaultValue, Definer
+from emulators.sqlserver.engine.defining import DefaultValue
+from emulators.sqlserver.engine.definitions import Definer
 from emulators.sqlserver.engine.names import SessionNames
 from emulators.sqlserver.results import DatabaseChanged, Event, Info, SqlError, StatementDone
 from emulators.sqlserver.tsql import definitions as df

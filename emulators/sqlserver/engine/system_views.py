@@ -24,6 +24,7 @@ _ISOLATION = {
     "SNAPSHOT": 5,
 }
 _STATES = {"GRANT": "G", "DENY": "D", "GRANT_WITH_GRANT_OPTION": "W"}
+_SYSTEM_SCHEMAS = {"information_schema": 3, "sys": 4}
 _CLASSES = {0: "DATABASE", 1: "OBJECT_OR_COLUMN", 3: "SCHEMA"}
 _OBJECT = (
     "name:name object_id:int principal_id:int schema_id:int parent_object_id:int type:code type_desc:text "
@@ -235,6 +236,17 @@ def _info_key_columns(view: Viewpoint) -> Iterator[Row]:
     yield from constraint_views.info_key_columns(view)
 
 
+def _system_views(view: Viewpoint) -> Iterator[Row]:
+    """The views that are known here; their object ids are negative, as the real ones are."""
+    extension = view.session.engine.extension
+    names = [*VIEWS, *(extension.views() if extension is not None else ())]
+    for number, name in enumerate(sorted(names), 1):
+        schema, _, short = name.partition(".")
+        if schema in _SYSTEM_SCHEMAS:
+            shown = short.upper() if schema != "sys" else short
+            yield shown, -number, None, _SYSTEM_SCHEMAS[schema], 0, "V ", "VIEW", _STARTED, _STARTED, 1, 0, 0
+
+
 def _like(name: str) -> tuple[tuple[Column, ...], Rows]:
     return views.VIEWS[name]
 
@@ -279,6 +291,7 @@ VIEWS: dict[str, tuple[tuple[Column, ...], Rows]] = {
     ),
     "sys.views": (shape(_OBJECT + " with_check_option:bit is_date_correlation_view:bit"), constraint_views.user_views),
     "sys.all_views": (shape(_OBJECT + " with_check_option:bit"), constraint_views.all_views),
+    "sys.system_views": (shape(_OBJECT), _system_views),
     "sys.procedures": (shape(_OBJECT + " is_auto_executed:bit"), _nothing),
     "sys.triggers": (
         shape("name:name object_id:int parent_class:tiny parent_id:int type:code type_desc:text is_disabled:bit"),

@@ -277,10 +277,35 @@ class Queries(Applying):
             )
             for i, (output, (a, b), kind) in enumerate(zip(left.outputs, pairs, types, strict=True))
         ]
-        order, limit = self.order(node, scope, outputs), self.limit(node, scope)
+        order, limit = self._order_of_set(node, scope, outputs), self.limit(node, scope)
         if order or limit:
             sql = f"SELECT * FROM ({sql}){order}{limit}"
         return Lowered(prefix + sql, outputs, bool(order or limit or prefix))
+
+    def _order_of_set(self, node: exp.SetOperation, scope: Scope, outputs: Sequence[Output]) -> str:
+        """ORDER BY behind UNION: names of the result, and columns as the first SELECT writes them. Raises 104 for other ones."""
+        first: exp.Expr = node
+        while isinstance(first, exp.SetOperation | exp.Subquery):
+            first = first.left if isinstance(first, exp.SetOperation) else first.this
+        listed = [self._written(item.this if isinstance(item, exp.Alias) else item) for item in first.expressions]
+        for item in node.args["order"].expressions if node.args.get("order") is not None else ():
+            written = self._written(item.this)
+            if len(written) < 2:
+                continue
+            if written not in listed:
+                text = (
+                    "ORDER BY items must appear in the select list if the statement contains a UNION, INTERSECT or EXCEPT "
+                    "operator."
+                )
+                raise SqlError(104, text, 15)
+            output = outputs[listed.index(written)]
+            named = Output(item.this.name, output.expr)
+            scope.relations.append(Relation(item.this.parts[-2].name, "", [named]))
+        return self.order(node, scope, outputs)
+
+    def _written(self, node: exp.Expr) -> tuple[str, ...]:
+        """The parts of a column's name, folded; nothing for other expressions."""
+        return tuple(self.names.fold(part.name) for part in node.parts) if isinstance(node, exp.Column) else ()
 
     def _branch(self, branch: Lowered, types: Sequence[SqlType], distinct: bool, wrapped: bool = False) -> str:
         cells = [self.represented(output.expr, kind) for output, kind in zip(branch.outputs, types, strict=True)]
