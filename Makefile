@@ -8,14 +8,15 @@ READY := $(VENV)/.ready
 SCRIPTDOM := $(VENV)/scriptdom
 CLIENTS := tests/clients
 FETCHED := $(CLIENTS)/.cache
+AZURITE := tests/azurite
 MISSING := echo "It cannot be had here: the tests that need it are skipped, and fail in CI." >&2
 
-.PHONY: demo test check format bench soak lock setup scriptdom clients clean
+.PHONY: demo test check format bench soak lock setup scriptdom clients azurite clean
 
 demo: setup
 	$(BIN)/dstream demo
 
-test: setup scriptdom clients
+test: setup scriptdom clients azurite
 	$(BIN)/python -m pytest -m "not soak"
 
 check: setup
@@ -82,10 +83,19 @@ $(FETCHED)/go/.ready: $(wildcard $(CLIENTS)/go/*)
 	@echo "Compiling the Go client into $(@D) ..."
 	@cd $(CLIENTS)/go && go build -o $(CURDIR)/$(@D)/client . && touch $(CURDIR)/$@ || $(MISSING)
 
+# Microsoft's emulator of Blob storage, for the tests of blob leases alone (186 MB; it runs on Node.js).
+azurite: $(AZURITE)/.cache/.ready
+
+$(AZURITE)/.cache/.ready: $(AZURITE)/package.json $(AZURITE)/package-lock.json
+	@mkdir -p $(@D)
+	@cp $^ $(@D)
+	@echo "Fetching Azurite into $(@D) ..."
+	@cd $(@D) && npm ci --silent --no-audit --no-fund --ignore-scripts && touch .ready || $(MISSING)
+
 # Writes requirements.lock anew: names, versions and hashes, never an address.
 lock: setup
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 -o requirements.lock --quiet
 
 clean:
-	rm -rf $(VENV) $(FETCHED) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(FETCHED) $(AZURITE)/.cache .mypy_cache .ruff_cache .pytest_cache
