@@ -10,7 +10,7 @@ from typing import Final
 from .amqp.values import AmqpError
 from .consumer import StoreSettings
 from .description import FOREVER, QueueDescription, SubscriptionDescription
-from .forwarding import TOO_MANY_HOPS, Forwarder, Transfer, Undeliverable, target_path
+from .forwarding import Forwarder, Transfer, Undeliverable, target_path
 from .journal import DEAD_LETTERS, TRANSFER_DEAD_LETTERS, Journal
 from .message import Message
 from .sessions import SessionStore
@@ -74,10 +74,9 @@ class Outlet:
         )
 
     def _give_up(self, message: Message, failure: Undeliverable, now: int) -> None:
-        """Too many hops make a dead letter (Azure/azure-service-bus issue 33), whatever else a transfer dead letter."""
-        store = self.dead_letters if failure.reason == TOO_MANY_HOPS else self.transfer_dead_letters
-        store.take_over(message, failure.reason, failure.description)
-        store.pump(now)
+        """What cannot be forwarded is a dead letter; transfer dead letters are for sending via an entity ("Dead-letter queues")."""
+        self.dead_letters.take_over(message, failure.reason, failure.description)
+        self.dead_letters.pump(now)
 
     def require_receivable(self, place: str) -> None:
         """Raises AmqpError when messages of that store go elsewhere by themselves."""
