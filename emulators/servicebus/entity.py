@@ -87,7 +87,10 @@ class Ingress(ABC):
             raise AmqpError("amqp:resource-limit-exceeded", text)
 
     def accept(self, messages: list[Message], now: int) -> list[int]:
-        """Take messages in, all or none; their sequence numbers (0 for a dropped duplicate). Raises AmqpError."""
+        """Take messages in, all or none; their sequence numbers. Raises AmqpError.
+
+        A dropped duplicate has the number 0, or one of its own if it was scheduled (Azure/azure-service-bus issue 265).
+        """
         self._check(messages)
         self.release_due(now)
         sequences = [self._accept_one(message, now) for message in messages]
@@ -95,15 +98,16 @@ class Ingress(ABC):
         return sequences
 
     def _accept_one(self, message: Message, now: int) -> int:
+        due = message.scheduled_at if message.scheduled_at is not None and message.scheduled_at > now else None
         if self.description.requires_duplicate_detection and message.message_id is not None:
             window = milliseconds(self.description.duplicate_detection_history_time_window)
             if not self.history.is_new(message.message_id, now, window):
-                return 0
-        if message.scheduled_at is None or message.scheduled_at <= now:
+                return 0 if due is None else self._next_sequence()
+        if due is None:
             return self._enqueue(message, now)
         message.sequence = self._next_sequence()
         message.enqueued_at = now
-        self.schedule.add(message, message.scheduled_at)
+        self.schedule.add(message, due)
         return message.sequence
 
     def cancel_scheduled(self, sequences: Iterable[int]) -> None:

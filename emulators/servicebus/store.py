@@ -53,6 +53,11 @@ def lock_lost() -> AmqpError:
     )
 
 
+def _already_dead() -> AmqpError:
+    """The answer to dead-lettering what is a dead letter."""
+    return AmqpError("amqp:not-allowed", "A message of a dead-letter queue cannot be dead-lettered.")
+
+
 def new_token() -> bytes:
     """A lock token, used once: 16 octets, a delivery tag on the wire."""
     return _TOKEN_PREFIX + next(_token_numbers).to_bytes(8, "big")
@@ -240,6 +245,8 @@ class MessageStore(ABC):
         message = self._locked.get(token)
         if message is None:
             raise self.lost(token)
+        if outcome is Outcome.DEAD_LETTER and self.dead_letters is None:
+            raise _already_dead()
         self._unlock(message)
         if changes and outcome is not Outcome.COMPLETE:
             self.size += change_user_properties(message, changes)
@@ -249,7 +256,7 @@ class MessageStore(ABC):
         elif outcome is Outcome.ABANDON or outcome is Outcome.RELEASE:
             self._return(message, now, failed=outcome is Outcome.ABANDON)
         elif outcome is Outcome.DEFER:
-            self._defer(message)
+            self._defer(message, now)
         else:
             self._dead_letter(message, now, *reason)
 
@@ -272,39 +279,64 @@ class MessageStore(ABC):
 
     def _return(self, message: Message, now: int, failed: bool) -> None:
         """A message that was locked is ready again, or deferred; a failed delivery counts."""
-        limit = self.settings.max_delivery_count
         if failed:
-            message.delivery_count += 1
-            if limit is not None and message.delivery_count >= limit and self.dead_letters is not None:
-                text = f"Message could not be consumed after {message.delivery_count} delivery attempts."
-                self._dead_letter(message, now, "MaxDeliveryCountExceeded", text)
+            if self._was_last_delivery(message, now):
                 return
             self.shelf.save(message)
         if message.state is MessageState.DEFERRED:
             return
         self._offer(message, returned=True)
 
-    def _defer(self, message: Message) -> None:
-        message.delivery_count += 1
+    def _defer(self, message: Message, now: int) -> None:
+        if self._was_last_delivery(message, now):
+            return
         message.state = MessageState.DEFERRED
         self._deferred[message.sequence] = message
         self.shelf.save(message)
 
+    def _was_last_delivery(self, message: Message, now: int) -> bool:
+        """Count a delivery that did not end the message; True when there may be no other, and it is a dead letter.
+
+        Deferring counts (Azure/azure-service-bus issue 375), and in a dead-letter queue nothing does (azure-sdk-for-net issue 53437;
+        Azure/azure-sdk-for-js, batchReceiver.spec.ts).
+        """
+        if self.dead_letters is None:
+            return False
+        message.delivery_count += 1
+        limit = self.settings.max_delivery_count
+        if limit is None or message.delivery_count < limit:
+            return False
+        text = f"Message could not be consumed after {message.delivery_count} delivery attempts."
+        self._dead_letter(message, now, "MaxDeliveryCountExceeded", text)
+        return True
+
+    def _expire(self, message: Message, now: int) -> None:
+        """A message that nobody holds has outlived its time."""
+        if self.settings.dead_letter_expired:
+            self._dead_letter(message, now, "TTLExpiredException", "The message expired and was dead lettered.")
+        else:
+            self._remove(message)
+
     def _dead_letter(self, message: Message, now: int, reason: str | None, description: str | None) -> None:
+        assert self.dead_letters is not None
         self._remove(message)
-        # A dead-letter queue has none of its own: there the message stays, with the new reason.
-        store = self if self.dead_letters is None else self.dead_letters
-        store.take_over(message, reason, description)
-        if store is not self:
-            store.pump(now)
+        self.dead_letters.take_over(message, reason, description)
+        self.dead_letters.pump(now)
 
     # -- deferred messages
 
     def take_deferred(self, sequences: Iterable[int], now: int, session: str | None, delete: bool) -> list[Message]:
-        """Deferred messages by sequence number, locked (or removed); all or none. Raises AmqpError."""
+        """Deferred messages by sequence number, locked (or removed); all or none. Raises AmqpError.
+
+        They do not expire but when they are asked for (learn.microsoft.com "Message deferral").
+        """
         if self.due <= now:
             self.sweep(now)
-        wanted = [self._deferred.get(sequence) for sequence in dict.fromkeys(sequences)]
+        asked = dict.fromkeys(sequences)
+        for message in [self._deferred[sequence] for sequence in asked if sequence in self._deferred]:
+            if message.lock_token is None and message.expires_at is not None and message.expires_at <= now:
+                self._expire(message, now)
+        wanted = [self._deferred.get(sequence) for sequence in asked]
         found = [m for m in wanted if m is not None and m.lock_token is None and session in (None, m.session_id)]
         if len(found) < len(wanted):
             raise AmqpError(
@@ -373,10 +405,7 @@ class MessageStore(ABC):
         self._expire_locks(now)
         for message in self._expiries.take(now):
             self._withdraw(message)
-            if self.settings.dead_letter_expired:
-                self._dead_letter(message, now, "TTLExpiredException", "The message expired and was dead lettered.")
-            else:
-                self._remove(message)
+            self._expire(message, now)
         self.wake_at(self._expiries.next)
         self.pump(now)
 

@@ -172,19 +172,52 @@ def test_receivers_with_credit_take_turns() -> None:
     assert ([m.sequence for _, m in first.got], [m.sequence for _, m in second.got]) == ([1, 3, 4], [2])
 
 
-def test_a_deferred_message_outlives_its_time() -> None:
-    """Row 20: not purged, not dead-lettered. service-bus-dead-letter-queues."""
-    store, dead = competing(replace(SETTINGS, dead_letter_expired=True))
+@pytest.mark.parametrize("dead_letter_expired", [True, False])
+def test_a_deferred_message_outlives_its_time_until_it_is_asked_for(dead_letter_expired: bool) -> None:
+    """Row 20. message-deferral."""
+    store, dead = competing(replace(SETTINGS, dead_letter_expired=dead_letter_expired))
     receiver = Receiver()
     store.feed(receiver, 0)
     store.enqueue(message(ttl=10), 0)
     store.pump(0)
     store.settle(receiver.got[0][0], Outcome.DEFER, 1)
-    store.sweep(10 * LOCK)
-    (found,) = store.take_deferred([1], 10 * LOCK, None, False)
-    store.settle(found.lock_token or b"", Outcome.ABANDON, 10 * LOCK)
+    (found,) = store.take_deferred([1], 2, None, False)
+    store.sweep(10)
+    store.settle(found.lock_token or b"", Outcome.ABANDON, 10)
     store.sweep(20 * LOCK)
     assert (len(store), len(dead)) == (1, 0)
+    with pytest.raises(AmqpError, match="message-not-found"):
+        store.take_deferred([1], 20 * LOCK, None, False)
+    assert (len(store), len(dead)) == (0, int(dead_letter_expired))
+
+
+def test_deferring_at_the_last_delivery_makes_a_dead_letter() -> None:
+    """Row 18. Azure/azure-service-bus issue 375."""
+    store, dead = competing(replace(SETTINGS, max_delivery_count=1))
+    receiver = Receiver()
+    store.feed(receiver, 0)
+    store.enqueue(message(), 0)
+    store.pump(0)
+    store.settle(receiver.got[0][0], Outcome.DEFER, 1)
+    assert (len(store), len(dead)) == (0, 1)
+
+
+def test_a_dead_letter_is_not_dead_lettered_and_its_deliveries_are_not_counted() -> None:
+    """Row 15. service-bus-dead-letter-queues; azure-sdk-for-js batchReceiver.spec.ts."""
+    store, dead = competing(replace(SETTINGS, max_delivery_count=1))
+    receiver = Receiver()
+    store.feed(receiver, 0)
+    store.enqueue(message(), 0)
+    store.pump(0)
+    store.settle(receiver.got[0][0], Outcome.DEAD_LETTER, 1)
+    dead.feed(receiver, 1)
+    with pytest.raises(AmqpError, match="not-allowed"):
+        dead.settle(receiver.got[1][0], Outcome.DEAD_LETTER, 1)
+    assert dead.holds(receiver.got[1][0], 1)
+    dead.settle(receiver.got[1][0], Outcome.ABANDON, 1)
+    dead.pump(1)
+    dead.sweep(1 + LOCK)
+    assert [got.delivery_count for _, got in receiver.got[1:]] == [0, 0, 0]
 
 
 def test_a_message_that_expired_under_its_lock_is_dead_when_the_lock_ends() -> None:
@@ -212,8 +245,6 @@ def test_nothing_expires_in_a_dead_letter_queue() -> None:
     store.pump(0)
     store.settle(receiver.got[0][0], Outcome.DEAD_LETTER, 1)
     dead.sweep(100 * LOCK)
-    dead.feed(receiver, 100 * LOCK)
-    dead.settle(receiver.got[1][0], Outcome.DEAD_LETTER, 100 * LOCK)
     assert len(dead) == 1
 
 
