@@ -25,22 +25,6 @@ def run(bus: Bus, scenario: Callable[[ServiceBusClient], Awaitable[None]]) -> No
     asyncio.run(with_client())
 
 
-def test_sending_receiving_and_settling_concurrently(bus: Bus) -> None:
-    """Rows 2, 6, 8, 14: settlements of one receiver gathered."""
-    bus.create("aio")
-
-    async def scenario(client: ServiceBusClient) -> None:
-        async with client.get_queue_sender("aio") as sender, client.get_queue_receiver("aio") as receiver:
-            await sender.send_messages([ServiceBusMessage(str(n)) for n in range(20)])
-            messages = await receiver.receive_messages(20, max_wait_time=5)
-            assert [str(m) for m in messages] == [str(n) for n in range(20)]
-            await asyncio.gather(*(receiver.complete_message(m) for m in messages[:-1]))
-            await receiver.dead_letter_message(messages[-1], reason="last")
-
-    run(bus, scenario)
-    assert (bus.active("aio"), bus.dead("aio")) == (0, 1)
-
-
 def test_sessions(bus: Bus) -> None:
     """Rows 29 to 33."""
     bus.create("aio-sessions", QueueDescription(lock_duration=LOCK, requires_session=True))
