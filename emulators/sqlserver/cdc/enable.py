@@ -163,9 +163,14 @@ def _source(database: Database, request: EnableTable) -> Table:
 def _key(source: Table, index_name: str | None, fold: Callable[[str], str]) -> KeyIndex | None:
     if index_name is None:
         return next((key for key in source.keys if key.primary), None)
-    for key in source.keys:
-        if fold(key.name) == fold(index_name):
-            return key
+    for key in source.all_indexes():
+        if fold(key.name) != fold(index_name):
+            continue
+        if not key.unique:
+            raise errors.not_a_unique_index(index_name, source.schema, source.name)
+        if key.filter is not None:  # it tells some rows apart only
+            raise errors.unsupported("a filtered index as @index_name")
+        return key
     raise errors.not_an_index(index_name, source.schema, source.name)
 
 

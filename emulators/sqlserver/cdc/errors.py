@@ -126,6 +126,14 @@ def not_an_index(index: str, schema: str, table: str) -> SqlError:
     )
 
 
+def not_a_unique_index(index: str, schema: str, table: str) -> SqlError:
+    return SqlError(
+        22929,
+        f"Index '{index}' must be either a primary key or a unique index for table '{schema}.{table}'. Specify an index that "
+        "meets at least one of these requirements.",
+    )
+
+
 def unknown_column(column: str, schema: str, table: str) -> SqlError:
     return SqlError(
         22930,

@@ -94,6 +94,13 @@ class TableEntry:
         positions = {column.column_id: index for index, column in enumerate(self.table.columns)}
         return tuple(positions[column_id] for column_id in key.column_ids)
 
+    def deciding_columns(self) -> set[int]:
+        """Positions in the row of the columns by which a unique index may refuse it."""
+        ids: set[int] = set()
+        for index in self.table.unique_indexes():
+            ids |= {*index.column_ids, *(index.filter.column_ids if index.filter is not None else ())}
+        return {position for position, column in enumerate(self.table.columns) if column.column_id in ids}
+
 
 @dataclass(frozen=True, slots=True)
 class Catalog:

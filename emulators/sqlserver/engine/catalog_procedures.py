@@ -194,12 +194,17 @@ class CatalogProcedures:
             named = self._named(entry)
             yield *named, None, None, None, 0, None, None, None, rows, 1, None
             names = {column.column_id: column.name for column in entry.table.columns}
-            for key in sorted(entry.table.keys, key=lambda key: (key.index_id != 1, key.name.lower())):
+            for key in sorted(entry.table.all_indexes(), key=lambda key: (key.index_id != 1, key.name.lower())):
                 if not self._fits(given.get("@index_name"), key.name, False):
                     continue
+                if str(given.get("@is_unique") or "N").upper() == "Y" and not key.unique:
+                    continue
                 kind = 1 if key.index_id == 1 else 3
+                head = *named, int(not key.unique), entry.table.name, key.name, kind
+                condition = f"({key.filter.text})" if key.filter is not None else None
                 for place, number in enumerate(key.column_ids, 1):
-                    yield *named, 0, entry.table.name, key.name, kind, place, names[number], "A", rows, 1, None
+                    order = "D" if number in key.descending else "A"
+                    yield *head, place, names[number], order, rows, 1, condition
 
     def _databases(self, given: Given) -> Iterator[Row]:
         for database in sorted(self._session.engine.databases(), key=lambda database: database.name.lower()):

@@ -141,7 +141,7 @@ class TableWriter:
         """`after`: the rows as they shall be, beside `found`; `changed`: positions that SET names. The rows as they are now."""
         self.check_nulls(after, self.statement)
         table = self.entry.table
-        keyed = {position for key in table.keys for position in self.entry.key_columns(key)}
+        keyed = self.entry.deciding_columns()
         if self.rowversion >= 0:
             after = [self._bumped(row) for row in after]
             changed = [*changed, self.rowversion]
@@ -200,7 +200,7 @@ class TableWriter:
     def _duplicate_key(self, row: Row, text: str) -> SqlError:
         entry = self.entry
         table = entry.table
-        named = [key for key in table.keys if storage.index_name(table, key).strip('"') in text]
+        named = [key for key in table.unique_indexes() if storage.index_name(table, key).strip('"') in text]
         key = (named or [key for key in table.keys if self._mentioned(key, text)] or list(table.keys))[0]
         values = ", ".join(_key_text(row[position]) for position in entry.key_columns(key))
         shown = f"{table.schema}.{table.name}"

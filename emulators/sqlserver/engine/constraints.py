@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from emulators.sqlserver.engine.session import SqlSession
 
 
-def row_value(session: SqlSession, entry: TableEntry, fragment: Fragment) -> Expr:
-    """An expression over a row of a table, for SQLite, which knows the row as s1."""
+def row_value(session: SqlSession, entry: TableEntry, fragment: Fragment, row: str = "s1.") -> Expr:
+    """An expression over a row of a table, for SQLite, which knows the row as s1; `row`: what stands before its columns."""
     table = entry.table
     columns = tuple(Column(c.name, c.type, c.nullable) for c in table.columns)
     computed = tuple((at, entry.computed[c.column_id].value) for at, c in enumerate(table.columns) if c.computed)
     return lower_over_row(
-        fragment, Source("", table.schema, table.name, columns, computed=computed), SessionNames(session)
+        fragment, Source("", table.schema, table.name, columns, computed=computed), SessionNames(session), row
     )
 
 

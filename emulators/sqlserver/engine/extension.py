@@ -31,18 +31,37 @@ class TableColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class IndexFilter:
+    """WHERE of a filtered index: as it was written, as SQLite's condition on the table's own columns, and the ids of these."""
+
+    text: str
+    sql: str
+    column_ids: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
 class KeyIndex:
-    """A primary key or unique index: its name and the ids of its columns in key order."""
+    """A primary key or another index: its name and the ids of its columns in key order; id 1 is the clustered one's.
+
+    `descending`: ids of the columns that it holds in descending order; `included`: ids of those that are not of the key.
+    """
 
     name: str
     column_ids: tuple[int, ...]
     primary: bool
     index_id: int = 1
+    unique: bool = True
+    descending: frozenset[int] = frozenset()
+    included: tuple[int, ...] = ()
+    filter: IndexFilter | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A user table or a system table as the catalog holds it; immutable, a DDL statement makes a new one."""
+    """A user table or a system table as the catalog holds it; immutable, a DDL statement makes a new one.
+
+    `keys`: what tells all rows apart, unique over the whole table; `indexes`: the indexes that are not unique, or filtered.
+    """
 
     object_id: int
     schema: str
@@ -50,6 +69,15 @@ class Table:
     columns: tuple[TableColumn, ...]
     keys: tuple[KeyIndex, ...] = ()
     system: bool = False
+    indexes: tuple[KeyIndex, ...] = ()
+
+    def all_indexes(self) -> list[KeyIndex]:
+        """Keys and other indexes by their ids."""
+        return sorted((*self.keys, *self.indexes), key=lambda index: index.index_id)
+
+    def unique_indexes(self) -> list[KeyIndex]:
+        """The keys, and the filtered indexes that are unique."""
+        return [*self.keys, *(index for index in self.indexes if index.unique)]
 
 
 @dataclass(frozen=True, slots=True)

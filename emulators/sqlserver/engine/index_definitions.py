@@ -1,21 +1,29 @@
 """DDL on keys and indexes: PRIMARY KEY, UNIQUE, CREATE INDEX, DROP INDEX.
 
-Source: https://learn.microsoft.com/sql/t-sql/statements/create-index-transact-sql
+An index that is not unique changes no result: it is in the catalog, and SQLite has none for it. Of a filtered index the condition is
+held to the documented grammar. Source: https://learn.microsoft.com/sql/t-sql/statements/create-index-transact-sql
 """
 
 from __future__ import annotations
 
 import secrets
 import sqlite3
+from collections.abc import Iterable
 from dataclasses import replace
+
+from sqlglot import exp
 
 from emulators.sqlserver.engine import storage
 from emulators.sqlserver.engine.catalog import TableEntry
+from emulators.sqlserver.engine.constraints import row_value
 from emulators.sqlserver.engine.defining import Defining
-from emulators.sqlserver.engine.extension import KeyIndex
+from emulators.sqlserver.engine.extension import IndexFilter, KeyIndex, TableColumn
 from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.tsql import definitions as df
 from emulators.sqlserver.tsql import errors
+from emulators.sqlserver.tsql.trees import parse_query
+
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 
 
 class IndexDefinitions(Defining):
@@ -23,70 +31,175 @@ class IndexDefinitions(Defining):
 
     def with_key(self, entry: TableEntry, spec: df.KeySpec) -> TableEntry:
         table = entry.table
-        ids = []
-        for name in spec.columns:
-            column = entry.column(name)
-            if column is None:
-                text = f"Column name '{name}' does not exist in the target table or view."
-                raise SqlError(1911, text, 16)
-            if column.computed:
-                raise errors.unsupported("a key over a computed column")
-            if spec.primary and column.nullable:
-                text = f"Cannot define PRIMARY KEY constraint on nullable column in table '{table.name}'."
-                raise SqlError(8111, text, 16)
-            ids.append(column.column_id)
+        columns = self._key_columns(entry, spec.columns)
+        nullable = next((column for column in columns if column.nullable), None)
+        if spec.primary and nullable is not None:
+            text = f"Cannot define PRIMARY KEY constraint on nullable column in table '{table.name}'."
+            raise SqlError(8111, text, 16)
         if spec.primary and any(key.primary for key in table.keys):
             raise SqlError(1779, f"Table '{table.name}' already has a primary key defined on it.", 16)
         prefix = "PK" if spec.primary else "UQ"
         name = spec.name or f"{prefix}__{table.name[:8]}__{secrets.token_hex(8).upper()}"
-        self._check_key_name(entry, name, spec.constraint)
-        used = [key.index_id for key in table.keys]
-        index_id = 1 if spec.primary and 1 not in used else max([1, *used]) + 1
-        key = KeyIndex(name, tuple(ids), spec.primary, index_id)
-        constraints = {**entry.constraints, name: self.new_id()} if spec.constraint else entry.constraints
-        made = replace(entry, table=replace(table, keys=(*table.keys, key)), constraints=constraints)
-        try:
-            storage.create_index(self.link, made, key)
-        except sqlite3.IntegrityError:
-            text = (
-                f"The CREATE UNIQUE INDEX statement terminated because a duplicate key was found for the object name "
-                f"'{table.schema}.{table.name}' and the index name '{name}'."
-            )
-            raise SqlError(1505, text, 16) from None
+        if self._named(entry, name) is not None:
+            raise errors.object_exists(name)
+        index_id = self._index_id(
+            entry, spec.primary if spec.clustered is None else spec.clustered, bool(spec.clustered)
+        )
+        descending = self._ids(entry, spec.descending)
+        key = KeyIndex(name, tuple(c.column_id for c in columns), spec.primary, index_id, descending=descending)
+        made = replace(
+            entry,
+            table=replace(table, keys=(*table.keys, key)),
+            constraints={**entry.constraints, name: self.new_id()},
+        )
+        self._store(made, key)
         return made
 
-    def _check_key_name(self, entry: TableEntry, name: str, constraint: bool) -> None:
-        if any(entry.fold(key.name) == entry.fold(name) for key in entry.table.keys):
-            if constraint:
-                raise errors.object_exists(name)
+    def create_index(self, ddl: df.CreateIndex) -> None:
+        entry = self.entry(ddl.table)
+        table = entry.table
+        if self._named(entry, ddl.name) is not None:
             text = (
-                f"The operation failed because an index or statistics with name '{name}' already exists on table "
-                f"'{entry.table.schema}.{entry.table.name}'."
+                f"The operation failed because an index or statistics with name '{ddl.name}' already exists on table "
+                f"'{table.schema}.{table.name}'."
             )
             raise SqlError(1913, text, 16)
-
-    def create_index(self, ddl: df.CreateIndex) -> None:
-        """An index that is not unique changes no result: its name is checked and no more."""
-        entry = self.entry(ddl.table)
-        for name in (*ddl.columns, *ddl.included):
-            if entry.column(name) is None:
-                raise SqlError(1911, f"Column name '{name}' does not exist in the target table or view.", 16)
+        key_columns = self._key_columns(entry, ddl.columns) if ddl.unique else self._columns(entry, ddl.columns)
+        index = KeyIndex(
+            ddl.name,
+            tuple(column.column_id for column in key_columns),
+            False,
+            self._index_id(entry, ddl.clustered, ddl.clustered),
+            ddl.unique,
+            self._ids(entry, ddl.descending),
+            tuple(column.column_id for column in self._columns(entry, ddl.included)),
+            self._filter(entry, ddl) if ddl.filter is not None else None,
+        )
+        if ddl.unique and index.filter is None:
+            after = replace(entry, table=replace(table, keys=(*table.keys, index)))
+        else:
+            after = replace(entry, table=replace(table, indexes=(*table.indexes, index)))
         if ddl.unique:
-            after = self.with_key(entry, df.KeySpec(ddl.columns, False, ddl.name, constraint=False))
-            self.publish(entry.table, after, ddl.text)
-            self.database.change(self.catalog.with_table(after))
+            self._store(after, index)
+            self.publish(table, after, ddl.text)
+        self.database.change(self.catalog.with_table(after))
 
     def drop_index(self, ddl: df.DropIndex) -> None:
         entry = self.entry(ddl.table)
-        key = next((k for k in entry.table.keys if entry.fold(k.name) == entry.fold(ddl.name)), None)
-        if key is None:
+        table = entry.table
+        index = self._named(entry, ddl.name)
+        if index is None:
             if ddl.if_exists:
                 return
             raise errors.cannot_drop("index", f"{'.'.join(ddl.table)}.{ddl.name}")
-        if key.name in entry.constraints:
-            text = f"An explicit DROP INDEX is not allowed on index '{entry.table.name}.{key.name}'. It is being used for constraint enforcement."
+        if index.name in entry.constraints:
+            text = f"An explicit DROP INDEX is not allowed on index '{table.name}.{index.name}'. It is being used for constraint enforcement."
             raise SqlError(3723, text, 16, 4)
-        after = replace(entry, table=replace(entry.table, keys=tuple(k for k in entry.table.keys if k is not key)))
-        self.publish(entry.table, after, ddl.text)
-        self.link.execute(f"DROP INDEX {storage.index_name(entry.table, key)}")
+        keys = tuple(key for key in table.keys if key is not index)
+        indexes = tuple(other for other in table.indexes if other is not index)
+        after = replace(entry, table=replace(table, keys=keys, indexes=indexes))
+        if index.unique:
+            self.publish(table, after, ddl.text)
+            self.link.execute(f"DROP INDEX {storage.index_name(table, index)}")
         self.database.change(self.catalog.with_table(after))
+
+    def _store(self, entry: TableEntry, index: KeyIndex) -> None:
+        """Raises 1505."""
+        try:
+            storage.create_index(self.link, entry, index)
+        except sqlite3.IntegrityError:
+            text = (
+                f"The CREATE UNIQUE INDEX statement terminated because a duplicate key was found for the object name "
+                f"'{entry.table.schema}.{entry.table.name}' and the index name '{index.name}'."
+            )
+            raise SqlError(1505, text, 16) from None
+
+    def _named(self, entry: TableEntry, name: str) -> KeyIndex | None:
+        wanted = entry.fold(name)
+        return next((index for index in entry.table.all_indexes() if entry.fold(index.name) == wanted), None)
+
+    def _index_id(self, entry: TableEntry, clustered: bool, said: bool) -> int:
+        """1 for the clustered index, of which there is one. Raises 1902 where CLUSTERED was `said` of another."""
+        known = entry.table.all_indexes()
+        other = next((index for index in known if index.index_id == 1), None)
+        if said and other is not None:
+            shown = f"{entry.table.schema}.{entry.table.name}"
+            text = (
+                f"Cannot create more than one clustered index on table '{shown}'. Drop the existing clustered index "
+                f"'{other.name}' before creating another."
+            )
+            raise SqlError(1902, text, 16, 3)
+        return 1 if clustered and other is None else max([1, *(index.index_id for index in known)]) + 1
+
+    def _columns(self, entry: TableEntry, names: Iterable[str]) -> list[TableColumn]:
+        """Raises 1911."""
+        found = []
+        for name in names:
+            column = entry.column(name)
+            if column is None:
+                raise SqlError(1911, f"Column name '{name}' does not exist in the target table or view.", 16)
+            found.append(column)
+        return found
+
+    def _key_columns(self, entry: TableEntry, names: Iterable[str]) -> list[TableColumn]:
+        """Of a key that rows are told apart by. Raises 1911."""
+        found = self._columns(entry, names)
+        if any(column.computed for column in found):
+            raise errors.unsupported("a key over a computed column")
+        return found
+
+    def _ids(self, entry: TableEntry, names: Iterable[str]) -> frozenset[int]:
+        return frozenset(column.column_id for column in self._columns(entry, names))
+
+    # -- filters
+
+    def _filter(self, entry: TableEntry, ddl: df.CreateIndex) -> IndexFilter:
+        """Comparisons of columns with constants, IN, IS NULL, joined by AND. Raises 207, 10609, 10735."""
+        assert ddl.filter is not None
+        shown = f"{entry.table.schema}.{entry.table.name}"
+        if ddl.clustered:
+            raise errors.unsupported("a clustered filtered index")
+        condition = parse_query(ddl.filter.condition.text).expressions[0].args["ifs"][0].this
+        if not _is_filter(condition):
+            raise SqlError(10735, f"Incorrect WHERE clause for filtered index '{ddl.name}' on table '{shown}'.", 15)
+        columns = [self._filtering(entry, column.name) for column in condition.find_all(exp.Column)]
+        computed = next((column for column in columns if column.computed), None)
+        if computed is not None:
+            text = (
+                f"Filtered index '{ddl.name}' cannot be created on table '{shown}' because the column '{computed.name}' in the "
+                "filter expression is a computed column. Rewrite the filter expression so that it does not include this column."
+            )
+            raise SqlError(10609, text, 16)
+        held = row_value(self.session, entry, ddl.filter.condition, row="").sql
+        return IndexFilter(ddl.filter.text, f"{held} = 1", frozenset(column.column_id for column in columns))
+
+    def _filtering(self, entry: TableEntry, name: str) -> TableColumn:
+        column = entry.column(name)
+        if column is None:
+            raise errors.invalid_column(name)
+        return column
+
+
+def _is_filter(node: exp.Expr) -> bool:
+    """Whether a condition is of the grammar of filters."""
+    if isinstance(node, exp.Paren):
+        return _is_filter(node.this)
+    if isinstance(node, exp.And):
+        return _is_filter(node.left) and _is_filter(node.right)
+    if isinstance(node, exp.Not):
+        return isinstance(node.this, exp.Is) and _is_filter(node.this)
+    if not isinstance(node.this, exp.Column):
+        return False
+    if isinstance(node, exp.In):
+        return bool(node.expressions) and all(_is_constant(item) for item in node.expressions)
+    if isinstance(node, exp.Is):
+        return isinstance(node.expression, exp.Null)
+    return isinstance(node, _COMPARISONS) and _is_constant(node.expression)
+
+
+def _is_constant(node: exp.Expr) -> bool:
+    if isinstance(node, exp.Paren | exp.Neg):
+        return _is_constant(node.this)
+    if isinstance(node, exp.Anonymous) and str(node.name).upper() in ("CAST", "CONVERT"):
+        return all(_is_constant(item) for item in node.expressions)
+    return isinstance(node, exp.Literal | exp.National | exp.HexString)

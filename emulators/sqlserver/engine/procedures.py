@@ -252,7 +252,11 @@ class Procedures:
             raise SqlError(15335, text, 11)
         if any(c is not old and c.name.lower() == new.lower() for c in entry.table.columns):
             raise errors.unsupported(f"a table whose columns differ in case only ({new})")
-        if any(mentions(rule, old.name) for rule in (*_conditions(entry), *(c.value for c in entry.computed.values()))):
+        filters = [index.filter for index in entry.table.indexes if index.filter is not None]
+        filtered = any(old.column_id in found.column_ids for found in filters)
+        if filtered or any(
+            mentions(rule, old.name) for rule in (*_conditions(entry), *(c.value for c in entry.computed.values()))
+        ):
             text = f"Object '{'.'.join(name)}.{column}' cannot be renamed because the object participates in enforced dependencies."
             raise SqlError(15336, text, 16)
         columns = tuple(replace(c, name=new) if c is old else c for c in entry.table.columns)

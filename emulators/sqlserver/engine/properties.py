@@ -190,12 +190,14 @@ class Properties:
 
     def _index(self, number: Value, index: Value, property_name: Value) -> Value:
         entry = self._environment.entry_by_id(number)
-        key = next((key for key in entry.table.keys if key.name.lower() == _key(index)), None) if entry else None
+        known = entry.table.all_indexes() if entry is not None else ()
+        key = next((key for key in known if key.name.lower() == _key(index)), None)
         return index_properties(key).get(_key(property_name)) if key is not None else None
 
     def _index_column(self, table: Value, index: Value, position: Value) -> Value:
         entry = self._environment.entry_by_name(table)
-        key = next((key for key in entry.table.keys if key.index_id == index), None) if entry else None
+        known = entry.table.all_indexes() if entry is not None else ()
+        key = next((key for key in known if key.index_id == index), None)
         if entry is None or key is None or not isinstance(position, int) or not 1 <= position <= len(key.column_ids):
             return None
         return next(c.name for c in entry.table.columns if c.column_id == key.column_ids[position - 1])
@@ -221,7 +223,8 @@ def _collation(name: Value, property_name: Value) -> Value:
 def object_properties(entry: TableEntry) -> dict[str, int]:
     """OBJECTPROPERTY of a table, by lower-case name."""
     table = entry.table
-    clustered = any(key.index_id == 1 for key in table.keys)
+    indexes = table.all_indexes()
+    clustered = any(index.index_id == 1 for index in indexes)
     flags = {
         "isusertable": not table.system,
         "istable": True,
@@ -243,8 +246,8 @@ def object_properties(entry: TableEntry) -> dict[str, int]:
         "tablehasprimarykey": any(key.primary for key in table.keys),
         "tablehasuniquecnst": any(not key.primary and key.name in entry.constraints for key in table.keys),
         "tablehasclustindex": clustered,
-        "tablehasnonclustindex": any(key.index_id > 1 for key in table.keys),
-        "tablehasindex": bool(table.keys),
+        "tablehasnonclustindex": any(index.index_id > 1 for index in indexes),
+        "tablehasindex": bool(indexes),
         "tablehasdefaultcnst": bool(entry.defaults),
         "tablehasforeignkey": False,
         "tablehasforeignref": False,
@@ -299,7 +302,7 @@ def index_properties(key: KeyIndex) -> dict[str, int]:
     return {
         "indexid": key.index_id,
         "isclustered": int(key.index_id == 1),
-        "isunique": 1,
+        "isunique": int(key.unique),
         "isdisabled": 0,
         "ishypothetical": 0,
         "isstatistics": 0,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from emulators.sqlserver.engine.catalog import Catalog, Check, ForeignKey, TableEntry
-from emulators.sqlserver.engine.extension import KeyIndex, TableColumn
+from emulators.sqlserver.engine.extension import KeyIndex, Table, TableColumn
 from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.tsql import definitions as df
 from emulators.sqlserver.tsql.fragments import Fragment
@@ -22,10 +22,21 @@ def mentions(fragment: Fragment, column: str) -> bool:
     return any(found.name.lower() == wanted for found in parse_query(fragment.text).find_all(exp.Column))
 
 
+def indexes_over(table: Table, column: TableColumn) -> list[KeyIndex]:
+    """The keys and indexes that hold a column or ask for it in their filter."""
+    number = column.column_id
+    return [
+        index
+        for index in (*table.keys, *table.indexes)
+        if number in (*index.column_ids, *index.included)
+        or (index.filter is not None and number in index.filter.column_ids)
+    ]
+
+
 def dependants(entry: TableEntry, column: TableColumn) -> list[str]:
-    """The names of what uses a column, in the table itself: keys, defaults, checks, foreign keys, computed columns."""
+    """The names of what uses a column, in the table itself: indexes, defaults, checks, foreign keys, computed columns."""
     table = entry.table
-    found = [key.name for key in table.keys if column.column_id in key.column_ids]
+    found = [index.name for index in indexes_over(table, column)]
     if column.column_id in entry.defaults:
         found.append(entry.defaults[column.column_id].name)
     found += [check.name for check in entry.checks if mentions(check.condition, column.name)]

@@ -37,7 +37,7 @@ def create(link: Link, entry: TableEntry, name: str | None = None) -> None:
 
 
 def create_indexes(link: Link, entry: TableEntry) -> None:
-    for key in entry.table.keys:
+    for key in entry.table.unique_indexes():
         create_index(link, entry, key)
 
 
@@ -46,19 +46,23 @@ def index_name(table: Table, key: KeyIndex) -> str:
 
 
 def create_index(link: Link, entry: TableEntry, key: KeyIndex) -> None:
-    """Raises sqlite3.IntegrityError when rows repeat a key. One NULL counts as equal to another, as in SQL Server."""
+    """Raises sqlite3.IntegrityError when rows repeat a key. One NULL counts as equal to another, as in SQL Server.
+
+    A filtered one holds expressions, so that SQLite names it, not its columns, when a row repeats a key.
+    """
     table = entry.table
     by_id = {column.column_id: column for column in table.columns}
     terms = []
     for column_id in key.column_ids:
         column = by_id[column_id]
         name = quote(column.name)
-        if column.nullable and not table.system:
+        if (column.nullable or key.filter is not None) and not table.system:
             missing = "'null'" if family(column.type) == "binary" else "x'6e756c6c'"
             name = f"ifnull({name}, {missing})"
         order = collation(column.type)
         terms.append(name + (f" COLLATE {order}" if order else ""))
-    link.execute(f"CREATE UNIQUE INDEX {index_name(table, key)} ON {storage_name(table)} ({', '.join(terms)})")
+    where = f" WHERE {key.filter.sql}" if key.filter is not None else ""
+    link.execute(f"CREATE UNIQUE INDEX {index_name(table, key)} ON {storage_name(table)} ({', '.join(terms)}){where}")
 
 
 def drop(link: Link, table: Table) -> None:

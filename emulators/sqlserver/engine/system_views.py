@@ -193,7 +193,7 @@ def _partitions(view: Viewpoint) -> Iterator[Row]:
     """One partition an index, with the number of rows that this session sees."""
     for entry in view.catalog.tables.values():
         rows = view.session.rows_in(view.here, entry.table)
-        numbers = [key.index_id for key in entry.table.keys]
+        numbers = [index.index_id for index in entry.table.all_indexes()]
         for index in numbers if 1 in numbers else [0, *numbers]:
             number = 72057594037927936 + entry.table.object_id * 256 + index
             yield number, entry.table.object_id, index, 1, number, 0, rows, 0, "NONE"

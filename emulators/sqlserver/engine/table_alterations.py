@@ -11,7 +11,7 @@ from emulators.sqlserver.engine import storage
 from emulators.sqlserver.engine.catalog import TableEntry
 from emulators.sqlserver.engine.constraints import check_existing
 from emulators.sqlserver.engine.extension import Table, TableColumn
-from emulators.sqlserver.engine.relationships import dependants, mentions, refuse_referenced_key
+from emulators.sqlserver.engine.relationships import dependants, indexes_over, mentions, refuse_referenced_key
 from emulators.sqlserver.engine.table_definitions import TableDefinitions
 from emulators.sqlserver.results import SqlError, Value
 from emulators.sqlserver.tsql import definitions as df
@@ -137,12 +137,17 @@ class TableAlterations(TableDefinitions):
                 raise SqlError(4924, text, 16)
             users = dependants(entry, column)
             if users:
-                raise SqlError(5074, f"The object '{users[0]}' is dependent on column '{name}'.", 16)
+                raise self._dependent(entry, users[0], name)
             dropped.append(column.column_id)
         kept = tuple(column for column in table.columns if column.column_id not in dropped)
         identity = entry.identity if any(column.identity for column in kept) else None
         computed = {number: c for number, c in entry.computed.items() if number not in dropped}
         return replace(entry, table=replace(table, columns=kept), identity=identity, computed=computed)
+
+    def _dependent(self, entry: TableEntry, user: str, column: str) -> SqlError:
+        """5074 says what kind of thing stands in the way."""
+        index = any(index.name == user for index in entry.table.all_indexes()) and user not in entry.constraints
+        return SqlError(5074, f"The {'index' if index else 'object'} '{user}' is dependent on column '{column}'.", 16)
 
     def alter_column(self, ddl: df.AlterColumn) -> None:
         entry = self._altered(ddl.table)
@@ -156,12 +161,15 @@ class TableAlterations(TableDefinitions):
             text = f"Cannot alter column '{old.name}' because it is '{'COMPUTED' if old.computed else 'timestamp'}'."
             raise SqlError(4928, text, 16)
         bound = [name for name in dependants(entry, old) if name not in entry.constraints]
-        if bound and not any(key.name == bound[0] for key in table.keys):
+        users = indexes_over(table, old)
+        if bound and not any(index.name == bound[0] for index in users):
             raise SqlError(5074, f"The column '{bound[0]}' is dependent on column '{old.name}'.", 16)
-        users = [key for key in table.keys if old.column_id in key.column_ids]
         kind = self.stored_type(ddl.column)
         if users and (old.type.name != kind.name or old.type.collation != kind.collation or nullable != old.nullable):
-            raise SqlError(5074, f"The object '{users[0].name}' is dependent on column '{old.name}'.", 16)
+            raise self._dependent(entry, users[0].name, old.name)
+        filters = [index for index in users if index.filter is not None and old.column_id in index.filter.column_ids]
+        if filters:
+            raise self._dependent(entry, filters[0].name, old.name)
         if old.type.collation != kind.collation:
             self._check_collation_free(entry, old)
         new = replace(old, type=kind, nullable=nullable)

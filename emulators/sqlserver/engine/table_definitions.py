@@ -38,7 +38,9 @@ class TableDefinitions(IndexDefinitions):
         for spec in ddl.columns:
             entry = self.with_column(entry, spec, fold(spec.name) in primary)
         storage.create(self.link, entry)
-        for key in ddl.keys:
+        if sum(bool(key.clustered) for key in ddl.keys) > 1:
+            raise SqlError(8112, f"Cannot add more than one clustered index for constraints on table '{name}'.", 16)
+        for key in sorted(ddl.keys, key=lambda key: not key.clustered):
             entry = self.with_key(entry, key)
         entry = self.with_rules(entry, ddl)
         self.database.change(self.catalog.with_table(entry))

@@ -278,20 +278,39 @@ def _indexes(view: Viewpoint) -> Iterator[Row]:
     catalog = view.catalog
     for entry in catalog.tables.values():
         table = entry.table
-        if not any(key.index_id == 1 for key in table.keys):
+        indexes = table.all_indexes()
+        if not any(index.index_id == 1 for index in indexes):
             yield table.object_id, None, 0, 0, "HEAP", 0, 0, 0, 0, None, 0, 1, 0
-        for key in table.keys:
-            kind, text = (1, "CLUSTERED") if key.index_id == 1 else (2, "NONCLUSTERED")
-            constraint = int(key.name in entry.constraints and not key.primary)
-            yield table.object_id, key.name, key.index_id, kind, text, 1, int(key.primary), constraint, 0, None, 0, 1, 0
+        for index in indexes:
+            kind, text = (1, "CLUSTERED") if index.index_id == 1 else (2, "NONCLUSTERED")
+            constraint = int(index.name in entry.constraints and not index.primary)
+            condition = f"({index.filter.text})" if index.filter is not None else None
+            yield (
+                table.object_id,
+                index.name,
+                index.index_id,
+                kind,
+                text,
+                int(index.unique),
+                int(index.primary),
+                constraint,
+                0,
+                condition,
+                int(condition is not None),
+                1,
+                0,
+            )
 
 
 def _index_columns(view: Viewpoint) -> Iterator[Row]:
     catalog = view.catalog
     for entry in catalog.tables.values():
-        for key in entry.table.keys:
-            for ordinal, column_id in enumerate(key.column_ids, 1):
-                yield entry.table.object_id, key.index_id, ordinal, column_id, ordinal, 0, 0, 0
+        for index in entry.table.all_indexes():
+            number = entry.table.object_id, index.index_id
+            for ordinal, column_id in enumerate(index.column_ids, 1):
+                yield *number, ordinal, column_id, ordinal, 0, int(column_id in index.descending), 0
+            for ordinal, column_id in enumerate(index.included, len(index.column_ids) + 1):
+                yield *number, ordinal, column_id, 0, 0, 0, 1
 
 
 def _identity_columns(view: Viewpoint) -> Iterator[Row]:

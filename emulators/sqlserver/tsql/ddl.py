@@ -65,10 +65,9 @@ def _create(reader: Reader, line: int, begin: int) -> Statement:
     if replaces:
         raise unsupported(f"CREATE OR ALTER {reader.here.text.upper()}")
     unique = reader.accept("UNIQUE")
-    if not reader.accept("CLUSTERED"):
-        reader.accept("NONCLUSTERED")
+    clustered = _clustering(reader)
     if reader.accept("INDEX"):
-        return _create_index(reader, line, begin, unique)
+        return _create_index(reader, line, begin, unique, bool(clustered))
     raise unsupported(f"CREATE {reader.here.text.upper()}")
 
 
@@ -154,15 +153,16 @@ def _table_constraint(reader: Reader, found: _Columns) -> None:
         found.checks.append(_check(reader, name, ""))
         return
     if reader.accept("FOREIGN", "KEY"):
-        columns = _key_columns(reader)
+        columns, _ = _key_columns(reader)
         reader.expect("REFERENCES")
         found.foreign_keys.append(_references(reader, name, columns))
         return
     primary = reader.accept("PRIMARY", "KEY")
     if not primary and not reader.accept("UNIQUE"):
         raise unsupported(f"{reader.here.key} constraint")
-    _clustering(reader)
-    found.keys.append(df.KeySpec(_key_columns(reader), primary, name))
+    clustered = _clustering(reader)
+    columns, descending = _key_columns(reader)
+    found.keys.append(df.KeySpec(columns, primary, name, descending, clustered))
     _storage_options(reader)
 
 
@@ -180,7 +180,7 @@ def _check(reader: Reader, name: str, column: str) -> df.CheckSpec:
 
 def _references(reader: Reader, name: str, columns: tuple[str, ...]) -> df.ForeignKeySpec:
     table = reader.qualified()
-    referenced = _key_columns(reader) if reader.at("(") else ()
+    referenced = _key_columns(reader)[0] if reader.at("(") else ()
     while reader.accept("ON"):
         event = reader.advance().key
         if not reader.accept("NO", "ACTION"):
@@ -200,22 +200,27 @@ def _computed(reader: Reader, name: str) -> df.ColumnSpec:
     return df.ColumnSpec(name, INT, True, computed=df.ComputedSpec(reader.text(tokens), value, persisted))
 
 
-def _clustering(reader: Reader) -> None:
-    if not reader.accept("CLUSTERED"):
-        reader.accept("NONCLUSTERED")
+def _clustering(reader: Reader) -> bool | None:
+    """Whether CLUSTERED or NONCLUSTERED stands here; None for neither."""
+    if reader.accept("CLUSTERED"):
+        return True
+    return False if reader.accept("NONCLUSTERED") else None
 
 
-def _key_columns(reader: Reader) -> tuple[str, ...]:
+def _key_columns(reader: Reader) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The columns of a key, and those of them with DESC."""
     reader.expect("(")
-    names = []
+    names, descending = [], []
     while True:
         names.append(reader.name())
-        if not reader.accept("ASC"):
-            reader.accept("DESC")
+        if reader.accept("DESC"):
+            descending.append(names[-1])
+        else:
+            reader.accept("ASC")
         if not reader.accept(","):
             break
     reader.expect(")")
-    return tuple(names)
+    return tuple(names), tuple(descending)
 
 
 def _column(reader: Reader, found: _Columns) -> df.ColumnSpec:
@@ -259,8 +264,7 @@ def _column(reader: Reader, found: _Columns) -> df.ColumnSpec:
             primary = reader.accept("PRIMARY", "KEY")
             if not primary:
                 reader.advance()
-            _clustering(reader)
-            found.keys.append(df.KeySpec((name,), primary, constraint))
+            found.keys.append(df.KeySpec((name,), primary, constraint, clustered=_clustering(reader)))
             _storage_options(reader)
         elif reader.here.key in (",", ")", ";") or reader.here.kind == END or reader.here.key in STARTS:
             return df.ColumnSpec(name, kind, nullable, identity, default, collation=collation)
@@ -300,18 +304,21 @@ def _default(reader: Reader, name: str) -> df.DefaultSpec:
     return df.DefaultSpec(reader.text(tokens), value, name)
 
 
-def _create_index(reader: Reader, line: int, begin: int, unique: bool) -> Statement:
+def _create_index(reader: Reader, line: int, begin: int, unique: bool, clustered: bool) -> Statement:
     name = reader.name()
     reader.expect("ON")
     table = reader.qualified()
-    columns = _key_columns(reader)
+    columns, descending = _key_columns(reader)
     included = reader.names_in_parentheses() if reader.accept("INCLUDE") else ()
-    if reader.at("WHERE"):
-        if unique:
-            raise unsupported("a filtered unique index")
-        reader.until((";", "WITH", "ON"), STARTS)
+    found: df.FilterSpec | None = None
+    if reader.accept("WHERE"):
+        tokens = reader.until((";", "WITH", "ON"), STARTS)
+        inner = reader.fragment(tokens, "SELECT CASE WHEN ")
+        condition = Fragment(inner.text + " THEN 1 END", inner.lifted, inner.variables)
+        found = df.FilterSpec(reader.text(tokens), condition)
     _storage_options(reader)
-    return df.CreateIndex(line, _text(reader, begin), table, name, columns, unique, included)
+    text = _text(reader, begin)
+    return df.CreateIndex(line, text, table, name, columns, unique, included, descending, clustered, found)
 
 
 def _alter(reader: Reader, line: int, begin: int) -> Statement:

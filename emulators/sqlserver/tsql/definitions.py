@@ -20,12 +20,13 @@ class DefaultSpec:
 
 @dataclass(frozen=True, slots=True)
 class KeySpec:
-    """PRIMARY KEY or UNIQUE; `constraint` is false for CREATE UNIQUE INDEX."""
+    """PRIMARY KEY or UNIQUE; `descending`: columns with DESC. `clustered` None: not said."""
 
     columns: tuple[str, ...]
     primary: bool
     name: str = ""
-    constraint: bool = True
+    descending: tuple[str, ...] = ()
+    clustered: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +127,25 @@ class TruncateTable(Definition):
 
 
 @dataclass(frozen=True, slots=True)
+class FilterSpec:
+    """WHERE of a filtered index: its text, and a SELECT with the condition as its CASE."""
+
+    text: str
+    condition: Fragment
+
+
+@dataclass(frozen=True, slots=True)
 class CreateIndex(Definition):
+    """`descending`: columns with DESC."""
+
     table: Name
     name: str
     columns: tuple[str, ...]
     unique: bool
     included: tuple[str, ...] = ()
+    descending: tuple[str, ...] = ()
+    clustered: bool = False
+    filter: FilterSpec | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,11 +130,14 @@ def lower_output(fragment: Fragment, shape: OutputShape, names: Names, variables
     return _plan(lowering, sql, columns)
 
 
-def lower_over_row(fragment: Fragment, table: Source, names: Names) -> Expr:
-    """The one item of `fragment` over a row of `table`, which SQLite knows as s1: for CHECK constraints and computed columns."""
+def lower_over_row(fragment: Fragment, table: Source, names: Names, row: str = "s1.") -> Expr:
+    """The one item of `fragment` over a row of `table`, which SQLite knows as s1: for CHECK constraints and computed columns.
+
+    `row`: what stands before columns; "" where SQLite allows no name, in a filtered index.
+    """
     lowering = Queries(names, {})
     outputs = [
-        Output(c.name, lowering.column(f's1."{c.name.replace(chr(34), chr(34) * 2)}"', c)) for c in table.columns
+        Output(c.name, lowering.column(f'{row}"{c.name.replace(chr(34), chr(34) * 2)}"', c)) for c in table.columns
     ]
     scope = Scope(None, [lowering.computed(Relation(table.name, "s1", outputs, table), table.computed)])
     value = lowering.expression(parse_query(fragment.text).expressions[0], scope)
