@@ -3,22 +3,25 @@ there the offsets' epoch does, and the older process stops its tables."""
 
 from __future__ import annotations
 
-import os
-import socket
-from collections.abc import Callable
+from collections.abc import Collection
 
-from ingester.locks import Lease
+from ingester.locks import Clock, Lease, this_owner
 
 
 class LocalLocks:
-    """An epoch is the time of acquisition in milliseconds: it grows over restarts without storing anything."""
+    """An epoch is the time of acquisition in milliseconds: it grows over restarts without storing anything. `now`: Unix time."""
 
-    def __init__(self, now: Callable[[], float]) -> None:
+    renew_seconds: float | None = None
+
+    def __init__(self, now: Clock) -> None:
         self._now = now
-        self._owner = f"{socket.gethostname()}:{os.getpid()}"
+        self._owner = this_owner()
         self._held: dict[str, Lease] = {}
         self._lost: set[str] = set()
         self._last_epoch = 0
+
+    def ensure(self) -> None:
+        pass
 
     def acquire(self, name: str) -> Lease | None:
         if name in self._held or name in self._lost:
@@ -32,9 +35,16 @@ class LocalLocks:
         return lease
 
     def release(self, lease: Lease) -> None:
-        self._held.pop(lease.name, None)
+        if self._held.get(lease.name) == lease:
+            del self._held[lease.name]
 
     def lost(self, lease: Lease) -> None:
         """A newer process owns the table; taking it back would only make the two take turns."""
-        self._held.pop(lease.name, None)
+        self.release(lease)
         self._lost.add(lease.name)
+
+    def held(self, names: Collection[str]) -> frozenset[str]:
+        return frozenset(names) & self._held.keys()
+
+    def close(self) -> None:
+        pass

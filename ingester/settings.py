@@ -23,6 +23,18 @@ def _container_name(text: str) -> str:
     return text
 
 
+def _account_url(text: str) -> str:
+    if not re.fullmatch(r"https://[A-Za-z0-9][A-Za-z0-9.-]*(:\d+)?(/[A-Za-z0-9-]*)?", text):
+        raise ValueError("must be the blob endpoint's address: https://ACCOUNT.blob.core.windows.net")
+    return text
+
+
+def _lease(duration: timedelta) -> timedelta:
+    if not timedelta(seconds=15) <= duration <= timedelta(seconds=60) or duration.microseconds:
+        raise ValueError("must be 15s to 60s, in whole seconds: what Azure grants")
+    return duration
+
+
 def _conf_value(value: Any) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
@@ -79,16 +91,35 @@ class LockSettings(Settings):
     )
     connection_string: Secret | None = Field(
         default=None,
-        description="Connection string of the storage account. Secret. Required for `azure_blob`. None, the default, is right for the others.",
+        description=(
+            "Connection string of the storage account. Secret. `azure_blob` wants this or `account_url`. None, the default, is right for "
+            "the others."
+        ),
+    )
+    account_url: Annotated[str, AfterValidator(_account_url)] | None = Field(
+        default=None,
+        description=(
+            "Address of the storage account, `https://ACCOUNT.blob.core.windows.net`, to be used with the identity that the process runs "
+            "under (DefaultAzureCredential) instead of a key. None, the default: the connection string says both."
+        ),
     )
     container_name: Annotated[str, AfterValidator(_container_name)] = Field(
         default="locks", description="Blob container of the leases. `locks` is the name in existing installations."
     )
+    lease: Annotated[PositiveDuration, AfterValidator(_lease)] = Field(
+        default=timedelta(seconds=60),
+        description=(
+            "How long a blob lease lasts, `15s` to `60s`; it is renewed each third of it. So long a dead ingester keeps its tables, and so "
+            "long the storage account may be away without stopping anything. `60s` forgives most. Without meaning for the others."
+        ),
+    )
 
     @model_validator(mode="after")
     def _reachable(self) -> Self:
-        if self.type == "azure_blob" and self.connection_string is None:
-            raise ValueError('of type "azure_blob" wants a connection_string')
+        if self.type == "azure_blob" and self.connection_string is None and self.account_url is None:
+            raise ValueError('of type "azure_blob" wants a connection_string or an account_url')
+        if self.connection_string is not None and self.account_url is not None:
+            raise ValueError("has both a connection_string and an account_url; one of them is the storage account")
         return self
 
 

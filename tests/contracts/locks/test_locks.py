@@ -1,51 +1,154 @@
-"""The promises of ingester/locks.py."""
+"""The promises of ingester/locks.py, kept by the fake that the loop's tests use and by every kind of lock that can be configured."""
 
 from __future__ import annotations
 
-from ingester.local_locks import LocalLocks
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from common.errors import LeaseLost
+from ingester.locks import Lease, Locks
+from tests.contracts.locks.conftest import Place
+
+shared = pytest.mark.parametrize("place", ["fake", "azure_blob"], indirect=True)
+"""Locks that another process sees."""
+TABLE, OTHER = "server/database/dbo.Persons.lock", "server/database/sales.Orders.lock"
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.time = 1000.0
-
-    def __call__(self) -> float:
-        return self.time
-
-
-def test_a_held_lock_is_not_handed_out_again_until_it_is_released() -> None:
-    locks = LocalLocks(Clock())
-    lease = locks.acquire("t")
+def taken(locks: Locks, name: str = TABLE) -> Lease:
+    lease = locks.acquire(name)
     assert lease is not None
-    assert locks.acquire("t") is None
+    return lease
+
+
+def test_a_held_lock_is_not_handed_out_again_until_it_is_released(place: Place) -> None:
+    locks = place.ingester()
+    lease = taken(locks)
+    assert locks.acquire(TABLE) is None
     locks.release(lease)
-    assert locks.acquire("t") is not None
+    assert locks.acquire(TABLE) is not None
 
 
-def test_each_acquisition_has_a_larger_epoch_even_within_one_tick() -> None:
-    locks = LocalLocks(Clock())
+def test_each_acquisition_has_a_larger_epoch_even_within_one_tick(place: Place) -> None:
+    locks = place.ingester()
     epochs = []
     for _ in range(3):
-        lease = locks.acquire("t")
-        assert lease is not None
+        lease = taken(locks)
         epochs.append(lease.epoch)
         locks.release(lease)
     assert epochs == sorted(set(epochs))
 
 
-def test_epochs_grow_over_a_restart() -> None:
-    clock = Clock()
-    first = LocalLocks(clock).acquire("t")
-    clock.time += 0.002
-    second = LocalLocks(clock).acquire("t")
-    assert first is not None
-    assert second is not None
-    assert second.epoch > first.epoch
+def test_epochs_grow_over_a_restart(place: Place) -> None:
+    before = place.ingester()
+    first = taken(before)
+    before.release(first)
+    place.clock.ahead += 0.002
+    assert taken(place.ingester()).epoch > first.epoch
 
 
-def test_a_lock_lost_to_another_process_is_not_fought_over() -> None:
-    locks = LocalLocks(Clock())
-    lease = locks.acquire("t")
-    assert lease is not None
-    locks.lost(lease)
-    assert locks.acquire("t") is None
+def test_tables_do_not_share_a_lock(place: Place) -> None:
+    locks = place.ingester()
+    taken(locks)
+    taken(locks, OTHER)
+
+
+@pytest.mark.parametrize("table", ["a b", "a'b", "a%sb", "[a.b]", "a#?&=b", "žluť 🐎", "A", "a", "x" * 300])
+def test_odd_names_are_locks_of_their_own(place: Place, table: str) -> None:
+    locks, name = place.ingester(), f"server/database/dbo.{table}.lock"
+    taken(locks, "server/database/dbo.b.lock")
+    assert locks.held([name]) == frozenset()
+    lease = taken(locks, name)
+    assert locks.held([name, OTHER]) == {name}
+    assert locks.acquire(name) is None
+    assert locks.renew(lease).epoch == lease.epoch
+
+
+def test_held_names_those_locks_that_somebody_has(place: Place) -> None:
+    locks = place.ingester()
+    assert locks.held([TABLE, OTHER]) == frozenset()
+    lease = taken(locks)
+    assert locks.held([TABLE, OTHER]) == {TABLE}
+    assert locks.held([]) == frozenset()
+    locks.release(lease)
+    assert locks.held([TABLE, OTHER]) == frozenset()
+
+
+def test_an_old_lease_gives_back_nothing(place: Place) -> None:
+    locks = place.ingester()
+    old = taken(locks)
+    locks.release(old)
+    locks.release(old)
+    taken(locks)
+    locks.release(old)
+    assert locks.acquire(TABLE) is None
+
+
+@shared
+def test_another_ingester_gets_a_lock_only_when_it_is_given_back(place: Place) -> None:
+    one, two = place.ingester(), place.ingester()
+    lease = taken(one)
+    assert two.acquire(TABLE) is None
+    assert two.held([TABLE]) == {TABLE}
+    one.release(lease)
+    assert taken(two).epoch > lease.epoch
+
+
+@shared
+def test_of_many_that_ask_at_once_one_gets_it(place: Place) -> None:
+    ingesters = [place.ingester() for _ in range(6)]
+    with ThreadPoolExecutor(6) as pool:
+        leases = list(pool.map(lambda locks: locks.acquire(TABLE), ingesters))
+    assert sum(lease is not None for lease in leases) == 1
+
+
+@shared
+def test_a_renewed_lease_ends_later_and_keeps_its_epoch(place: Place) -> None:
+    locks = place.ingester()
+    lease = taken(locks)
+    place.clock.ahead += 3
+    renewed = locks.renew(lease)
+    assert renewed.epoch == lease.epoch
+    assert renewed.not_after is not None
+    assert lease.not_after is not None
+    assert renewed.not_after >= lease.not_after + 3
+
+
+@shared
+def test_a_dead_owner_loses_its_lock_a_live_one_does_not(place: Place) -> None:
+    dead, live, standby = place.ingester(), place.ingester(), place.ingester()
+    lost, kept = taken(dead), taken(live, OTHER)
+    place.expire(lambda: live.renew(kept))
+    assert standby.acquire(OTHER) is None
+    assert standby.held([TABLE, OTHER]) == {OTHER}
+    won = taken(standby)
+    assert won.epoch > lost.epoch
+    with pytest.raises(LeaseLost, match=r"dbo\.Persons\.lock"):
+        dead.renew(lost)
+    dead.release(lost)
+    dead.lost(lost)
+    assert live.acquire(TABLE) is None
+    assert standby.renew(won).epoch == won.epoch
+
+
+@shared
+def test_a_lock_that_was_given_back_cannot_be_renewed(place: Place) -> None:
+    locks = place.ingester()
+    lease = taken(locks)
+    locks.release(lease)
+    with pytest.raises(LeaseLost):
+        locks.renew(lease)
+
+
+@shared
+def test_a_lock_lost_to_a_newer_owner_may_be_had_again_later(place: Place) -> None:
+    locks = place.ingester()
+    locks.lost(taken(locks))
+    assert locks.acquire(TABLE) is not None
+
+
+@pytest.mark.parametrize("place", ["local"], indirect=True)
+def test_a_local_lock_lost_to_another_process_is_not_fought_over(place: Place) -> None:
+    locks = place.ingester()
+    locks.lost(taken(locks))
+    assert locks.acquire(TABLE) is None

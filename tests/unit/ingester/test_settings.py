@@ -196,6 +196,11 @@ def test_no_ingester_block_at_all(tmp_path: Path) -> None:
         ('type = "azure_blob"', "wants a connection_string"),
         ('type = "zookeeper"', 'must be one of "azure_blob", "sqlserver", "local"'),
         ('type = "local"\ncontainer_name = "My_Locks"', "lower-case"),
+        ('type = "azure_blob"\naccount_url = "http://a.blob.core.windows.net"', "must be the blob endpoint's address"),
+        ('type = "azure_blob"\nconnection_string = "x"\naccount_url = "https://a.b"', "has both"),
+        ('type = "local"\nlease = "14s"', "15s to 60s"),
+        ('type = "local"\nlease = "61s"', "15s to 60s"),
+        ('type = "local"\nlease = "20500ms"', "15s to 60s"),
     ],
 )
 def test_locks_are_of_a_known_kind_and_reachable(tmp_path: Path, locks: str, words: str) -> None:

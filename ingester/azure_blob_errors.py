@@ -1,0 +1,51 @@
+"""What the storage account's answers mean: the edge between Azure's errors and ours.
+
+The account's own texts are told by code and status, never quoted: a request's address may hold a shared access signature.
+https://learn.microsoft.com/en-us/rest/api/storageservices/blob-service-error-codes
+"""
+
+from __future__ import annotations
+
+from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
+
+from common.errors import DStreamError, PermanentError, TransientError
+
+TAKEN = {"LeaseAlreadyPresent", "LeaseIsBreakingAndCannotBeAcquired"}
+"""Another owner's lease has not ended yet."""
+
+_PASSING = {"ContainerBeingDeleted", "OperationTimedOut", "ServerBusy", "InternalError"}
+_PASSING_STATUS = {408, 429}
+_REFUSED_STATUS = {401, 403}
+RIGHTS = (
+    'the identity needs the role "Storage Blob Data Contributor" on the container; a shared access signature needs read, add, create, '
+    "write and list; and the account's network rules must let this machine in"
+)
+
+
+def code_of(error: AzureError) -> str:
+    """The storage account's own name of the error; empty when it did not answer."""
+    code = getattr(error, "error_code", None)
+    return str(getattr(code, "value", code) or "")
+
+
+def status_of(error: AzureError) -> int | None:
+    """The status of the answer; None when there was none."""
+    return error.status_code if isinstance(error, HttpResponseError) else None
+
+
+def translated(error: AzureError, doing: str, *, proven: bool) -> DStreamError:
+    """`proven`: the account has answered before with this identity, so a token that cannot be had now is a passing trouble."""
+    status, code = status_of(error), code_of(error)
+    told = f"{doing}: the storage account answered {status} {code}".rstrip()
+    if status in _PASSING_STATUS or code in _PASSING or (status is not None and status >= 500):
+        return TransientError(told)
+    if status in _REFUSED_STATUS:
+        key = "is the key in ingester.locks.connection_string right, and this machine's clock? "
+        return PermanentError(told, hint=(key if code == "AuthenticationFailed" else "") + RIGHTS)
+    if isinstance(error, ClientAuthenticationError):
+        problem = f"{doing}: no credential to sign in to the storage account with ({type(error).__name__})"
+        hint = "check the key in ingester.locks.connection_string, or the identity that this machine runs under"
+        return TransientError(problem, hint=hint) if proven else PermanentError(problem, hint=hint)
+    if status is not None:
+        return PermanentError(told)
+    return TransientError(f"{doing}: no answer from the storage account ({type(error).__name__})")

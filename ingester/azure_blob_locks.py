@@ -1,0 +1,259 @@
+"""Locks as leases on blobs, one blob a table: a dead owner's lease runs out by itself, and a live one's is never broken.
+
+The lease begins when the storage account grants it, which is not before the request was sent; counted from there by a steady clock,
+less a margin, it has run out here before it runs out there. The epoch is kept in the blob's metadata and raised under the lease.
+https://learn.microsoft.com/en-us/rest/api/storageservices/lease-blob
+"""
+
+from __future__ import annotations
+
+import posixpath
+import threading
+import time
+import uuid
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from azure.core.exceptions import AzureError, HttpResponseError, ResourceExistsError, ResourceNotFoundError
+from azure.storage.blob import BlobClient, BlobLeaseClient, BlobServiceClient
+
+from common.errors import ConfigurationError, DStreamError, LeaseLost, PermanentError
+from ingester.azure_blob_errors import RIGHTS, TAKEN, code_of, status_of, translated
+from ingester.locks import Clock, Lease, steady, this_owner
+
+LEASE_SECONDS = 60
+"""The longest that Azure grants: how long a dead owner keeps its tables. The shortest is 15."""
+
+_ENDED_STATUS = {404, 409, 412}
+"""What an operation under a lease answers when the lease is no longer ours, or its blob is gone."""
+_LISTING_NOT_COVERED = {"AuthorizationPermissionMismatch", "AuthorizationResourceTypeMismatch"}
+"""Asking about the container itself is beyond a signature made for it, which may be enough for its blobs."""
+
+
+def connect(*, connection_string: str | None, account_url: str | None, seconds: float) -> BlobServiceClient:
+    """A client that gives up on a request within `seconds` and does not repeat it: the caller does, and knows until when.
+
+    With `account_url` the identity is the environment's own, found by DefaultAzureCredential. Raises ConfigurationError.
+    """
+    half = max(1.0, seconds / 2)
+    options: dict[str, Any] = {"retry_total": 0, "connection_timeout": half, "read_timeout": half}
+    if connection_string is not None:
+        try:
+            return BlobServiceClient.from_connection_string(connection_string, **options)
+        except ValueError:
+            problem = "ingester.locks.connection_string is not a storage account's connection string"
+            raise ConfigurationError([problem]) from None
+    assert account_url is not None
+    from azure.identity import DefaultAzureCredential  # slow to import, and needed by few
+
+    return BlobServiceClient(account_url, credential=DefaultAzureCredential(), **options)
+
+
+class AzureBlobLocks:
+    """`lease_seconds`: whole seconds, 15 to 60. `clock`: the steady clock; `now`: Unix time, for epochs."""
+
+    def __init__(
+        self,
+        service: BlobServiceClient,
+        container: str,
+        *,
+        lease_seconds: int = LEASE_SECONDS,
+        clock: Clock = steady,
+        now: Clock = time.time,
+    ) -> None:
+        self._service = service
+        self._container = service.get_container_client(container)
+        self._lease_seconds = lease_seconds
+        self._margin = margin(lease_seconds)
+        self._clock = clock
+        self._now = now
+        self._owner = this_owner()
+        self._ids: dict[str, tuple[Lease, str]] = {}
+        self._asked: dict[str, str] = {}
+        self._guard = threading.Lock()
+        self._proven = False
+
+    @property
+    def renew_seconds(self) -> float | None:
+        return self._lease_seconds / 3
+
+    def ensure(self) -> None:
+        name = self._container.container_name
+        with self._translating(f"looking for container {name!r}"):
+            try:
+                self._container.get_container_properties()
+            except ResourceNotFoundError:
+                self._create_container()
+            except HttpResponseError as error:
+                if code_of(error) not in _LISTING_NOT_COVERED:
+                    raise
+
+    def acquire(self, name: str) -> Lease | None:
+        with self._guard:
+            if name in self._ids:
+                return None
+            # when the answer to an acquisition was lost, asking for the same id again succeeds
+            lease_id = self._asked.setdefault(name, str(uuid.uuid4()))
+        with self._translating(f"taking the lock {name}"):
+            blob = self._container.get_blob_client(name)
+            sent = self._clock()
+            if not self._granted(blob, lease_id):
+                self._asked.pop(name, None)
+                return None
+            try:
+                epoch = self._raise_epoch(blob, lease_id)
+            except (AzureError, DStreamError):
+                self._give_back(blob, lease_id)
+                raise
+        lease = Lease(name, self._owner, epoch, sent + self._lease_seconds - self._margin)
+        with self._guard:
+            self._asked.pop(name, None)
+            self._ids[name] = (lease, lease_id)
+        return lease
+
+    def renew(self, lease: Lease) -> Lease:
+        lease_id = self._id(lease)
+        if lease_id is None:
+            raise LeaseLost(f"renewing the lock {lease.name}: it was given back")
+        blob = self._container.get_blob_client(lease.name)
+        sent = self._clock()
+        with self._translating(f"renewing the lock {lease.name}"):
+            try:
+                BlobLeaseClient(blob, lease_id).renew()
+            except HttpResponseError as error:
+                if status_of(error) not in _ENDED_STATUS:
+                    raise
+                self._forget(lease)
+                raise LeaseLost(
+                    f"renewing the lock {lease.name}: the lease has ended ({code_of(error)}){self._holder(blob)}"
+                ) from error
+        renewed = Lease(lease.name, lease.owner, lease.epoch, sent + self._lease_seconds - self._margin)
+        with self._guard:
+            if self._same(lease):
+                self._ids[lease.name] = (renewed, lease_id)
+        return renewed
+
+    def release(self, lease: Lease) -> None:
+        lease_id = self._id(lease)
+        if lease_id is None:
+            return
+        self._forget(lease)
+        with self._translating(f"giving back the lock {lease.name}"):
+            try:
+                BlobLeaseClient(self._container.get_blob_client(lease.name), lease_id).release()
+            except HttpResponseError as error:
+                if status_of(error) not in _ENDED_STATUS:
+                    raise
+
+    def lost(self, lease: Lease) -> None:
+        """The lock itself is still whole: whoever takes it next raises the epoch past the one that was met, or waits for the clock."""
+        self.release(lease)
+
+    def held(self, names: Collection[str]) -> frozenset[str]:
+        """One request for up to 5,000 blobs, however many of them are asked about."""
+        if not names:
+            return frozenset()
+        with self._translating("looking which locks are free"):
+            try:
+                listed = list(self._container.list_blobs(name_starts_with=posixpath.commonpath(names)))
+            except ResourceNotFoundError:
+                return frozenset()
+        return frozenset(blob.name for blob in listed if blob.lease.status == "locked") & frozenset(names)
+
+    def close(self) -> None:
+        self._service.close()
+
+    def _granted(self, blob: BlobClient, lease_id: str) -> bool:
+        """Whether the lease is ours now; makes blob and container where they are missing."""
+        for create in (self._create_blob, None):
+            try:
+                blob.acquire_lease(self._lease_seconds, lease_id)
+                return True
+            except ResourceNotFoundError as error:
+                if create is None:
+                    raise
+                if code_of(error) == "ContainerNotFound":
+                    self._create_container()
+                create(blob)
+            except HttpResponseError as error:
+                if code_of(error) in TAKEN:
+                    return False
+                raise
+        raise AssertionError("the second attempt ends in an answer")
+
+    def _create_blob(self, blob: BlobClient) -> None:
+        try:
+            blob.upload_blob(b"", overwrite=False)
+        except ResourceExistsError:  # another ingester was quicker
+            return
+        except HttpResponseError as error:
+            if status_of(error) != 412:  # it is there already, and leased
+                raise
+
+    def _create_container(self) -> None:
+        try:
+            self._container.create_container()
+        except ResourceExistsError as error:
+            if code_of(error) != "ContainerAlreadyExists":
+                raise
+        except HttpResponseError as error:
+            if status_of(error) != 403:
+                raise
+            raise PermanentError(
+                f"creating container {self._container.container_name!r}: the storage account answered 403 {code_of(error)}",
+                hint=f"create it, or grant the right to: {RIGHTS}",
+            ) from error
+
+    def _raise_epoch(self, blob: BlobClient, lease_id: str) -> int:
+        """Larger than every epoch of this blob, and than those of other kinds of locks, which are times in milliseconds too."""
+        metadata = dict(blob.get_blob_properties(lease=lease_id).metadata)
+        stored = metadata.get("epoch", "0")
+        if not stored.isdecimal():
+            raise PermanentError(
+                f"taking the lock {blob.blob_name}: its metadata holds the epoch {stored!r}, which is no number",
+                hint="delete the blob: it is made anew",
+            )
+        epoch = max(int(self._now() * 1000), int(stored) + 1)
+        blob.set_blob_metadata(metadata | {"epoch": str(epoch), "owner": self._owner}, lease=lease_id)
+        return epoch
+
+    def _give_back(self, blob: BlobClient, lease_id: str) -> None:
+        try:
+            BlobLeaseClient(blob, lease_id).release()
+        except AzureError:  # it runs out by itself
+            return
+
+    def _holder(self, blob: BlobClient) -> str:
+        """Who has raised the epoch last, as far as can be seen."""
+        try:
+            metadata = blob.get_blob_properties().metadata
+        except AzureError:
+            return ""
+        owner = metadata.get("owner", self._owner)
+        return "" if owner == self._owner else f"; {owner} has taken it (epoch {metadata.get('epoch')})"
+
+    def _id(self, lease: Lease) -> str | None:
+        with self._guard:
+            return self._ids[lease.name][1] if self._same(lease) else None
+
+    def _same(self, lease: Lease) -> bool:
+        return lease.name in self._ids and self._ids[lease.name][0].epoch == lease.epoch
+
+    def _forget(self, lease: Lease) -> None:
+        with self._guard:
+            if self._same(lease):
+                del self._ids[lease.name]
+
+    @contextmanager
+    def _translating(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except AzureError as error:
+            raise translated(error, doing, proven=self._proven) from error
+        self._proven = True
+
+
+def margin(lease_seconds: float) -> float:
+    """How long before its end a lease counts as ended here: time for a send that was begun just before."""
+    return lease_seconds / 10
