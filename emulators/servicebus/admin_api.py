@@ -244,7 +244,7 @@ class AdminApi:
 
     def _rules(self, request: Request, target: Target) -> Answer:
         path = self._expect(target.path, SubscriptionDescription).path
-        link, name = f"{request.base}/{path}/rules", target.rule
+        link, name = f"{request.base}/{path}/Rules", target.rule
         if name is None:
             if request.method != "GET":
                 return _not_here(request)

@@ -29,6 +29,7 @@ from .description import (
 from .durations import duration_text, read_duration
 from .feed import CONNECT, child
 from .rules.description import DEFAULT_RULE, RuleDescription
+from .xml_text import write
 
 COUNTS: Final = "http://schemas.microsoft.com/netservices/2011/06/servicebus"
 
@@ -107,14 +108,14 @@ class EntityWriter:
 
     def entry(self, info: EntityInfo) -> bytes:
         """One entity as an Atom entry."""
-        return feed.serialize(self._entry(None, info))
+        return write(self._entry(None, info))
 
     def page(self, title: str, infos: Sequence[EntityInfo], self_link: str, next_link: str | None) -> bytes:
         """A page of a list."""
         node = feed.feed(title, self_link, next_link)
         for info in infos:
             self._entry(node, info)
-        return feed.serialize(node)
+        return write(node)
 
     def _entry(self, parent: ET.Element | None, info: EntityInfo) -> ET.Element:
         title = info.path.rsplit("/Subscriptions/", 1)[-1]
@@ -158,7 +159,7 @@ def namespace_entry(name: str, created: datetime, link: str) -> bytes:
         ("NamespaceType", "Messaging"),
     ):
         child(info, CONNECT, element, text)
-    return feed.serialize(node)
+    return write(node)
 
 
 # -- in

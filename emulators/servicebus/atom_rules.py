@@ -30,6 +30,7 @@ from .rules.description import (
     SqlFilter,
     TrueFilter,
 )
+from .xml_text import write
 
 _XSD: Final = "http://www.w3.org/2001/XMLSchema"
 _SERIALIZATION: Final = "http://schemas.microsoft.com/2003/10/Serialization/"
@@ -263,7 +264,7 @@ def _write_rule(parent: ET.Element | None, rule: RuleInfo, link: str) -> ET.Elem
 
 def rule_entry(rule: RuleInfo, rules_link: str) -> bytes:
     """One rule as an Atom entry; `rules_link` is the address of its subscription's rules."""
-    return feed.serialize(_write_rule(None, rule, f"{rules_link}/{rule.name}"))
+    return write(_write_rule(None, rule, f"{rules_link}/{rule.name}"))
 
 
 def rule_feed(rules: Sequence[RuleInfo], rules_link: str, *, self_link: str, next_link: str | None) -> bytes:
@@ -271,7 +272,7 @@ def rule_feed(rules: Sequence[RuleInfo], rules_link: str, *, self_link: str, nex
     node = feed.feed("Rules", self_link, next_link)
     for rule in rules:
         _write_rule(node, rule, f"{rules_link}/{rule.name}")
-    return feed.serialize(node)
+    return write(node)
 
 
 def read_rule_description(described: ET.Element) -> tuple[str | None, RuleDescription]:

@@ -24,11 +24,19 @@ _CALENDAR: Final = re.compile(r"P[^T]*[YM]")
 
 
 def duration_text(value: timedelta) -> str:
-    """Whole parts down to microseconds; FOREVER and beyond as the service's largest TimeSpan."""
+    """As .NET writes a TimeSpan: only the parts that are not zero, `PT1M30S`, `P14D`; FOREVER and beyond as the largest one."""
     if value.days >= _FOREVER_DAYS:
         return FOREVER_TEXT
-    seconds = f"{value.seconds}.{value.microseconds:06d}" if value.microseconds else str(value.seconds)
-    return f"P{value.days}DT{seconds}S"
+    hours, rest = divmod(value.seconds, 3600)
+    minutes, seconds = divmod(rest, 60)
+    fraction = f".{value.microseconds:06d}".rstrip("0") if value.microseconds else ""
+    days = f"{value.days}D" if value.days else ""
+    clock = "".join((
+        f"{hours}H" if hours else "",
+        f"{minutes}M" if minutes else "",
+        f"{seconds}{fraction}S" if seconds or fraction else "",
+    ))  # fmt: skip
+    return f"P{days}T{clock}" if clock else f"P{days or 'T0S'}"
 
 
 def read_duration(text: str) -> timedelta:

@@ -11,6 +11,7 @@ from typing import Final
 from xml.etree import ElementTree as ET
 
 from .description import InvalidEntity
+from .xml_text import write
 
 ATOM: Final = "http://www.w3.org/2005/Atom"
 CONNECT: Final = "http://schemas.microsoft.com/netservices/2010/10/servicebus/connect"
@@ -59,18 +60,12 @@ def _head(node: ET.Element, identity: str, title: str, updated: datetime) -> Non
     child(node, ATOM, "updated", instant(updated))
 
 
-def serialize(root: ET.Element) -> bytes:
-    """UTF-8, with an XML declaration."""
-    text: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
-    return text
-
-
 def error_body(status: int, detail: str) -> bytes:
     """`<Error><Code/><Detail/></Error>`, in no namespace, as the service answers."""
     error = ET.Element("Error")
     ET.SubElement(error, "Code").text = str(status)
     ET.SubElement(error, "Detail").text = detail
-    return serialize(error)
+    return write(error)
 
 
 def read_content(body: bytes) -> ET.Element:
