@@ -241,6 +241,8 @@ def settle(store: MessageStore, tag: bytes, state: Described, now: int) -> AmqpE
 def _meaning(state: Described) -> tuple[Outcome, tuple[str | None, str | None], dict[str, Value]]:
     """Outcome, reason and description of a dead letter, and user properties to change. Raises AmqpError.
 
+    `modified` abandons or defers, whatever it says of delivery-failed: the clients for JavaScript and Go never set it, and what
+    they abandon is counted as delivered ("Abandons the message; its delivery count is increased").
     The properties to modify that clients send are the annotations of `modified`, and what else is in the error of `rejected`.
     """
     fields: list[Value] = p.padded(list(state.value) if isinstance(state.value, list) else [], 3)
@@ -253,7 +255,7 @@ def _meaning(state: Described) -> tuple[Outcome, tuple[str | None, str | None], 
         changes = {} if fields[2] is None else user_properties(fields[2], "message-annotations")
         if fields[1]:
             return Outcome.DEFER, none, changes
-        return (Outcome.ABANDON if fields[0] else Outcome.RELEASE), none, changes
+        return Outcome.ABANDON, none, changes
     error = fields[0]
     if not isinstance(error, Described) or not isinstance(error.value, list):
         return Outcome.DEAD_LETTER, none, {}
