@@ -80,7 +80,8 @@ class AccessPolicies:
 
 
 def resource_path(address: str) -> str:
-    """The entity's path, in lower case, of a URI or a bare path."""
+    """The entity's path, in lower case, of a URI or a bare path. A query says nothing: JavaScript's client signs its requests' URLs whole."""
+    address = address.partition("?")[0]
     if "://" in address:
         address = address.partition("://")[2].partition("/")[2]
     return address.strip("/").lower()

@@ -176,7 +176,7 @@ def test_a_right_that_does_not_exist_is_refused() -> None:
 
 @pytest.mark.parametrize(("address", "path"), [
     ("amqps://host:5671/Q/$DeadLetterQueue", "q/$deadletterqueue"), ("sb://host", ""), ("sb://host/", ""), ("Q", "q"),
-    ("sb://[::1/q", "q"), ("$cbs", "$cbs"),
+    ("sb://[::1/q", "q"), ("$cbs", "$cbs"), ("https://host:1/q?api-version=2021-05", "q"),
 ])  # fmt: skip
 def test_addresses_lead_to_paths(address: str, path: str) -> None:
     assert resource_path(address) == path
