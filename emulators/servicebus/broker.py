@@ -1,7 +1,7 @@
 """One client's connection to the namespace: its tokens, and what each link it attaches leads to.
 
-No link to an entity without the right to it: granted by a token put to `$cbs` or by SASL PLAIN with a policy's key. A link
-whose grant expires is detached. Transactions (a link to a coordinator) are refused by name.
+No link to an entity without the right to it: granted by a token put to `$cbs` or by SASL PLAIN with a policy's key; who has none
+is not told whether the entity exists. A link whose grant expires is detached. Transactions (a link to a coordinator) are refused by name.
 Sources: learn.microsoft.com "AMQP 1.0 in Azure Service Bus: protocol guide", "Claims-based security"; AMQP CBS draft.
 """
 
@@ -41,6 +41,10 @@ class _Guarded(NamedTuple):
     passage: Passage
 
 
+class WrongAudience(InvalidToken):
+    """A token that does not cover what the client says that it is for."""
+
+
 class ClientBroker:
     """The `Application` of one connection."""
 
@@ -69,27 +73,39 @@ class ClientBroker:
         self._grants[""] = Grant("", self._policies.rights(key_name), math.inf)
         return True
 
-    def put_token(self, token: str) -> None:
-        """Raises InvalidToken. The stated type is not asked: azure-servicebus calls its signatures "jwt"."""
-        grant = self._policies.verify(token, self._clock())
+    def put_token(self, token: str, audience: str | None = None) -> None:
+        """`audience`: the URI of what the token is for, as the client says. Raises InvalidToken, WrongAudience.
+
+        The stated type is not asked: azure-servicebus calls its signatures "jwt".
+        """
+        now = self._clock()
+        grant = self._policies.verify(token, now)
+        if audience is not None and not grant.covers(resource_path(audience), now):
+            raise WrongAudience("the authorization header contains a token with a wrong audience")
         self._grants[grant.path] = grant
 
     def permitted(self, path: str, right: str) -> bool:
-        """May this connection do that to the entity now? Path in lower case."""
+        """May this connection do that to the entity now? Path in lower case.
+
+        A grant on the entity's management node is one on the entity: JavaScript's rule manager asks for no other.
+        """
         now = self._clock()
-        return any(right in grant.rights and grant.covers(path, now) for grant in self._grants.values())
+        return any(
+            right in grant.rights and (grant.covers(path, now) or grant.covers(path + MANAGEMENT, now))
+            for grant in self._grants.values()
+        )
 
     def _require(self, path: str, *rights: str) -> None:
         if not any(self.permitted(path, right) for right in rights):
-            text = f"Unauthorized access. '{' or '.join(rights)}' claim(s) are required to perform this operation."
-            raise AmqpError("amqp:unauthorized-access", f"{text} Resource: '{path}'.")
+            raise AmqpError("amqp:unauthorized-access", _unauthorized(path, *rights))
 
     def tick(self) -> None:
         """Detach links whose grant has expired, deliver to those that waited for credits."""
         for link, guarded in list(self._guarded.items()):
             if not self.permitted(guarded.path, guarded.right):
-                text = f"ExpiredToken: The token for '{guarded.path}' is expired."
-                guarded.detach(AmqpError("amqp:unauthorized-access", text))
+                details = f"Code: RenewToken. Details: {_unauthorized(guarded.path, guarded.right)}"
+                text = f"The link '{link.name}' is force detached. {details}"
+                guarded.detach(AmqpError("amqp:link:detach-forced", text))
             elif guarded.passage.reopened():
                 link.resume()
 
@@ -133,8 +149,8 @@ class ClientBroker:
             self._attach_sender(link, path)
 
     def _attach_management(self, link: Link, path: str) -> None:
-        self._namespace.find(path)
         self._require(path, "Listen", "Send")
+        self._namespace.find(path)
         if link.client_receives:
             link.accept(ResponseEndpoint(link), max_message_size=MAX_REQUEST)
             return
@@ -149,8 +165,8 @@ class ClientBroker:
         link.accept(endpoint, max_message_size=MAX_REQUEST)
 
     def _attach_sender(self, link: Link, path: str) -> None:
-        node = self._namespace.find(path)
         self._require(path, "Send")
+        node = self._namespace.find(path)
         entity = node.entity
         if isinstance(entity, Subscription) or node.dead_letters:
             raise AmqpError("amqp:not-allowed", f"'{path}' cannot be sent to.")
@@ -161,8 +177,8 @@ class ClientBroker:
         link.accept(endpoint, max_message_size=entity.max_message_size)
 
     def _attach_receiver(self, link: Link, path: str) -> None:
-        node = self._namespace.find(path)
         self._require(path, "Listen")
+        node = self._namespace.find(path)
         entity, store = node.entity, node.store
         if isinstance(entity, Topic):
             raise AmqpError("amqp:not-allowed", f"'{path}' is a topic: receive from its subscriptions.")
@@ -196,6 +212,11 @@ class ClientBroker:
         return release
 
 
+def _unauthorized(path: str, *rights: str) -> str:
+    text = f"Unauthorized access. '{' or '.join(rights)}' claim(s) are required to perform this operation."
+    return f"{text} Resource: '{path}'."
+
+
 class CbsEndpoint(RequestEndpoint):
     """`$cbs`: tokens put for the connection."""
 
@@ -214,8 +235,11 @@ class CbsEndpoint(RequestEndpoint):
         operation = text(request.properties.get("operation"))
         if operation != "put-token":
             raise AmqpError("amqp:not-implemented", f"Operation '{operation}' is not supported.")
+        name = request.properties.get("name")
         try:
-            self._broker.put_token(text(request.body))
+            self._broker.put_token(text(request.body), None if name is None else text(name))
+        except WrongAudience as error:
+            return Response(401, f"InvalidAudience: {error}.")
         except InvalidToken as error:
             return Response(401, f"InvalidSignature: {error}.")
         return Response(202, "Accepted")
