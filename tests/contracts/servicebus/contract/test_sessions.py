@@ -559,7 +559,7 @@ def test_sessions_are_listed_by_the_time_their_state_changed(namespace: Namespac
     queue = sessions(namespace)
     namespace.send(queue, "a", session_id="message")
     accept(namespace, queue, "state").session.set_state(b"x")
-    now = datetime.now(UTC)
+    now = namespace.now()
     found = namespace.client.list_queue_sessions(queue, state_updated_after=now - timedelta(minutes=5))
     assert list(found) == ["state"]
     found = namespace.client.list_queue_sessions(queue, state_updated_after=now + timedelta(days=1))

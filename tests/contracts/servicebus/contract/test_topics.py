@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from azure.core.exceptions import HttpResponseError
@@ -23,11 +23,6 @@ def topic_with(namespace: Namespace, *subscriptions: str) -> str:
     for name in subscriptions:
         namespace.subscription(topic, name)
     return topic
-
-
-def moment_of(namespace: Namespace, topic: str) -> datetime:
-    """What time it is for the service, which on the emulator runs ahead: when the topic was made."""
-    return namespace.admin.get_topic_runtime_properties(topic).created_at_utc or datetime.now(UTC)
 
 
 # -- 36
@@ -152,7 +147,7 @@ def test_a_scheduled_message_reaches_the_subscriptions_when_it_is_due(namespace:
     """
     topic = topic_with(namespace, "one", "two")
     sender = namespace.topic_sender(topic)
-    due = moment_of(namespace, topic) + timedelta(seconds=20)
+    due = namespace.now() + timedelta(seconds=20)
     sender.schedule_messages(ServiceBusMessage("later"), due)
     cancelled = sender.schedule_messages(ServiceBusMessage("never"), due)
     assert namespace.admin.get_topic_runtime_properties(topic).scheduled_message_count == 2
