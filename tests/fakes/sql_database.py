@@ -23,6 +23,7 @@ from emulators.sqlserver.engine.extension import (
     TableColumn,
     Transaction,
 )
+from emulators.sqlserver.engine.locks import Cancelled
 from emulators.sqlserver.results import Cancel, Column, SqlError
 from emulators.sqlserver.sqltypes import SqlType
 
@@ -74,7 +75,10 @@ class FakeSqlDatabase:
 
     @contextmanager
     def writer(self, gives_way: Cancel | None = None) -> Iterator[sqlite3.Connection]:
-        with self._lock:
+        while not self._lock.acquire(timeout=0.01):
+            if gives_way is not None and gives_way():
+                raise Cancelled
+        try:
             self._writer.execute("BEGIN IMMEDIATE")
             catalog = dict(self._tables)
             try:
@@ -85,6 +89,8 @@ class FakeSqlDatabase:
                     self._writer.execute("ROLLBACK")
                 self._tables = catalog
                 raise
+        finally:
+            self._lock.release()
 
     def reader(self) -> sqlite3.Connection:
         if not hasattr(self._local, "connection"):

@@ -33,9 +33,6 @@ _LOG = logging.getLogger(__name__)
 IDLE_TRAN_ID = b"\0"
 """`tran_id` of an entry of cdc.lsn_time_mapping that stands for no transaction (Debezium filters it)."""
 
-_FAREWELL = 0.5
-"""Seconds that a stop waits for the thread's end when it has nothing left to write."""
-
 
 def scan_once(cdc: DatabaseCdc, maxtrans: int, stopped: Cancel = lambda: False, gives_way: Cancel | None = None) -> int:
     """Move up to `maxtrans` transactions, one log scan session; returns how many. Raises the error of a failing capture.
@@ -49,6 +46,8 @@ def scan_once(cdc: DatabaseCdc, maxtrans: int, stopped: Cancel = lambda: False, 
             if stopped():
                 sessions.abandon(session)
                 return 0
+            if not metadata.exist(cdc.database):  # switched off while this waited
+                raise errors.not_enabled(cdc.database.name)
             moved = _move(cdc, connection, maxtrans)
     except Cancelled:
         sessions.abandon(session)
@@ -63,11 +62,19 @@ def scan_once(cdc: DatabaseCdc, maxtrans: int, stopped: Cancel = lambda: False, 
 
 def scan_by_hand(cdc: DatabaseCdc, maxtrans: int) -> int:
     """`scan_once` that waits for no writer while the log is empty."""
-    if cdc.hold.error is None and log_store.count(cdc.database.reader()) == 0:
+    if cdc.hold.error is None and _is_empty(cdc):
         now = cdc.database.now()
         cdc.sessions.end(cdc.sessions.begin(now), (), now)
         return 0
     return scan_once(cdc, maxtrans)
+
+
+def _is_empty(cdc: DatabaseCdc) -> bool:
+    """Whether the log holds nothing. Without a log capture is being switched off: who has the writer lock will see."""
+    try:
+        return log_store.count(cdc.database.reader()) == 0
+    except sqlite3.OperationalError:
+        return False
 
 
 def _move(cdc: DatabaseCdc, connection: sqlite3.Connection, maxtrans: int) -> Sequence[LoggedTransaction]:
@@ -164,13 +171,12 @@ class CaptureJob:
     def stop(self) -> None:
         """No scan commits once this returns. May be called by a thread that holds the writer lock.
 
-        A scan that is writing is waited for; one that waits for the writer lock will find that it must not write.
+        A scan that is writing is waited for, and its thread's end; one that waits for the writer lock gives that up.
         """
         with self._gate:
             self._stop.set()
-            writing = self._writing
         if self._thread.is_alive() and self._thread is not threading.current_thread():
-            self._thread.join(None if writing else _FAREWELL)
+            self._thread.join()
 
     def _gives_way(self) -> bool:
         """Asked while a cycle waits for the writer lock."""

@@ -60,6 +60,7 @@ class DatabaseCdc:
         self._job: CaptureJob | None = None
         self._cleanup_job: CleanupJob | None = None
         self._job_lock = threading.Lock()
+        self._closed = False
 
     def open(self) -> None:
         """Take up what the database holds, begin to observe it, and start its capture job if it has one."""
@@ -67,9 +68,13 @@ class DatabaseCdc:
             self.lsns = LsnSource(metadata.last_lsn(self.database, connection))
             self._set(metadata.load_instances(self.database, connection))
             settings = jobs.load(connection)
+        self.observe()
+        self._start(settings)
+
+    def observe(self) -> None:
+        """Log what is committed from now on; in a database where capture has just been enabled there is nothing more to take up."""
         self.database.set_observer(self.log)
         self._work.set()
-        self._start(settings)
 
     def _start(self, settings: JobSettings | None) -> None:
         if jobs.has(settings, "capture"):
@@ -78,7 +83,9 @@ class DatabaseCdc:
             self._schedule_cleanup()
 
     def close(self) -> None:
-        """Stop both jobs; the log goes on."""
+        """Stop both jobs, for good; the log goes on."""
+        with self._job_lock:
+            self._closed = True
         self.stop_job()
         self._unschedule_cleanup()
 
@@ -100,13 +107,17 @@ class DatabaseCdc:
     @contextmanager
     def changing_instances(self) -> Iterator[sqlite3.Connection]:
         """A write transaction after whose end the instances are those that its rows describe."""
-        before = self._instances
+        before: tuple[CaptureInstance, ...] | None = None
         try:
             with self.database.writer() as connection:
+                before = self._instances
                 yield connection
                 self._set(metadata.load_instances(self.database, connection))
         except BaseException:
-            self._set(before)
+            if (
+                before is not None
+            ):  # else it was the wait for the lock that ended, and another may have set them meanwhile
+                self._set(before)
             raise
 
     @contextmanager
@@ -231,7 +242,7 @@ class DatabaseCdc:
 
     def _schedule_cleanup(self) -> None:
         with self._job_lock:
-            if self._cleanup_job is None:
+            if self._cleanup_job is None and not self._closed:
                 self._cleanup_job = CleanupJob(self.database.name, self.cleanup_now, self._cleanup_pause)
                 self._cleanup_job.start()
 
@@ -261,7 +272,7 @@ class DatabaseCdc:
         """Start the capture job with the settings stored now; False when it is running already."""
         settings = self.job_settings()
         with self._job_lock:
-            if self.job_running:
+            if self.job_running or self._closed:
                 return False
             self._work.set()
             self._job = CaptureJob(self, settings, self.options.idle_interval, self._clock)

@@ -37,37 +37,37 @@ class EnableTable:
 
 
 def create_metadata(database: Database) -> None:
-    """Schema cdc and its tables. Raises 22906 when the schema is there for another purpose."""
-    try:
-        database.create_schema(metadata.SCHEMA)
-    except SqlError as taken:
-        raise errors.schema_taken(database.name) from taken
-    try:
-        with database.writer() as connection:
-            metadata.create_tables(database, connection)
-            log_store.create(connection)
-    except BaseException:
-        database.drop_schema(metadata.SCHEMA)
-        raise
+    """Schema cdc and its tables, or nothing. Raises 22906 when the schema is there for another purpose, 1222, Cancelled."""
+    with database.writer() as connection:
+        try:
+            database.create_schema(metadata.SCHEMA)
+        except SqlError as taken:
+            raise errors.schema_taken(database.name) from taken
+        metadata.create_tables(database, connection)
+        log_store.create(connection)
     database.set_cdc_enabled(True)
 
 
 def drop_metadata(cdc: DatabaseCdc) -> None:
-    """Stop capture and drop everything that belongs to it."""
+    """Stop capture and drop everything that belongs to it, or nothing. Raises 1222, Cancelled.
+
+    Only the wait for the writer lock can fail, and it comes before anything is touched; another session may have been quicker.
+    """
     database = cdc.database
-    cdc.close()
-    database.set_observer(None)
-    tracked = {instance.source_object_id for instance in cdc.instances}
     with database.writer() as connection:
+        if not metadata.exist(database):
+            return
+        cdc.close()
         for instance in cdc.instances:
             metadata.remove_instance(database, connection, instance)
         metadata.drop_tables(database, connection)
         log_store.drop(connection)
         jobs.drop(connection)
-    database.drop_schema(metadata.SCHEMA)
-    for object_id in tracked:
-        database.set_tracked(object_id, False)
-    database.set_cdc_enabled(False)
+        database.drop_schema(metadata.SCHEMA)
+        for object_id in {instance.source_object_id for instance in cdc.instances}:
+            database.set_tracked(object_id, False)
+        database.set_observer(None)
+        database.set_cdc_enabled(False)
 
 
 def enable_table(cdc: DatabaseCdc, request: EnableTable) -> bool:

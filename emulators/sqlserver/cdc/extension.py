@@ -65,22 +65,32 @@ class CdcExtension:
 
     def enable(self, database: Database) -> None:
         enable.create_metadata(database)
-        self.attach(database)
+        state = self._state(database)
+        state.observe()
+        self._keep(state)
 
     def disable(self, database: Database) -> None:
-        state = self._take(database)
+        state = self.find(database)
         if state is not None:
             enable.drop_metadata(state)
+            self._take(database)
 
     def attach(self, database: Database) -> None:
         """Take up capture in a database that already has it (opened again from disk); elsewhere do nothing."""
         if not metadata.exist(database) or self.find(database) is not None:
             return
-        state = DatabaseCdc(database, self._options, self._clock, self._retype)
+        state = self._state(database)
         state.open()
+        self._keep(state)
+
+    def _state(self, database: Database) -> DatabaseCdc:
+        return DatabaseCdc(database, self._options, self._clock, self._retype)
+
+    def _keep(self, state: DatabaseCdc) -> None:
+        number = state.database.database_id
         with self._lock:
-            former = self._states.get(database.database_id)
-            self._states[database.database_id] = state
+            former = self._states.get(number)
+            self._states[number] = state
         if former is not None:
             former.close()  # a dropped database whose number has been given again
 

@@ -1,4 +1,7 @@
-"""sys.sp_cdc_scan beside an open transaction: with one writer a database it can wait, but not for ever and not for nothing."""
+"""Procedures of Change Data Capture beside an open transaction: with one writer a database they can wait, but not for ever.
+
+Nor for nothing, and what ends the wait leaves everything as it was.
+"""
 
 from __future__ import annotations
 
@@ -73,3 +76,44 @@ def test_a_scan_of_an_empty_log_waits_for_no_job_that_waits_for_a_writer(engine:
         time.sleep(0.001)
     assert not errors(session, "EXEC sys.sp_cdc_scan")  # would never return
     assert not errors(holder, "COMMIT")
+
+
+def test_disabling_that_may_not_wait_leaves_capture_as_it_was(engine: SqlEngine, session: Session) -> None:
+    holder = login(engine)
+    assert not errors(holder, "BEGIN TRAN INSERT t VALUES (1)")
+    assert errors(session, "SET LOCK_TIMEOUT 0 EXEC sys.sp_cdc_disable_db") == [1222]
+    assert not errors(holder, "COMMIT")
+    assert not errors(
+        session, "EXEC sys.sp_cdc_scan IF (SELECT COUNT(*) FROM cdc.dbo_t_CT) <> 1 RAISERROR(N'lost', 16, 1)"
+    )
+    assert not errors(session, "EXEC sys.sp_cdc_disable_db EXEC sys.sp_cdc_enable_db")
+
+
+def test_enabling_that_may_not_wait_leaves_nothing_behind(engine: SqlEngine, session: Session) -> None:
+    holder = login(engine)
+    assert not errors(session, "EXEC sys.sp_cdc_disable_db")
+    assert not errors(holder, "BEGIN TRAN INSERT t VALUES (1)")
+    assert errors(session, "SET LOCK_TIMEOUT 0 EXEC sys.sp_cdc_enable_db") == [1222]
+    assert not errors(holder, "COMMIT")
+    assert not errors(session, "EXEC sys.sp_cdc_enable_db")
+
+
+def test_an_instance_that_another_session_made_outlives_a_wait_that_ended(engine: SqlEngine, session: Session) -> None:
+    """The one that gave up put the instances back that were there when it began to wait."""
+    holder, other = login(engine), login(engine)
+    assert not errors(holder, "BEGIN TRAN INSERT other VALUES (1)")
+
+    def meanwhile() -> bool:
+        if not done:
+            done.append(True)
+            assert not errors(holder, "COMMIT")
+            assert not errors(other, "EXEC sys.sp_cdc_enable_table N'dbo', N'other', @role_name = NULL")
+        return True
+
+    done: list[bool] = []
+    enable = "EXEC sys.sp_cdc_enable_table N'dbo', N't', @role_name = NULL, @capture_instance = N'second'"
+    assert list(session.batch(enable, {}, meanwhile)) == []
+    assert not errors(holder, "INSERT other VALUES (2)")
+    assert not errors(
+        session, "EXEC sys.sp_cdc_scan IF (SELECT COUNT(*) FROM cdc.dbo_other_CT) <> 1 RAISERROR(N'lost', 16, 1)"
+    )
