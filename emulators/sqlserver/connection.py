@@ -134,7 +134,11 @@ class Connection:
             raise _Closed from None
         self._outgoing.session_id = self.session_id = session.session_id
         size = login.packet_size if self._settings.packet_size is None else self._settings.packet_size
-        self._send(self._welcome(login, session, size))
+        try:
+            self._send(self._welcome(login, session, size))
+        except BaseException:  # the client is gone before its session has begun
+            session.close()
+            raise
         self._outgoing.packet_size = size
         return session
 
