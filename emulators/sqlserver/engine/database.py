@@ -23,7 +23,7 @@ from emulators.sqlserver.engine.links import Link
 from emulators.sqlserver.engine.locks import WriterLock
 from emulators.sqlserver.results import Cancel, Column
 from emulators.sqlserver.sqltypes import SqlType
-from emulators.sqlserver.tsql.errors import object_exists
+from emulators.sqlserver.tsql.errors import object_exists, unknown_database
 from emulators.sqlserver.tsql.temporal import Moment, write
 from emulators.sqlserver.tsql.text_order import name_folding
 from emulators.sqlserver.tsql.types import DATETIME, collated, collation_named
@@ -37,6 +37,10 @@ class Running(Protocol):
 
     def patience(self) -> tuple[float | None, Cancel]:
         """Seconds that it waits for a lock, None without end, and what is asked meanwhile."""
+        ...
+
+    def enter(self, database: StoredDatabase) -> None:
+        """`StoredDatabase.enter`, until what it runs has ended."""
         ...
 
 
@@ -104,6 +108,29 @@ class StoredDatabase:
         self._local = threading.local()
         self._readers: list[Link] = []
         self._guard = threading.Lock()
+        self._users: set[object] = set()
+        self._retired = False
+
+    # -- who is in it. SQLite's connections are not to be closed while another thread uses them.
+
+    def enter(self, user: object) -> None:
+        """The database stays until this user leaves: DROP DATABASE is refused. Raises 911 when it is gone already."""
+        with self._guard:
+            if self._retired:
+                raise unknown_database(self.name)
+            self._users.add(user)
+
+    def leave(self, user: object) -> None:
+        with self._guard:
+            self._users.discard(user)
+
+    def retire(self, user: object) -> bool:
+        """Let nobody in any more; False, and nothing happens, while anybody but `user` is in it."""
+        with self._guard:
+            if self._users - {user}:
+                return False
+            self._retired = True
+            return True
 
     # -- transactions
 
@@ -242,9 +269,10 @@ class StoredDatabase:
             return
         owner = object()
         patience = session.patience() if session is not None else (None, gives_way or _never)
-        self.begin_write(owner, *patience, user=False)
-        self._local.owner = owner
+        self.enter(owner)
         try:
+            self.begin_write(owner, *patience, user=False)
+            self._local.owner = owner
             yield self.write_link.raw
             self.commit_write(owner)
         except BaseException:
@@ -252,8 +280,12 @@ class StoredDatabase:
             raise
         finally:
             self._local.owner = None
+            self.leave(owner)
 
     def reader(self) -> sqlite3.Connection:
+        session = running_session()
+        if session is not None:
+            session.enter(self)
         link: Link | None = getattr(self._local, "reader", None)
         if link is None:
             link = self.open_link()

@@ -134,24 +134,23 @@ class SqlEngine:
 
     def drop_database(self, name: str, if_exists: bool, session: SqlSession) -> None:
         """Raises SqlError 3701, 3702."""
-        found = self.find(name)
-        if found is None:
-            if if_exists:
-                return
-            text = f"Cannot drop the database '{name}', because it does not exist or you do not have permission."
-            raise SqlError(3701, text, 11)
         if name.lower() in _SYSTEM:
             raise SqlError(3708, f"Cannot drop the database '{name}' because it is a system database.", 16)
         with self._guard:
+            found = self.find(name)
+            if found is None:
+                if if_exists:
+                    return
+                text = f"Cannot drop the database '{name}', because it does not exist or you do not have permission."
+                raise SqlError(3701, text, 11)
             users = [other for other in self._sessions.values() if other.current() is found]
-            if users or found.active is not None or found.cdc_enabled:
+            if users or found.active is not None or found.cdc_enabled or not found.retire(session):
                 raise SqlError(3702, f'Cannot drop database "{found.name}" because it is currently in use.', 16, 4)
             del self._databases[name.lower()]
             self.security.forget_database(found.database_id)
-            sessions = list(self._sessions.values())
-        for other in sessions:
-            other.forget_database(found)
-        found.close()
+            for other in self._sessions.values():
+                other.forget_database(found)
+            found.close()
         remove_files(found)
 
     # -- for sessions

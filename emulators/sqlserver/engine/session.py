@@ -87,6 +87,7 @@ class SqlSession:
         self._snapshots: dict[str, int] = {}
         self._savepoints: list[str] = []
         self._descriptor = 0
+        self._entered: set[StoredDatabase] = set()
         self._interpreter = Interpreter(self)
         self._closed = False
 
@@ -116,21 +117,24 @@ class SqlSession:
     def _driven(self, events: Iterator[Event], cancelled: Cancel) -> Iterator[Event]:
         """Marks the thread as running this session while the events are made."""
         self.cancelled = cancelled = partial(_or_killed, self, cancelled)
-        while True:
-            before = getattr(RUNNING, "session", None)
-            RUNNING.session = self
-            try:
-                event = next(events)
-            except StopIteration:
-                return
-            except Cancelled:
-                return
-            finally:
-                RUNNING.session = before
-            yield event
-            if cancelled():
-                self.settle()
-                return
+        try:
+            while True:
+                before = getattr(RUNNING, "session", None)
+                RUNNING.session = self
+                try:
+                    event = next(events)
+                except StopIteration:
+                    return
+                except Cancelled:
+                    return
+                finally:
+                    RUNNING.session = before
+                yield event
+                if cancelled():
+                    self.settle()
+                    return
+        finally:
+            self._leave()
 
     def begin(self, isolation: str | None = None, name: str = "") -> Iterator[Event]:
         if isolation is not None:
@@ -291,6 +295,17 @@ class SqlSession:
             self._enter_snapshot(database, link)
         return link
 
+    def enter(self, database: StoredDatabase) -> None:
+        """Keep a database from being dropped until the request that runs has ended. Raises 911 when it is gone already."""
+        if database not in self._entered:
+            database.enter(self)
+            self._entered.add(database)
+
+    def _leave(self) -> None:
+        entered, self._entered = self._entered, set()
+        for database in entered:
+            database.leave(self)
+
     def patience(self) -> tuple[float | None, Cancel]:
         timeout = self.settings.lock_timeout
         return None if timeout < 0 else timeout / 1000, self.cancelled
@@ -317,6 +332,7 @@ class SqlSession:
                 database.exclude(self, table)
 
     def _own_link(self, database: StoredDatabase) -> Link:
+        self.enter(database)
         link = self._links.get(database.name)
         if link is None:
             link = self._links[database.name] = database.open_link()
@@ -338,7 +354,8 @@ class SqlSession:
     # -- transactions
 
     def acquire(self, database: StoredDatabase) -> None:
-        """Open this session's write transaction in `database`. Raises 1222, 3960, Cancelled."""
+        """Open this session's write transaction in `database`. Raises 911, 1222, 3960, Cancelled."""
+        self.enter(database)
         database.begin_write(self, *self.patience(), user=True)
         seen = self._snapshots.get(database.name)
         if seen is not None and seen != database.commits:
