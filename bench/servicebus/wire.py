@@ -33,6 +33,7 @@ class WireClient:
 
     def __init__(self, port: int, receive_buffer: int | None = None) -> None:
         self.socket = socket.socket()
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if receive_buffer is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.settimeout(_SILENCE)
