@@ -13,7 +13,7 @@ from tests.contracts.servicebus.contract.namespace import SECOND, Namespace
 def test_peeking_locks_nothing(namespace: Namespace) -> None:
     """The message can be received at once, uncounted; what was peeked has no lock and cannot be settled.
 
-    Source: Microsoft, "Message browsing"; azure-servicebus, test_queue_by_servicebus_client_browse_messages_client.
+    Source: Microsoft, "Browse or peek messages"; azure-servicebus, test_queue_by_servicebus_client_browse_messages_client.
     """
     queue = namespace.queue()
     namespace.send(queue, "x", message_id="m", time_to_live=60 * SECOND)
@@ -31,7 +31,7 @@ def test_peeking_locks_nothing(namespace: Namespace) -> None:
 def test_peeking_goes_on_where_it_stopped(namespace: Namespace) -> None:
     """At most so many at a time, in the order of the sequence numbers, until there are none; another receiver begins anew.
 
-    Source: Microsoft, "Message browsing"; azure-servicebus, test_queue_by_servicebus_client_browse_messages_with_receiver.
+    Source: Microsoft, "Browse or peek messages"; azure-servicebus, test_queue_by_servicebus_client_browse_messages_with_receiver.
     """
     queue = namespace.queue()
     namespace.send(queue, *"abcde")
@@ -52,7 +52,7 @@ def test_peeking_goes_on_where_it_stopped(namespace: Namespace) -> None:
 def test_peeking_begins_at_a_sequence_number(namespace: Namespace) -> None:
     """That one first, or the next there is.
 
-    Source: Microsoft, "Message browsing".
+    Source: Microsoft, "Browse or peek messages".
     """
     queue = namespace.queue()
     namespace.send(queue, *"abc")
@@ -68,7 +68,7 @@ def test_peeking_begins_at_a_sequence_number(namespace: Namespace) -> None:
 def test_peeking_sees_what_cannot_be_received(namespace: Namespace) -> None:
     """Locked, deferred and scheduled messages, among the others; that one is locked cannot be seen.
 
-    Source: Microsoft, "Message browsing".
+    Source: Microsoft, "Browse or peek messages".
     """
     queue = namespace.queue()
     sender = namespace.sender(queue)
@@ -101,7 +101,7 @@ def test_there_is_nothing_to_peek_in_an_empty_queue(namespace: Namespace) -> Non
 def test_dead_letters_are_peeked_where_they_are(namespace: Namespace) -> None:
     """Not in the queue they come from.
 
-    Source: Microsoft, "Message browsing".
+    Source: Microsoft, "Browse or peek messages".
     """
     queue = namespace.queue()
     namespace.send(queue, "dead", "alive")
@@ -116,7 +116,7 @@ def test_dead_letters_are_peeked_where_they_are(namespace: Namespace) -> None:
 def test_a_subscription_is_peeked_like_a_queue(namespace: Namespace) -> None:
     """But does not show what is scheduled: that is still in the topic.
 
-    Source: Microsoft, "Message browsing".
+    Source: Microsoft, "Browse or peek messages".
     """
     topic = namespace.topic()
     namespace.subscription(topic)

@@ -213,7 +213,7 @@ def test_a_batch_with_a_message_that_is_refused_leaves_nothing_behind(namespace:
 def test_a_batch_has_room_for_as_much_as_the_tier_allows(namespace: Namespace) -> None:
     """Standard: 256 KB; the client learns it from the link.
 
-    Source: Microsoft, "Azure Service Bus quotas and limits"; azure-servicebus, test_batch_sizing.py.
+    Source: Microsoft, "Service Bus quotas"; azure-servicebus, test_batch_sizing.py.
     """
     batch = namespace.sender(namespace.queue()).create_message_batch()
     assert batch.max_size_in_bytes >= STANDARD
@@ -242,7 +242,7 @@ def test_a_list_that_does_not_fit_a_batch_is_refused(namespace: Namespace) -> No
 def test_a_message_above_the_limit_is_refused_by_the_service(namespace: Namespace) -> None:
     """And the sender can go on.
 
-    Source: Microsoft, "Azure Service Bus quotas and limits"; azure-servicebus, test_queue_by_servicebus_client_fail_send_messages.
+    Source: Microsoft, "Service Bus quotas"; azure-servicebus, test_queue_by_servicebus_client_fail_send_messages.
     """
     queue = namespace.queue()
     sender = namespace.sender(queue)
