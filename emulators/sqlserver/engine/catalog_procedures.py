@@ -11,54 +11,17 @@ from typing import TYPE_CHECKING
 
 from emulators.sqlserver.engine.catalog import Catalog, TableEntry
 from emulators.sqlserver.engine.extension import CallContext, ProcedureSpec
-from emulators.sqlserver.engine.views import precision_scale, shape
+from emulators.sqlserver.engine.odbc_types import described_types, type_numbers
+from emulators.sqlserver.engine.views import shape
 from emulators.sqlserver.results import Column, Event, ResultSet, RowCount, Value
-from emulators.sqlserver.sqltypes import MAX, SqlType
-from emulators.sqlserver.tsql.functions import stored_size
 from emulators.sqlserver.tsql.patterns import like_pattern
 from emulators.sqlserver.tsql.text_order import folding, order_of
-from emulators.sqlserver.tsql.types import family, is_unicode
 
 if TYPE_CHECKING:
     from emulators.sqlserver.engine.session import SqlSession
 
 Row = tuple[Value, ...]
 Given = Mapping[str, Value]
-_ODBC = {
-    "bit": -7,
-    "tinyint": -6,
-    "smallint": 5,
-    "int": 4,
-    "bigint": -5,
-    "decimal": 3,
-    "numeric": 2,
-    "money": 3,
-    "smallmoney": 3,
-    "float": 6,
-    "real": 7,
-    "char": 1,
-    "varchar": 12,
-    "text": -1,
-    "nchar": -8,
-    "nvarchar": -9,
-    "sysname": -9,
-    "ntext": -10,
-    "binary": -2,
-    "varbinary": -3,
-    "image": -4,
-    "rowversion": -2,
-    "uniqueidentifier": -11,
-    "xml": -152,
-    "date": 91,
-    "time": -154,
-    "datetime": 93,
-    "smalldatetime": 93,
-    "datetime2": 93,
-    "datetimeoffset": -155,
-}
-"""ODBC 3's type codes, as sp_columns_100 gives them for @ODBCVer = 3."""
-_ODBC_2 = {91: -9, 93: 11, -154: -9, -155: -9}
-
 _TABLES = shape("TABLE_QUALIFIER:name TABLE_OWNER:name TABLE_NAME:name TABLE_TYPE:word REMARKS:word")
 _COLUMNS = shape(
     "TABLE_QUALIFIER:name TABLE_OWNER:name TABLE_NAME:name COLUMN_NAME:name DATA_TYPE:small TYPE_NAME:name PRECISION:int "
@@ -72,6 +35,12 @@ _KEYS = shape("TABLE_QUALIFIER:name TABLE_OWNER:name TABLE_NAME:name COLUMN_NAME
 _STATISTICS = shape(
     "TABLE_QUALIFIER:name TABLE_OWNER:name TABLE_NAME:name NON_UNIQUE:small INDEX_QUALIFIER:name INDEX_NAME:name TYPE:small "
     "SEQ_IN_INDEX:small COLUMN_NAME:name COLLATION:letter CARDINALITY:int PAGES:int FILTER_CONDITION:word"
+)
+_TYPES = shape(
+    "TYPE_NAME:name DATA_TYPE:small PRECISION:int LITERAL_PREFIX:params LITERAL_SUFFIX:params CREATE_PARAMS:params "
+    "NULLABLE:small CASE_SENSITIVE:small SEARCHABLE:small UNSIGNED_ATTRIBUTE:small MONEY:small AUTO_INCREMENT:small "
+    "LOCAL_TYPE_NAME:name MINIMUM_SCALE:small MAXIMUM_SCALE:small SQL_DATA_TYPE:small SQL_DATETIME_SUB:small "
+    "NUM_PREC_RADIX:int INTERVAL_PRECISION:small USERTYPE:small"
 )
 _DATABASES = shape("DATABASE_NAME:name DATABASE_SIZE:int REMARKS:word")
 
@@ -95,6 +64,8 @@ class CatalogProcedures:
             found[name] = self._spec(columns, table[:1], _COLUMNS, self._columns)
         for name in ("sp_statistics", "sp_statistics_100"):
             found[name] = self._spec(statistics, table[:1], _STATISTICS, self._statistics)
+        for name in ("sp_datatype_info", "sp_datatype_info_90", "sp_datatype_info_100"):
+            found[name] = self._spec(("@data_type", "@odbcver"), (), _TYPES, self._types)
         return {f"sys.{name}": spec for name, spec in found.items()}
 
     def _spec(
@@ -157,7 +128,7 @@ class CatalogProcedures:
                 if not self._fits(given.get("@column_name"), column.name, plain):
                     continue
                 default = entry.defaults.get(column.column_id)
-                numbers = _numbers(column.type, newest)
+                numbers = type_numbers(column.type, newest)
                 name = {"rowversion": "timestamp"}.get(column.type.name, column.type.name)
                 yield (
                     *self._named(entry),
@@ -206,43 +177,17 @@ class CatalogProcedures:
                     order = "D" if number in key.descending else "A"
                     yield *head, place, names[number], order, rows, 1, condition
 
+    def _types(self, given: Given) -> Iterator[Row]:
+        """https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sp-datatype-info-transact-sql"""
+        fold = self._session.current().fold
+        wanted = given.get("@data_type") or 0
+        for row in described_types(given.get("@odbcver") == 3, fold("a") != fold("A")):
+            if wanted in (0, row[1]):
+                yield row
+
     def _databases(self, given: Given) -> Iterator[Row]:
         for database in sorted(self._session.engine.databases(), key=lambda database: database.name.lower()):
             yield database.name, 8192, None
-
-
-def _numbers(kind: SqlType, newest: bool) -> dict[str, int | None]:
-    """The numbers that ODBC gives for a type: DATA_TYPE, PRECISION, LENGTH, SCALE, RADIX and what stands behind them."""
-    group = family(kind)
-    code = _ODBC[kind.name]
-    if not newest and not (code == 93 and kind.name == "datetime2"):
-        code = _ODBC_2.get(code, code)
-    elif not newest:
-        code = -9
-    size = stored_size(kind)
-    precision, scale = precision_scale(kind)
-    octets: int | None = None
-    if group in ("string", "binary"):
-        endless = kind.length == MAX or kind.length is None
-        octets = 0 if kind.length == MAX or kind.name == "xml" else 2**31 - 1 if endless else size
-        octets = 8 if kind.name == "rowversion" else octets
-        precision = octets // 2 if is_unicode(kind) else octets
-        size = octets
-    elif group == "exact":
-        size = precision + 2
-    elif group == "guid":
-        precision = 36
-    is_date = group == "date" and newest
-    return {
-        "type": code,
-        "precision": precision,
-        "length": size,
-        "scale": scale if group in ("int", "exact") or (group == "date" and kind.name != "date") else None,
-        "radix": 10 if group in ("int", "exact") and kind.name != "bit" else 2 if group == "float" else None,
-        "sql_type": 9 if is_date and code in (91, 93) else code,
-        "sub": {91: 1, 93: 3}.get(code) if is_date else None,
-        "octets": octets,
-    }
 
 
 def procedures(session: SqlSession) -> dict[str, ProcedureSpec]:

@@ -12,6 +12,7 @@ from emulators.sqlserver.tsql.calls import CALLS, ExactSum, OnlyOne, WholeSum, l
 from emulators.sqlserver.tsql.collations import COLLATIONS
 from emulators.sqlserver.tsql.convert import Truncation
 from emulators.sqlserver.tsql.plans import SessionView
+from emulators.sqlserver.tsql.string_aggregate import JoinedStrings
 
 
 class StaleName(Exception):
@@ -43,6 +44,8 @@ class Link:
             self.raw.create_window_function(name, 1, aggregate)
         only: Any = OnlyOne
         self.raw.create_aggregate("only_one", 1, only)
+        joined: Any = JoinedStrings
+        self.raw.create_aggregate("string_joined", -1, joined)
 
     def _guarded(self, run: Callable[..., Value]) -> Callable[..., Value]:
         """sqlite3 forgets the exception of a function; this keeps it."""

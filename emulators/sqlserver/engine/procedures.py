@@ -173,6 +173,7 @@ class Procedures:
     # -- sp_executesql
 
     def _executesql(self, given: Sequence[_Given]) -> Iterator[Event]:
+        """Its status is @@ERROR as the text leaves it: 0, or what its last statement failed with."""
         if not given or given[0].value is None:
             raise errors.missing_parameter("sp_executesql", "@statement")
         text = str(given[0].value[1] or "")
@@ -188,8 +189,9 @@ class Procedures:
                 variables[name] = (declared[name], None if value is None else converter(kind, declared[name])(value))
             if argument.variable:
                 outputs[name] = argument.variable
+        self.session.last_error = 0
         yield from self._nested(text, variables, outputs)
-        yield ReturnStatus(0)
+        yield ReturnStatus(self.session.last_error)
 
     def _nested(
         self, text: str, variables: dict[str, Typed], outputs: Mapping[str, str] | None = None

@@ -38,7 +38,7 @@ _CATALOG = _names(
     "spatial_index_tessellations spatial_indexes spatial_reference_systems sql_dependencies sql_expression_dependencies "
     "sql_logins stats stats_columns symmetric_keys syscacheobjects syscharsets sysconfigures syscurconfigs system_columns "
     "system_components_surface_area_configuration system_internals_allocation_units system_objects system_parameters "
-    "system_sql_modules system_views sysperfinfo table_types tables_ledger tcp_endpoints time_zone_info trace_events traces "
+    "system_sql_modules sysperfinfo table_types tables_ledger tcp_endpoints time_zone_info trace_events traces "
     "transmission_queue trigger_event_types trigger_events trusted_assemblies type_assembly_usages user_token "
     "xml_indexes xml_schema_attributes xml_schema_collections xml_schema_elements xml_schema_namespaces"
 )

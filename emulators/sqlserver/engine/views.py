@@ -89,6 +89,7 @@ _KINDS = {
     "sid": SqlType("varbinary", 85),
     "word": SqlType("varchar", 48),
     "number": SqlType("numeric", None, 38, 0),
+    "params": SqlType("varchar", 32),
 }
 
 
@@ -280,7 +281,7 @@ def _indexes(view: Viewpoint) -> Iterator[Row]:
         table = entry.table
         indexes = table.all_indexes()
         if not any(index.index_id == 1 for index in indexes):
-            yield table.object_id, None, 0, 0, "HEAP", 0, 0, 0, 0, None, 0, 1, 0
+            yield table.object_id, None, 0, 0, "HEAP", 0, 0, 0, 0, None, 0, 1, 0, 0, 0, 0, 1, 1
         for index in indexes:
             kind, text = (1, "CLUSTERED") if index.index_id == 1 else (2, "NONCLUSTERED")
             constraint = int(index.name in entry.constraints and not index.primary)
@@ -298,7 +299,8 @@ def _indexes(view: Viewpoint) -> Iterator[Row]:
                 condition,
                 int(condition is not None),
                 1,
-                0,
+                *(0, 0, 0, 0),
+                *(1, 1),
             )
 
 
@@ -510,6 +512,11 @@ VIEWS: dict[str, tuple[tuple[Column, ...], Rows]] = {
             has_filter=BIT,
             data_space_id=INT,
             fill_factor=_TINY,
+            ignore_dup_key=BIT,
+            is_padded=BIT,
+            is_hypothetical=BIT,
+            allow_row_locks=BIT,
+            allow_page_locks=BIT,
         ),
         _indexes,
     ),

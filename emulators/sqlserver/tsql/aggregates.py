@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.sqltypes import SqlType
-from emulators.sqlserver.tsql import arithmetic, errors
+from emulators.sqlserver.tsql import arithmetic, errors, string_aggregate
 from emulators.sqlserver.tsql.calls import Call, checked_whole
 from emulators.sqlserver.tsql.convert import converter
 from emulators.sqlserver.tsql.expressions import AGGREGATES
@@ -48,6 +48,8 @@ class Aggregates(Relations):
         return f"{expr.sql} COLLATE {order}" if order else expr.sql
 
     def aggregate(self, node: exp.Anonymous, name: str, scope: Scope) -> Expr:
+        if name == "STRING_AGG":
+            return self._joined(node, None, scope)
         arguments = list(node.expressions)
         if len(arguments) != 1:
             raise errors.argument_count(name.lower(), 1)
@@ -64,6 +66,44 @@ class Aggregates(Relations):
         finally:
             self.grouped = grouped
         return self._aggregated(name, distinct, value)
+
+    def within_group(self, node: exp.WithinGroup, scope: Scope) -> Expr:
+        call = node.this
+        if not isinstance(call, exp.Anonymous) or call.name.upper() != "STRING_AGG":
+            raise errors.unsupported(f"WITHIN GROUP of {call.sql(dialect='tsql')}")
+        return self._joined(call, node.expression, scope)
+
+    def _joined(self, node: exp.Anonymous, order: exp.Expr | None, scope: Scope) -> Expr:
+        """STRING_AGG. Raises 174, 8116, 8733."""
+        if any(isinstance(argument, exp.Distinct) for argument in node.expressions):
+            raise errors.syntax(",")
+        if len(node.expressions) != 2:
+            raise errors.argument_count("STRING_AGG", 2)
+        if node.expressions[1].find(exp.Column, exp.Subquery) is not None:
+            raise SqlError(8733, "Separator parameter for STRING_AGG must be a string literal or variable.", 16)
+        items = order.expressions if order is not None else []
+        if any(isinstance(item.this, exp.Literal) for item in items):
+            raise errors.unsupported("a constant in the order of STRING_AGG")
+        grouped, self.grouped = self.grouped, None
+        try:
+            value, between = (self.expression(argument, scope) for argument in node.expressions)
+            keys = [self.expression(item.this, scope) for item in items]
+        finally:
+            self.grouped = grouped
+        if family(between.type) != "string" and not between.is_null:
+            text = f"Argument data type {between.type.name} is invalid for argument 2 of string_agg function."
+            raise SqlError(8116, text, 16)
+        kind = string_aggregate.joined_type(value.type)
+        shown = self.cast(value, kind)
+        put = self.call(("string_agg separator",), lambda: string_aggregate.separator, [self.cast(between, kind)], kind)
+        terms = [
+            ("D" if item.args.get("desc") else "A") + self.ordered(key, "an ordered or grouped expression")
+            for item, key in zip(items, keys, strict=True)
+        ]
+        listed = ", ".join([f"'{','.join(terms)}'", shown.sql, put.sql, *(key.sql for key in keys)])
+        joined = Expr(f"string_joined({listed})", kind)
+        found = self.call(("string_agg", kind), lambda: string_aggregate.limited(kind), [joined], kind)
+        return self.labelled(found, [shown], "string_agg")
 
     def _aggregated(self, name: str, distinct: str, value: Expr) -> Expr:
         shown = distinct + self.collated(value)
@@ -106,6 +146,11 @@ class Aggregates(Relations):
         if name in _WINDOW_FUNCTIONS and node.args.get("order") is None:
             raise SqlError(4112, f"The function '{name}' must have an OVER clause with ORDER BY.", 15)
         over = f" OVER ({' '.join(self._over(node, scope))})"
+        if name == "STRING_AGG":
+            text = (
+                "The function 'STRING_AGG' is not a valid windowing function, and cannot be used with the OVER clause."
+            )
+            raise SqlError(4113, text, 15)
         if name in AGGREGATES:
             if any(isinstance(argument, exp.Distinct) for argument in call.expressions):
                 raise SqlError(10759, "Use of DISTINCT is not allowed with the OVER clause.", 15)

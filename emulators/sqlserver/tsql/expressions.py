@@ -36,7 +36,7 @@ from emulators.sqlserver.tsql.types import (
 )
 from emulators.sqlserver.tsql.types import arithmetic as arithmetic_type
 
-AGGREGATES = frozenset(("COUNT", "COUNT_BIG", "SUM", "AVG", "MIN", "MAX"))
+AGGREGATES = frozenset(("COUNT", "COUNT_BIG", "SUM", "AVG", "MIN", "MAX", "STRING_AGG"))
 _OPERATORS: dict[type[exp.Expr], str] = {
     exp.Add: "+",
     exp.Sub: "-",
@@ -85,6 +85,9 @@ class Expressions:
         raise NotImplementedError
 
     def window(self, node: exp.Window, scope: Scope) -> Expr:
+        raise NotImplementedError
+
+    def within_group(self, node: exp.WithinGroup, scope: Scope) -> Expr:
         raise NotImplementedError
 
     # -- the walk
@@ -427,6 +430,10 @@ class Expressions:
         assert isinstance(node, exp.Window)
         return self.window(node, scope)
 
+    def _within_group(self, node: exp.Expr, scope: Scope) -> Expr:
+        assert isinstance(node, exp.WithinGroup)
+        return self.within_group(node, scope)
+
 
 def _describe(node: exp.Expr) -> str:
     text = node.sql(dialect="tsql")
@@ -519,5 +526,6 @@ _HANDLERS: dict[type[exp.Expr], Handler] = {
     exp.Subquery: Expressions._subquery,
     exp.Select: Expressions._subquery,
     exp.Window: Expressions._window,
+    exp.WithinGroup: Expressions._within_group,
     **dict.fromkeys(_OPERATORS, Expressions._binary),
 }
