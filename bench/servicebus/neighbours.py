@@ -88,14 +88,15 @@ def measure(messages: int) -> Figures:
         ("beside one that reads nothing", False),
         ("beside one that settles nothing", True),
     ):
-        taken, rate = _beside(kind, messages)
+        taken, rate, processor = _beside(kind, messages)
         figures[f"{name}: median, ms"] = median(taken) * 1000
         figures[f"{name}: 99 %, ms"] = quantiles(taken, n=100)[-1] * 1000
         figures[f"{name}: messages/s"] = rate
+        figures[f"{name}: broker us each"] = processor
     return figures
 
 
-def _beside(slow_reads: bool | None, messages: int) -> tuple[list[float], float]:
+def _beside(slow_reads: bool | None, messages: int) -> tuple[list[float], float, float]:
     with Broker("--queue", "shared") as broker, ExitStack() as stack:
 
         def client(buffer: int | None = None) -> WireClient:
@@ -117,13 +118,14 @@ def _beside(slow_reads: bool | None, messages: int) -> tuple[list[float], float]
                 latencies += group.take(left)
             sender.until(p.DISPOSITION)
         latencies += group.take_all(messages - len(latencies))
-        started = time.perf_counter()
+        started, spent = time.perf_counter(), broker.processor()
         batch = batch_of(message(b"x" * 500 + b"|" + _OLD), _BATCH)
         for _ in range(_BURST // _BATCH):
             sender.send(0, batch, batch=True)
             sender.until(p.DISPOSITION)
         group.take_all(_BURST)
-        return latencies, _BURST / (time.perf_counter() - started)
+        took = time.perf_counter() - started
+        return latencies, _BURST / took, (broker.processor() - spent) / _BURST * 1e6
 
 
 def _hold(sender: WireClient, slow: WireClient, reads: bool) -> None:
