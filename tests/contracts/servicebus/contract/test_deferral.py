@@ -60,16 +60,6 @@ def test_deferred_messages_stay_in_the_queue(namespace: Namespace) -> None:
     assert {message.state for message in peeked} == {ServiceBusMessageState.DEFERRED}
 
 
-@item(18, "measured")
-def test_deferred_messages_count_as_active(namespace: Namespace) -> None:
-    """There is no count of their own.
-
-    Source: paolosalvatori/ServiceBusExplorer issue 662.
-    """
-    queue, _, _ = deferred(namespace, "a", "b")
-    assert namespace.counts(queue).active_message_count == 2
-
-
 @item(18, "documented")
 def test_a_deferred_message_can_be_dead_lettered(namespace: Namespace) -> None:
     """With reason and description, and with the one delivery it had.

@@ -211,21 +211,3 @@ def test_without_partitions_the_session_makes_no_difference(namespace: Namespace
     (message,) = namespace.take(namespace.receiver(queue, session_id="a"))
     assert str(message) == "a"
     assert namespace.counts(queue).active_message_count == 1
-
-
-@item(26, "documented")
-def test_a_topic_drops_duplicates_for_all_its_subscriptions(namespace: Namespace) -> None:
-    """Before they get their copies.
-
-    Source: Microsoft, "Duplicate detection".
-    """
-    topic = namespace.topic(requires_duplicate_detection=True, duplicate_detection_history_time_window=WINDOW)
-    names = ("one", "two")
-    for name in names:
-        namespace.subscription(topic, name)
-    sender = namespace.topic_sender(topic)
-    for body, identifier in (("first", "same"), ("second", "same"), ("last", "new")):
-        sender.send_messages(ServiceBusMessage(body, message_id=identifier))
-    for name in names:
-        messages = namespace.take(namespace.subscriber(topic, name), 2)
-        assert [str(message) for message in messages] == ["first", "last"]
