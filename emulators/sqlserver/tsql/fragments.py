@@ -18,7 +18,8 @@ from emulators.sqlserver.tsql.types import RANGES
 LIFTED = "@__lifted"
 _BEFORE_LIFTED = frozenset(("=", "<", ">", "<=", ">=", "<>", "!="))
 _AFTER_LIFTED = frozenset(("", ")", ";", "AND", "OR", "THEN", "ORDER", "OPTION", "GROUP", "UNION", ","))
-_LITERALS = frozenset((STRING, NSTRING, HEX, NUMBER))
+_STRINGS = frozenset((STRING, NSTRING))
+_LITERALS = frozenset((*_STRINGS, HEX, NUMBER))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,10 @@ def fragment(
             variables.add(token.text.lower())
         elif kind == WORD and token.key == "LIMIT" and index < last and tokens[index + 1].kind in (NUMBER, VARIABLE):
             raise syntax(token.text)
+        elif kind in _STRINGS and index and tokens[index - 1].kind in _STRINGS:
+            # A second literal is the first one's column name, without AS; the query parser would make one text of both.
+            pieces.append(f"{sql[start : token.start]}AS ")
+            start = token.start
         elif kind == WORD and token.text[0] in "$#":  # names that the query parser knows in brackets only
             pieces.append(f"{sql[start : token.start]}[{token.text}]")
             start = token.end

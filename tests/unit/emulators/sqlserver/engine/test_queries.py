@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from emulators.sqlserver.results import ResultSet
+
 from .conftest import Client
 
 
@@ -119,3 +121,11 @@ def test_rows_are_changed_through_a_common_table_expression(sales: Client) -> No
 def test_what_is_not_there_is_refused_by_name(sales: Client, sql: str, number: int, named: str) -> None:
     found, text = sales.error(sql)
     assert (found, named in text) == (number, True)
+
+
+def test_a_literal_behind_a_literal_names_the_column(client: Client) -> None:
+    """T-SQL joins no texts by writing them side by side. Source: SELECT clause (Transact-SQL), column_alias."""
+    events = client.events("SELECT N'VIEW' 'kind', 1 'n' UNION SELECT 'TABLE', 2 ORDER BY n")
+    [result] = [event for event in events if isinstance(event, ResultSet)]
+    assert [column.name for column in result.columns] == ["kind", "n"]
+    assert client.rows("SELECT 'a' 'b', 'c' AS 'd' WHERE 'x' = 'x'") == [("a", "c")]
