@@ -245,12 +245,12 @@ def _meaning(state: Described) -> tuple[Outcome, tuple[str | None, str | None], 
     they abandon is counted as delivered ("Abandons the message; its delivery count is increased").
     The properties to modify that clients send are the annotations of `modified`, and what else is in the error of `rejected`.
     """
-    fields: list[Value] = p.padded(list(state.value) if isinstance(state.value, list) else [], 3)
     none = (None, None)
     if state.descriptor == p.ACCEPTED:
         return Outcome.COMPLETE, none, {}
     if state.descriptor == p.RELEASED:
         return Outcome.RELEASE, none, {}
+    fields: list[Value] = p.padded(list(state.value) if isinstance(state.value, list) else [], 3)
     if state.descriptor == p.MODIFIED:
         changes = {} if fields[2] is None else user_properties(fields[2], "message-annotations")
         if fields[1]:

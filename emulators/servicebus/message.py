@@ -100,9 +100,9 @@ class Message:
 def sections(encoded: bytes) -> list[tuple[int, int, int]]:
     """Code, offset of the value and offset behind it, of every section of a message. Raises DecodeError."""
     found = []
-    at = 0
-    while at < len(encoded):
-        if encoded[at : at + 2] == b"\x00\x53" and at + 3 <= len(encoded):
+    at, length = 0, len(encoded)
+    while at < length:
+        if encoded.startswith(b"\x00\x53", at) and at + 3 <= length:
             code, start = encoded[at + 2], at + 3
         else:
             code, start = _descriptor(encoded, at)
