@@ -90,6 +90,13 @@ def tokens_by(clock: Clock) -> Iterator[None]:
         yield
 
 
+def forget_sockets() -> None:
+    """The SDK forgets the socket of a connection that failed or was refused: let none outlive the contract."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+
+
 @pytest.fixture(scope="session")
 def shared_namespace(request: pytest.FixtureRequest, clock: Clock, impatient_client: None) -> Iterator[Namespace]:
     if REAL:
@@ -100,10 +107,7 @@ def shared_namespace(request: pytest.FixtureRequest, clock: Clock, impatient_cli
     yield made
     with tokens_by(clock):
         made.close()
-    # The SDK forgets the socket of a connection that failed or was refused: let none outlive the contract.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
+    forget_sockets()
 
 
 @pytest.fixture
@@ -131,3 +135,4 @@ def alone(impatient_client: None) -> Iterator[Alone]:
         yield Alone(made, emulator, clock)
         clock.advance(timedelta(seconds=-clock.offset))  # the tokens with which it is cleaned up are of today
         made.close()
+    forget_sockets()

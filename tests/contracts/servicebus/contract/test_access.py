@@ -186,7 +186,7 @@ def test_a_sender_may_schedule_and_not_peek(namespace: Namespace, emulator: Serv
         namespace.connect(emulator.connection_string_for("Sender")) as client,
         client.get_queue_sender(queue) as sender,
     ):
-        (number,) = sender.schedule_messages(ServiceBusMessage("b"), datetime.now(UTC) + timedelta(days=1))
+        (number,) = sender.schedule_messages(ServiceBusMessage("b"), namespace.now() + timedelta(days=1))
         sender.cancel_scheduled_messages(number)
     with (
         namespace.connect(emulator.connection_string_for("Listener")) as client,
@@ -251,13 +251,13 @@ def test_a_link_outlives_a_token_that_is_renewed_in_time(alone: Alone, monkeypat
     )
     with client, client.get_queue_sender(queue) as sender:
         handler = sender._handler
-        for number in range(12):
+        for number in range(3):
             sender.send_messages(ServiceBusMessage(str(number)))
-            alone.clock.advance(timedelta(minutes=9))
+            alone.clock.advance(timedelta(minutes=55))
         assert sender._handler is handler
-    assert credential.issued >= 2
+    assert credential.issued == 3
     alone.clock.offset = 0.0
-    assert counts(alone.namespace, queue).active == 12
+    assert counts(alone.namespace, queue).active == 3
 
 
 @item(47, "documented")

@@ -15,6 +15,7 @@ import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
 from azure.servicebus.exceptions import ServiceBusError
 
+from tests.contracts.servicebus.contract.conftest import forget_sockets
 from tests.contracts.servicebus.contract.labels import item
 from tests.contracts.servicebus.contract.receiving import completed, take
 
@@ -40,6 +41,7 @@ def service(data: Path) -> Iterator[Service]:
         with ServiceBusClient.from_connection_string(address, retry_total=0, keep_alive=0) as client:
             yield Service(program, client)
             program.kill()
+    forget_sockets()
 
 
 def bodies(client: ServiceBusClient) -> list[str]:
