@@ -1,6 +1,6 @@
 """`dstream emulators`: the two emulators as processes of their own, for development, and the demo's ground to stand on.
 
-They hold their data in memory only as long as they run.
+They hold their data only as long as they run, unless Service Bus is given a directory to keep it in.
 """
 
 from __future__ import annotations
@@ -45,6 +45,24 @@ class Ports:
     management: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Bus:
+    """What the Service Bus emulator is asked for besides; see `python -m emulators.servicebus --help`."""
+
+    config: Path | None = None
+    data: Path | None = None
+    credits_per_second: int | None = None
+    faults: Sequence[str] = ()
+
+    @property
+    def arguments(self) -> list[str]:
+        """For its command line."""
+        single = (("config", self.config), ("data", self.data), ("credits-per-second", self.credits_per_second))
+        return [f"--{name}={value}" for name, value in single if value is not None] + [
+            f"--fault={fault}" for fault in self.faults
+        ]
+
+
 STANDARD = Ports(SQLSERVER_PORT, AMQP_PORT, MANAGEMENT_PORT)
 
 
@@ -84,8 +102,11 @@ class Emulators:
         ports: Ports = Ports(),
         tls: bool = False,
         faults: Sequence[str] = (),
+        bus: Bus = Bus(),
     ) -> None:
-        """`tls`: SQL Server offers encryption, and the connection string asks for it. `faults`: see `begin_faults`."""
+        """`tls`: SQL Server offers encryption, and the connection string asks for it. `faults`: SQL Server's, see
+        `begin_faults`.
+        """
         self._directory = tempfile.TemporaryDirectory(prefix="dstream-emulators-") if tls else None
         self._faults = faults
         self._commands: Mapping[str, list[str]] = {
@@ -96,7 +117,7 @@ class Emulators:
                 *(f"--fault={fault}" for fault in faults),
                 *(("--faults-wait",) if faults else ()),
             ],
-            "servicebus": ["--port", str(ports.amqp), "--http-port", str(ports.management)],
+            "servicebus": ["--port", str(ports.amqp), "--http-port", str(ports.management), *bus.arguments],
         }
         self._database = database
         self._children: dict[str, subprocess.Popen[str]] = {}
@@ -122,12 +143,12 @@ class Emulators:
             assert child.stderr is not None
             line = child.stdout.readline()
             if not line:
-                last = (child.stderr.read().strip().splitlines() or ["it said nothing"])[-1]
+                said = child.stderr.read().strip() or "it said nothing"
                 misused = child.wait() == _MISUSED
                 self.stop()
-                if misused:
-                    raise ConfigurationError([f"starting the {name} emulator: {last.partition('error: ')[2]}"])
-                raise PermanentError(f"starting the {name} emulator: {last}", hint="is another program on its port?")
+                if misused:  # argparse shows the usage first
+                    raise ConfigurationError([f"starting the {name} emulator: {said.rpartition('error: ')[2]}"])
+                raise PermanentError(f"starting the {name} emulator: {said.splitlines()[0]}")
             self._addresses[name] = json.loads(line)
             threading.Thread(target=_pass_on, args=(child,), name=f"{name}-output", daemon=True).start()
 
@@ -210,11 +231,18 @@ def _pass_on(child: subprocess.Popen[str]) -> None:
         return
 
 
-def run(*, stop: threading.Event, tls: bool = False, faults: Sequence[str] = (), ports: Ports = STANDARD) -> int:
-    """Run the emulators until `stop`, with a small database to try things on, made before the faults begin."""
-    with Emulators(database=SHOP, capture_interval=1.0, ports=ports, tls=tls, faults=faults) as emulators:
+def run(
+    *,
+    stop: threading.Event,
+    tls: bool = False,
+    faults: Sequence[str] = (),
+    bus: Bus = Bus(),
+    ports: Ports = STANDARD,
+) -> int:
+    """Run the emulators until `stop`, with a small database to try things on, made before SQL Server's faults begin."""
+    with Emulators(database=SHOP, capture_interval=1.0, ports=ports, tls=tls, faults=faults, bus=bus) as emulators:
         _create_shop(emulators.login)
-        print(_welcome(emulators), flush=True)
+        print(_welcome(emulators, bus.data), flush=True)
         emulators.begin_faults()
         while not stop.wait(0.2):
             if (name := emulators.died()) is not None:
@@ -228,13 +256,14 @@ def _create_shop(login: Login) -> None:
             cursor.execute(statement)
 
 
-def _welcome(emulators: Emulators) -> str:
+def _welcome(emulators: Emulators, data: Path | None) -> str:
+    kept = "They keep their data only while they run." if data is None else f"Service Bus keeps its data in {data}."
     return f"""\
 The emulators are up; dstream.hcl fits them as it stands. Press Ctrl-C to stop.
 
   SQL Server    {emulators.db_connection_string}
                 database {SHOP}, tables dbo.Persons and sales.Orders under CDC
   Service Bus   {emulators.bus_connection_string}
-  management    {emulators.management_endpoint}
+  management    {emulators.management_endpoint} (open it in a browser to see what is inside)
 
-They keep their data only while they run."""
+{kept}"""

@@ -10,11 +10,13 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from azure.servicebus import ServiceBusClient, ServiceBusMessage
+from azure.servicebus.exceptions import ServiceBusQuotaExceededError
 
 from common.errors import ConfigurationError, TransientError
 from common.sqladdress import SqlAddress
 from dstream import local
-from dstream.local import Emulators, Ports
+from dstream.local import Bus, Emulators, Ports
 from ingester.sqlserver_connection import Connection
 
 
@@ -60,6 +62,30 @@ def test_a_fault_that_does_not_exist_is_a_wrong_usage_and_the_others_are_named()
     with (
         pytest.raises(ConfigurationError, match="no fault 'sunspots'; the faults are connection_cut_after:BYTES"),
         Emulators(database="shop", capture_interval=1, faults=["sunspots"]),
+    ):
+        pass
+
+
+def test_service_bus_is_given_its_entities_its_directory_and_its_faults(tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text('{"UserConfig": {"Namespaces": [{"Name": "sbemulatorns", "Queues": [{"Name": "orders"}]}]}}')
+    bus = Bus(config, tmp_path / "kept", 1000, ["entity_full:orders"])
+    with (
+        Emulators(database="shop", capture_interval=1, bus=bus) as emulators,
+        ServiceBusClient.from_connection_string(emulators.bus_connection_string, retry_total=0) as client,
+        client.get_queue_sender("orders") as sender,
+        pytest.raises(ServiceBusQuotaExceededError),
+    ):
+        sender.send_messages(ServiceBusMessage("too much"))
+    assert list((tmp_path / "kept").iterdir())
+
+
+def test_a_mistake_in_the_entities_file_is_told_as_the_emulator_tells_it(tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text('{"UserConfig": {"Namespaces": [{"Name": "sbemulatorns", "Queue": []}]}}')
+    with (
+        pytest.raises(ConfigurationError, match=r"servicebus emulator: (.|\n)*Queue"),
+        Emulators(database="shop", capture_interval=1, bus=Bus(config)),
     ):
         pass
 
