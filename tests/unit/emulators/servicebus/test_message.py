@@ -64,6 +64,26 @@ def test_a_batch_is_the_messages_in_its_data_sections() -> None:
     assert split_batch(batch) == inner
 
 
+class Counted(bytes):
+    """Octets that count how many of them are copied out."""
+
+    copied = 0
+
+    def __getitem__(self, key: Any) -> Any:
+        found = super().__getitem__(key)
+        if isinstance(key, slice):
+            Counted.copied += len(found)
+        return found
+
+
+def test_taking_a_batch_apart_copies_every_octet_once() -> None:
+    """And not all that comes before a message, for each."""
+    Counted.copied = 0
+    batch = Counted(section(0x75, b"x" * 500) * 200)
+    assert len(split_batch(batch)) == 200
+    assert Counted.copied < 2 * len(batch)
+
+
 @pytest.mark.parametrize(
     "octets", [b"", b"\x00", b"\x00\x53", b"\x00\x53\x10\x45", b"junk", b"\x00\x53\x75\xa0\xff", b"\x00\xa1\x01x\x45"]
 )
