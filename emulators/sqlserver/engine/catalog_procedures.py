@@ -89,17 +89,18 @@ class CatalogProcedures:
 
     def _matching(self, given: Given) -> list[TableEntry]:
         """Tables whose owner and name fit, as patterns unless @fUsePattern is 0, in order of their names."""
+        entries = self._catalog().tables.values()
+        found = [entry for entry in entries if self._is_meant(given, entry.table.schema, entry.table.name)]
+        return sorted(found, key=lambda entry: (entry.table.schema.lower(), entry.table.name.lower()))
+
+    def _is_meant(self, given: Given, schema: str, name: str) -> bool:
         plain = given.get("@fusepattern") == 0
         qualifier = given.get("@table_qualifier")
-        if qualifier not in (None, "") and str(qualifier).lower() != self._session.database.lower():
-            return []
-        found = [
-            entry
-            for entry in self._catalog().tables.values()
-            if self._fits(given.get("@table_name"), entry.table.name, plain)
-            and self._fits(given.get("@table_owner"), entry.table.schema, plain)
-        ]
-        return sorted(found, key=lambda entry: (entry.table.schema.lower(), entry.table.name.lower()))
+        return (
+            (qualifier in (None, "") or str(qualifier).lower() == self._session.database.lower())
+            and self._fits(given.get("@table_name"), name, plain)
+            and self._fits(given.get("@table_owner"), schema, plain)
+        )
 
     def _fits(self, wanted: Value, name: str, plain: bool) -> bool:
         database = self._session.current()
@@ -114,11 +115,15 @@ class CatalogProcedures:
         return self._session.database, entry.table.schema, entry.table.name
 
     def _tables(self, given: Given) -> Iterator[Row]:
-        kinds = str(given.get("@table_type") or "'TABLE'").upper()
-        for entry in self._matching(given):
-            kind = "SYSTEM TABLE" if entry.table.system else "TABLE"
-            if f"'{kind}'" in kinds or given.get("@table_type") is None:
-                yield *self._named(entry), kind, None
+        """Tables and users' views, in order of their kind: a view that the server has is not listed here."""
+        kinds = str(given.get("@table_type") or "'TABLE','SYSTEM TABLE','VIEW'").upper()
+        found = [("SYSTEM TABLE" if entry.table.system else "TABLE", entry.table) for entry in self._matching(given)]
+        views = sorted(self._catalog().views.values(), key=lambda view: (view.schema.lower(), view.name.lower()))
+        listed = [(kind, table.schema, table.name) for kind, table in sorted(found, key=lambda item: item[0])]
+        listed += [("VIEW", view.schema, view.name) for view in views if self._is_meant(given, view.schema, view.name)]
+        for kind, schema, name in listed:
+            if f"'{kind}'" in kinds:
+                yield self._session.database, schema, name, kind, None
 
     def _columns(self, given: Given) -> Iterator[Row]:
         plain = given.get("@fusepattern") == 0
