@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final, TypeVar
 
@@ -29,22 +29,29 @@ _LARGEST: Final = 1 << 16
 
 
 class LoopInspection:
-    """`page.Inspection` for any thread. `connections` says how many clients there are; it is asked on the loop.
+    """`page.Inspection` for any thread. How many clients there are and what they spent is asked on the loop.
 
     Raises RuntimeError while the emulator is not running, TimeoutError when it stops meanwhile.
     """
 
-    def __init__(self, namespace: Namespace, loop: asyncio.AbstractEventLoop, connections: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        namespace: Namespace,
+        loop: asyncio.AbstractEventLoop,
+        connections: Callable[[], int],
+        credits: Callable[[], Mapping[str, int]],
+    ) -> None:
         self._namespace = namespace
         self._loop = loop
         self._connections = connections
+        self._credits = credits
 
     def overview(self) -> Overview:
         """See `page.Inspection`."""
-        connections, paths = self._call(
-            lambda: (self._connections(), [entity.path for entity in self._namespace.entities()])
+        connections, credits, paths = self._call(
+            lambda: (self._connections(), self._credits(), [entity.path for entity in self._namespace.entities()])
         )
-        return Overview(connections, sorted(paths, key=str.lower))
+        return Overview(connections, credits, sorted(paths, key=str.lower))
 
     def entity(self, path: str, most: int) -> EntityView:
         """See `page.Inspection`."""

@@ -76,9 +76,10 @@ class EntityView:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """The namespace: how many clients are connected, and the paths of its entities in order."""
+    """The namespace: how many clients are connected, what they spent in credits by kind, and the paths of its entities in order."""
 
     connections: int
+    credits: Mapping[str, int]
     paths: Sequence[str]
 
 
@@ -135,12 +136,18 @@ def _document(namespace: str, overview: Overview, navigation: str, views: Sequen
             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
             f"<title>{title}</title><style>{_STYLE}</style></head><body><h1>{title}</h1>",
             f"<p>{len(overview.paths)} entities, {overview.connections} connections.</p>",
+            f"<p>Credits spent, as Standard counts them: {_credits(overview.credits)}.</p>",
             navigation,
             _counts_table(views),
             *(_details(view) for view in views),
             "</body></html>",
         )
     )
+
+
+def _credits(spent: Mapping[str, int]) -> str:
+    kinds = ", ".join(f"{count} {escape(kind)}" for kind, count in spent.items())
+    return f"{sum(spent.values())} ({kinds})"
 
 
 def _pages(skip: int, count: int) -> str:

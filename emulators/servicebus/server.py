@@ -206,7 +206,9 @@ class ServiceBusEmulator:
         self._bound: concurrent.futures.Future[list[int]] = concurrent.futures.Future()
         manage = [name for name in keys if "Manage" in self._policies.rights(name)]
         self.admin = LoopAdmin(self._amqp.namespace, journal, self._loop)
-        inspection = LoopInspection(self._amqp.namespace, self._loop, lambda: len(self._amqp.transports))
+        inspection = LoopInspection(
+            self._amqp.namespace, self._loop, lambda: len(self._amqp.transports), lambda: self._meter.spent
+        )
         page = functools.partial(render, inspection, NAMESPACE)
         over_http = LoopAdmin(self._amqp.namespace, journal, self._loop, lambda: self._meter.charge(MANAGEMENT))
         self._http = AdminServer(over_http, keys=keys, manage=manage, host=host, port=http_port, page=page)

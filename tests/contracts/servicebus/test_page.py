@@ -44,7 +44,7 @@ class Looked:
     asked: list[tuple[str, int]] = field(default_factory=list)
 
     def overview(self) -> Overview:
-        return Overview(3, [view.info.path for view in self.views])
+        return Overview(3, {"sent": 7, "received": 5}, [view.info.path for view in self.views])
 
     def entity(self, path: str, most: int) -> EntityView:
         self.asked.append((path, most))
@@ -65,7 +65,8 @@ def text_of(document: str) -> str:
 def test_counts_and_settings_other_than_the_default_are_shown() -> None:
     shown = text_of(show(view("orders", QueueDescription(lock_duration=timedelta(seconds=30), requires_session=True))))
     assert "1 entities, 3 connections." in shown
-    assert "orders queue 1 2 3 4 0 6 99 7 8 lock_duration P0DT30S, requires_session True" in shown
+    assert "Credits spent, as Standard counts them: 12 (7 sent, 5 received)." in shown
+    assert "orders queue 1 2 3 4 0 6 99 7 8 lock_duration PT30S, requires_session True" in shown
 
 
 def test_an_empty_namespace_says_so() -> None:
@@ -145,7 +146,7 @@ def test_one_entity_alone_shows_more_of_it() -> None:
 def test_entities_that_go_meanwhile_are_left_out() -> None:
     class Vanishing(Looked):
         def overview(self) -> Overview:
-            return Overview(0, ["gone", *super().overview().paths])
+            return Overview(0, {}, ["gone", *super().overview().paths])
 
     assert "there" in render(Vanishing([view("there")]), "emulator", {})
 
@@ -185,7 +186,7 @@ def fetch(bus: Bus, path: str = "/") -> str:
 def test_the_broker_tells_where_its_messages_are(busy: Bus) -> None:
     shown = text_of(fetch(busy))
     counts = busy.emulator.admin.get("plain").counts
-    assert f"plain queue 1 1 1 0 1 0 {counts.size_in_bytes} 1 1 lock_duration P0DT5S" in shown
+    assert f"plain queue 1 1 1 0 1 0 {counts.size_in_bytes} 1 1 lock_duration PT5S" in shown
     assert "no good for a test" in shown
     assert "s1 free 1 none" in shown
     assert "$Default everything" in shown
