@@ -130,12 +130,10 @@ REFUSED: dict[str, tuple[Call, str]] = {
 
 @pytest.fixture(scope="module")
 def answers() -> dict[str, Any]:
-    cache = (
-        next((folder for folder in (_HERE, _HERE.parent) if (folder / ".cache").exists()), _HERE) / ".cache" / "java"
-    )
     if not (_JAVA / ".ready").exists() or shutil.which("java") is None:
         pytest.skip("mssql-jdbc is not set up: `make clients` does it where java is installed")
-    calls = {**{name: call for name, (call, _, _) in ANSWERED.items()}, **{n: call for n, (call, _) in REFUSED.items()}}
+    calls: dict[str, Call] = {"types": ("getTypeInfo", ())}
+    calls |= {name: call for name, (call, _, _) in ANSWERED.items()} | {n: call for n, (call, _) in REFUSED.items()}
     engine = build_engine(users={"sa": "test-Password-1"}, databases=["demo"], capture_interval=3600)
     with SqlServerEmulator(engine) as server:
         document = {
@@ -166,3 +164,12 @@ def test_metadata_are_as_the_driver_documents_them(answers: dict[str, Any], name
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_not_there_is_refused_by_name(answers: dict[str, Any], name: str) -> None:
     assert answers[name] == {"error": 50001, "text": f"emulator: procedure {REFUSED[name][1]} is not supported"}
+
+
+def test_every_type_of_a_column_is_among_those_that_the_driver_lists(answers: dict[str, Any]) -> None:
+    found = {row["TYPE_NAME"]: (row["DATA_TYPE"], row["PRECISION"], row["CREATE_PARAMS"]) for row in answers["types"]}
+    assert found["int"] == ("4", "10", None)
+    assert found["decimal"] == ("3", "38", "precision,scale")
+    assert found["nvarchar"] == ("-9", "4000", "max length")
+    assert found["datetimeoffset"][0] == "-155"
+    assert {"bit", "bigint", "int identity", "varbinary", "datetime2", "uniqueidentifier", "xml"} <= found.keys()

@@ -1,4 +1,7 @@
-"""Encryption as TDS 7.x has it: login-only and full, by clients that verify the server's certificate and ones that do not."""
+"""Encryption as TDS 7.x has it: login-only and full, by clients that verify the server's certificate and ones that do not.
+
+pymssql and a client of our own; python-tds, whose TLS is pyOpenSSL's, runs with the drivers of tests/clients.
+"""
 
 from __future__ import annotations
 
