@@ -29,10 +29,12 @@ format: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Prints figures; never part of the tests. About eight minutes.
+# Prints figures; never part of the tests. About twenty minutes.
 bench: setup
 	$(BIN)/python bench/latency.py
 	$(BIN)/python bench/sqlserver_emulator.py
+	$(BIN)/python bench/servicebus_emulator.py
+	$(BIN)/python bench/servicebus_durability.py
 
 soak: setup
 	$(BIN)/python -m pytest -m soak --timeout 3600
