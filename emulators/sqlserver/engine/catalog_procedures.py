@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from emulators.sqlserver.engine.catalog import Catalog, TableEntry
 from emulators.sqlserver.engine.extension import CallContext, ProcedureSpec
 from emulators.sqlserver.engine.odbc_types import described_types, type_numbers
-from emulators.sqlserver.engine.views import shape
+from emulators.sqlserver.engine.viewing import shape
 from emulators.sqlserver.results import Column, Event, ResultSet, RowCount, Value
 from emulators.sqlserver.tsql.patterns import like_pattern
 from emulators.sqlserver.tsql.text_order import folding, order_of

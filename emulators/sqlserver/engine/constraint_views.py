@@ -1,7 +1,7 @@
-"""The rows of the catalog views over constraints, computed columns and users' views, for sys and for INFORMATION_SCHEMA.
+"""The rows of the catalog views over foreign keys, checks, defaults and computed columns.
 
 Expressions are shown as they were written; the real server shows them in a form of its own. Sources: the views' pages under
-https://learn.microsoft.com/sql/relational-databases/system-catalog-views/ and .../system-information-schema-views/
+https://learn.microsoft.com/sql/relational-databases/system-catalog-views/
 """
 
 from __future__ import annotations
@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from emulators.sqlserver.engine.catalog import Catalog, ForeignKey, TableEntry
-from emulators.sqlserver.engine.catalog import View as UserView
-from emulators.sqlserver.engine.views import Row, Viewpoint
+from emulators.sqlserver.engine.viewing import Row, Viewpoint, Views, shape
 
 _NAMED_BY_SERVER = ("FK__", "CK__", "DF__", "PK__", "UQ__")
-_LONGEST_DEFINITION = 4000
 
 
-def _schema_id(catalog: Catalog, schema: str) -> int:
+def schema_id(catalog: Catalog, schema: str) -> int:
     return catalog.schemas.get(schema, 1)
 
 
@@ -24,7 +22,7 @@ def _constraint(catalog: Catalog, entry: TableEntry, name: str, kind: str, text:
     """The columns that sys.objects has in common with the views of constraints."""
     table = entry.table
     number = entry.constraints.get(name, 0)
-    schema = _schema_id(catalog, table.schema)
+    schema = schema_id(catalog, table.schema)
     return name, number, None, schema, table.object_id, kind, text, entry.created, entry.created, 0
 
 
@@ -32,16 +30,16 @@ def _by_server(name: str) -> int:
     return int(name.startswith(_NAMED_BY_SERVER))
 
 
-def foreign_keys(view: Viewpoint) -> Iterator[Row]:
+def _foreign_keys(view: Viewpoint) -> Iterator[Row]:
     for entry in view.catalog.tables.values():
         for key in entry.foreign_keys:
             head = _constraint(view.catalog, entry, key.name, "F ", "FOREIGN_KEY_CONSTRAINT")
             actions = (0, "NO_ACTION", 0, "NO_ACTION")
-            index = _referenced_index(view.catalog, key)
+            index = referenced_index(view.catalog, key)
             yield *head, 0, 0, key.referenced_id, index, 0, 0, 0, *actions, _by_server(key.name)
 
 
-def foreign_key_columns(view: Viewpoint) -> Iterator[Row]:
+def _foreign_key_columns(view: Viewpoint) -> Iterator[Row]:
     for entry in view.catalog.tables.values():
         for key in entry.foreign_keys:
             pairs = zip(key.column_ids, key.referenced_column_ids, strict=True)
@@ -50,14 +48,14 @@ def foreign_key_columns(view: Viewpoint) -> Iterator[Row]:
                 yield number, place, entry.table.object_id, mine, key.referenced_id, other
 
 
-def check_constraints(view: Viewpoint) -> Iterator[Row]:
+def _check_constraints(view: Viewpoint) -> Iterator[Row]:
     for entry in view.catalog.tables.values():
         for check in entry.checks:
             head = _constraint(view.catalog, entry, check.name, "C ", "CHECK_CONSTRAINT")
             yield *head, 0, 0, 0, 0, check.column_id, check.text, _by_server(check.name)
 
 
-def computed_columns(view: Viewpoint) -> Iterator[Row]:
+def _computed_columns(view: Viewpoint) -> Iterator[Row]:
     for entry in view.catalog.tables.values():
         for column in entry.table.columns:
             computed = entry.computed.get(column.column_id)
@@ -65,6 +63,23 @@ def computed_columns(view: Viewpoint) -> Iterator[Row]:
                 text, persisted = f"({computed.text})", int(computed.persisted)
                 number = entry.table.object_id
                 yield number, column.name, column.column_id, text, persisted, 1, int(column.nullable)
+
+
+def _defaults(view: Viewpoint) -> Iterator[Row]:
+    catalog = view.catalog
+    for entry in catalog.tables.values():
+        for column_id, default in entry.defaults.items():
+            yield (
+                default.name,
+                entry.constraints.get(default.name, 0),
+                entry.table.object_id,
+                column_id,
+                f"({default.text})",
+                0,
+                catalog.schemas.get(entry.table.schema, 1),
+                "D ",
+                "DEFAULT_CONSTRAINT",
+            )
 
 
 def constraint_objects(catalog: Catalog, entry: TableEntry) -> Iterator[Row]:
@@ -77,82 +92,50 @@ def constraint_objects(catalog: Catalog, entry: TableEntry) -> Iterator[Row]:
         yield _constraint(catalog, entry, key.name, "F ", "FOREIGN_KEY_CONSTRAINT")
 
 
-def view_object(catalog: Catalog, view: UserView) -> Row:
-    """The row of sys.objects for a user's view."""
-    schema = _schema_id(catalog, view.schema)
-    return view.name, view.object_id, None, schema, 0, "V ", "VIEW", view.created, view.created, 0
-
-
-def user_views(view: Viewpoint) -> Iterator[Row]:
-    for found in view.catalog.views.values():
-        yield *view_object(view.catalog, found), 0, 0, 0, 0
-
-
-def all_views(view: Viewpoint) -> Iterator[Row]:
-    for row in user_views(view):
-        yield row[:-1]
-
-
-def modules(view: Viewpoint) -> Iterator[Row]:
-    for found in view.catalog.views.values():
-        yield found.object_id, found.text, 1, 1, 0
-
-
-# -- INFORMATION_SCHEMA
-
-
-def info_views(view: Viewpoint) -> Iterator[Row]:
-    for found in view.catalog.views.values():
-        text = found.text if len(found.text) <= _LONGEST_DEFINITION else None
-        yield view.here.name, found.schema, found.name, text, "NONE", "NO"
-
-
-def info_constraints(view: Viewpoint) -> Iterator[Row]:
-    """CHECK and FOREIGN KEY in TABLE_CONSTRAINTS."""
-    here = view.here.name
-    for entry in view.catalog.tables.values():
-        schema, table = entry.table.schema, entry.table.name
-        for name, kind in (
-            *((check.name, "CHECK") for check in entry.checks),
-            *((key.name, "FOREIGN KEY") for key in entry.foreign_keys),
-        ):
-            yield here, schema, name, here, schema, table, kind
-
-
-def info_key_columns(view: Viewpoint) -> Iterator[Row]:
-    """The columns of foreign keys in KEY_COLUMN_USAGE."""
-    here = view.here.name
-    for entry in view.catalog.tables.values():
-        table = entry.table
-        names = {column.column_id: column.name for column in table.columns}
-        for key in entry.foreign_keys:
-            for place, number in enumerate(key.column_ids, 1):
-                yield here, table.schema, key.name, here, table.schema, table.name, names[number], place
-
-
-def info_references(view: Viewpoint) -> Iterator[Row]:
-    here = view.here.name
-    for entry in view.catalog.tables.values():
-        for key in entry.foreign_keys:
-            parent = view.catalog.tables.get(key.referenced_id)
-            if parent is None:
-                continue
-            index = _referenced_index(view.catalog, key)
-            unique = next((k.name for k in parent.table.keys if k.index_id == index), None)
-            mine = (here, entry.table.schema, key.name)
-            yield *mine, here, parent.table.schema, unique, "SIMPLE", "NO ACTION", "NO ACTION"
-
-
-def info_checks(view: Viewpoint) -> Iterator[Row]:
-    for entry in view.catalog.tables.values():
-        for check in entry.checks:
-            yield view.here.name, entry.table.schema, check.name, check.text
-
-
-def _referenced_index(catalog: Catalog, key: ForeignKey) -> int:
+def referenced_index(catalog: Catalog, key: ForeignKey) -> int:
     """The index id of the primary key or unique key that a foreign key rests on."""
     parent = catalog.tables.get(key.referenced_id)
     wanted = set(key.referenced_column_ids)
     keys = parent.table.keys if parent is not None else ()
     found = sorted((k for k in keys if set(k.column_ids) == wanted), key=lambda k: not k.primary)
     return found[0].index_id if found else 0
+
+
+VIEWS: Views = {
+    "sys.foreign_keys": (
+        shape(
+            "name:name object_id:int principal_id:int schema_id:int parent_object_id:int type:code type_desc:text "
+            "create_date:datetime modify_date:datetime is_ms_shipped:bit is_published:bit is_schema_published:bit "
+            "referenced_object_id:int key_index_id:int is_disabled:bit is_not_for_replication:bit "
+            "is_not_trusted:bit delete_referential_action:tiny delete_referential_action_desc:text "
+            "update_referential_action:tiny update_referential_action_desc:text is_system_named:bit"
+        ),
+        _foreign_keys,
+    ),
+    "sys.foreign_key_columns": (
+        shape(
+            "constraint_object_id:int constraint_column_id:int parent_object_id:int parent_column_id:int "
+            "referenced_object_id:int referenced_column_id:int"
+        ),
+        _foreign_key_columns,
+    ),
+    "sys.check_constraints": (
+        shape(
+            "name:name object_id:int principal_id:int schema_id:int parent_object_id:int type:code type_desc:text "
+            "create_date:datetime modify_date:datetime is_ms_shipped:bit is_published:bit is_schema_published:bit "
+            "is_disabled:bit is_not_trusted:bit parent_column_id:int definition:max is_system_named:bit"
+        ),
+        _check_constraints,
+    ),
+    "sys.computed_columns": (
+        shape("object_id:int name:name column_id:int definition:max is_persisted:bit is_computed:bit is_nullable:bit"),
+        _computed_columns,
+    ),
+    "sys.default_constraints": (
+        shape(
+            "name:name object_id:int parent_object_id:int parent_column_id:int definition:max is_system_named:bit "
+            "schema_id:int type:code type_desc:text"
+        ),
+        _defaults,
+    ),
+}

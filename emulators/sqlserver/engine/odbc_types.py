@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from emulators.sqlserver.engine.views import precision_scale
+from emulators.sqlserver.engine.viewing import precision_scale
 from emulators.sqlserver.results import Value
 from emulators.sqlserver.sqltypes import MAX, SqlType
 from emulators.sqlserver.tsql.functions import stored_size

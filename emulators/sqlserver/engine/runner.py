@@ -20,7 +20,7 @@ from emulators.sqlserver.engine.links import Link, StaleName
 from emulators.sqlserver.engine.names import EXTENSION, FUNCTION, SessionNames
 from emulators.sqlserver.engine.rights import check_view
 from emulators.sqlserver.engine.system_views import VIEWS
-from emulators.sqlserver.engine.views import Viewpoint
+from emulators.sqlserver.engine.viewing import Viewpoint
 from emulators.sqlserver.results import Cancel, SqlError, Value
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.errors import invalid_object, unsupported
