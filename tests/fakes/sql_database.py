@@ -15,7 +15,6 @@ from typing import Any
 
 from emulators.sqlserver.engine.extension import (
     ChangeObserver,
-    Database,
     KeyIndex,
     Row,
     RowChange,
@@ -120,6 +119,11 @@ class FakeSqlDatabase:
     ) -> Table:
         fields = tuple(TableColumn(at, c.name, c.type, c.nullable, c.identity) for at, c in enumerate(columns, 1))
         return self._create(connection, schema, name, fields, (), order, system=True)
+
+    def alter_system_table(self, connection: sqlite3.Connection, table: Table, column: str, kind: SqlType) -> None:
+        """As far as a fake needs it: the definition; values stay as they are."""
+        columns = tuple(replace(c, type=kind) if c.name == column else c for c in table.columns)
+        self.replace_table(replace(table, columns=columns))
 
     def drop_system_table(self, connection: sqlite3.Connection, table: Table) -> None:
         connection.execute(f"DROP TABLE {self.storage(table)}")
@@ -230,13 +234,6 @@ class FakeSqlDatabase:
     def close(self) -> None:
         for connection in self._all:
             connection.close()
-
-
-def retype(database: Database, table: Table, column: str, kind: SqlType) -> None:
-    """Alters a change table as far as a fake needs it: its definition; values stay as they are."""
-    assert isinstance(database, FakeSqlDatabase)
-    columns = tuple(replace(c, type=kind) if c.name == column else c for c in table.columns)
-    database.replace_table(replace(table, columns=columns))
 
 
 class _RolledBack(Exception):

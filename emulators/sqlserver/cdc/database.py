@@ -23,15 +23,10 @@ from emulators.sqlserver.cdc.jobs import JobSettings
 from emulators.sqlserver.cdc.log import TransactionLog
 from emulators.sqlserver.cdc.lsn import LsnSource
 from emulators.sqlserver.cdc.options import DEFAULTS, CdcOptions
-from emulators.sqlserver.cdc.retyping import retype
 from emulators.sqlserver.cdc.scan_sessions import ScanSessions
 from emulators.sqlserver.cdc.scan_turn import JOB_SESSION, ScanTurn
-from emulators.sqlserver.engine.extension import Database, Table
-from emulators.sqlserver.results import Cancel, Value
-from emulators.sqlserver.sqltypes import SqlType
-
-Retype = Callable[[Database, Table, str, SqlType], None]
-"""Alters the type of a column of a change table, inside the caller's write transaction."""
+from emulators.sqlserver.engine.extension import Database
+from emulators.sqlserver.results import Cancel, SqlError, Value
 
 
 class DatabaseCdc:
@@ -42,11 +37,9 @@ class DatabaseCdc:
         database: Database,
         options: CdcOptions = DEFAULTS,
         clock: Callable[[], float] = time.monotonic,
-        retype: Retype = retype,
     ) -> None:
-        """`clock`: seconds, monotone. `retype` alters a change table. Starts nothing: see `open`."""
+        """`clock`: seconds, monotone. Starts nothing: see `open`."""
         self.database = database
-        self._retype = retype
         self.lsns = LsnSource()
         self.log = TransactionLog(self)
         self.sessions = ScanSessions(database.now())
@@ -139,10 +132,14 @@ class DatabaseCdc:
     def retype(
         self, connection: sqlite3.Connection, instance: CaptureInstance, columns: Sequence[CapturedColumn]
     ) -> None:
-        """Give captured columns the types that `columns` say, in the change table and in what is known of the instance."""
+        """Give captured columns the types that `columns` say, in the change table and in what is known of the instance. Raises 22976."""
         for column in columns:
             change_table = metadata.table(self.database, instance.change_table)
-            self._retype(self.database, change_table, column.name, column.captured_type)
+            try:
+                self.database.alter_system_table(connection, change_table, column.name, column.captured_type)
+            except SqlError as wrong:
+                name = change_table.name
+                raise errors.change_table_not_altered(column.name, name, name.removesuffix("_CT")) from wrong
             metadata.set_column_type(self.database, connection, instance, column)
         self._set(metadata.load_instances(self.database, connection))
 

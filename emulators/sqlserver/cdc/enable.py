@@ -16,6 +16,7 @@ from emulators.sqlserver.cdc.instance import RESERVED_NAMES, CapturedColumn, Cap
 from emulators.sqlserver.cdc.lsn import ZERO
 from emulators.sqlserver.engine.extension import Database, KeyIndex, Table, TableColumn
 from emulators.sqlserver.results import SqlError
+from emulators.sqlserver.tsql.errors import unsupported
 
 _LONGEST_NAME = 100
 _MOST_INSTANCES = 2
@@ -169,7 +170,7 @@ def _key(source: Table, index_name: str | None, fold: Callable[[str], str]) -> K
         if not key.unique:
             raise errors.not_a_unique_index(index_name, source.schema, source.name)
         if key.filter is not None:  # it tells some rows apart only
-            raise errors.unsupported("a filtered index as @index_name")
+            raise unsupported("a filtered index as @index_name")
         return key
     raise errors.not_an_index(index_name, source.schema, source.name)
 

@@ -1,4 +1,4 @@
-"""The errors of Change Data Capture, with Microsoft's numbers and texts; and the one of our own, 50001, for what is not imitated.
+"""The errors of Change Data Capture, with Microsoft's numbers and texts; those that others raise as well are in tsql/errors.py.
 
 Source: https://learn.microsoft.com/sql/relational-databases/errors-events/database-engine-events-and-errors-22000-to-22999
 """
@@ -6,15 +6,7 @@ Source: https://learn.microsoft.com/sql/relational-databases/errors-events/datab
 from __future__ import annotations
 
 from emulators.sqlserver.results import SqlError
-
-
-def unsupported(what: str) -> SqlError:
-    """Something that SQL Server does and this server does not: refused by name, never guessed."""
-    return SqlError(50001, f"emulator: {what} is not supported")
-
-
-def invalid_object(name: str) -> SqlError:
-    return SqlError(208, f"Invalid object name '{name}'.")
+from emulators.sqlserver.tsql.errors import permission_denied
 
 
 def not_enabled(database: str) -> SqlError:
@@ -42,12 +34,7 @@ def access_denied() -> SqlError:
 
 def select_denied(function: str, database: str) -> SqlError:
     """229: a caller outside the gating role has no permission on the generated functions."""
-    return SqlError(
-        229,
-        f"The SELECT permission was denied on the object '{function}', database '{database}', schema 'cdc'.",
-        severity=14,
-        state=5,
-    )
+    return permission_denied("SELECT", function, database, "cdc")
 
 
 def log_is_being_read(session_id: int) -> SqlError:

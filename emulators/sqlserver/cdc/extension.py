@@ -12,9 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from emulators.sqlserver.cdc import enable, enumeration, functions, metadata, procedures, views
-from emulators.sqlserver.cdc.database import DatabaseCdc, Retype
+from emulators.sqlserver.cdc.database import DatabaseCdc
 from emulators.sqlserver.cdc.options import DEFAULTS, CdcOptions
-from emulators.sqlserver.cdc.retyping import retype
 from emulators.sqlserver.engine.extension import Database, ProcedureSpec, ScalarFunction, TableFunction
 
 
@@ -27,12 +26,10 @@ class CdcExtension:
         capture_interval: float | None = None,
         options: CdcOptions = DEFAULTS,
         clock: Callable[[], float] = time.monotonic,
-        retype: Retype = retype,
     ) -> None:
-        """`capture_interval`: seconds, the option of that name. `clock`: seconds, monotone. `retype` alters a change table."""
+        """`capture_interval`: seconds, the option of that name. `clock`: seconds, monotone."""
         self._options = options if capture_interval is None else replace(options, capture_interval=capture_interval)
         self._clock = clock
-        self._retype = retype
         self._states: dict[int, DatabaseCdc] = {}
         self._lock = threading.Lock()
         self._procedures = procedures.procedures(self)
@@ -84,7 +81,7 @@ class CdcExtension:
         self._keep(state)
 
     def _state(self, database: Database) -> DatabaseCdc:
-        return DatabaseCdc(database, self._options, self._clock, self._retype)
+        return DatabaseCdc(database, self._options, self._clock)
 
     def _keep(self, state: DatabaseCdc) -> None:
         number = state.database.database_id

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from emulators.sqlserver.cdc import access, errors, lsn, mask, metadata
+from emulators.sqlserver.cdc import access, lsn, mask, metadata
 from emulators.sqlserver.cdc.arguments import binary_lsn
 from emulators.sqlserver.cdc.database import DatabaseCdc
 from emulators.sqlserver.cdc.instance import LSN, CapturedColumn, CaptureInstance
@@ -17,6 +17,7 @@ from emulators.sqlserver.cdc.tracking_time import datetime_value
 from emulators.sqlserver.engine.extension import CallContext, Database, ScalarFunction
 from emulators.sqlserver.results import Value
 from emulators.sqlserver.sqltypes import SqlType
+from emulators.sqlserver.tsql.errors import unsupported
 
 _BIT = SqlType("bit")
 _INT = SqlType("int")
@@ -81,7 +82,7 @@ class _Scalar:
         """Of several transactions that ended in the same tick, "largest" takes the last and "smallest" the first."""
         operator = str(arguments[0]).strip().casefold()
         if operator not in _NEAREST:
-            raise errors.unsupported(f"relational operator '{operator}' of sys.fn_cdc_map_time_to_lsn")
+            raise unsupported(f"relational operator '{operator}' of sys.fn_cdc_map_time_to_lsn")
         choose, compare = _NEAREST[operator]
         mapping = metadata.storage(context.database, "lsn_time_mapping")
         query = f"SELECT {choose}(start_lsn) FROM {mapping} WHERE tran_end_time {compare} ?"
@@ -126,5 +127,5 @@ def _is_bit_set(context: CallContext, arguments: Sequence[Value]) -> Value:
     if position is None or update_mask is None:
         return None
     if not isinstance(position, int) or not isinstance(update_mask, bytes):
-        raise errors.unsupported("sys.fn_cdc_is_bit_set with arguments other than int and varbinary")
+        raise unsupported("sys.fn_cdc_is_bit_set with arguments other than int and varbinary")
     return int(mask.is_bit_set(position, update_mask))

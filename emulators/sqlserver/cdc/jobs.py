@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from emulators.sqlserver.cdc import errors
 from emulators.sqlserver.results import Value
+from emulators.sqlserver.tsql.errors import unsupported
 
 _LONGEST_RETENTION = 52_594_800
 _LONGEST_INTERVAL = 86_399
@@ -143,7 +144,7 @@ def _changed_cleanup(settings: JobSettings, given: Mapping[str, Value]) -> JobSe
 def _integer(given: Mapping[str, Value], name: str, default: int) -> int:
     value = given.get(name, default)
     if isinstance(value, bytes) or value is None:
-        raise errors.unsupported(f"a value of this type for {name}")
+        raise unsupported(f"a value of this type for {name}")
     return int(value)
 
 

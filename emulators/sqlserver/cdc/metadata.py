@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from emulators.sqlserver.cdc import errors, log_store
+from emulators.sqlserver.cdc import log_store
 from emulators.sqlserver.cdc.instance import (
     LSN,
     SYSNAME,
@@ -23,6 +23,7 @@ from emulators.sqlserver.cdc.lsn import ZERO
 from emulators.sqlserver.engine.extension import Database, KeyIndex, Table
 from emulators.sqlserver.results import Column, Value
 from emulators.sqlserver.sqltypes import MAX, SqlType
+from emulators.sqlserver.tsql.errors import invalid_object
 
 SCHEMA = "cdc"
 
@@ -117,7 +118,7 @@ def table(database: Database, name: str) -> Table:
     """A table of schema cdc. Raises 208 when Change Data Capture is off, as the real functions do."""
     found = database.table(SCHEMA, name)
     if found is None:
-        raise errors.invalid_object(f"{SCHEMA}.{name}")
+        raise invalid_object(f"{SCHEMA}.{name}")
     return found
 
 

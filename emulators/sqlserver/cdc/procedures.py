@@ -18,6 +18,7 @@ from emulators.sqlserver.cdc.instance import CaptureInstance
 from emulators.sqlserver.engine.extension import CallContext, Database, ProcedureSpec
 from emulators.sqlserver.results import Event, Info, ReturnValue, SqlError, Value
 from emulators.sqlserver.sqltypes import SqlType
+from emulators.sqlserver.tsql.errors import unsupported
 
 Arguments = Mapping[str, Value]
 _Run = Callable[[CallContext, Arguments], Iterator[Event]]
@@ -106,7 +107,7 @@ def _spec(
 
 def _refusal(name: str) -> _Run:
     def run(context: CallContext, arguments: Arguments) -> Iterator[Event]:
-        raise errors.unsupported(f"sys.{name}")
+        raise unsupported(f"sys.{name}")
 
     return run
 
@@ -242,7 +243,7 @@ class _Procedures:
         access.require_owner(context)
         _outside_transaction(context, "sp_cdc_scan")
         if _integer(arguments, "@continuous"):
-            raise errors.unsupported("sys.sp_cdc_scan with @continuous = 1")
+            raise unsupported("sys.sp_cdc_scan with @continuous = 1")
         if _integer(arguments, "@pollinginterval"):
             raise errors.polling_interval_of_one_scan()
         maxtrans, maxscans = _integer(arguments, "@maxtrans"), _integer(arguments, "@maxscans")
@@ -264,7 +265,7 @@ class _Procedures:
         instance = self._instance(context, cdc, arguments)
         threshold = _integer(arguments, "@threshold")
         if threshold is not None and threshold <= 0:
-            raise errors.unsupported(f"@threshold = {threshold}")
+            raise unsupported(f"@threshold = {threshold}")
         cleanup(cdc, instance, binary_lsn(arguments.get("@low_water_mark")), threshold or 5000)
         yield ReturnValue("@fcleanupfailed", SqlType("bit"), 0)
 
@@ -299,7 +300,7 @@ class _Procedures:
 
 def _outside_transaction(context: CallContext, procedure: str) -> None:
     if context.in_transaction:
-        raise errors.unsupported(f"sys.{procedure} inside a user transaction")
+        raise unsupported(f"sys.{procedure} inside a user transaction")
 
 
 def _job_type(arguments: Arguments) -> str:
@@ -336,5 +337,5 @@ def _integer(arguments: Arguments, parameter: str) -> int | None:
     if value is None:
         return None
     if isinstance(value, bytes):
-        raise errors.unsupported(f"a binary value for {parameter}")
+        raise unsupported(f"a binary value for {parameter}")
     return int(value)

@@ -23,7 +23,8 @@ from emulators.sqlserver.engine.links import Link
 from emulators.sqlserver.engine.locks import WriterLock
 from emulators.sqlserver.results import Cancel, Column
 from emulators.sqlserver.sqltypes import SqlType
-from emulators.sqlserver.tsql.errors import object_exists, unknown_database
+from emulators.sqlserver.tsql.convert import Truncation
+from emulators.sqlserver.tsql.errors import object_exists, truncated, unknown_database
 from emulators.sqlserver.tsql.temporal import Moment, write
 from emulators.sqlserver.tsql.text_order import name_folding
 from emulators.sqlserver.tsql.types import DATETIME, collated, collation_named
@@ -352,6 +353,19 @@ class StoredDatabase:
         if written:
             return collated(kind, collation_named(written, self.collation) or (self.collation and SERVER_DEFAULT))
         return kind if kind.collation else collated(kind, self.collation)
+
+    def alter_system_table(self, connection: sqlite3.Connection, table: Table, column: str, kind: SqlType) -> None:
+        """The caller's write transaction is not to go on when this fails."""
+        catalog = self._open().catalog
+        entry = catalog.tables[table.object_id]
+        old = next(c for c in entry.table.columns if c.name == column)
+        columns = tuple(replace(c, type=kind) if c is old else c for c in entry.table.columns)
+        after = replace(entry, table=replace(entry.table, columns=columns))
+        try:
+            storage.convert_column(self.write_link, entry.table, after, old, kind)
+        except Truncation as cut:
+            raise truncated(f"{self.name}.{table.schema}.{table.name}", column, cut.value) from None
+        self.change(catalog.with_table(after))
 
     def drop_system_table(self, connection: sqlite3.Connection, table: Table) -> None:
         storage.drop(self.write_link, table)

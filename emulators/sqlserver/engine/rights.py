@@ -13,6 +13,7 @@ from emulators.sqlserver.engine.security import DatabaseSecurity
 from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.tsql import definitions as df
 from emulators.sqlserver.tsql import statements as st
+from emulators.sqlserver.tsql.errors import permission_denied
 from emulators.sqlserver.tsql.statements import Name, Statement
 
 if TYPE_CHECKING:
@@ -28,11 +29,6 @@ SERVER_STATE_VIEWS = frozenset(
 def cannot_enter(login: str, database: str) -> SqlError:
     text = f'The server principal "{login}" is not able to access the database "{database}" under the current security context.'
     return SqlError(916, text, 14)
-
-
-def denied(permission: str, name: str, database: str, schema: str) -> SqlError:
-    text = f"The {permission} permission was denied on the object '{name}', database '{database}', schema '{schema}'."
-    return SqlError(229, text, 14, 5)
 
 
 def denied_in_database(permission: str, database: str) -> SqlError:
@@ -111,7 +107,7 @@ class DatabaseRights:
     def require_on(self, permission: str, entry: TableEntry, catalog: Catalog) -> None:
         """Raises 229."""
         if not self.allows_on(permission, entry, catalog):
-            raise denied(permission, entry.table.name, self._database.name, entry.table.schema)
+            raise permission_denied(permission, entry.table.name, self._database.name, entry.table.schema)
 
     def require(self, permission: str) -> None:
         """Raises 262."""

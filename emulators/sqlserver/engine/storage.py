@@ -8,8 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from emulators.sqlserver.engine.catalog import TableEntry
-from emulators.sqlserver.engine.extension import KeyIndex, Table
+from emulators.sqlserver.engine.extension import KeyIndex, Table, TableColumn
 from emulators.sqlserver.engine.links import Link
+from emulators.sqlserver.sqltypes import SqlType
+from emulators.sqlserver.tsql.calls import register
+from emulators.sqlserver.tsql.convert import converter
 from emulators.sqlserver.tsql.types import collation, family
 
 
@@ -88,3 +91,10 @@ def rebuild(
     drop(link, before)
     link.execute(f"ALTER TABLE {copy} RENAME TO {storage_name(table)}")
     create_indexes(link, after)
+
+
+def convert_column(link: Link, before: Table, after: TableEntry, column: TableColumn, kind: SqlType) -> None:
+    """Give a column of `before` another type, its values assigned to it. Raises SqlError, Truncation."""
+    run = converter(column.type, kind, 0, True)
+    number = register(("assign", column.type, kind), lambda: run)
+    rebuild(link, before, after, {column.column_id: f"fn({number}, {quote(column.name)})"}, ())

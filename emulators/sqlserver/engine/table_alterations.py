@@ -16,8 +16,7 @@ from emulators.sqlserver.engine.table_definitions import TableDefinitions
 from emulators.sqlserver.results import SqlError, Value
 from emulators.sqlserver.tsql import definitions as df
 from emulators.sqlserver.tsql import errors
-from emulators.sqlserver.tsql.calls import register
-from emulators.sqlserver.tsql.convert import Truncation, converter
+from emulators.sqlserver.tsql.convert import Truncation
 from emulators.sqlserver.tsql.statements import Name
 
 _NOT_NULL_ADDED = (
@@ -176,12 +175,10 @@ class TableAlterations(TableDefinitions):
         columns = tuple(new if column is old else column for column in table.columns)
         after = replace(entry, table=replace(table, columns=columns))
         self.publish(table, after, ddl.text)
-        run = converter(old.type, new.type, 0, True)
-        number = register(("assign", old.type, new.type), lambda: run)
         if not nullable and self._has_null(table, old.name):
             raise errors.null_refused(old.name, f"{self.database.name}.{table.schema}.{table.name}", "UPDATE")
         try:
-            storage.rebuild(self.link, table, after, {old.column_id: f"fn({number}, {storage.quote(old.name)})"}, ())
+            storage.convert_column(self.link, table, after, old, kind)
         except Truncation as cut:
             shown = f"{self.database.name}.{table.schema}.{table.name}"
             raise errors.truncated(shown, old.name, cut.value) from None

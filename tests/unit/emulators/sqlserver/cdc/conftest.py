@@ -11,7 +11,7 @@ from emulators.sqlserver.cdc.extension import CdcExtension
 from emulators.sqlserver.engine.extension import CallContext, Row
 from emulators.sqlserver.results import Event, ResultSet, Value
 from emulators.sqlserver.sqltypes import MAX, SqlType
-from tests.fakes.sql_database import FakeSqlDatabase, Named, retype
+from tests.fakes.sql_database import FakeSqlDatabase, Named
 
 INT = SqlType("int")
 NAME = SqlType("nvarchar", 50)
@@ -24,7 +24,7 @@ class Lab:
         self.time = "2026-01-02 03:04:05.677"
         self.seconds = 0.0
         self.database = FakeSqlDatabase(path, clock=lambda: self.time)
-        self.extension = CdcExtension(capture_interval=3600.0, clock=lambda: self.seconds, retype=retype)
+        self.extension = CdcExtension(capture_interval=3600.0, clock=lambda: self.seconds)
         self.context = CallContext(self.database, "sa", 51, in_transaction=False)
 
     def run(self, procedure: str, **arguments: Value) -> list[Event]:
