@@ -119,20 +119,21 @@ def namespace(shared_namespace: Namespace, clock: Clock) -> Iterator[Namespace]:
 
 
 class Alone(NamedTuple):
-    """An emulator of the test's own, whose time, connections and credits are nobody else's."""
+    """An emulator of the test's own, whose time and connections are nobody else's. `idle`: the clock of what is idle."""
 
     namespace: Namespace
     emulator: ServiceBusEmulator
     clock: Clock
+    idle: Clock
 
 
 @pytest.fixture
 def alone(impatient_client: None) -> Iterator[Alone]:
-    """For tests marked `emulator_only`; time passes for what is idle, too."""
-    clock = Clock()
-    with ServiceBusEmulator(clock=clock, monotonic=lambda: time.monotonic() + clock.offset) as emulator:
+    """For tests marked `emulator_only`."""
+    clock, idle = Clock(), Clock()
+    with ServiceBusEmulator(clock=clock, monotonic=lambda: time.monotonic() + idle.offset) as emulator:
         made = Namespace(emulator.connection_string, f"127.0.0.1:{emulator.http_port}", clock.advance, real=False)
-        yield Alone(made, emulator, clock)
+        yield Alone(made, emulator, clock, idle)
         clock.advance(timedelta(seconds=-clock.offset))  # the tokens with which it is cleaned up are of today
         made.close()
     forget_sockets()

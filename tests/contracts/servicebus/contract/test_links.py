@@ -270,11 +270,11 @@ def test_an_idle_link_is_detached_and_its_connection_goes_on(alone: Alone) -> No
     queue = alone.namespace.queue()
     receiver = alone.namespace.receiver(queue)
     for _ in range(6):
-        alone.clock.advance(timedelta(seconds=98))
+        alone.idle.advance(timedelta(seconds=98))
         assert receiver.peek_messages() == []
     handler: Any = receiver._handler
     assert handler._link.state.name == "ATTACHED"
-    alone.clock.advance(timedelta(seconds=30))
+    alone.idle.advance(timedelta(seconds=30))
     until_detached(receiver)
     with pytest.raises(ServiceBusConnectionError, match=r"IdleTimerExpired: Idle timeout: 00:10:00"):
         receiver.receive_messages(1, max_wait_time=5)
@@ -299,7 +299,7 @@ def test_the_sdk_goes_on_after_a_long_pause(alone: Alone) -> None:
         for body in ("before", "after"):
             sender.send_messages(ServiceBusMessage(body))
             assert complete(receiver) == [body]
-            alone.clock.advance(timedelta(minutes=20))
+            alone.idle.advance(timedelta(minutes=20))
 
 
 # -- 55
