@@ -160,11 +160,13 @@ def save(connection: sqlite3.Connection, settings: JobSettings) -> None:
 
 def load(connection: sqlite3.Connection) -> JobSettings | None:
     """The stored settings; None before the first table was enabled, when there are no jobs yet."""
-    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'cdc$jobs'").fetchone() is None:
-        return None
-    capture_id, cleanup_id, maxtrans, maxscans, continuous, interval, retention, threshold = connection.execute(
-        'SELECT * FROM "cdc$jobs"'
-    ).fetchone()
+    try:
+        row = connection.execute('SELECT * FROM "cdc$jobs"').fetchone()
+    except sqlite3.OperationalError as error:  # asked first, it could go away before it is read
+        if "no such table" in str(error):
+            return None
+        raise
+    capture_id, cleanup_id, maxtrans, maxscans, continuous, interval, retention, threshold = row
     return JobSettings(capture_id, cleanup_id, maxtrans, maxscans, bool(continuous), interval, retention, threshold)
 
 
