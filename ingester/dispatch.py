@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from math import ceil
 
@@ -35,10 +35,14 @@ def buckets(
 
 
 class Dispatcher:
-    """Runs buckets on the executor's slots. Only `_run` leaves the caller's thread."""
+    """Runs buckets on the executor's slots. Only `_run` leaves the caller's thread.
 
-    def __init__(self, executor: Executor) -> None:
+    `stamped`: a slice with what is known when it starts, of which waiting for a slot would have made old news.
+    """
+
+    def __init__(self, executor: Executor, stamped: Callable[[Slice], Slice]) -> None:
         self._executor = executor
+        self._stamped = stamped
         self._pool = ThreadPoolExecutor(executor.slots, thread_name_prefix="bucket")
         self._done: queue.SimpleQueue[tuple[bool, Sequence[SliceResult]]] = queue.SimpleQueue()
         self._quick: list[Slice] = []
@@ -91,7 +95,7 @@ class Dispatcher:
     def _submit(self, bucket: list[Slice], *, backlog: bool) -> None:
         self._running += 1
         self._running_backlogs += backlog
-        self._pool.submit(self._run, bucket, backlog)
+        self._pool.submit(self._run, [self._stamped(todo) for todo in bucket], backlog)
 
     def _run(self, bucket: list[Slice], backlog: bool) -> None:
         try:

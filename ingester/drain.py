@@ -6,7 +6,6 @@ neighbours, and a slice that is run again begins at the stored offset.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -14,6 +13,7 @@ from common.bus import Sender
 from common.errors import DStreamError, LeaseLost, PermanentError, TransientError
 from common.names import TableName
 from ingester.encode import Encoder
+from ingester.locks import Clock, steady
 from ingester.lsn import Position
 from ingester.offsets import Offsets
 from ingester.source import CaptureInstance, Page, Source
@@ -26,7 +26,8 @@ class Slice:
 
     `table` is its configured name, the offset's key. `start` is where to begin when the table has no offset yet.
 
-    `not_after`: Unix time after which nothing may be sent, whatever becomes of the driver; None if the lease cannot run out.
+    Nothing may be sent after `not_after` (Unix time), nor `lease_seconds` after the slice was begun, whatever becomes of the driver:
+    the one clock is common to all machines, the other cannot be set. None if the lease cannot run out.
     `seconds`: how long new pages are begun. `skip_gaps`: `on_gap = "skip"`.
     """
 
@@ -38,15 +39,17 @@ class Slice:
     rows: int
     seconds: float
     not_after: float | None = None
+    lease_seconds: float | None = None
     skip_gaps: bool = False
 
 
 class Trouble(Enum):
-    """What the driver does about a failed slice."""
+    """What the driver does about a failed slice. LEASE_LOST: a newer owner was met. EXPIRED: the lease may have run out meanwhile."""
 
     TRANSIENT = "transient"
     PERMANENT = "permanent"
     LEASE_LOST = "lease lost"
+    EXPIRED = "expired"
     UNEXPECTED = "unexpected"
 
 
@@ -64,8 +67,15 @@ class SliceResult:
     hint: str | None = None
 
 
+class _Expired(DStreamError):
+    """Nothing more may be sent: the lease may have run out."""
+
+
 @dataclass(slots=True)
 class _Progress:
+    """`begun`: time of the steady clock."""
+
+    begun: float
     position: Position | None = None
     changes: int = 0
     pages: int = 0
@@ -73,17 +83,18 @@ class _Progress:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """The parts a slice is drained with. `now` is Unix time."""
+    """The parts a slice is drained with. `now` is Unix time, `clock` the steady clock."""
 
     source: Source
     offsets: Offsets
     sender: Sender
     encoder: Encoder
-    now: Callable[[], float]
+    now: Clock
+    clock: Clock = steady
 
     def run(self, todo: Slice) -> SliceResult:
         """Drain `todo`. Never raises for what DStream knows; see `failed` for the rest."""
-        progress = _Progress()
+        progress = _Progress(self.clock())
         try:
             more = self._drain(todo, progress)
         except DStreamError as error:
@@ -100,8 +111,11 @@ class Drain:
             if page.end is None:
                 return False
             messages = [self.encoder.message(change) for change in page.changes]
-            if todo.not_after is not None and self.now() >= todo.not_after:
-                raise LeaseLost(f"sending changes of {table.key}: the lease may have run out")
+            if self._expired(todo, progress):
+                raise _Expired(
+                    f"sending changes of {table.key}: the lease may have run out while a page of {len(messages)} was read",
+                    hint="if this repeats, lower ingester.page_rows",
+                )
             self.sender.send(messages)
             self.offsets.commit(table, todo.epoch, seen=seen, position=page.end)
             progress.position = seen = after = page.end
@@ -109,9 +123,14 @@ class Drain:
             progress.pages += 1
             if not page.full:
                 return False
-            if self.now() >= deadline:
+            if self.now() >= deadline or self._expired(todo, progress):
                 return True
         return False
+
+    def _expired(self, todo: Slice, progress: _Progress) -> bool:
+        """Whether either clock says so; a commit needs no such look, since the epoch guards it."""
+        by_date = todo.not_after is not None and self.now() >= todo.not_after
+        return by_date or (todo.lease_seconds is not None and self.clock() - progress.begun >= todo.lease_seconds)
 
     def _refuse_gap(self, todo: Slice, after: Position, page: Page) -> None:
         found = gap(after, page.low_watermark)
@@ -140,6 +159,8 @@ def failed(
 def _trouble(error: Exception) -> Trouble:
     if isinstance(error, LeaseLost):
         return Trouble.LEASE_LOST
+    if isinstance(error, _Expired):
+        return Trouble.EXPIRED
     if isinstance(error, TransientError):
         return Trouble.TRANSIENT
     if isinstance(error, PermanentError):

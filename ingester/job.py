@@ -16,9 +16,11 @@ from common.names import TableName
 from ingester.dispatch import Dispatcher
 from ingester.drain import Slice, SliceResult, Trouble, gap_error
 from ingester.executor import Executor
-from ingester.locks import Lease, Locks
+from ingester.lease_keeper import LeaseKeeper
+from ingester.locks import Lease
 from ingester.lsn import Position
 from ingester.offsets import Offsets
+from ingester.ownership import Ownership
 from ingester.schedule import Outcome, Rhythm, Schedule
 from ingester.source import ProbeRequest, Source
 from ingester.table_state import Act, Decision, TrackedTable, absence, decide
@@ -30,6 +32,8 @@ _TICK = 0.2
 """Seconds after which a stop is noticed at the latest."""
 _CATALOG_SECONDS = 30.0
 """How old the list of capture instances may be: a new one is filled beside the old for far longer."""
+_PATIENCE_SECONDS = 60.0
+"""After so long without the database tables are left to ingesters that may reach it."""
 _FIRST_LOOK_SECONDS = 1.0
 """How long a table that is not known to have a backlog may hold a slot that it shares."""
 _KILL_SECONDS = 3.0
@@ -50,7 +54,7 @@ class JobSettings:
 
 
 class Job:
-    """`source` and `offsets` are the driver's own; `now` is Unix time, `chance` a random number in [0, 1)."""
+    """`source` and `offsets` are the driver's own; `leases` is closed with the job; `now` is Unix time, `chance` a random number in [0, 1)."""
 
     def __init__(
         self,
@@ -58,7 +62,7 @@ class Job:
         *,
         source: Source,
         offsets: Offsets,
-        locks: Locks,
+        leases: LeaseKeeper,
         executor: Executor,
         stop: threading.Event,
         now: Callable[[], float],
@@ -67,15 +71,15 @@ class Job:
         self._settings = settings
         self._source = source
         self._offsets = offsets
-        self._locks = locks
+        self._ownership = Ownership(leases, offsets, settings.lock_names)
         self._executor = executor
-        self._dispatcher = Dispatcher(executor)
+        self._dispatcher = Dispatcher(executor, self._stamped)
         self._stop = stop
         self._now = now
         self._schedule = Schedule(chance)
         self._tables = {name: TrackedTable(name, rhythm) for name, rhythm in settings.tables.items()}
         self._catalog_at = float("-inf")
-        self._disconnected = False
+        self._disconnected_at: float | None = None
         self.changes = 0
 
     def run(self) -> int:
@@ -93,6 +97,8 @@ class Job:
     def _turn(self) -> None:
         again = [self._settle(result) for result in self._dispatcher.results(self._wait_seconds())]
         ready = [table for table in again if table is not None]
+        for name in self._ownership.news():
+            self._schedule.hurry(name, self._now())
         due_at = self._schedule.next_due()
         if due_at is not None and due_at + self._settings.coalesce_seconds <= self._now():
             ready += [self._tables[name] for name in self._schedule.take(self._now()) if name in self._tables]
@@ -114,21 +120,30 @@ class Job:
             for table, decision in self._probe(self._readable(tables)):
                 self._act(table, decision)
                 waiting.discard(table.name)
-            if self._disconnected:
-                self._disconnected = False
-                log.info("reconnected to SQL Server")
-            outcome = Outcome.IDLE
+            self._connection_works()
         except TransientError as error:
-            self._connection_lost(error)
-            outcome = Outcome.FAILED
+            self._connection_lost(error, tables)
         for name in waiting & self._tables.keys():
-            self._schedule.put(name, outcome, self._now())
+            self._schedule.put(name, self._waiting_for(self._tables[name]), self._now())
+
+    def _waiting_for(self, table: TrackedTable) -> Outcome:
+        """Why `table` was not read."""
+        if self._disconnected_at is not None:
+            return Outcome.FAILED
+        return Outcome.LOCKED if table.instances and table.lease is None else Outcome.IDLE
 
     def _readable(self, tables: list[TrackedTable]) -> list[TrackedTable]:
         """Those of `tables` that exist, are under CDC and locked by us."""
         if self._now() - self._catalog_at >= _CATALOG_SECONDS or not all(table.instances for table in tables):
             self._load_catalog()
-        return [table for table in tables if table.instances and self._take_lock(table)]
+        return [table for table in tables if table.instances and self._ours(table)]
+
+    def _ours(self, table: TrackedTable) -> bool:
+        try:
+            return self._ownership.ours(table)
+        except PermanentError as error:
+            self._stop_table(table, error)
+            return False
 
     def _load_catalog(self) -> None:
         states = self._source.states(list(self._tables))
@@ -142,28 +157,6 @@ class Job:
                     log.info("table found", table=table.name.key)
             table.absence = reason
         self._catalog_at = self._now()
-
-    def _take_lock(self, table: TrackedTable) -> bool:
-        if table.lease is not None:
-            return True
-        lease = self._locks.acquire(self._settings.lock_names[table.name])
-        if lease is None:
-            return False
-        try:
-            table.offset = self._offsets.claim(table.name, lease.epoch)
-        except LeaseLost as error:
-            self._lease_lost(table, lease, error.message)
-            return False
-        except PermanentError as error:
-            self._locks.release(lease)
-            self._stop_table(table, error)
-            return False
-        except DStreamError:
-            self._locks.release(lease)
-            raise
-        table.lease = lease
-        log.info("lock taken", table=table.name.key, epoch=lease.epoch)
-        return True
 
     def _probe(self, tables: list[TrackedTable]) -> list[tuple[TrackedTable, Decision]]:
         """A decision for each of `tables`; one whose probe fails for good is stopped, the others are asked one by one."""
@@ -209,16 +202,18 @@ class Job:
             epoch=lease.epoch,
             rows=self._settings.page_rows,
             seconds=self._settings.slice_seconds if table.backlog else _FIRST_LOOK_SECONDS,
-            not_after=lease.not_after,
             skip_gaps=self._settings.skip_gaps,
         )
+
+    def _stamped(self, todo: Slice) -> Slice:
+        return self._ownership.stamped(todo, self._tables.get(todo.table), self._now())
 
     def _move(self, table: TrackedTable, lease: Lease, position: Position, outcome: Outcome) -> None:
         """Move the offset of a table that has nothing to read before `position`."""
         try:
             self._offsets.commit(table.name, lease.epoch, seen=table.offset, position=position)
         except LeaseLost as error:
-            self._lease_lost(table, lease, error.message)
+            self._ownership.superseded(table, error.message)
         except PermanentError as error:
             self._stop_table(table, error)
             return
@@ -252,28 +247,38 @@ class Job:
         if result.trouble is Trouble.PERMANENT:
             self._stop_table(table, PermanentError(result.message, hint=result.hint))
             return
-        if result.trouble is Trouble.LEASE_LOST and table.lease is not None:
-            self._lease_lost(table, table.lease, result.message)
+        if result.trouble is Trouble.LEASE_LOST:
+            self._ownership.superseded(table, result.message)
+        elif result.trouble is Trouble.EXPIRED and not self._ours(table):
+            if table.name in self._tables:
+                self._schedule.put(table.name, Outcome.LOCKED, self._now())
+            return
         elif not table.failing:
             table.failing = True
             log.warning("will try again", table=table.name.key, error=result.message, hint=result.hint)
         self._schedule.put(table.name, Outcome.FAILED, self._now())
 
-    def _lease_lost(self, table: TrackedTable, lease: Lease, why: str) -> None:
-        self._locks.lost(lease)
-        table.lease = None
-        log.warning("lock lost", table=table.name.key, why=why)
-
     def _stop_table(self, table: TrackedTable, error: DStreamError) -> None:
         del self._tables[table.name]
-        if table.lease is not None:
-            self._locks.release(table.lease)
+        self._ownership.give_back(table)
         log.error("table stopped; restart the ingester once it is mended", table=table.name.key, error=str(error))
 
-    def _connection_lost(self, error: TransientError) -> None:
-        if not self._disconnected:
-            self._disconnected = True
+    def _connection_works(self) -> None:
+        self._ownership.want(table for table in self._tables.values() if table.instances)
+        if self._disconnected_at is not None:
+            self._disconnected_at = None
+            log.info("reconnected to SQL Server")
+
+    def _connection_lost(self, error: TransientError, tables: list[TrackedTable]) -> None:
+        """`tables` are not being read. Another ingester may still reach the server: it is to have them if this lasts."""
+        self._ownership.want(())
+        self._catalog_at = float("-inf")
+        if self._disconnected_at is None:
+            self._disconnected_at = self._now()
             log.warning("connection lost, will try again", error=error.message, hint=error.hint)
+        if self._now() - self._disconnected_at >= _PATIENCE_SECONDS:
+            for table in tables:
+                self._ownership.give_back(table)
 
     # the end
 
@@ -286,6 +291,4 @@ class Job:
             self._executor.cancel()
             threading.Event().wait(_KILL_SECONDS)
         self._dispatcher.close()
-        for table in self._tables.values():
-            if table.lease is not None:
-                self._locks.release(table.lease)
+        self._ownership.close()

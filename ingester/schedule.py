@@ -17,6 +17,7 @@ class Outcome(Enum):
     MORE = "more"
     IDLE = "idle"
     FAILED = "failed"
+    LOCKED = "locked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,8 @@ class Rhythm:
 
 _JITTER = 0.1
 """The share of an interval that chance may take off, so that tables do not fall into step. Never added: an active table keeps its promise."""
+_LOCKED_SECONDS = 5.0
+"""How often a table that another ingester reads is looked for in the catalog; nothing else is asked, and its lock is told of at once."""
 
 
 def next_interval(rhythm: Rhythm, last: float, outcome: Outcome) -> float:
@@ -37,6 +40,8 @@ def next_interval(rhythm: Rhythm, last: float, outcome: Outcome) -> float:
         return 0.0
     if outcome is Outcome.CHANGED:
         return rhythm.poll_interval
+    if outcome is Outcome.LOCKED:
+        return _LOCKED_SECONDS
     return min(rhythm.max_poll_interval, max(last, rhythm.poll_interval / 2) * 2)
 
 
@@ -68,6 +73,14 @@ class Schedule:
         while self._due and self._due[0][0] <= now:
             taken.append(heapq.heappop(self._due)[2])
         return taken
+
+    def hurry(self, table: TableName, now: float) -> None:
+        """`table` is due at once, unless it is out."""
+        waiting = [entry for entry in self._due if entry[2] != table]
+        if len(waiting) < len(self._due):
+            heapq.heapify(waiting)
+            self._due = waiting
+            self._push(table, now)
 
     def next_due(self) -> float | None:
         """When the next table is due; None while all are out."""

@@ -52,8 +52,9 @@ class Connection:
     `proven`: this login has worked before. From then on a refusal is a server that is failing over or recovering, and transient.
     """
 
-    def __init__(self, address: SqlAddress, *, proven: bool = False) -> None:
+    def __init__(self, address: SqlAddress, *, proven: bool = False, query_seconds: int = QUERY_TIMEOUT) -> None:
         self._address = address
+        self._query_seconds = query_seconds
         self._proven = proven
         self._connection: Any = None
 
@@ -115,7 +116,7 @@ class Connection:
             autocommit=True,
             appname=_APPLICATION,
             login_timeout=LOGIN_TIMEOUT,
-            timeout=QUERY_TIMEOUT,
+            timeout=self._query_seconds,
             tds_version="7.4",
             encryption=None if verified else _ENCRYPTION.get(address.encrypt or ""),
         )

@@ -5,6 +5,7 @@ What can be known to be wrong before Spark starts is found before Spark starts: 
 
 from __future__ import annotations
 
+import posixpath
 import random
 import threading
 import time
@@ -16,17 +17,22 @@ from common.errors import ConfigurationError
 from common.provision import QueueNeed, provision
 from common.servicebus import ServiceBus
 from ingester.job import Job, JobSettings
+from ingester.lease_keeper import LeaseKeeper
 from ingester.local_locks import LocalLocks
-from ingester.locks import Locks
+from ingester.locks import Locks, steady
 from ingester.schedule import Rhythm
 from ingester.settings import IngesterSettings
 from ingester.spark import SparkExecutor
 from ingester.sqlserver_connection import Connection
+from ingester.sqlserver_locks import QUERY_SECONDS, SqlServerLocks
 from ingester.sqlserver_offsets import SqlServerOffsets
 from ingester.sqlserver_source import SqlServerSource
 from ingester.worker import run_bucket
 
 log = structlog.get_logger("ingester")
+
+MOST_SHARING = 64
+"""Ingesters that can be counted; more of them, or more than there are tables, stand by."""
 
 
 def run(settings: IngesterSettings, stop: threading.Event) -> int:
@@ -34,46 +40,71 @@ def run(settings: IngesterSettings, stop: threading.Event) -> int:
 
     Raises ConfigurationError, and PermanentError or TransientError when it could not start.
     """
+    _refuse_what_is_missing(settings)
     locks = _locks(settings)
     connection = Connection(settings.db)
     try:
         source, offsets = SqlServerSource(connection), SqlServerOffsets(connection)
         offsets.ensure()
+        locks.ensure()
         _open_queue(settings)
         executor = SparkExecutor(partial(run_bucket, settings), master=settings.spark.master, conf=settings.spark.conf)
         try:
+            leases = LeaseKeeper(locks, clock=steady, places=_places(settings))
             job = Job(
                 _job_settings(settings),
                 source=source,
                 offsets=offsets,
-                locks=locks,
+                leases=leases,
                 executor=executor,
                 stop=stop,
                 now=time.time,
                 chance=random.random,
             )
             log.info("ingester started", tables=len(settings.tables), slots=executor.slots)
+            leases.start()
             status = job.run()
         finally:
             executor.close()
         log.info("ingester stopped", changes=job.changes)
         return status
     finally:
+        locks.close()
         connection.close()
 
 
-def _locks(settings: IngesterSettings) -> Locks:
-    """Refuses what this version cannot do, so that nobody relies on it."""
-    problems = []
-    if settings.locks.type != "local":
-        problems.append(
-            f'ingester.locks.type = "{settings.locks.type}" is not available in this version; use "local" and run one ingester'
-        )
+def _refuse_what_is_missing(settings: IngesterSettings) -> None:
+    """What this version cannot do, so that nobody relies on it."""
     if settings.on_oversize != "fail":
-        problems.append('ingester.on_oversize = "dead_letter" is not available in this version; use "fail"')
-    if problems:
-        raise ConfigurationError(problems)
-    return LocalLocks(time.time)
+        raise ConfigurationError(['ingester.on_oversize = "dead_letter" is not available in this version; use "fail"'])
+
+
+def _locks(settings: IngesterSettings) -> Locks:
+    match settings.locks.type:
+        case "local":
+            return LocalLocks(time.time)
+        case "sqlserver":
+            keys = {settings.origin.lock_path(table): table.key for table in settings.tables}
+            return SqlServerLocks(Connection(settings.db, query_seconds=QUERY_SECONDS), keys)
+        case "azure_blob":
+            from ingester import azure_blob_locks as blob  # the SDK is slow to import, and needed here alone
+
+            given, lease_seconds = settings.locks, int(settings.locks.lease.total_seconds())
+            secret = given.connection_string
+            service = blob.connect(
+                connection_string=secret.get_secret_value() if secret is not None else None,
+                account_url=given.account_url,
+                seconds=blob.margin(lease_seconds),
+            )
+            return blob.AzureBlobLocks(service, given.container_name, lease_seconds=lease_seconds)
+
+
+def _places(settings: IngesterSettings) -> list[str]:
+    """Locks by which ingesters count each other, beside those of the tables. A name of one dot is no table's."""
+    if settings.locks.type == "local":
+        return []
+    folder = posixpath.dirname(settings.origin.lock_path(settings.tables[0]))
+    return [f"{folder}/ingester-{number}.lock" for number in range(min(MOST_SHARING, len(settings.tables)))]
 
 
 def _open_queue(settings: IngesterSettings) -> None:

@@ -9,13 +9,22 @@ from dataclasses import dataclass, field
 from uuid import uuid4
 
 import pytest
+from pydantic import SecretStr
 
+from common.sqladdress import SqlAddress
+from dstream.local import Login
 from ingester.azure_blob_locks import AzureBlobLocks, connect
 from ingester.local_locks import LocalLocks
 from ingester.locks import Locks
+from ingester.sqlserver_connection import Connection
+from ingester.sqlserver_locks import QUERY_SECONDS, SqlServerLocks
+from ingester.sqlserver_offsets import SqlServerOffsets
 from tests.azurite.server import Azurite, connection_string, missing
 from tests.fakes.locks import LEASE_SECONDS, FakeLocks, LockService
 
+TABLE, OTHER = "server/database/dbo.Persons.lock", "server/database/sales.Orders.lock"
+KEYS = {TABLE: "dbo.Persons", OTHER: "sales.Orders"}
+"""The offset's key of each lock."""
 SHORTEST = 15
 """Seconds: the shortest lease that Azure grants."""
 
@@ -52,7 +61,7 @@ def blob_service() -> Iterator[str]:
         yield connection_string(azurite.port)
 
 
-@pytest.fixture(params=["fake", "local", "azure_blob"])
+@pytest.fixture(params=["fake", "local", "azure_blob", "sqlserver"])
 def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     made: list[Locks] = []
     clock = Clock()
@@ -77,6 +86,11 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
             container = f"locks-{uuid4().hex[:12]}"
             yield Place(ingester(lambda: blob_locks(address, container, clock)), _wait, clock)
             connect(connection_string=address, account_url=None, seconds=10).delete_container(container)
+        case "sqlserver":
+            login = request.getfixturevalue("login")
+            yield Place(
+                ingester(lambda: sqlserver_locks(login, clock)), lambda keep: _kill(login, made[0], keep), clock
+            )
     for locks in made:
         locks.close()
 
@@ -85,6 +99,28 @@ def blob_locks(address: str, container: str, clock: Clock) -> AzureBlobLocks:
     """Locks as another ingester has them, with the shortest leases."""
     service = connect(connection_string=address, account_url=None, seconds=10)
     return AzureBlobLocks(service, container, lease_seconds=SHORTEST, clock=clock)
+
+
+def sqlserver_locks(login: Login, clock: Clock) -> SqlServerLocks:
+    """Locks as another ingester has them, a connection of its own."""
+    address = SqlAddress(login.host, login.port, None, login.database, login.user, SecretStr(login.password))
+    offsets = SqlServerOffsets(Connection(address))
+    offsets.ensure()
+    offsets.close()
+    return SqlServerLocks(Connection(address, query_seconds=QUERY_SECONDS), KEYS, clock=clock)
+
+
+def end_session(login: Login, locks: Locks) -> None:
+    """As an administrator would, or a failover."""
+    assert isinstance(locks, SqlServerLocks)
+    [(session,)] = locks._connection.rows("SELECT @@SPID")
+    with login.connect() as connection, connection.cursor() as cursor:
+        cursor.execute(f"KILL {session}")
+
+
+def _kill(login: Login, dead: Locks, keep: Callable[[], object]) -> None:
+    end_session(login, dead)
+    keep()
 
 
 def _move(clock: Clock, keep: Callable[[], object]) -> None:

@@ -8,11 +8,10 @@ import pytest
 
 from common.errors import LeaseLost
 from ingester.locks import Lease, Locks
-from tests.contracts.locks.conftest import Place
+from tests.contracts.locks.conftest import OTHER, TABLE, Place
 
-shared = pytest.mark.parametrize("place", ["fake", "azure_blob"], indirect=True)
+shared = pytest.mark.parametrize("place", ["fake", "azure_blob", "sqlserver"], indirect=True)
 """Locks that another process sees."""
-TABLE, OTHER = "server/database/dbo.Persons.lock", "server/database/sales.Orders.lock"
 
 
 def taken(locks: Locks, name: str = TABLE) -> Lease:

@@ -55,7 +55,7 @@ def test_nothing_starts_while_every_slot_is_taken() -> None:
 def test_an_executor_that_breaks_gives_every_slice_back_as_failed() -> None:
     executor = ThreadExecutor(Drain(FakeSource(), FakeOffsets(), FakeSender(), encoder(), lambda: 0.0))
     executor.fail = RuntimeError("worker died")
-    dispatcher = Dispatcher(executor)
+    dispatcher = Dispatcher(executor, lambda todo: todo)
     for todo in slices(1):
         dispatcher.add(todo, backlog=False)
     dispatcher.start()

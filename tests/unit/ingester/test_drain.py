@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from common.errors import PermanentError, TransientError
+from common.message import Message
 from ingester.drain import Drain, Slice, Trouble
 from ingester.lsn import Position
 from tests.fakes.ingester import (
@@ -23,12 +25,12 @@ class Bench:
     """A drain over 12 changes in 3 transactions, with a clock that a test moves."""
 
     def __init__(self) -> None:
-        self.clock = 1000.0
+        self.clock, self.steady = 1000.0, 5.0
         self.source = FakeSource(rows={"dbo_Persons": list(ROWS)}, max_lsn=lsn(3))
         self.offsets = FakeOffsets()
         self.offsets.claim(PERSONS, 7)
         self.sender = FakeSender()
-        self.drain = Drain(self.source, self.offsets, self.sender, encoder(), lambda: self.clock)
+        self.drain = Drain(self.source, self.offsets, self.sender, encoder(), lambda: self.clock, lambda: self.steady)
         self.todo = Slice(
             table=PERSONS,
             instance=instance(),
@@ -98,8 +100,37 @@ def test_nothing_is_sent_after_the_lease_may_have_run_out() -> None:
     bench = Bench()
     bench.source.after_page = lambda: setattr(bench, "clock", 1060.0)
     result = bench.drain.run(replace(bench.todo, not_after=1060.0))
-    assert result.trouble is Trouble.LEASE_LOST
+    assert result.trouble is Trouble.EXPIRED
+    assert "dbo.Persons" in result.message
     assert bench.sent() == []
+
+
+def test_a_clock_that_is_set_back_does_not_lengthen_a_lease() -> None:
+    bench = Bench()
+
+    def a_minute_passes_while_the_clock_is_set_back() -> None:
+        bench.clock -= 3600
+        bench.steady += 60
+
+    bench.source.after_page = a_minute_passes_while_the_clock_is_set_back
+    result = bench.drain.run(replace(bench.todo, not_after=1050.0, lease_seconds=50.0))
+    assert result.trouble is Trouble.EXPIRED
+    assert bench.sent() == []
+
+
+def test_no_page_is_begun_after_the_lease_and_what_was_sent_before_is_committed() -> None:
+    bench = Bench()
+    send = bench.sender.send
+
+    def send_slowly(messages: Sequence[Message]) -> None:
+        send(messages)
+        bench.clock += 60
+
+    bench.sender.send = send_slowly  # type: ignore[method-assign]  # the lease runs out while it sends
+    result = bench.drain.run(replace(bench.todo, not_after=1050.0))
+    assert (result.trouble, result.more, result.position) == (None, True, ROWS[4])
+    assert bench.offsets.commits == [ROWS[4]]
+    assert bench.source.pages == 1
 
 
 def test_a_slice_ends_after_its_seconds_and_says_that_there_is_more() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -12,7 +12,9 @@ from structlog.testing import capture_logs
 from common.errors import PermanentError, TransientError
 from ingester.drain import Drain
 from ingester.job import Job, JobSettings
+from ingester.lease_keeper import LeaseKeeper
 from ingester.local_locks import LocalLocks
+from ingester.locks import Locks
 from ingester.lsn import Position
 from ingester.schedule import Rhythm
 from tests.fakes.ingester import (
@@ -32,9 +34,12 @@ from tests.fakes.ingester import (
 class World:
     """A job over two tables. `at`: what happens when the clock passes a time; the job stops at `until`."""
 
-    def __init__(self, *, skip_gaps: bool = False, rows: int = 5) -> None:
+    def __init__(
+        self, *, skip_gaps: bool = False, rows: int = 5, locks: Locks | None = None, places: Sequence[str] = ()
+    ) -> None:
         self.clock = 1000.0
         self.stop = threading.Event()
+        self.looking_after_locks = False
         self.source = FakeSource(
             instances={PERSONS: (instance(),), ORDERS: (instance(ORDERS),)},
             rows={"dbo_Persons": [], "sales_Orders": []},
@@ -42,8 +47,11 @@ class World:
         )
         self.offsets = FakeOffsets()
         self.sender = FakeSender()
-        self.locks = LocalLocks(self.now)
-        self.executor = ThreadExecutor(Drain(self.source, self.offsets, self.sender, encoder(), self.now))
+        self.locks: Locks = locks or LocalLocks(self.now)
+        self.leases = LeaseKeeper(self.locks, clock=lambda: self.clock, shuffle=lambda names: None, places=places)
+        self.executor = ThreadExecutor(
+            Drain(self.source, self.offsets, self.sender, encoder(), self.now, lambda: self.clock)
+        )
         self.events: list[tuple[float, Callable[[], None]]] = []
         rhythm = Rhythm(5.0, 60.0)
         self.job = Job(
@@ -57,7 +65,7 @@ class World:
             ),
             source=self.source,
             offsets=self.offsets,
-            locks=self.locks,
+            leases=self.leases,
             executor=self.executor,
             stop=self.stop,
             now=self.now,
@@ -69,6 +77,11 @@ class World:
         self.clock += 0.02
         while self.events and self.events[0][0] <= self.clock:
             self.events.pop(0)[1]()
+        in_loop = threading.current_thread() is threading.main_thread()
+        if in_loop and not self.looking_after_locks and not self.stop.is_set():
+            self.looking_after_locks = True
+            self.leases.turn()
+            self.looking_after_locks = False
         return self.clock
 
     def at(self, seconds: float, event: Callable[[], Any]) -> None:

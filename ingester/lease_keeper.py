@@ -1,0 +1,260 @@
+"""Takes the locks that are wanted and renews those that are held, in a thread of its own: neither a slow database nor a slow lock
+service holds up the other.
+
+The loop asks it what is held; nothing here waits for the loop. What happens next after a lease has ended is the loop's to say.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+
+import structlog
+
+from common.errors import DStreamError, LeaseLost, PermanentError, TransientError
+from ingester.locks import Clock, Lease, Locks
+from ingester.share import Share
+
+log = structlog.get_logger("ingester")
+
+_TURN_SECONDS = 1.0
+"""How often the thread looks what is due, and so how soon a renewal that failed is tried again."""
+_SEEK_SECONDS = 5.0
+"""How often tables that are locked elsewhere are looked at: a standby takes over so long after a lease has run out."""
+_COUNT_SECONDS = 15.0
+"""How often the others are counted while no table is missing."""
+_THREADS = 8
+"""Requests that are under way at once: a thousand leases are renewed within a few seconds."""
+_AT_A_TIME = 64
+"""Locks that are taken before renewals have their turn again."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """`ended`: why the lease can no longer be used. `failed`: what its last renewal met, until one succeeds."""
+
+    lease: Lease
+    ended: DStreamError | None = None
+    failed: TransientError | None = None
+
+
+class LeaseKeeper:
+    """`places`: locks of which each ingester takes one, so that they can be counted; none: it does not share.
+
+    `clock`: the steady clock that leases are counted by. `shuffle`: puts a list in an order of this ingester's own.
+    """
+
+    def __init__(
+        self,
+        locks: Locks,
+        *,
+        clock: Clock,
+        places: Sequence[str] = (),
+        share: Share | None = None,
+        shuffle: Callable[[list[str]], None] = random.shuffle,
+    ) -> None:
+        self._locks = locks
+        self._clock = clock
+        self._places = tuple(places)
+        self._share = share or Share()
+        self._shuffle = shuffle
+        self._guard = threading.Lock()
+        self._wanted: frozenset[str] = frozenset()
+        self._held: dict[str, _Held] = {}
+        self._refused: dict[str, PermanentError] = {}
+        self._news: list[str] = []
+        self._live = 1
+        self._seek_at = self._renew_at = float("-inf")
+        self._away = False
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="lease")
+        self._releases: list[Future[None]] = []
+        self._stop, self._wake = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="leases", daemon=True)
+
+    # what the loop says and asks; never waits for the lock service
+
+    def start(self) -> None:
+        """Begin to take and to renew."""
+        self._thread.start()
+
+    def want(self, names: Collection[str]) -> None:
+        """The locks to have from now on, beside those that are held already. None, while tables could not be read anyway."""
+        with self._guard:
+            wanted = frozenset(names)
+            if not wanted <= self._wanted:
+                self._seek_at = float("-inf")
+                self._wake.set()
+            self._wanted = wanted
+
+    def news(self) -> list[str]:
+        """The locks that were taken since this was asked last, or that were refused."""
+        with self._guard:
+            news, self._news = self._news + list(self._refused), []
+            return news
+
+    def lease(self, name: str) -> Lease | None:
+        """The lease on a wanted lock, once it is held. Raises PermanentError when the lock service refused it."""
+        with self._guard:
+            if (error := self._refused.pop(name, None)) is not None:
+                raise error
+            held = self._held.get(name)
+        if held is None or self._usable(held):
+            return None if held is None else held.lease
+        self.give_back(held.lease)
+        return None
+
+    def seconds_left(self, lease: Lease) -> float | None:
+        """How long `lease` can still be used; None if it does not run out. Raises LeaseLost, or PermanentError when it was refused."""
+        with self._guard:
+            held = self._held.get(lease.name)
+            if held is None or held.lease.epoch != lease.epoch:
+                raise LeaseLost(f"holding the lock {lease.name}: it was given up")
+            if held.ended is not None:
+                raise held.ended
+            if held.lease.not_after is None:
+                return None
+            left = held.lease.not_after - self._clock()
+            if left <= 0:
+                why = f": {held.failed.message}" if held.failed is not None else ""
+                raise LeaseLost(f"holding the lock {lease.name}: it was not renewed in time{why}")
+            return left
+
+    def surplus(self) -> int:
+        """How many tables to give back, so that the other ingesters come to their share."""
+        with self._guard:
+            mine = len(self._held.keys() & self._wanted)
+            return self._share.surplus(mine=mine, tables=len(self._wanted), live=self._live)
+
+    def give_back(self, lease: Lease) -> None:
+        """Nobody here needs it any more, or it has ended."""
+        self._let_go(lease, self._locks.release)
+
+    def lost(self, lease: Lease) -> None:
+        """A newer owner was met."""
+        self._let_go(lease, self._locks.lost)
+
+    def close(self, seconds: float = 3.0) -> None:
+        """Give everything back; what takes longer than `seconds` runs out by itself."""
+        self._stop.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(seconds)
+        for held in list(self._held.values()):
+            self.give_back(held.lease)
+        wait(self._releases, timeout=seconds)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    # the thread
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._wake.clear()
+            try:
+                self.turn()
+            except Exception as error:  # a defect: without this thread every lease would run out
+                log.error("looking after the locks failed, will try again", error=f"{type(error).__name__}: {error}")
+            self._wake.wait(_TURN_SECONDS)
+
+    def turn(self) -> None:
+        """Renew what is due, take what is free."""
+        failures = [failure for failure in (*self._renew(), *self._seek()) if failure is not None]
+        if failures and not self._away:
+            log.warning("the lock service is away, will try again", error=failures[0].message, hint=failures[0].hint)
+        if self._away and not failures:
+            log.info("the lock service is back")
+        self._away = bool(failures)
+
+    def _renew(self) -> Iterable[TransientError | None]:
+        """All at once, so that all leases of a dead ingester run out together; one that failed is tried again each turn."""
+        every, now = self._locks.renew_seconds, self._clock()
+        if every is None:
+            return ()
+        with self._guard:
+            due = [held for held in self._held.values() if now >= self._renew_at or held.failed is not None]
+        if now >= self._renew_at:
+            self._renew_at = now + every
+        return list(self._pool.map(self._renew_one, filter(self._usable, due)))
+
+    def _renew_one(self, held: _Held) -> TransientError | None:
+        try:
+            held.lease, held.failed = self._locks.renew(held.lease), None
+        except TransientError as error:
+            held.failed = error
+        except DStreamError as error:
+            held.ended = error
+        return held.failed
+
+    def _seek(self) -> Iterable[TransientError | None]:
+        """Look which locks are free, and take this ingester's share of them."""
+        now = self._clock()
+        with self._guard:
+            missing, tables = self._wanted - self._held.keys(), len(self._wanted)
+            if not self._wanted or now < self._seek_at or not (missing or self._places):
+                return ()
+            self._seek_at = now + (_SEEK_SECONDS if missing else _COUNT_SECONDS)
+        try:
+            held = self._locks.held(missing | frozenset(self._places))
+        except TransientError as error:
+            return (error,)
+        except PermanentError as error:
+            with self._guard:
+                self._refused.update(dict.fromkeys(missing, error))
+            return ()
+        self._count(held)
+        free = sorted(missing - held)
+        self._shuffle(free)
+        chosen = self._share.pick(free, mine=tables - len(missing), tables=tables, live=self._live, now=now)
+        if len(chosen) > _AT_A_TIME:
+            self._seek_at = now
+        return list(self._pool.map(self._take, chosen[:_AT_A_TIME]))
+
+    def _count(self, held: Collection[str]) -> None:
+        """How many ingesters there are, this one among them once it has its place."""
+        with self._guard:
+            placed = [mine for place in self._places if (mine := self._held.get(place)) is not None]
+        for place in placed:
+            if not self._usable(place):
+                self.give_back(place.lease)
+        live = sum(place in held for place in self._places)
+        if not placed:
+            free = next((place for place in self._places if place not in held), None)
+            if free is not None and self._take(free) is None:
+                live += free in self._held
+        self._live = max(1, live)
+
+    def _take(self, name: str) -> TransientError | None:
+        try:
+            lease = self._locks.acquire(name)
+        except TransientError as error:
+            return error
+        except PermanentError as error:
+            with self._guard:
+                self._refused[name] = error
+            return None
+        if lease is not None:
+            with self._guard:
+                self._held[name] = _Held(lease)
+                self._news.append(name)
+        return None
+
+    def _usable(self, held: _Held) -> bool:
+        not_after = held.lease.not_after
+        return held.ended is None and (not_after is None or self._clock() < not_after)
+
+    def _let_go(self, lease: Lease, tell: Callable[[Lease], None]) -> None:
+        def told() -> None:
+            try:
+                tell(lease)
+            except DStreamError as error:
+                log.debug("lock not given back, it will run out", lock=lease.name, error=error.message)
+
+        with self._guard:
+            held = self._held.get(lease.name)
+            if held is None or held.lease.epoch != lease.epoch:
+                return
+            del self._held[lease.name]
+            self._releases = [release for release in self._releases if not release.done()]
+            self._releases.append(self._pool.submit(told))

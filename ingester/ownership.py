@@ -1,0 +1,94 @@
+"""Which tables are ours: from a lock that was taken to a claimed offset, and back when the lease ends or others want their share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import structlog
+
+from common.errors import DStreamError, LeaseLost
+from common.names import TableName
+from ingester.drain import Slice
+from ingester.lease_keeper import LeaseKeeper
+from ingester.offsets import Offsets
+from ingester.table_state import TrackedTable
+
+log = structlog.get_logger("ingester")
+
+
+class Ownership:
+    """`lock_names`: the lock of each table. Called by the loop alone; nothing here waits for the lock service."""
+
+    def __init__(self, leases: LeaseKeeper, offsets: Offsets, lock_names: Mapping[TableName, str]) -> None:
+        self._leases = leases
+        self._offsets = offsets
+        self._lock_names = lock_names
+        self._tables = {lock: table for table, lock in lock_names.items()}
+
+    def want(self, tables: Iterable[TrackedTable]) -> None:
+        """The tables to have, as far as others leave them to us."""
+        self._leases.want([self._lock_names[table.name] for table in tables])
+
+    def news(self) -> list[TableName]:
+        """Tables to look at now, because something has become of their locks."""
+        return [self._tables[lock] for lock in self._leases.news() if lock in self._tables]
+
+    def ours(self, table: TrackedTable) -> bool:
+        """Whether `table` may be read. Raises PermanentError when its lock or its offset was refused, TransientError while the offsets
+        are away: then the lock is free for others."""
+        return self._still(table) if table.lease is not None else self._claimed(table)
+
+    def stamped(self, todo: Slice, table: TrackedTable | None, now: float) -> Slice:
+        """`todo` as it starts at `now` (Unix time), with how long the lease of its table will do at least."""
+        try:
+            left = 0.0 if table is None or table.lease is None else self._leases.seconds_left(table.lease)
+        except DStreamError:  # told when the slice has come back
+            left = 0.0
+        return todo if left is None else replace(todo, not_after=now + left, lease_seconds=left)
+
+    def superseded(self, table: TrackedTable, why: str) -> None:
+        """The offsets have met a newer owner of `table`."""
+        if table.lease is not None:
+            self._leases.lost(table.lease)
+            table.lease, table.backlog = None, False
+            log.warning("lock lost", table=table.name.key, why=why)
+
+    def give_back(self, table: TrackedTable) -> None:
+        """Whoever wants `table` may have it."""
+        if table.lease is not None:
+            self._leases.give_back(table.lease)
+            table.lease, table.backlog = None, False
+
+    def close(self) -> None:
+        """Give everything back, and wait a little until it is."""
+        self._leases.close()
+
+    def _still(self, table: TrackedTable) -> bool:
+        assert table.lease is not None
+        try:
+            self._leases.seconds_left(table.lease)
+        except LeaseLost as error:
+            self.give_back(table)
+            log.warning("lock lost", table=table.name.key, why=error.message)
+            return False
+        if self._leases.surplus():
+            self.give_back(table)
+            log.info("lock given back, others have their share", table=table.name.key)
+            return False
+        return True
+
+    def _claimed(self, table: TrackedTable) -> bool:
+        table.lease = lease = self._leases.lease(self._lock_names[table.name])
+        if lease is None:
+            return False
+        try:
+            table.offset = self._offsets.claim(table.name, lease.epoch)
+        except LeaseLost as error:
+            self.superseded(table, error.message)
+            return False
+        except DStreamError:
+            self.give_back(table)
+            raise
+        log.info("lock taken", table=table.name.key, epoch=lease.epoch)
+        return True

@@ -1,0 +1,265 @@
+"""Taking, renewing and sharing locks, turn by turn, by a clock that the test moves; one test looks at the thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from structlog.testing import capture_logs
+
+from common.errors import LeaseLost, PermanentError, TransientError
+from ingester.lease_keeper import LeaseKeeper
+from ingester.local_locks import LocalLocks
+from ingester.locks import Lease
+from ingester.share import PATIENCE_SECONDS
+from tests.fakes.locks import LEASE_SECONDS, MARGIN, FakeLocks, LockService
+
+TABLES = [f"t{number}" for number in range(6)]
+PLACES = ["place 0", "place 1", "place 2"]
+
+
+class World:
+    """Ingesters around one lock service."""
+
+    def __init__(self) -> None:
+        self.clock = 1000.0
+        self.service = LockService(lambda: self.clock)
+        self.keepers: list[LeaseKeeper] = []
+
+    def ingester(
+        self, *, places: list[str] | None = None, want: list[str] | None = None
+    ) -> tuple[LeaseKeeper, FakeLocks]:
+        locks = FakeLocks(self.service)
+        keeper = LeaseKeeper(
+            locks, clock=lambda: self.clock, places=PLACES if places is None else places, shuffle=lambda names: None
+        )
+        self.keepers.append(keeper)
+        keeper.want(TABLES if want is None else want)
+        return keeper, locks
+
+    def pass_time(self, seconds: float, *keepers: LeaseKeeper) -> None:
+        """Turn by turn, each of a second; what others want is given back at once."""
+        for _ in range(int(seconds)):
+            self.clock += 1
+            for keeper in keepers:
+                keeper.turn()
+                for name in held(keeper) if keeper.surplus() else []:
+                    if keeper.surplus() and (lease := keeper.lease(name)) is not None:
+                        keeper.give_back(lease)
+                        keeper._releases[-1].result(5)
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World()
+    yield made
+    for keeper in made.keepers:
+        keeper.close()
+
+
+def held(keeper: LeaseKeeper) -> list[str]:
+    return [name for name in TABLES if keeper.lease(name) is not None]
+
+
+def taken(keeper: LeaseKeeper, name: str = "t0") -> Lease:
+    lease = keeper.lease(name)
+    assert lease is not None
+    return lease
+
+
+def test_what_is_wanted_and_free_is_taken_and_told(world: World) -> None:
+    keeper, _ = world.ingester()
+    assert held(keeper) == []
+    keeper.turn()
+    assert held(keeper) == TABLES
+    assert set(TABLES) <= set(keeper.news())
+    assert keeper.news() == []
+
+
+def test_a_lease_is_renewed_for_as_long_as_it_is_held(world: World) -> None:
+    keeper, _ = world.ingester(places=[])
+    keeper.turn()
+    lease = taken(keeper)
+    for _ in range(300):
+        world.pass_time(1, keeper)
+        left = keeper.seconds_left(lease)
+        assert left is not None
+        assert left > LEASE_SECONDS / 2
+
+
+def test_a_lock_service_that_is_away_for_less_than_a_lease_disturbs_nothing(world: World) -> None:
+    keeper, locks = world.ingester(places=[])
+    keeper.turn()
+    lease = taken(keeper)
+    with capture_logs() as logs:
+        locks.fail = TransientError("no answer")
+        world.pass_time(LEASE_SECONDS - MARGIN - 2, keeper)
+        locks.fail = None
+        world.pass_time(300, keeper)
+    assert keeper.seconds_left(lease)
+    assert taken(keeper).epoch == lease.epoch
+    told = [entry["event"] for entry in logs]
+    assert told == ["the lock service is away, will try again", "the lock service is back"]
+
+
+def test_a_lease_that_could_not_be_renewed_ends_at_its_local_deadline_and_says_why(world: World) -> None:
+    keeper, locks = world.ingester(places=[])
+    keeper.turn()
+    lease = taken(keeper)
+    locks.fail = TransientError("no answer from the storage account")
+    world.pass_time(LEASE_SECONDS - MARGIN - 1, keeper)
+    assert keeper.seconds_left(lease) == pytest.approx(1)
+    world.pass_time(1, keeper)
+    assert world.service.holder("t0") is not None  # it has not run out there
+    with pytest.raises(LeaseLost, match="not renewed in time: no answer from the storage account"):
+        keeper.seconds_left(lease)
+
+
+def test_a_lease_whose_deadline_has_passed_is_not_renewed_any_more(world: World) -> None:
+    """As after a pause of the whole process: it is given up, and taken anew with a larger epoch."""
+    keeper, _ = world.ingester(places=[])
+    keeper.turn()
+    lease = taken(keeper)
+    world.clock += LEASE_SECONDS
+    keeper.turn()
+    with pytest.raises(LeaseLost):
+        keeper.seconds_left(lease)
+    keeper.give_back(lease)
+    world.pass_time(10, keeper)
+    assert taken(keeper).epoch > lease.epoch
+
+
+def test_a_lost_lease_is_told_and_the_lock_sought_again(world: World) -> None:
+    keeper, _ = world.ingester(places=[])
+    keeper.turn()
+    lease = taken(keeper)
+    world.service.held["t0"] = ("somebody", world.clock + 30)
+    world.service.epochs["t0"] += 1
+    world.pass_time(25, keeper)
+    with pytest.raises(LeaseLost, match="another has it"):
+        keeper.seconds_left(lease)
+    keeper.give_back(lease)
+    world.pass_time(30, keeper)
+    assert taken(keeper).epoch > lease.epoch + 1
+
+
+def test_a_lease_that_ended_before_the_loop_saw_it_is_sought_again(world: World) -> None:
+    keeper, _ = world.ingester(places=[])
+    keeper.turn()
+    world.clock += LEASE_SECONDS
+    assert keeper.lease("t0") is None
+    keeper._releases[-1].result(5)
+    world.pass_time(10, keeper)
+    assert keeper.lease("t0") is not None
+
+
+def test_a_refusal_is_raised_to_the_loop_once(world: World) -> None:
+    keeper, locks = world.ingester()
+    locks.fail = PermanentError("403")
+    keeper.turn()
+    assert set(keeper.news()) == set(TABLES)
+    with pytest.raises(PermanentError, match="403"):
+        keeper.lease("t0")
+    assert keeper.lease("t0") is None
+
+
+def test_a_refused_renewal_ends_the_lease(world: World) -> None:
+    keeper, locks = world.ingester(places=[])
+    keeper.turn()
+    lease = taken(keeper)
+    locks.fail = PermanentError("403")
+    world.pass_time(21, keeper)
+    with pytest.raises(PermanentError, match="403"):
+        keeper.seconds_left(lease)
+
+
+def test_a_standby_takes_over_within_a_lease_and_a_few_seconds(world: World) -> None:
+    owner, _ = world.ingester()
+    owner.turn()
+    world.pass_time(7, owner)
+    first = taken(owner)
+    standby, _ = world.ingester()
+    world.pass_time(PATIENCE_SECONDS / 2, standby)  # from here on the owner is dead
+    assert held(standby) == []
+    world.pass_time(LEASE_SECONDS - PATIENCE_SECONDS / 2 + 6, standby)
+    assert held(standby) == TABLES
+    assert taken(standby).epoch > first.epoch
+
+
+def test_ingesters_that_come_later_get_their_share_and_nobody_takes_it_back(world: World) -> None:
+    one, _ = world.ingester()
+    one.turn()
+    assert len(held(one)) == 6
+    two, _ = world.ingester()
+    world.pass_time(40, one, two)
+    assert (len(held(one)), len(held(two))) == (3, 3)
+    three, _ = world.ingester()
+    world.pass_time(40, one, two, three)
+    assert [len(held(keeper)) for keeper in (one, two, three)] == [2, 2, 2]
+    mine = held(one)
+    world.pass_time(300, one, two, three)
+    assert held(one) == mine
+    assert sorted(held(one) + held(two) + held(three)) == TABLES
+
+
+def test_what_one_leaves_for_good_the_other_takes(world: World) -> None:
+    """An ingester that is counted but cannot read must not keep its share unread."""
+    one, _ = world.ingester()
+    two, _ = world.ingester(want=["t0"])
+    world.pass_time(PATIENCE_SECONDS + 40, one, two)
+    assert sorted(held(one) + held(two)) == TABLES
+    before = held(one)
+    world.pass_time(300, one, two)
+    assert held(one) == before
+
+
+def test_after_a_stop_the_others_have_everything_at_once(world: World) -> None:
+    one, _ = world.ingester()
+    two, _ = world.ingester()
+    world.pass_time(40, one, two)
+    one.close()
+    world.pass_time(16, two)
+    assert held(two) == TABLES
+
+
+def test_while_nothing_is_wanted_nothing_is_taken(world: World) -> None:
+    keeper, _ = world.ingester(want=[])
+    world.pass_time(20, keeper)
+    assert world.service.held == {}
+
+
+def test_many_locks_are_taken_in_several_turns(world: World) -> None:
+    many = [f"n{number}" for number in range(200)]
+    keeper, _ = world.ingester(want=many)
+    world.pass_time(4, keeper)
+    assert all(keeper.lease(name) for name in many)
+
+
+def test_local_locks_never_run_out(world: World) -> None:
+    keeper = LeaseKeeper(LocalLocks(lambda: world.clock), clock=lambda: world.clock)
+    world.keepers.append(keeper)
+    keeper.want(TABLES)
+    keeper.turn()
+    world.clock += 10**6
+    assert keeper.seconds_left(taken(keeper)) is None
+    assert keeper.surplus() == 0
+
+
+def test_the_thread_takes_what_is_wanted_and_gives_everything_back_at_the_end(world: World) -> None:
+    keeper, locks = world.ingester(want=[])
+    asked = threading.Event()
+    acquire = locks.acquire
+
+    def acquire_and_tell(name: str) -> Lease | None:
+        lease = acquire(name)
+        if name == TABLES[-1]:
+            asked.set()
+        return lease
+
+    locks.acquire = acquire_and_tell  # type: ignore[method-assign]  # tells the test
+    keeper.start()
+    keeper.want(TABLES)
+    assert asked.wait(10)
+    keeper.close()
+    assert world.service.held == {}
