@@ -20,7 +20,7 @@ from .management_link import MeteredManagement
 from .namespace import Namespace, Node
 from .passage import Passage
 from .requests import Request, RequestEndpoint, Response, ResponseEndpoint, text
-from .sas import AccessPolicies, Grant, InvalidToken, resource_path
+from .sas import AccessPolicies, Grant, InvalidToken, WrongAudience, resource_path
 from .sessions import SessionStore
 from .store import CompetingStore
 from .throttle import CreditMeter
@@ -39,10 +39,6 @@ class _Guarded(NamedTuple):
     right: str
     detach: Detach
     passage: Passage
-
-
-class WrongAudience(InvalidToken):
-    """A token that does not cover what the client says that it is for."""
 
 
 class ClientBroker:
@@ -238,8 +234,7 @@ class CbsEndpoint(RequestEndpoint):
         name = request.properties.get("name")
         try:
             self._broker.put_token(text(request.body), None if name is None else text(name))
-        except WrongAudience as error:
-            return Response(401, f"InvalidAudience: {error}.")
         except InvalidToken as error:
-            return Response(401, f"InvalidSignature: {error}.")
+            reason = str(error)
+            return Response(401, f"{error.code}: {reason[:1].upper()}{reason[1:]}.")
         return Response(202, "Accepted")

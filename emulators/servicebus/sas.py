@@ -28,7 +28,21 @@ _SECONDS: Final = re.compile(r"[0-9]{1,11}")
 
 
 class InvalidToken(Exception):
-    """A token that grants nothing; the text says why."""
+    """A token that grants nothing; the text says why, `code` is what the service begins its own with."""
+
+    code = "InvalidSignature"
+
+
+class ExpiredToken(InvalidToken):
+    """A token of the past."""
+
+    code = "ExpiredToken"
+
+
+class WrongAudience(InvalidToken):
+    """A token that does not cover what the client says that it is for."""
+
+    code = "InvalidAudience"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +89,7 @@ class AccessPolicies:
         expires_at = float(claims["se"])
         if expires_at <= now:
             when = datetime.fromtimestamp(expires_at, UTC)
-            raise InvalidToken(f"the token is expired. Expiration time: '{when:%Y-%m-%d %H:%M:%S}Z'")
+            raise ExpiredToken(f"the token is expired. Expiration time: '{when:%Y-%m-%d %H:%M:%S}Z'")
         return Grant(resource_path(unquote_plus(claims["sr"])), self.rights(name), expires_at)
 
 

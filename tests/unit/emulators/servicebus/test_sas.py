@@ -12,8 +12,10 @@ import pytest
 
 from emulators.servicebus.amqp.link import Link
 from emulators.servicebus.amqp.values import AmqpError
+from emulators.servicebus.broker import CbsEndpoint, ClientBroker
+from emulators.servicebus.journal import Forgetful
 from emulators.servicebus.management import ManagementEndpoint
-from emulators.servicebus.namespace import Node
+from emulators.servicebus.namespace import Namespace, Node
 from emulators.servicebus.requests import Request
 from emulators.servicebus.sas import AccessPolicies, InvalidToken
 
@@ -51,6 +53,28 @@ def web_token() -> str:
 def test_a_refused_token_is_told_why(token: str, reason: str) -> None:
     with pytest.raises(InvalidToken, match=reason):
         POLICIES.verify(token, NOW)
+
+
+@pytest.mark.parametrize(("token", "audience", "answer"), [
+    (signed("2000000"), "sb://ns/q", (202, "Accepted")),
+    (signed("2000000"), "amqps://ns:5671/Q/$management", (202, "Accepted")),
+    (signed("2000000"), None, (202, "Accepted")),
+    (signed("2000000"), "sb://ns/q2",
+     (401, "InvalidAudience: The authorization header contains a token with a wrong audience.")),
+    (signed("999999"), "sb://ns/q",
+     (401, "ExpiredToken: The token is expired. Expiration time: '1970-01-12 13:46:39Z'.")),
+    (signed("2000000").replace("se=2", "se=3"), "sb://ns/q",
+     (401, "InvalidSignature: The token has an invalid signature.")),
+])  # fmt: skip
+def test_putting_a_token_is_answered_in_the_services_words(
+    token: str, audience: str | None, answer: tuple[int, str]
+) -> None:
+    """As users of its clients report them."""
+    broker = ClientBroker(Namespace(lambda: NOW, Forgetful()), POLICIES, lambda: NOW)
+    properties = {"operation": "put-token"} | ({} if audience is None else {"name": audience})
+    response = CbsEndpoint(broker).handle(cast(Link, None), Request(1, None, properties, token))
+    assert (response.status, response.description) == answer
+    assert broker.permitted("q", "Send") is (response.status == 202)
 
 
 def test_a_token_may_live_as_long_as_anybody_asks() -> None:
