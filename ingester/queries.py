@@ -20,10 +20,21 @@ SERVER_TIME_ZONE = "SELECT CURRENT_TIMEZONE_ID()"
 CDC_ENABLED = "SELECT is_cdc_enabled FROM sys.databases WHERE name = DB_NAME()"
 
 CAPTURE_INSTANCES = """\
-SELECT OBJECT_SCHEMA_NAME(ct.source_object_id) AS source_schema, OBJECT_NAME(ct.source_object_id) AS source_name,
+SELECT ct.source_object_id, OBJECT_SCHEMA_NAME(ct.source_object_id) AS source_schema, OBJECT_NAME(ct.source_object_id) AS source_name,
        ct.capture_instance, OBJECT_NAME(ct.object_id) AS change_table, ct.object_id, ct.start_lsn,
        COL_LENGTH(N'cdc.' + QUOTENAME(OBJECT_NAME(ct.object_id)), N'__$command_id') AS command_id_length
-FROM cdc.change_tables AS ct"""
+FROM cdc.change_tables AS ct
+ORDER BY ct.create_date, ct.object_id"""
+
+CATALOG_STAMP = "SELECT COUNT(*) AS instances, MAX(create_date) AS newest FROM cdc.change_tables"
+"""Changes when a capture instance is made or dropped."""
+
+INSTANCE_KNOWN = f"SELECT COUNT(*) FROM cdc.change_tables WHERE capture_instance = {P}"
+
+LOW_WATERMARK = f"SELECT sys.fn_cdc_get_min_lsn({P}) AS low_watermark"
+
+MAY_READ_THE_LOGS_TIMES = "SELECT HAS_PERMS_BY_NAME(N'cdc.lsn_time_mapping', N'OBJECT', N'SELECT')"
+"""sys.fn_cdc_get_max_lsn answers NULL before the first capture, and to those who may not look."""
 
 CAPTURED_COLUMNS = """\
 SELECT cc.object_id, cc.column_name, cc.column_type, cc.column_ordinal, cc.is_computed, c.max_length, ic.index_ordinal
@@ -86,15 +97,19 @@ def add_offsets_column(name: str) -> str:
     )
 
 
-def table_states(tables: Sequence[TableName]) -> tuple[str, Parameters]:
-    """Which of `tables` exist."""
-    wanted = " OR ".join(f"(s.name = {P} AND t.name = {P})" for _ in tables)
-    sql = (
-        "SELECT s.name AS schema_name, t.name AS table_name\n"
-        "FROM sys.tables AS t JOIN sys.schemas AS s ON s.schema_id = t.schema_id\n"
-        f"WHERE {wanted}"
-    )
-    return sql, tuple(part for table in tables for part in (table.schema, table.table))
+TABLES_A_STATEMENT = 100
+"""How many tables one statement asks for: a batch may hold any number of statements, a plan should not hold any number of tables."""
+
+
+def tables_found(tables: Sequence[TableName]) -> tuple[str, Parameters]:
+    """(number in `tables`, object id or NULL) of each. The server resolves the names itself: only its collation knows which are equal."""
+    statements = []
+    for first in range(0, len(tables), TABLES_A_STATEMENT):
+        rows = ", ".join(f"({number}, {P})" for number in range(first, min(first + TABLES_A_STATEMENT, len(tables))))
+        statements.append(
+            f"SELECT wanted.number, OBJECT_ID(wanted.name, N'U') FROM (VALUES {rows}) AS wanted (number, name)"
+        )
+    return ";\n".join(statements), tuple(table.quoted for table in tables)
 
 
 def after(has_command_id: bool, command_id: int) -> str:
@@ -118,20 +133,42 @@ def after(has_command_id: bool, command_id: int) -> str:
 def probe(changes: Sequence[tuple[str, str]]) -> str:
     """How far capture has come, and of each (change table, condition) its low watermark and whether it holds anything in the window.
 
-    The max LSN is taken by a statement of its own, before the rows are looked at: in a single SELECT a capture scan could commit
-    between the two, and the table would be called idle up to an LSN whose rows nobody looked for.
+    One batch whatever their number; the last result set is the catalog's stamp. The max LSN is taken by a statement of its own, before
+    the rows are looked at: in a single SELECT a capture scan could commit between the two, and the table would be called idle up to an
+    LSN whose rows nobody looked for. The stamp comes after it: an instance that is made later starts after that LSN.
     """
-    head = "DECLARE @max_lsn binary(10) = sys.fn_cdc_get_max_lsn();\n"
-    rows = "\nUNION ALL ".join(
-        f"SELECT {P} AS capture_instance, @max_lsn AS max_lsn, sys.fn_cdc_get_min_lsn({P}) AS low_watermark, "
-        f"CASE WHEN EXISTS (SELECT 1 FROM [cdc].{quote_name(change_table)} AS ct "
-        f"WHERE {condition} AND ct.[__$start_lsn] <= @max_lsn) THEN 1 ELSE 0 END AS pending"
-        for change_table, condition in changes
-    )
-    return head + rows
+    statements = ["DECLARE @max_lsn binary(10) = sys.fn_cdc_get_max_lsn()"]
+    for first in range(0, len(changes), TABLES_A_STATEMENT):
+        statements.append(
+            "\nUNION ALL ".join(
+                f"SELECT {P} AS capture_instance, @max_lsn AS max_lsn, sys.fn_cdc_get_min_lsn({P}) AS low_watermark, "
+                f"CASE WHEN EXISTS (SELECT 1 FROM [cdc].{quote_name(change_table)} AS ct "
+                f"WHERE {condition} AND ct.[__$start_lsn] <= @max_lsn) THEN 1 ELSE 0 END AS pending"
+                for change_table, condition in changes[first : first + TABLES_A_STATEMENT]
+            )
+        )
+    return ";\n".join([*statements, CATALOG_STAMP])
 
 
-MAX_LSN = "SELECT sys.fn_cdc_get_max_lsn() AS max_lsn"
+def function_probe(requests: Sequence[tuple[str, str, str]]) -> str:
+    """`probe` for those who may call the published functions only: of each (capture instance, first LSN, condition).
+
+    A function answers error 313 to a window that is not within its bounds, so it is asked about one that is: below the low watermark
+    there is a gap to be told, and nothing to look for. An empty first LSN stands for the low watermark.
+    """
+    statements = ["DECLARE @max_lsn binary(10) = sys.fn_cdc_get_max_lsn(), @low binary(10), @from binary(10)"]
+    for instance, first, condition in requests:
+        answer = f"SELECT {P} AS capture_instance, @max_lsn AS max_lsn, @low AS low_watermark, "
+        statements += [
+            f"SET @low = sys.fn_cdc_get_min_lsn({P})",
+            f"SET @from = {first or '@low'}",
+            (
+                f"IF @low > 0x00000000000000000000 AND @low <= @from AND @from <= @max_lsn\n{answer}"
+                f"CASE WHEN EXISTS (SELECT 1 FROM {_function(instance)}(@from, @max_lsn, N'all') AS ct "
+                f"WHERE {condition}) THEN 1 ELSE 0 END AS pending\nELSE {answer}0 AS pending"
+            ),
+        ]
+    return ";\n".join([*statements, CATALOG_STAMP])
 
 
 def page(
@@ -151,27 +188,62 @@ def page(
     Before images are left out on the server unless they are wanted: an update's after image holds every column.
     """
     command = "ISNULL(ct.[__$command_id], 0)" if has_command_id else "0"
-    order = ["ct.[__$start_lsn]", "ct.[__$seqval]", "ct.[__$operation]"]
-    if has_command_id:
-        order.insert(1, "ct.[__$command_id]")
-    selected = [
-        "ct.[__$start_lsn]",
-        f"{command} AS [__$command_id]",
-        "ct.[__$seqval]",
-        "ct.[__$operation]",
-        "ct.[__$update_mask]",
-        f"{_commit_time(zone)} AS [__$commit_time]",
-        *columns,
-    ]
-    images = "" if before_images else " AND ct.[__$operation] <> 3"
+    order = "ct.[__$start_lsn], ct.[__$command_id], ct.[__$seqval], ct.[__$operation]" if has_command_id else _BY_SEQVAL
     return (
-        f"SELECT TOP ({rows}) {', '.join(selected)}\n"
-        f"FROM [cdc].{quote_name(change_table)} AS ct "
-        "LEFT JOIN cdc.lsn_time_mapping AS tm ON tm.start_lsn = ct.[__$start_lsn]\n"
-        f"WHERE {after(has_command_id, after_command_id)} AND ct.[__$start_lsn] {'<=' if inclusive else '<'} {P}{images}\n"
-        f"ORDER BY {', '.join(order)};\n"
-        f"SELECT sys.fn_cdc_get_min_lsn({P}) AS low_watermark"
+        f"SELECT TOP ({rows}) {_selected(command, columns, zone)}\n"
+        f"FROM [cdc].{quote_name(change_table)} AS ct {_TIMES}\n"
+        f"WHERE {after(has_command_id, after_command_id)} AND ct.[__$start_lsn] {'<=' if inclusive else '<'} {P}{_images(before_images)}\n"
+        f"ORDER BY {order};\n{LOW_WATERMARK}"
     )
+
+
+def function_page(
+    capture_instance: str,
+    columns: Sequence[str],
+    *,
+    rows: int,
+    after_transaction: bool,
+    before_images: bool,
+    inclusive: bool,
+    zone: str | None,
+) -> str:
+    """`page` through the published function, which has no command id, and no rows outside the low watermark and the max LSN: error 313.
+
+    Parameters: the LSN to begin at (or after, with `after_transaction`), the window's last LSN, the position to begin after, the
+    capture instance. WITH TIES, so that rows which only a command id could tell apart are seen together. No rows come back for an
+    empty window, not even a result set.
+    https://learn.microsoft.com/sql/relational-databases/system-functions/cdc-fn-cdc-get-all-changes-capture-instance-transact-sql
+    """
+    first, last = first_lsn(after_transaction), P if inclusive else f"sys.fn_cdc_decrement_lsn({P})"
+    return (
+        f"DECLARE @from binary(10) = {first}, @to binary(10) = {last};\n"
+        f"IF @from <= @to\nSELECT TOP ({rows}) WITH TIES {_selected('0', columns, zone)}\n"
+        f"FROM {_function(capture_instance)}(@from, @to, N'all update old') AS ct {_TIMES}\n"
+        f"WHERE {after(has_command_id=False, command_id=0)}{_images(before_images)}\n"
+        f"ORDER BY {_BY_SEQVAL};\n{LOW_WATERMARK}"
+    )
+
+
+def first_lsn(after_transaction: bool) -> str:
+    """The LSN that a function's window begins at: the parameter, or the one after it."""
+    return f"sys.fn_cdc_increment_lsn({P})" if after_transaction else P
+
+
+_BY_SEQVAL = "ct.[__$start_lsn], ct.[__$seqval], ct.[__$operation]"
+_TIMES = "LEFT JOIN cdc.lsn_time_mapping AS tm ON tm.start_lsn = ct.[__$start_lsn]"
+
+
+def _selected(command: str, columns: Sequence[str], zone: str | None) -> str:
+    meta = ("ct.[__$start_lsn]", f"{command} AS [__$command_id]", "ct.[__$seqval]", "ct.[__$operation]")
+    return ", ".join([*meta, "ct.[__$update_mask]", f"{_commit_time(zone)} AS [__$commit_time]", *columns])
+
+
+def _images(before_images: bool) -> str:
+    return "" if before_images else " AND ct.[__$operation] <> 3"
+
+
+def _function(capture_instance: str) -> str:
+    return f"[cdc].{quote_name('fn_cdc_get_all_changes_' + capture_instance)}"
 
 
 def _commit_time(zone: str | None) -> str:

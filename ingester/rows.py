@@ -27,7 +27,7 @@ class RowReader:
         self._converts: list[Convert] = []
         self.selected: list[str] = []
         for column in instance.columns:
-            found = projection(column.type, decimals_as_numbers=decimals_as_numbers)
+            found = projection(column.type, column.length, decimals_as_numbers=decimals_as_numbers)
             if found is None:
                 raise PermanentError(
                     f"reading {instance.change_table}: column {column.name!r} has type {column.type}, which DStream does not carry",

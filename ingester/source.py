@@ -15,7 +15,7 @@ from ingester.lsn import Lsn, Position
 class CapturedColumn:
     """A row of cdc.captured_columns. `ordinal` counts from 1 in the capture instance; `key_ordinal` from 1 in the key, or None.
 
-    `large`: a (max) type or xml.
+    `large`: a (max) type or xml. `length`: in bytes, as sys.columns tells it; None where it does not.
     """
 
     name: str
@@ -24,11 +24,12 @@ class CapturedColumn:
     computed: bool = False
     large: bool = False
     key_ordinal: int | None = None
+    length: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureInstance:
-    """A row of cdc.change_tables with its columns. `has_command_id` is False where the change table was never upgraded."""
+    """A row of cdc.change_tables with its columns. `has_command_id` is False where what is read does not tell it."""
 
     name: str
     table: TableName
@@ -40,7 +41,7 @@ class CaptureInstance:
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """What the database says of a configured table."""
+    """What the database says of a configured table. `instances`: in the order in which they were made."""
 
     exists: bool
     instances: tuple[CaptureInstance, ...] = ()
@@ -56,7 +57,7 @@ class ProbeRequest:
 
 @dataclass(frozen=True, slots=True)
 class ProbeAnswer:
-    """`low_watermark` is None while the server does not tell (a new instance whose first scan is running)."""
+    """Of one request. `low_watermark`: the oldest commit LSN that the instance still holds."""
 
     low_watermark: Lsn | None
     pending: bool
@@ -64,10 +65,14 @@ class ProbeAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """How far capture has come (None before its first scan), and an answer for every request, by capture instance."""
+    """How far capture has come (None before its first scan), and an answer for every request, by capture instance.
+
+    `stale`: capture instances were made or dropped since `states` was last asked, so the answers may be about the wrong ones, or missing.
+    """
 
     max_lsn: Lsn | None
     answers: Mapping[str, ProbeAnswer]
+    stale: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +101,7 @@ class Source(Protocol):
         ...
 
     def page(self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int) -> Page:
-        """The first `rows` rows (at least 2) of the window (after, upto], whole changes only."""
+        """The first changes of the window (after, upto]: about `rows` rows (at least 1), fewer where those are wide; whole changes only."""
         ...
 
     def close(self) -> None: ...

@@ -18,7 +18,7 @@ import shutil
 import ssl
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -70,6 +70,27 @@ class Connection:
             while cursor.nextset():
                 found.append(cursor.fetchall())
             return found
+
+    def rows_until(
+        self, sql: str, parameters: Sequence[object], enough: Callable[[tuple[Any, ...]], bool]
+    ) -> tuple[list[list[tuple[Any, ...]]], bool]:
+        """The result sets of a batch as far as they are wanted, and whether that is all of it.
+
+        Rows are fetched one by one and asked about: the first that is `enough` is the last. What the server still has to send is
+        cancelled with the next statement (the driver sends an attention), so no more than what was fetched is ever held.
+        """
+        with self._cursor() as cursor:
+            cursor.execute(_rendered(sql, parameters))
+            found: list[list[tuple[Any, ...]]] = []
+            more = cursor.description is not None or cursor.nextset()
+            while more:
+                found.append(rows := [])
+                while (row := cursor.fetchone()) is not None:
+                    rows.append(row)
+                    if enough(row):
+                        return found, False
+                more = cursor.nextset()
+            return found, True
 
     def execute(self, sql: str, parameters: Sequence[object] = ()) -> int:
         """Run a statement; the number of rows it touched, asked for in words since SET NOCOUNT may be a server's default."""

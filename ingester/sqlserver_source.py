@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from itertools import pairwise
+from typing import Any, Literal
 
-from common.errors import PermanentError
+from common.errors import DStreamError, PermanentError, TransientError
 from common.names import TableName
 from ingester import queries
-from ingester.change import Change
+from ingester.change import Operation
 from ingester.lsn import Lsn, Position
 from ingester.rows import RowReader
 from ingester.source import (
@@ -21,126 +22,300 @@ from ingester.source import (
     TableState,
 )
 from ingester.sqlserver_connection import Connection, is_error
-from ingester.window import Image, pair
+from ingester.window import Image, gap, pair
 
-_UNKNOWN_FUNCTION = 195
+QueryMode = Literal["direct", "function"]
+
+PAGE_BYTES = 4 * 2**20
+"""How much text and binary a page may hold before it ends, whatever its number of rows: a few Service Bus batches, and little beside a
+worker's memory even when all its threads hold one. A row of more is a page of its own."""
+
+_UNKNOWN_FUNCTION, _UNKNOWN_OBJECT, _OUTSIDE_THE_WINDOW = 195, 208, 313
 
 
 class SqlServerSource:
-    """`before_images` and `decimals_as_numbers`: the settings of that name. Case of configured names follows the database."""
+    """`before_images`, `decimals_as_numbers`, `query_mode`: the settings of that name. The server resolves the names of tables."""
 
     def __init__(
-        self, connection: Connection, *, before_images: bool = False, decimals_as_numbers: bool = False
+        self,
+        connection: Connection,
+        *,
+        before_images: bool = False,
+        decimals_as_numbers: bool = False,
+        query_mode: QueryMode = "direct",
+        page_bytes: int = PAGE_BYTES,
     ) -> None:
         self._connection = connection
         self._before_images = before_images
         self._decimals_as_numbers = decimals_as_numbers
+        self._by_function = query_mode == "function"
+        self._page_bytes = page_bytes
         self._zone: str | None = None
         self._zone_known = False
-        self._readers: dict[CaptureInstance, RowReader] = {}
+        self._readers: dict[tuple[str, TableName, tuple[CapturedColumn, ...]], RowReader] = {}
+        self._stamp: tuple[Any, ...] | None = None
 
     def states(self, tables: Sequence[TableName]) -> Mapping[TableName, TableState]:
         if not tables:
             return {}
-        sql, parameters = queries.table_states(tables)
-        existing = {(schema.lower(), name.lower()) for schema, name in self._connection.rows(sql, parameters)}
+        sets = self._connection.result_sets(*queries.tables_found(tables))
+        found = {number: object_id for rows in sets for number, object_id in rows}
         instances = self._instances()
         return {
             table: TableState(
-                exists=_folded(table) in existing,
-                instances=tuple(i for i in instances if _folded(i.table) == _folded(table)),
+                exists=found[number] is not None,
+                instances=tuple(instance for source, instance in instances if source == found[number]),
             )
-            for table in tables
+            for number, table in enumerate(tables)
         }
 
-    def _instances(self) -> list[CaptureInstance]:
+    def _instances(self) -> list[tuple[int, CaptureInstance]]:
+        """Every capture instance with its source table's object id, in the order in which they were made."""
         enabled = self._connection.rows(queries.CDC_ENABLED)
         if not enabled or not enabled[0][0]:
             return []
+        self._stamp = self._connection.rows(queries.CATALOG_STAMP)[0]
         columns: dict[int, list[CapturedColumn]] = {}
         for object_id, name, sql_type, ordinal, computed, length, key in self._connection.rows(
             queries.CAPTURED_COLUMNS
         ):
             columns.setdefault(object_id, []).append(
-                CapturedColumn(name, sql_type.lower(), ordinal, bool(computed), length == -1, key)
+                CapturedColumn(name, sql_type.lower(), ordinal, bool(computed), length == -1, key, length)
             )
         return [
-            CaptureInstance(
-                name=capture_instance,
-                table=TableName(schema, source),
-                change_table=change_table,
-                start_lsn=Lsn(bytes(start_lsn)),
-                columns=tuple(columns.get(object_id, ())),
-                has_command_id=command_id_length is not None,
+            (
+                source_id,
+                CaptureInstance(
+                    name=capture_instance,
+                    table=TableName(schema, source),
+                    change_table=change_table,
+                    start_lsn=Lsn(bytes(start_lsn)),
+                    columns=tuple(columns.get(object_id, ())),
+                    has_command_id=command_id_length is not None and not self._by_function,
+                ),
             )
-            for schema, source, capture_instance, change_table, object_id, start_lsn, command_id_length in self._connection.rows(
-                queries.CAPTURE_INSTANCES
-            )
+            for (
+                source_id,
+                schema,
+                source,
+                capture_instance,
+                change_table,
+                object_id,
+                start_lsn,
+                command_id_length,
+            ) in self._connection.rows(queries.CAPTURE_INSTANCES)
             if start_lsn is not None and schema is not None
         ]
 
     def probe(self, requests: Sequence[ProbeRequest]) -> Probe:
         if not requests:
-            found = self._connection.rows(queries.MAX_LSN)[0][0]
-            return Probe(None if found is None else Lsn(bytes(found)), {})
-        changes, parameters = [], []
+            return Probe(None, {})
+        try:
+            *found, (stamp,) = self._connection.result_sets(*self._probe_text(requests))
+        except PermanentError as error:
+            if is_error(error, _UNKNOWN_OBJECT) and self._catalog_changed():
+                return Probe(None, {}, stale=True)
+            raise
+        stale = self._stamp is not None and stamp != self._stamp
+        answers: dict[str, ProbeAnswer] = {}
+        max_lsn: Lsn | None = None
+        for name, last, low, pending in (row for rows in found for row in rows):
+            max_lsn = None if last is None else Lsn(bytes(last))
+            watermark = None if low is None else Lsn(bytes(low))
+            if watermark is not None and not watermark.unknown:
+                answers[name] = ProbeAnswer(watermark, bool(pending))
+            elif not stale:
+                raise _no_watermark(name)
+        if max_lsn is None and not stale:
+            self._check_rights()
+        return Probe(max_lsn, answers, stale)
+
+    def _probe_text(self, requests: Sequence[ProbeRequest]) -> tuple[str, list[object]]:
+        parameters: list[object] = []
+        if not self._by_function:
+            changes = []
+            for request in requests:
+                instance = request.instance
+                after = request.after or Position.before(instance.start_lsn)
+                changes.append((instance.change_table, queries.after(instance.has_command_id, after.command_id)))
+                parameters += [instance.name, instance.name, *_ladder(after, instance.has_command_id)]
+            return queries.probe(changes), parameters
+        asked = []
         for request in requests:
-            instance = request.instance
-            after = request.after or Position.before(instance.start_lsn)
-            changes.append((instance.change_table, queries.after(instance.has_command_id, after.command_id)))
-            parameters += [instance.name, instance.name, *_ladder(after, instance.has_command_id)]
-        rows = self._connection.result_sets(queries.probe(changes), parameters)[-1]
-        max_lsn = next((Lsn(bytes(row[1])) for row in rows if row[1] is not None), None)
-        answers = {
-            name: ProbeAnswer(None if low is None else Lsn(bytes(low)), bool(pending)) for name, _, low, pending in rows
-        }
-        return Probe(max_lsn, answers)
+            name, after = request.instance.name, _start_of(request.after or Position.before(request.instance.start_lsn))
+            first = queries.first_lsn(_is_end(after)) if request.after is not None else ""
+            asked.append((name, first, queries.after(has_command_id=False, command_id=0)))
+            parameters += [name, *([after.lsn.value] if first else []), name, *_ladder(after, False), name]
+        return queries.function_probe(asked), parameters
+
+    def _catalog_changed(self) -> bool:
+        try:
+            return self._stamp is not None and self._connection.rows(queries.CATALOG_STAMP)[0] != self._stamp
+        except PermanentError as error:
+            if is_error(error, _UNKNOWN_OBJECT):  # CDC was disabled for the whole database
+                return True
+            raise
+
+    def _check_rights(self) -> None:
+        """Raises PermanentError if it is for want of rights that the server does not tell how far capture has come."""
+        if self._connection.rows(queries.MAY_READ_THE_LOGS_TIMES)[0][0] != 1:
+            raise PermanentError(
+                "asking how far capture has come: the server does not tell this login",
+                hint="GRANT SELECT ON OBJECT::cdc.lsn_time_mapping, or on SCHEMA::cdc, to the login's user",
+            )
 
     def page(self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int) -> Page:
         reader = self._reader(instance)
-        sql = queries.page(
-            instance.change_table,
+        # one more than asked for, so that a before image which would end the page can take its after image along
+        limit = rows + 1 if self._before_images else rows
+        meter = _Meter(self._page_bytes, look_ahead=self._by_function)
+        try:
+            sets, whole = self._connection.rows_until(
+                *self._page_text(instance, reader, after, upto, limit), meter.enough
+            )
+        except DStreamError as error:
+            if is_error(error, _UNKNOWN_OBJECT):
+                raise self._gone(instance) from error
+            if is_error(error, _OUTSIDE_THE_WINDOW):
+                return self._purged(instance, after, error)
+            raise
+        low = self._watermark(instance, sets.pop()[0][0] if whole else self._low(instance))
+        found = sets[0] if sets else []
+        images = [_image(row) for row in found]
+        full = not whole or len(found) >= limit
+        if self._by_function:
+            _refuse_ties(instance, images)
+            if not whole:
+                images.pop()  # only looked at
+        if whole and len(images) > rows and images[rows - 1].position.operation != Operation.BEFORE_UPDATE:
+            del images[rows:]
+        paired = pair(images, full=full)
+        return Page([reader.change(p) for p in paired], paired[-1].row.position if paired else None, full, low)
+
+    def _page_text(
+        self, instance: CaptureInstance, reader: RowReader, after: Position, upto: Position, rows: int
+    ) -> tuple[str, list[object]]:
+        inclusive, zone = _is_end(upto), self._time_zone()
+        if not self._by_function:
+            sql = queries.page(
+                instance.change_table,
+                reader.selected,
+                rows=rows,
+                has_command_id=instance.has_command_id,
+                after_command_id=after.command_id,
+                before_images=self._before_images,
+                inclusive=inclusive,
+                zone=zone,
+            )
+            return sql, [*_ladder(after, instance.has_command_id), upto.lsn.value, instance.name]
+        after = _start_of(after)
+        sql = queries.function_page(
+            instance.name,
             reader.selected,
             rows=rows,
-            has_command_id=instance.has_command_id,
-            after_command_id=after.command_id,
+            after_transaction=_is_end(after),
             before_images=self._before_images,
-            inclusive=upto == Position.end_of(upto.lsn),
-            zone=self._time_zone(),
+            inclusive=inclusive,
+            zone=zone,
         )
-        parameters = (*_ladder(after, instance.has_command_id), upto.lsn.value, instance.name)
-        found, watermark = self._connection.result_sets(sql, parameters)
-        full = len(found) == rows
-        images = [_image(row) for row in found]
-        paired = pair(images, full=full)
-        changes: list[Change] = [reader.change(p) for p in paired]
-        low = watermark[0][0]
-        end = paired[-1].row.position if paired else None
-        return Page(changes, end, full, None if low is None else Lsn(bytes(low)))
+        return sql, [after.lsn.value, upto.lsn.value, *_ladder(after, False), instance.name]
+
+    def _low(self, instance: CaptureInstance) -> bytes | None:
+        found: bytes | None = self._connection.rows(queries.LOW_WATERMARK, (instance.name,))[0][0]
+        return found
+
+    def _watermark(self, instance: CaptureInstance, low: bytes | None) -> Lsn:
+        """The low watermark. Raises TransientError for an instance that is gone, PermanentError where the server does not tell."""
+        if low is not None and not (watermark := Lsn(bytes(low))).unknown:
+            return watermark
+        try:
+            known = self._connection.rows(queries.INSTANCE_KNOWN, (instance.name,))[0][0]
+        except PermanentError as error:
+            if is_error(error, _UNKNOWN_OBJECT):  # CDC was disabled for the whole database
+                raise self._gone(instance) from error
+            raise
+        raise _no_watermark(instance.name) if known else self._gone(instance)
+
+    def _purged(self, instance: CaptureInstance, after: Position, error: DStreamError) -> Page:
+        """A function's window that cleanup has overtaken: the low watermark tells how far. Raises PermanentError for another reason."""
+        low = self._watermark(instance, self._low(instance))
+        if gap(after, low) is None:
+            raise PermanentError(f"reading {instance.table.key}: {error.message}") from error
+        return Page((), None, False, low)
+
+    def _gone(self, instance: CaptureInstance) -> TransientError:
+        return TransientError(
+            f"reading {instance.table.key}: capture instance {instance.name} is gone; its table is looked for again"
+        )
 
     def close(self) -> None:
         self._connection.close()
 
     def _reader(self, instance: CaptureInstance) -> RowReader:
-        if instance not in self._readers:
-            self._readers[instance] = RowReader(
+        known = (instance.name, instance.table, instance.columns)  # cleanup raises start_lsn every day
+        if known not in self._readers:
+            self._readers[known] = RowReader(
                 instance, decimals_as_numbers=self._decimals_as_numbers, before_images=self._before_images
             )
-        return self._readers[instance]
+        return self._readers[known]
 
     def _time_zone(self) -> str | None:
         if not self._zone_known:
             try:
                 self._zone = self._connection.rows(queries.SERVER_TIME_ZONE)[0][0]
-            except Exception as error:
+            except DStreamError as error:
                 if not is_error(error, _UNKNOWN_FUNCTION):
                     raise
             self._zone_known = True
         return self._zone
 
 
-def _folded(table: TableName) -> tuple[str, str]:
-    return table.schema.lower(), table.table.lower()
+class _Meter:
+    """Ends a page when its rows hold so much text and binary, but never between an update's two images.
+
+    `look_ahead`: one row later, so that it can be told from the last one by its position.
+    """
+
+    def __init__(self, limit: int, *, look_ahead: bool) -> None:
+        self._left = limit
+        self._look_ahead = look_ahead
+        self._spent = False
+
+    def enough(self, row: Sequence[Any]) -> bool:
+        if self._spent:
+            return len(row) > 1  # the low watermark is no row of the page
+        for value in row:
+            if isinstance(value, (str, bytes)):
+                self._left -= len(value)
+        spent = self._left <= 0 and len(row) > 1 and row[3] != Operation.BEFORE_UPDATE
+        self._spent = spent and self._look_ahead
+        return spent and not self._look_ahead
+
+
+def _is_end(position: Position) -> bool:
+    return position == Position.end_of(position.lsn)
+
+
+def _start_of(after: Position) -> Position:
+    """Where a reader that sees no command ids begins: a position that names one belongs to another order, so its transaction is read again."""
+    return after if after.command_id <= 0 or _is_end(after) else Position.before(after.lsn)
+
+
+def _refuse_ties(instance: CaptureInstance, images: Sequence[Image]) -> None:
+    for one, other in pairwise(images):
+        if one.position == other.position:
+            raise PermanentError(
+                f"reading {instance.name}: two changes at {one.position} that only their command ids could tell apart",
+                hint='the published functions do not have those: set query_mode = "direct" and grant SELECT on schema cdc',
+            )
+
+
+def _no_watermark(capture_instance: str) -> PermanentError:
+    """https://learn.microsoft.com/sql/relational-databases/system-functions/sys-fn-cdc-get-min-lsn-transact-sql (Remarks)"""
+    return PermanentError(
+        f"asking for the low watermark of {capture_instance}: the server does not tell this login",
+        hint="GRANT SELECT on the source table's captured columns to the login's user, and add it to the capture instance's gating role",
+    )
 
 
 def _ladder(after: Position, has_command_id: bool) -> list[object]:

@@ -1,12 +1,15 @@
 """How each SQL Server type is read and written (SPEC 9): the expression that selects it, and what makes its JSON value.
 
-Types that Python or the driver would shorten are converted to text by the server. Nothing is rounded, shifted or guessed.
+Types that Python or the driver would shorten are converted to text by the server. Nothing is rounded, shifted or guessed. Text itself comes
+as UTF-16 in binary: the driver (FreeTDS, with iconv) puts a question mark in the place of every character that its tables lack, such as
+half a surrogate pair or byte 0x81 of code page 1252, and tells nobody.
 Source of the styles: https://learn.microsoft.com/sql/t-sql/functions/cast-and-convert-transact-sql
 """
 
 from __future__ import annotations
 
 import base64
+import json
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -65,6 +68,15 @@ def _guid(value: object) -> object:
     return str(value if isinstance(value, UUID) else UUID(str(value))).upper()
 
 
+def _unicode(value: object) -> object:
+    """Text from its UTF-16. Half a surrogate pair, which SQL Server stores and UTF-8 cannot hold, becomes the escape that JSON has for it."""
+    assert isinstance(value, bytes)
+    try:
+        return value.decode("utf-16-le")
+    except UnicodeDecodeError:
+        return orjson.Fragment(json.dumps(value.decode("utf-16-le", "surrogatepass")))
+
+
 def _number(text: object) -> object:
     """The server's digits as a JSON number, untouched; a leading zero is part of JSON's grammar but not always of the server's text."""
     assert isinstance(text, str)
@@ -74,8 +86,10 @@ def _number(text: object) -> object:
 _DECIMAL = Projection("CONVERT(varchar(41), {})", _same)
 _MONEY = Projection("CONVERT(varchar(41), {}, 2)", _same)
 _DATETIME = Projection("CONVERT(varchar(34), {}, 121)", _iso)
-_TEXT = Projection("{}", _same)
-_UNICODE = Projection("CONVERT(nvarchar(max), {})", _same)
+_UNICODE = Projection("CONVERT(varbinary(8000), {})", _unicode)
+_LARGE_UNICODE = Projection("CONVERT(varbinary(max), {})", _unicode)
+_TEXT = Projection("CONVERT(varbinary(8000), CONVERT(nvarchar(4000), {}))", _unicode)
+_LARGE_TEXT = Projection("CONVERT(varbinary(max), CONVERT(nvarchar(max), {}))", _unicode)
 _BINARY = Projection("{}", _base64)
 _CLR = Projection("CONVERT(varbinary(max), {})", _base64)
 
@@ -93,12 +107,12 @@ PROJECTIONS: dict[str, Projection] = {
     "real": Projection("{}", _real),
     "char": _TEXT,
     "varchar": _TEXT,
-    "text": _TEXT,
-    "nchar": _TEXT,
-    "nvarchar": _TEXT,
-    "sysname": _TEXT,
-    "ntext": _TEXT,
-    "xml": _UNICODE,
+    "text": _LARGE_TEXT,
+    "nchar": _UNICODE,
+    "nvarchar": _UNICODE,
+    "sysname": _UNICODE,
+    "ntext": _LARGE_TEXT,
+    "xml": _LARGE_TEXT,
     "date": Projection("CONVERT(varchar(10), {}, 121)", _same),
     "time": Projection("CONVERT(varchar(16), {}, 121)", _same),
     "datetime": _DATETIME,
@@ -122,9 +136,17 @@ LOB_TYPES = frozenset({"text", "ntext", "image"})
 """Capture never holds their value in a delete or a before image."""
 
 
-def projection(sql_type: str, *, decimals_as_numbers: bool) -> Projection | None:
-    """How `sql_type` is read; None for a type that DStream does not carry (sql_variant)."""
-    found = PROJECTIONS.get(sql_type.lower())
-    if found is not None and decimals_as_numbers and sql_type.lower() in _EXACT_NUMBERS:
+_LARGE = {"char": _LARGE_TEXT, "varchar": _LARGE_TEXT, "nchar": _LARGE_UNICODE, "nvarchar": _LARGE_UNICODE}
+_SHORT_BYTES = {"char": 4000, "varchar": 4000, "nchar": 8000, "nvarchar": 8000}
+"""What a short text may take in its column and still be converted whole; an unknown length counts as large."""
+
+
+def projection(sql_type: str, length: int | None = None, *, decimals_as_numbers: bool) -> Projection | None:
+    """How `sql_type` is read; None for a type that DStream does not carry (sql_variant). `length`: the column's, in bytes; -1 for max."""
+    name = sql_type.lower()
+    found = PROJECTIONS.get(name)
+    if found is not None and decimals_as_numbers and name in _EXACT_NUMBERS:
         return Projection(found.select, _number)
+    if name in _LARGE and (length is None or not 0 <= length <= _SHORT_BYTES[name]):
+        return _LARGE[name]
     return found

@@ -31,13 +31,24 @@ def choose_instance(
     """The capture instance that holds the changes after `after`, and the one that takes over from it.
 
     The old one is read up to the new one's `start_lsn`, and the new one from there. Without an offset reading starts with the oldest.
-    Between that point and the next both are filled, so neither a gap nor a duplicate can arise.
+    Between that point and the next both are filled, so neither a gap nor a duplicate can arise. Cleanup raises the `start_lsn` of both
+    to the same LSN in time: then the one that was made later, which comes later in `instances`, has everything that the other has.
     """
     ordered = sorted(instances, key=lambda instance: instance.start_lsn)
     chosen = 0
-    while after is not None and chosen + 1 < len(ordered) and after >= Position.before(ordered[chosen + 1].start_lsn):
+    start = Position.before(ordered[0].start_lsn) if after is None else after
+    while chosen + 1 < len(ordered) and start >= Position.before(ordered[chosen + 1].start_lsn):
         chosen += 1
     return ordered[chosen], ordered[chosen + 1] if chosen + 1 < len(ordered) else None
+
+
+def superseded(instances: Sequence[CaptureInstance], after: Position | None) -> tuple[CaptureInstance, ...]:
+    """The capture instances that nobody needs any more: the offset has come to the start of a newer one."""
+    if after is None or not instances:
+        return ()
+    chosen, _ = choose_instance(instances, after)
+    ordered = sorted(instances, key=lambda instance: instance.start_lsn)
+    return tuple(ordered[: ordered.index(chosen)])
 
 
 def window(instances: Sequence[CaptureInstance], after: Position | None, max_lsn: Lsn | None) -> Window:

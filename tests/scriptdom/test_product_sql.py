@@ -14,6 +14,7 @@ from typing import Any, cast
 import pytest
 from pydantic import SecretStr
 
+from common.errors import TransientError
 from common.names import TableName
 from common.sqladdress import SqlAddress
 from dstream import local
@@ -92,16 +93,25 @@ def _ingest(ours: Login, port: int) -> None:
         cursor.execute("EXEC sys.sp_cdc_enable_db")
         for name, table in [("a]b", "it''s 100%s [odd]"), ("dbo", "Everything")]:
             cursor.execute(f"EXEC sys.sp_cdc_enable_table N'{name}', N'{table}', @role_name = NULL")
+        _look_early(SqlServerSource(_connect(ours, port)))
         cursor.execute("INSERT INTO [a]]b].[it's 100%s [odd]]] VALUES (1, N'a'), (2, NULL)")
         cursor.execute("UPDATE [a]]b].[it's 100%s [odd]]] SET [sel]]ect] = N'b'")
         cursor.execute("INSERT INTO dbo.Everything (Id, Version) VALUES (1, 1)")
         cursor.execute("EXEC sys.sp_cdc_scan")
-        for options in ({}, {"before_images": True}, {"decimals_as_numbers": True}):
-            _read(SqlServerSource(_connect(ours, port), **options))
+        options: list[dict[str, Any]] = [{}, {"before_images": True}, {"decimals_as_numbers": True}]
+        for chosen in (*options, {"query_mode": "function"}):
+            _read(SqlServerSource(_connect(ours, port), **chosen))
         _keep_offsets(SqlServerOffsets(_connect(ours, port)))
         cursor.execute("DROP TABLE dbo.cdc_offsets")
         cursor.execute(_OLD_OFFSETS)
         _keep_offsets(SqlServerOffsets(_connect(ours, port)))
+
+
+def _look_early(source: SqlServerSource) -> None:
+    """Before the first capture the server does not tell how far it has come."""
+    instance = source.states([_ODD])[_ODD].instances[0]
+    assert source.probe([ProbeRequest(instance, None)]).max_lsn is None
+    source.close()
 
 
 def _read(source: SqlServerSource) -> None:
@@ -117,6 +127,8 @@ def _read(source: SqlServerSource) -> None:
         start = Position.before(instance.start_lsn)
         for upto in (Position.end_of(probe.max_lsn), Position.before(probe.max_lsn)):
             source.page(instance, after=start, upto=upto, rows=3)
+    with pytest.raises(TransientError, match="is gone"):
+        source.page(replace(instances[0], name="nobody"), after=start, upto=upto, rows=3)
     source.close()
 
 
@@ -171,6 +183,21 @@ def test_a_page_is_t_sql_whatever_the_server_says_of_its_time_zone(
         before_images=False,
         inclusive=True,
         zone=zone,
+    )
+    assert parse(text.replace(queries.P, "0x00")) == []
+
+
+@pytest.mark.parametrize("inclusive", [True, False])
+@pytest.mark.parametrize("after_transaction", [True, False])
+def test_a_page_of_the_function_is_t_sql(parse: Parse, after_transaction: bool, inclusive: bool) -> None:
+    text = queries.function_page(
+        "odd]%s",
+        ["[a]"],
+        rows=5,
+        after_transaction=after_transaction,
+        before_images=False,
+        inclusive=inclusive,
+        zone=None,
     )
     assert parse(text.replace(queries.P, "0x00")) == []
 

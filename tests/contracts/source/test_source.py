@@ -26,7 +26,8 @@ PERSONS = TableName("dbo", "Persons")
 class Place:
     """A database under CDC with dbo.Persons (ID the key, Name, Bio nvarchar(max)), read by a source."""
 
-    def __init__(self, login: Login, **options: bool) -> None:
+    def __init__(self, login: Login, **options: Any) -> None:
+        self.login = login
         self._client = login.connect()
         self._cursor = self._client.cursor()
         address = SqlAddress(login.host, login.port, None, login.database, login.user, SecretStr(login.password))
@@ -246,11 +247,3 @@ def test_a_lost_connection_is_opened_again_at_the_next_use() -> None:
         assert connection.rows("SELECT 1") == [(1,)]
         connection.close()
     engine.close()
-
-
-def test_an_object_that_is_gone_is_permanent(place: Place) -> None:
-    place.enable()
-    instance = place.instance()
-    place.execute("DROP TABLE dbo.Persons")
-    with pytest.raises(PermanentError, match="dbo_Persons_CT"):
-        place.source.probe([ProbeRequest(instance, None)])

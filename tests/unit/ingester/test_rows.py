@@ -25,8 +25,9 @@ CASES = [
     ("money", "922337203685477.5807", "922337203685477.5807"),
     ("float", 0.1, 0.1),
     ("real", struct.unpack("<f", struct.pack("<f", 0.1))[0], 0.1),
-    ("nvarchar", "žluťoučký 🐎", "žluťoučký 🐎"),
-    ("char", "ab   ", "ab   "),
+    ("nvarchar", "žluťoučký 🐎".encode("utf-16-le"), "žluťoučký 🐎"),
+    ("char", "ab   ".encode("utf-16-le"), "ab   "),
+    ("xml", b"", ""),
     ("date", "2018-07-13", "2018-07-13"),
     ("time", "10:23:45.6789012", "10:23:45.6789012"),
     ("datetime", "2018-07-13 13:23:45.780", "2018-07-13T13:23:45.780"),
@@ -49,6 +50,31 @@ def test_values(sql_type: str, driver: object, json: object) -> None:
     found = projection(sql_type, decimals_as_numbers=False)
     assert found is not None
     assert found.convert(driver) == json
+
+
+@pytest.mark.parametrize(("units", "json"), [("\ud83d", b'"\\ud83d"'), ("a\udc00\ud83db", b'"a\\udc00\\ud83db"')])
+def test_half_a_surrogate_pair_is_kept_as_the_escape_that_json_has_for_it(units: str, json: bytes) -> None:
+    """The driver would make a question mark of it, or end the text there, and tell nobody."""
+    found = projection("nvarchar", 20, decimals_as_numbers=False)
+    assert found is not None
+    assert orjson.dumps(found.convert(units.encode("utf-16-le", "surrogatepass"))) == json
+
+
+@pytest.mark.parametrize(
+    ("sql_type", "length", "select"),
+    [
+        ("nvarchar", 8000, "CONVERT(varbinary(8000), {})"),
+        ("nvarchar", -1, "CONVERT(varbinary(max), {})"),
+        ("nvarchar", None, "CONVERT(varbinary(max), {})"),
+        ("char", 4000, "CONVERT(varbinary(8000), CONVERT(nvarchar(4000), {}))"),
+        ("varchar", 4001, "CONVERT(varbinary(max), CONVERT(nvarchar(max), {}))"),
+        ("varchar", -1, "CONVERT(varbinary(max), CONVERT(nvarchar(max), {}))"),
+    ],
+)
+def test_text_is_converted_to_a_type_that_holds_all_of_it(sql_type: str, length: int | None, select: str) -> None:
+    found = projection(sql_type, length, decimals_as_numbers=False)
+    assert found is not None
+    assert found.select == select
 
 
 def test_decimals_as_numbers_keep_every_digit() -> None:
@@ -80,7 +106,9 @@ TABLE = CaptureInstance("dbo_T", TableName("dbo", "T"), "dbo_T_CT", lsn(1), COLU
 
 
 def row(operation: int, *values: object, mask: int = 0) -> Image:
-    return Image(position(1, operation=operation), mask, None, (*values, *[None] * (len(COLUMNS) - len(values))))
+    """Values as the driver hands them over: text is UTF-16."""
+    sent = [value.encode("utf-16-le") if isinstance(value, str) else value for value in values]
+    return Image(position(1, operation=operation), mask, None, (*sent, *[None] * (len(COLUMNS) - len(sent))))
 
 
 def read(row: Image, before: Image | None = None) -> Change:

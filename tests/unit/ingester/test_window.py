@@ -4,7 +4,7 @@ import pytest
 
 from common.errors import PermanentError
 from ingester.lsn import Lsn, Position
-from ingester.window import Image, choose_instance, gap, pair, window
+from ingester.window import Image, choose_instance, gap, pair, superseded, window
 from tests.fakes.ingester import instance, lsn, position
 
 
@@ -84,3 +84,19 @@ def test_a_delete_and_an_insert_of_a_key_update_stay_two_changes_in_order() -> N
 def test_a_before_image_without_its_after_image_is_refused(rows: list[Image]) -> None:
     with pytest.raises(PermanentError, match="no after image"):
         pair(rows, full=False)
+
+
+def test_without_an_offset_instances_that_start_at_one_lsn_are_one_and_the_later_is_read() -> None:
+    """Cleanup brings both to one low watermark; reading the older up to the newer's start would be reading nothing, for ever."""
+    older, newer = instance(start=5, name="older"), instance(start=5, name="newer")
+    assert choose_instance([older, newer], None) == (newer, None)
+    assert window([older, newer], None, lsn(9)).hands_over is False
+
+
+def test_an_instance_is_superseded_when_the_offset_has_come_to_the_next_ones_start() -> None:
+    old, new = instance(start=1, name="old"), instance(start=5, name="new")
+    assert superseded([old, new], None) == ()
+    assert superseded([old, new], position(4)) == ()
+    assert superseded([new, old], Position.before(lsn(5))) == (old,)
+    assert superseded([], position(4)) == ()
+    assert superseded([new], position(9)) == ()

@@ -1,0 +1,371 @@
+"""Which tables and capture instances there are: names as the database compares them, instances that come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from common.errors import PermanentError, TransientError
+from common.names import TableName, quote_name
+from dstream.local import Login
+from emulators.sqlserver.server import SqlServerEmulator
+from ingester import queries
+from ingester.lsn import Position
+from ingester.source import ProbeRequest
+from ingester.window import window
+from tests.conftest import PASSWORD, USER
+from tests.contracts.source.conftest import Places
+from tests.contracts.source.test_source import PERSONS, Place
+
+MODES = ["direct", "function"]
+
+
+class Database:
+    """A database of some collation under CDC, and the product's reader in it."""
+
+    def __init__(self, server: SqlServerEmulator, name: str, collation: str) -> None:
+        master = Login("127.0.0.1", server.port, USER, PASSWORD, "master")
+        with master.connect() as client, client.cursor() as cursor:
+            cursor.execute(f"CREATE DATABASE {name} COLLATE {collation}")
+        self.place = Place(Login("127.0.0.1", server.port, USER, PASSWORD, name))
+
+
+@pytest.fixture
+def binary(sqlserver: SqlServerEmulator) -> Iterator[Place]:
+    made = Database(sqlserver, "bin2", "Latin1_General_BIN2").place
+    yield made
+    made.execute("EXEC sys.sp_cdc_disable_db")
+    made.close()
+    _drop(sqlserver, "bin2")
+
+
+@pytest.fixture
+def turkish(sqlserver: SqlServerEmulator) -> Iterator[Place]:
+    made = Database(sqlserver, "turk", "Turkish_CI_AS").place
+    yield made
+    made.execute("EXEC sys.sp_cdc_disable_db")
+    made.close()
+    _drop(sqlserver, "turk")
+
+
+def _drop(server: SqlServerEmulator, name: str) -> None:
+    with Login("127.0.0.1", server.port, USER, PASSWORD, "master").connect() as client, client.cursor() as cursor:
+        cursor.execute(f"DROP DATABASE {name}")
+
+
+def test_tables_that_differ_in_case_alone_keep_their_own_instances_where_case_matters(binary: Place) -> None:
+    upper, lower, other = (TableName("dbo", name) for name in ("Items", "items", "ITEMS"))
+    for name, length in (("Items", 1), ("items", 2)):
+        binary.execute(f"CREATE TABLE dbo.{name} (ID INT PRIMARY KEY, C{length} INT)")
+        binary.enable(table=name)
+    states = binary.source.states([upper, lower, other])
+    assert [[i.table for i in states[t].instances] for t in (upper, lower, other)] == [[upper], [lower], []]
+    assert [states[t].exists for t in (upper, lower, other)] == [True, True, False]
+    binary.execute("INSERT INTO dbo.items VALUES (7, 7)")
+    binary.scan()
+    assert binary.read(table=upper) == []
+    assert [dict(c.data) for c in binary.read(table=lower)] == [{"ID": 7, "C2": 7}]
+
+
+def test_the_turkish_i_is_compared_as_the_database_does(turkish: Place) -> None:
+    """There, i and I are different letters: `items` is not `Items`, whatever Python's lower() says."""
+    turkish.execute("CREATE TABLE dbo.Items (ID INT PRIMARY KEY)")
+    turkish.enable(table="Items")
+    same, other = TableName("dbo", "ITEMS"), TableName("dbo", "İtems")
+    turkish.execute("INSERT INTO dbo.Items VALUES (1)")
+    states = turkish.source.states([same, other])
+    assert [i.table.table for i in states[same].instances] == ["Items"]
+    assert states[other].exists is False
+
+
+ODD_NAMES = [
+    *("it's", "with space", " a", "odd#$", "100%s %(x)s %d", "a.b.c", "a]b[c", 'say "hi"', "select", "[dbo]", "x;--"),
+    *("žluťoučký 馬", "🐎", "a" * 92, "N'x'", "tab\tname", "back\\slash", "{0}"),
+]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_odd_names_of_tables_columns_and_instances_are_read(places: Places, name: str, mode: str) -> None:
+    place = places(query_mode=mode)
+    table, column = TableName("odd " + name[:80], name), quote_name(name)
+    literal = name.replace("'", "''")
+    place.execute(f"CREATE SCHEMA {quote_name(table.schema)}")
+    place.execute(f"CREATE TABLE {table.quoted} (ID INT PRIMARY KEY, {column} NVARCHAR(9))")
+    place.enable(table.schema.replace("'", "''"), literal, capture_instance=literal)
+    place.execute(f"INSERT INTO {table.quoted} VALUES (1, N'%s')")
+    place.execute(f"UPDATE {table.quoted} SET {column} = N'''x'")
+    place.scan()
+    found = place.read(1, table)
+    assert [c.data[name] for c in found] == ["%s", "'x"]
+    assert found[1].changed_columns == (name,)
+    assert {c.table for c in found} == {table}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_names_of_128_characters_are_read(places: Places, mode: str) -> None:
+    place = places(query_mode=mode)
+    table, column = TableName("s" * 128, "t" * 128), "c" * 128
+    place.execute(f"CREATE SCHEMA {table.schema}")
+    place.execute(f"CREATE TABLE {table.quoted} (ID INT PRIMARY KEY, {column} INT)")
+    place.enable(table.schema, table.table, capture_instance="i" * 100)
+    place.execute(f"INSERT INTO {table.quoted} VALUES (1, 2)")
+    place.scan()
+    assert [dict(c.data) for c in place.read(table=table)] == [{"ID": 1, column: 2}]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_table_without_a_key_is_read_and_its_changes_have_none(places: Places, mode: str) -> None:
+    place = places(query_mode=mode)
+    heap = TableName("dbo", "Heap")
+    place.execute("CREATE TABLE dbo.Heap (A INT, B NVARCHAR(9))")
+    place.enable(table="Heap")
+    place.execute("INSERT INTO dbo.Heap VALUES (1, N'x'), (1, N'x'), (NULL, NULL)")
+    place.execute("UPDATE dbo.Heap SET B = N'y' WHERE A = 1")
+    place.execute("DELETE FROM dbo.Heap")
+    place.scan()
+    found = place.read(2, heap)
+    assert [c.operation.name for c in found] == ["INSERT"] * 3 + ["UPDATE"] * 2 + ["DELETE"] * 3
+    assert {c.key for c in found} == {()}
+
+
+def test_a_thousand_tables_are_one_question_of_bounded_size(places: Places) -> None:
+    """Literals, so that the 2,100 parameters of a call are no limit, and statements of a hundred tables, so that no plan has a thousand."""
+    place = places()
+    place.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
+    place.scan()
+    instance = place.instance()
+    sent: list[str] = []
+    result_sets = place.connection.result_sets
+
+    def counted(sql: str, parameters: object = ()) -> object:
+        sent.append(sql)
+        answer = result_sets(sql, parameters)  # type: ignore[arg-type]
+        assert len(answer) == 11  # ten of a hundred tables, and the catalog's stamp
+        return answer
+
+    place.connection.result_sets = counted  # type: ignore[method-assign, assignment]
+    place.source.probe([ProbeRequest(instance, Position.before(instance.start_lsn))] * 1000)
+    (text,) = sent
+    assert len(text) < 1_000_000
+    assert max(statement.count("UNION ALL") for statement in text.split(";\n")) < queries.TABLES_A_STATEMENT
+
+
+def test_a_thousand_names_are_one_question(places: Places) -> None:
+    place = places()
+    names = [TableName("dbo", f"Nobody{n}") for n in range(1000)]
+    states = place.source.states([*names, PERSONS])
+    assert states[PERSONS].exists
+    assert not any(states[name].exists for name in names)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_probe_of_many_tables_answers_for_each(places: Places, mode: str) -> None:
+    place = places(query_mode=mode)
+    names = [TableName("dbo", f"T{n}") for n in range(queries.TABLES_A_STATEMENT + 5)]
+    for name in names:
+        place.execute(f"CREATE TABLE {name.quoted} (ID INT PRIMARY KEY)")
+        place.enable(table=name.table)
+    busy = {names[0], names[99], names[100], names[-1]}
+    for name in busy:
+        place.execute(f"INSERT INTO {name.quoted} VALUES (1)")
+    place.scan()
+    states = place.source.states(names)
+    probe = place.source.probe([ProbeRequest(states[name].instances[0], None) for name in names])
+    assert {name for name in names if probe.answers[f"dbo_{name.table}"].pending} == busy
+
+
+# capture instances that come and go
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_probe_says_when_an_instance_was_made_since_the_catalog_was_read(places: Places, mode: str) -> None:
+    place = places(query_mode=mode)
+    request = [ProbeRequest(place.instance(), None)]
+    assert place.source.probe(request).stale is False
+    place.enable(capture_instance="second")
+    assert place.source.probe(request).stale is True
+    place.source.states([PERSONS])
+    assert place.source.probe(request).stale is False
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "gone",
+    [
+        "DROP TABLE dbo.Persons",
+        "EXEC sys.sp_cdc_disable_table N'dbo', N'Persons', N'all'",
+        "EXEC sys.sp_cdc_disable_db",
+    ],
+)
+def test_an_instance_that_is_gone_has_no_answer_and_no_page_and_stops_nobody(
+    places: Places, gone: str, mode: str
+) -> None:
+    place = places(query_mode=mode)
+    place.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
+    place.scan()
+    instance = place.instance()
+    upto = Position.end_of(place.read()[0].position.lsn)
+    place.execute(gone)
+    probe = place.source.probe([ProbeRequest(instance, None)])
+    assert (probe.answers, probe.stale) == ({}, True)
+    with pytest.raises(TransientError, match="dbo_Persons is gone; its table is looked for again"):
+        place.source.page(instance, after=Position.before(instance.start_lsn), upto=upto, rows=5)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("scope", ["table", "dropped"])
+def test_a_table_that_was_away_begins_above_its_offset_so_that_the_gap_is_told(
+    places: Places, scope: str, mode: str
+) -> None:
+    place = places(query_mode=mode)
+    place.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
+    place.scan()
+    offset = place.read()[-1].position
+    if scope == "table":
+        place.execute("EXEC sys.sp_cdc_disable_table N'dbo', N'Persons', N'all'")
+    elif scope == "database":
+        place.execute("EXEC sys.sp_cdc_disable_db")
+        place.execute("EXEC sys.sp_cdc_enable_db")
+    else:
+        place.execute("DROP TABLE dbo.Persons")
+        place.execute("CREATE TABLE dbo.Persons (ID INT PRIMARY KEY)")
+    place.enable()
+    place.execute("INSERT INTO dbo.Persons (ID) VALUES (2)")
+    place.scan()
+    probe = place.source.probe([ProbeRequest(place.instance(), offset)])
+    low = probe.answers["dbo_Persons"].low_watermark
+    assert low is not None
+    assert offset < Position.before(low)
+
+
+def follow(
+    place: Place, after: Position | None, rows: int
+) -> tuple[list[tuple[str, dict[str, object]]], Position | None]:
+    """What the driver and a worker read until nothing is left: (capture instance, row), and the offset then."""
+    told = []
+    while True:
+        instances = place.source.states([PERSONS])[PERSONS].instances
+        probe = place.source.probe([ProbeRequest(window(instances, after, None).instance, after)])
+        chosen = window(instances, after, probe.max_lsn)
+        assert chosen.upto is not None
+        at = after or Position.before(chosen.instance.start_lsn)
+        while at < chosen.upto:
+            page = place.source.page(chosen.instance, after=at, upto=chosen.upto, rows=rows)
+            told += [(c.capture_instance, dict(c.data)) for c in page.changes]
+            if page.end is None or not page.full:
+                break
+            at = page.end
+        after = chosen.upto
+        if not chosen.hands_over:
+            return told, after
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("rows", [1, 2, 3, 100])
+def test_each_instance_takes_over_at_its_start_without_gap_or_duplicate(places: Places, rows: int, mode: str) -> None:
+    """Three in a row over time, with a column that came and one that went; read late, or in between."""
+    for early in (False, True):
+        place = places(query_mode=mode)
+        told: list[tuple[str, dict[str, object]]] = []
+        after: Position | None = None
+        place.execute("INSERT INTO dbo.Persons (ID) VALUES (1), (2)")
+        place.execute("ALTER TABLE dbo.Persons ADD Age INT NULL")
+        place.execute("INSERT INTO dbo.Persons (ID, Age) VALUES (3, 30)")
+        place.enable(capture_instance="second")
+        place.execute("INSERT INTO dbo.Persons (ID, Age) VALUES (4, 40), (5, 50)")
+        place.scan()
+        if early:
+            told, after = follow(place, after, rows)
+            assert after is not None
+            place.execute("EXEC sys.sp_cdc_disable_table N'dbo', N'Persons', N'dbo_Persons'")
+            place.execute("ALTER TABLE dbo.Persons DROP COLUMN Bio")
+            place.enable(capture_instance="third")
+        place.execute("INSERT INTO dbo.Persons (ID, Age) VALUES (6, 60), (7, 70)")
+        place.scan()
+        more, _ = follow(place, after, rows)
+        told += more
+        last = "third" if early else "second"
+        names = ["dbo_Persons"] * 3 + ["second"] * 2 + [last] * 2
+        assert [(name, row["ID"], row.get("Age")) for name, row in told] == [
+            (name, n, n * 10 if name != "dbo_Persons" else None) for n, name in enumerate(names, 1)
+        ]
+        assert [set(row) for _, row in told[5:]] == [
+            {"ID", "Name", "Age"} if early else {"ID", "Name", "Bio", "Age"}
+        ] * 2
+
+
+def test_an_instance_that_starts_inside_a_running_transaction_takes_the_whole_of_it_over(places: Places) -> None:
+    """It starts at an LSN of the log, and a transaction is where it commits: no transaction is ever split between two."""
+    place = places()
+    place.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
+    place.scan()
+    place.enable(capture_instance="second")
+    place.execute(
+        "BEGIN TRANSACTION; INSERT INTO dbo.Persons (ID) VALUES (2); INSERT INTO dbo.Persons (ID) VALUES (3); COMMIT"
+    )
+    place.scan()
+    told, _ = follow(place, None, 1)
+    assert [(name, row["ID"]) for name, row in told] == [("dbo_Persons", 1), ("second", 2), ("second", 3)]
+
+
+def test_of_two_instances_that_cleanup_brought_to_one_start_the_later_is_read(places: Places) -> None:
+    """Cleanup raises both low watermarks to the same LSN: without an offset as with one, reading goes on with the newer columns."""
+    place = places()
+    place.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
+    place.execute("ALTER TABLE dbo.Persons ADD Age INT NULL")
+    place.enable(capture_instance="a second one that sorts first")
+    place.execute("WAITFOR DELAY '00:00:00.010'")
+    place.execute("INSERT INTO dbo.Persons (ID, Age) VALUES (2, 20)")
+    place.scan()
+    low = place.read(table=PERSONS)[-1].position.lsn
+    for name in ("dbo_Persons", "a second one that sorts first"):
+        place.execute(f"EXEC sys.sp_cdc_cleanup_change_table N'{name}', @low_water_mark = {low}")
+    assert len({i.start_lsn for i in place.source.states([PERSONS])[PERSONS].instances}) == 1
+    for after in (None, Position.before(low)):
+        told, _ = follow(place, after, 10)
+        assert [(name, row["Age"]) for name, row in told] == [("a second one that sorts first", 20)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_captured_subset_of_columns_is_what_is_read(places: Places, mode: str) -> None:
+    place = places(query_mode=mode)
+    place.execute("EXEC sys.sp_cdc_disable_table N'dbo', N'Persons', N'all'")
+    place.enable(captured_column_list="ID, Bio")
+    place.execute("INSERT INTO dbo.Persons (ID, Name, Bio) VALUES (1, N'a', N'b')")
+    place.execute("UPDATE dbo.Persons SET Bio = N'c'")
+    place.scan()
+    assert [(dict(c.data), c.changed_columns) for c in place.read()] == [
+        ({"ID": 1, "Bio": "b"}, ()),
+        ({"ID": 1, "Bio": "c"}, ("Bio",)),
+    ]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_column_that_was_retyped_is_read_as_it_is_now(places: Places, mode: str) -> None:
+    """Capture alters the change table too, so that old rows are of the new type as well."""
+    place = places(query_mode=mode)
+    place.execute("CREATE TABLE dbo.Amounts (ID INT PRIMARY KEY, Amount INT NULL)")
+    place.enable(table="Amounts")
+    place.execute("INSERT INTO dbo.Amounts VALUES (1, 2147483647)")
+    place.scan()
+    place.execute("ALTER TABLE dbo.Amounts ALTER COLUMN Amount DECIMAL(20, 2) NULL")
+    place.execute("INSERT INTO dbo.Amounts VALUES (2, 123456789012345678.90)")
+    place.scan()
+    found = place.read(table=TableName("dbo", "Amounts"))
+    assert [c.data["Amount"] for c in found] == ["2147483647.00", "123456789012345678.90"]
+
+
+def test_a_captured_column_cannot_be_renamed(places: Places) -> None:
+    """SQL Server's own rule (error 4928), on which the reader counts: a column's name holds as long as its instance."""
+    with pytest.raises(Exception, match="4928"):
+        places().execute("EXEC sp_rename N'dbo.Persons.Name', N'Called', N'COLUMN'")
+
+
+def test_an_unknown_object_is_permanent_while_the_catalog_has_not_changed(places: Places) -> None:
+    place = places()
+    instance = replace(place.instance(), change_table="somebody dropped it")
+    with pytest.raises(PermanentError, match="somebody dropped it"):
+        place.source.probe([ProbeRequest(instance, None)])
