@@ -216,7 +216,7 @@ def test_an_instance_that_is_gone_has_no_answer_and_no_page_and_stops_nobody(
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("scope", ["table", "dropped"])
+@pytest.mark.parametrize("scope", ["table", "database", "dropped"])
 def test_a_table_that_was_away_begins_above_its_offset_so_that_the_gap_is_told(
     places: Places, scope: str, mode: str
 ) -> None:
