@@ -28,9 +28,10 @@ def costs(messages: int, rounds: int, folder: Path) -> Figures:
     figures: Figures = {}
     print(f"{'throughput':34}{'broker us':>12}{'client us':>12}{'ratio':>8}{'messages/s':>12}")
     for place, data in (("memory", None), ("kept", folder / "data")):
-        for name, cost in throughput.measure(data, folder, messages, rounds).items():
+        for name, cost in throughput.measure(data, folder, messages, rounds):
             print(
-                f"{name}, {place:<{32 - len(name)}}{cost.broker:12.1f}{cost.client:12.1f}{cost.ratio:8.2f}{cost.rate:12.0f}"
+                f"{f'{name}, {place}':34}{cost.broker:12.1f}{cost.client:12.1f}{cost.ratio:8.2f}{cost.rate:12.0f}",
+                flush=True,
             )
             about = {"broker us": cost.broker, "client us": cost.client, "ratio": cost.ratio, "messages/s": cost.rate}
             figures |= {f"{name}, {place}: {what}": value for what, value in about.items()}

@@ -201,9 +201,8 @@ def running(data: Path | None, folder: Path) -> Iterator[Broker]:
         yield broker
 
 
-def measure(data: Path | None, folder: Path, messages: int, rounds: int) -> dict[str, Cost]:
-    """By case; medians of the rounds. The links are open before anything is counted."""
-    costs: dict[str, Cost] = {}
+def measure(data: Path | None, folder: Path, messages: int, rounds: int) -> Iterator[tuple[str, Cost]]:
+    """Case by case; medians of the rounds. The links are open before anything is counted."""
     with (
         running(data, folder) as broker,
         ServiceBusClient.from_connection_string(broker.connection_string) as client,
@@ -212,10 +211,8 @@ def measure(data: Path | None, folder: Path, messages: int, rounds: int) -> dict
             with case(client) as run:
                 run(BATCH)
                 each = [_cost(broker, run, int(messages * share)) for _ in range(rounds)]
-            costs[name] = Cost(
-                median(c.broker for c in each), median(c.client for c in each), median(c.rate for c in each)
-            )
-    return costs
+            costs = (median(getattr(cost, field) for cost in each) for field in ("broker", "client", "rate"))
+            yield name, Cost(*costs)
 
 
 def _cost(broker: Broker, run: Run, count: int) -> Cost:
