@@ -174,6 +174,14 @@ class IngesterSettings(Topology):
             "`fail`, because setting aside breaks the order."
         ),
     )
+    query_mode: Literal["direct", "function"] = Field(
+        default="direct",
+        description=(
+            "How changes are read: `direct` from the change tables, `function` through `cdc.fn_cdc_get_all_changes_...` alone, for a login "
+            "that may not SELECT from change tables. `direct`, because the functions have no command id: with them the changes of a "
+            "statement that moves several keys come row by row, not deletes before inserts, and a large transaction is sorted for each page."
+        ),
+    )
     before_images: bool = Field(
         default=False,
         description="Whether updates and deletes carry the row before the change as well. Off: it doubles an update's size.",
@@ -187,11 +195,11 @@ class IngesterSettings(Topology):
     )
     page_rows: int = Field(
         default=2000,
-        ge=2,
+        ge=1,
         le=100_000,
         description=(
-            "Most rows a page, and so the most that is sent again after a crash. 2000 keeps a page near a second; the batch "
-            "sizer makes it smaller for wide rows. At least 2, an update's two images."
+            "Most rows a page, and so the most that is sent again after a crash. 2000 keeps a page near a second; wide rows end it "
+            "sooner, after 4 MiB of text and binary."
         ),
     )
     slice: PositiveDuration = Field(

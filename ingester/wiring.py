@@ -44,7 +44,7 @@ def run(settings: IngesterSettings, stop: threading.Event) -> int:
     locks = _locks(settings)
     connection = Connection(settings.db)
     try:
-        source, offsets = SqlServerSource(connection), SqlServerOffsets(connection)
+        source, offsets = SqlServerSource(connection, query_mode=settings.query_mode), SqlServerOffsets(connection)
         offsets.ensure()
         locks.ensure()
         _open_queue(settings)

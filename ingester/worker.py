@@ -80,7 +80,10 @@ class Worker:
         bus = ServiceBus.from_connection_string(settings.queue.connection_string.get_secret_value())
         sender = bus.sender(settings.queue.name)
         source = SqlServerSource(
-            connection, before_images=settings.before_images, decimals_as_numbers=settings.decimals == "number"
+            connection,
+            before_images=settings.before_images,
+            decimals_as_numbers=settings.decimals == "number",
+            query_mode=settings.query_mode,
         )
         queue = settings.queue
         encoder = Encoder(settings.origin, queue.name, queue.ordering, queue.key_buckets)

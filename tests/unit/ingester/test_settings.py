@@ -64,7 +64,7 @@ def test_a_small_block_is_whole_through_defaults(tmp_path: Path) -> None:
     assert settings.queue.ordering == "table"
     assert settings.queue.provision == "create"
     assert (settings.on_gap, settings.on_oversize, settings.decimals) == ("fail", "fail", "string")
-    assert (settings.before_images, settings.page_rows) == (False, 2000)
+    assert (settings.before_images, settings.page_rows, settings.query_mode) == (False, 2000, "direct")
     assert (settings.slice, settings.coalesce) == (timedelta(seconds=10), timedelta(milliseconds=100))
     (persons,) = settings.schedule
     assert persons.name == TableName("dbo", "Persons")
@@ -115,9 +115,10 @@ def test_spark_takes_its_own_settings_as_text(tmp_path: Path) -> None:
         ('\nongap = "skip"', 14, 'unknown key "ongap" (did you mean "on_gap"?)'),
         ("health {\n}", 13, 'unknown block "health"'),
         ('page_rows = "10"', 13, "must be a whole number"),
-        ("page_rows = 1", 13, "must be at least 2"),
+        ("page_rows = 0", 13, "must be at least 1"),
         ("page_rows = true", 13, "must be a whole number"),
         ('before_images = "yes"', 13, "must be true or false"),
+        ('query_mode = "functions"', 13, "query_mode"),
         ('slice = "0s"', 13, "must be more than zero"),
         ('coalesce = "-1s"', 13, "must not be negative"),
         ("slice = 10", 13, "must be a duration such as 500ms, 5s, 2m or 1h30m, in quotes"),
