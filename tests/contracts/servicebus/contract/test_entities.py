@@ -56,8 +56,7 @@ def test_a_missing_entity_is_not_found(namespace: Namespace, open_it: Callable[[
 def test_a_missing_subscription_is_not_found(namespace: Namespace) -> None:
     """Though its topic is there.
 
-    Source: SDK test_subscription_by_subscription_client_conn_str_receive_basic (its bad subscription);
-    Microsoft, "Service Bus messaging exceptions", MessagingEntityNotFoundException.
+    Source: Microsoft, "Service Bus messaging exceptions", MessagingEntityNotFoundException.
     """
     with pytest.raises(MessagingEntityNotFoundError):
         namespace.subscriber(namespace.topic(), "nobody")

@@ -222,7 +222,7 @@ def test_messages_of_before_are_forwarded_when_forwarding_begins(namespace: Name
 def test_dead_letters_are_forwarded_with_their_source(namespace: Namespace) -> None:
     """The entity in which the message was dead-lettered, with reason and description.
 
-    Source: Microsoft, ServiceBusReceivedMessage.DeadLetterSource Property; SDK test_queue_message_dead_letter_source.
+    Source: Microsoft, ServiceBusReceivedMessage.DeadLetterSource Property.
     """
     morgue = namespace.queue()
     source = namespace.queue(forward_dead_lettered_messages_to=morgue)
