@@ -85,7 +85,7 @@ def test_the_sdk_backs_off_until_it_is_served(namespace: Namespace, emulator: Se
 def test_a_message_is_settled_though_its_link_is_gone(namespace: Namespace, emulator: ServiceBusEmulator) -> None:
     """Over the management link; its lock is still good.
 
-    Source: SDK test_queue_receiver_should_settle_through_mgmt_link_due_to_broken_receiver_link.
+    Source: SDK test_queue_message_settle_through_mgmt_link_due_to_broken_receiver_link.
     """
     queue = namespace.queue(lock_duration=LONG)
     namespace.send(queue, "a", "b")
@@ -102,7 +102,7 @@ def test_a_message_is_settled_though_its_link_is_gone(namespace: Namespace, emul
 def test_a_lock_outlives_the_connection(namespace: Namespace, emulator: ServiceBusEmulator) -> None:
     """The message is settled over a new one, by its lock token.
 
-    Source: SDK test_queue_receiver_should_settle_through_mgmt_link_due_to_broken_receiver_link.
+    Source: SDK test_queue_message_settle_through_mgmt_link_due_to_broken_receiver_link.
     """
     queue = namespace.queue(lock_duration=LONG)
     namespace.send(queue, "a")
