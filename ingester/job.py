@@ -22,9 +22,9 @@ from ingester.lsn import Position
 from ingester.offsets import Offsets
 from ingester.ownership import Ownership
 from ingester.schedule import Outcome, Rhythm, Schedule
-from ingester.source import ProbeRequest, Source
-from ingester.table_state import Act, Decision, TrackedTable, absence, decide
-from ingester.window import choose_instance
+from ingester.source import Source
+from ingester.table_state import Act, Decision, TrackedTable, absence, decide, superseded_notes
+from ingester.window import probe_request
 
 log = structlog.get_logger("ingester")
 
@@ -156,11 +156,17 @@ class Job:
                 else:
                     log.info("table found", table=table.name.key)
             table.absence = reason
+            if table.lease is not None:
+                for note in superseded_notes(table):
+                    log.info(note)
         self._catalog_at = self._now()
 
-    def _probe(self, tables: list[TrackedTable]) -> list[tuple[TrackedTable, Decision]]:
-        """A decision for each of `tables`; one whose probe fails for good is stopped, the others are asked one by one."""
-        requests = [ProbeRequest(choose_instance(t.instances, t.offset)[0], t.offset) for t in tables]
+    def _probe(self, tables: list[TrackedTable], *, fresh: bool = False) -> list[tuple[TrackedTable, Decision]]:
+        """A decision for each of `tables`; one whose probe fails for good is stopped, the others are asked one by one.
+
+        `fresh`: the catalog has just been read. What an instance that was dropped in between would have said is asked again later.
+        """
+        requests = [probe_request(table.instances, table.offset) for table in tables]
         if not tables:
             return []
         try:
@@ -171,9 +177,13 @@ class Job:
                 return [found for table in tables for found in self._probe([table])]
             self._stop_table(tables[0], error)
             return []
+        if probe.stale and not fresh:
+            self._load_catalog()
+            return self._probe([table for table in tables if table.instances], fresh=True)
         return [
-            (table, decide(table, probe.answers[request.instance.name], probe.max_lsn, self._now()))
+            (table, decide(table, answer, probe.max_lsn, self._now()))
             for table, request in zip(tables, requests, strict=True)
+            if (answer := probe.answers.get(request.instance.name)) is not None
         ]
 
     def _act(self, table: TrackedTable, decision: Decision) -> None:

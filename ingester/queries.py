@@ -130,6 +130,11 @@ def after(has_command_id: bool, command_id: int) -> str:
     return f"(ct.[__$start_lsn] > {P} OR (ct.[__$start_lsn] = {P} AND ({larger} OR ({equal} AND {operation}))))"
 
 
+def below(border: bool) -> str:
+    """Added to `after`: not the rows from the border on, if there is one."""
+    return f" AND ct.[__$start_lsn] < {P}" if border else ""
+
+
 def probe(changes: Sequence[tuple[str, str]]) -> str:
     """How far capture has come, and of each (change table, condition) its low watermark and whether it holds anything in the window.
 

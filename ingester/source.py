@@ -49,10 +49,11 @@ class TableState:
 
 @dataclass(frozen=True, slots=True)
 class ProbeRequest:
-    """Has `instance` anything in (after, the log's end]?"""
+    """Has `instance` anything in (after, the log's end], and below `before` if a newer instance takes over there? Both are filled on."""
 
     instance: CaptureInstance
     after: Position | None
+    before: Lsn | None = None
 
 
 @dataclass(frozen=True, slots=True)

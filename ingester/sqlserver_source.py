@@ -137,15 +137,25 @@ class SqlServerSource:
             for request in requests:
                 instance = request.instance
                 after = request.after or Position.before(instance.start_lsn)
-                changes.append((instance.change_table, queries.after(instance.has_command_id, after.command_id)))
-                parameters += [instance.name, instance.name, *_ladder(after, instance.has_command_id)]
+                below = queries.below(request.before is not None)
+                changes.append(
+                    (instance.change_table, queries.after(instance.has_command_id, after.command_id) + below)
+                )
+                parameters += [
+                    instance.name,
+                    instance.name,
+                    *_ladder(after, instance.has_command_id),
+                    *_border(request),
+                ]
             return queries.probe(changes), parameters
         asked = []
         for request in requests:
             name, after = request.instance.name, _start_of(request.after or Position.before(request.instance.start_lsn))
             first = queries.first_lsn(_is_end(after)) if request.after is not None else ""
-            asked.append((name, first, queries.after(has_command_id=False, command_id=0)))
-            parameters += [name, *([after.lsn.value] if first else []), name, *_ladder(after, False), name]
+            below = queries.below(request.before is not None)
+            asked.append((name, first, queries.after(has_command_id=False, command_id=0) + below))
+            parameters += [name, *([after.lsn.value] if first else [])]
+            parameters += [name, *_ladder(after, False), *_border(request), name]
         return queries.function_probe(asked), parameters
 
     def _catalog_changed(self) -> bool:
@@ -323,6 +333,11 @@ def _ladder(after: Position, has_command_id: bool) -> list[object]:
     lsn, seqval, operation = after.lsn.value, after.seqval, after.operation
     command = [after.command_id, after.command_id] if has_command_id else []
     return [lsn, lsn, *command, seqval, seqval, operation]
+
+
+def _border(request: ProbeRequest) -> list[object]:
+    """The parameter of `queries.below`."""
+    return [] if request.before is None else [request.before.value]
 
 
 def _image(row: Sequence[Any]) -> Image:

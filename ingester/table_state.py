@@ -10,7 +10,7 @@ from ingester.locks import Lease
 from ingester.lsn import Lsn, Position
 from ingester.schedule import Rhythm
 from ingester.source import CaptureInstance, ProbeAnswer, TableState
-from ingester.window import Gap, Window, gap, window
+from ingester.window import Gap, Window, gap, superseded, window
 
 
 @dataclass(slots=True)
@@ -27,6 +27,8 @@ class TrackedTable:
     stored_at: float = field(default=float("-inf"))
     absence: str | None = None
     """Why the table cannot be read yet, as last told; None when nothing is in the way."""
+    superseded: set[str] = field(default_factory=set)
+    """Capture instances that were told to be of no more use."""
 
 
 class Act(Enum):
@@ -83,3 +85,19 @@ def absence(table: TableName, state: TableState) -> str | None:
             f"@source_name = N'{name}', @role_name = NULL; it is looked for again on later passes"
         )
     return None
+
+
+def superseded_notes(table: TrackedTable) -> list[str]:
+    """Of each capture instance that a newer one has taken over from: that it may be dropped, and how. Once."""
+    notes = []
+    for instance in superseded(table.instances, table.offset):
+        if instance.name not in table.superseded:
+            table.superseded.add(instance.name)
+            schema, name, capture = (
+                part.replace("'", "''") for part in (instance.table.schema, instance.table.table, instance.name)
+            )
+            notes.append(
+                f"table {table.name.key} is read from its newer capture instance; the old one can be dropped: EXEC sys.sp_cdc_disable_table "
+                f"@source_schema = N'{schema}', @source_name = N'{name}', @capture_instance = N'{capture}'"
+            )
+    return notes

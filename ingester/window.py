@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from common.errors import PermanentError
 from ingester.change import Operation
 from ingester.lsn import Lsn, Position
-from ingester.source import CaptureInstance
+from ingester.source import CaptureInstance, ProbeRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,12 @@ def choose_instance(
     while chosen + 1 < len(ordered) and start >= Position.before(ordered[chosen + 1].start_lsn):
         chosen += 1
     return ordered[chosen], ordered[chosen + 1] if chosen + 1 < len(ordered) else None
+
+
+def probe_request(instances: Sequence[CaptureInstance], after: Position | None) -> ProbeRequest:
+    """What to ask about a table before its window is known."""
+    instance, successor = choose_instance(instances, after)
+    return ProbeRequest(instance, after, successor.start_lsn if successor else None)
 
 
 def superseded(instances: Sequence[CaptureInstance], after: Position | None) -> tuple[CaptureInstance, ...]:

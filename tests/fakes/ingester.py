@@ -52,23 +52,28 @@ class FakeSource:
     rows: dict[str, list[Position]] = field(default_factory=dict)
     low: dict[str, Lsn] = field(default_factory=dict)
     max_lsn: Lsn | None = None
+    stale: bool = False
     fail: Exception | None = None
     after_page: Callable[[], None] | None = None
     pages: int = 0
 
     def states(self, tables: Sequence[TableName]) -> Mapping[TableName, TableState]:
         self._raise()
+        self.stale = False
         return {table: TableState(table in self.instances, self.instances.get(table, ())) for table in tables}
 
     def probe(self, requests: Sequence[ProbeRequest]) -> Probe:
         self._raise()
-        return Probe(self.max_lsn, {request.instance.name: self._answer(request) for request in requests})
+        known = {instance.name for instances in self.instances.values() for instance in instances}
+        answers = {r.instance.name: self._answer(r) for r in requests if r.instance.name in known}
+        return Probe(self.max_lsn, answers, self.stale)
 
     def _answer(self, request: ProbeRequest) -> ProbeAnswer:
         name = request.instance.name
         after = request.after or Position.before(request.instance.start_lsn)
         pending = self.max_lsn is not None and any(
-            after < found <= Position.end_of(self.max_lsn) for found in self.rows.get(name, ())
+            after < found <= Position.end_of(self.max_lsn) and (request.before is None or found.lsn < request.before)
+            for found in self.rows.get(name, ())
         )
         return ProbeAnswer(self.low.get(name, request.instance.start_lsn), pending)
 

@@ -122,7 +122,7 @@ def _read(source: SqlServerSource) -> None:
     source.probe([])
     probe = source.probe([ProbeRequest(i, None) for i in instances])
     assert probe.max_lsn is not None
-    source.probe([ProbeRequest(instances[0], Position.end_of(probe.max_lsn))])
+    source.probe([ProbeRequest(instances[0], Position.end_of(probe.max_lsn), probe.max_lsn)])
     for instance in instances:
         start = Position.before(instance.start_lsn)
         for upto in (Position.end_of(probe.max_lsn), Position.before(probe.max_lsn)):

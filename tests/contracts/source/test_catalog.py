@@ -14,7 +14,7 @@ from emulators.sqlserver.server import SqlServerEmulator
 from ingester import queries
 from ingester.lsn import Position
 from ingester.source import ProbeRequest
-from ingester.window import window
+from ingester.window import probe_request, window
 from tests.conftest import PASSWORD, USER
 from tests.contracts.source.conftest import Places
 from tests.contracts.source.test_source import PERSONS, Place
@@ -245,19 +245,21 @@ def follow(
     place: Place, after: Position | None, rows: int
 ) -> tuple[list[tuple[str, dict[str, object]]], Position | None]:
     """What the driver and a worker read until nothing is left: (capture instance, row), and the offset then."""
-    told = []
+    told: list[tuple[str, dict[str, object]]] = []
     while True:
         instances = place.source.states([PERSONS])[PERSONS].instances
-        probe = place.source.probe([ProbeRequest(window(instances, after, None).instance, after)])
+        request = probe_request(instances, after)
+        probe = place.source.probe([request])
         chosen = window(instances, after, probe.max_lsn)
         assert chosen.upto is not None
-        at = after or Position.before(chosen.instance.start_lsn)
+        at, before = after or Position.before(chosen.instance.start_lsn), len(told)
         while at < chosen.upto:
             page = place.source.page(chosen.instance, after=at, upto=chosen.upto, rows=rows)
             told += [(c.capture_instance, dict(c.data)) for c in page.changes]
             if page.end is None or not page.full:
                 break
             at = page.end
+        assert probe.answers[request.instance.name].pending is (len(told) > before)
         after = chosen.upto
         if not chosen.hands_over:
             return told, after

@@ -268,3 +268,65 @@ def test_a_second_capture_instance_takes_over_without_gap_or_duplicate() -> None
     world.run(200)
     numbers = [int(i.split(":")[1][:20], 16) for i in world.sent()]
     assert numbers == [n for n in (2, 3, 4, 6, 7) for _ in range(3)]
+
+
+def test_an_instance_made_since_the_catalog_was_read_takes_over_at_its_first_row() -> None:
+    """Without a second look the old one, which is filled as well, would go on for as long as the catalog is trusted."""
+    world = World()
+    world.commit(2)
+
+    def second_instance() -> None:
+        world.source.instances[PERSONS] = (instance(), instance(start=5, name="second"))
+        world.source.stale = True
+        world.source.rows["second"] = []
+        for name in ("dbo_Persons", "second"):
+            world.source.rows[name] += [position(n) for n in (6, 7)]
+        world.source.max_lsn = lsn(7)
+
+    world.at(6, second_instance)
+    world.run(20)
+    assert [m.body.count(b'"CaptureInstance":"second"') for m in world.sender.sent] == [0, 0, 0, 1, 1]
+
+
+def test_a_table_whose_instance_was_dropped_waits_for_the_next_and_is_not_stopped() -> None:
+    world = World()
+    world.commit(2)
+
+    def dropped() -> None:
+        world.source.instances[PERSONS] = ()
+        world.source.stale = True
+
+    def made_again() -> None:
+        world.source.instances[PERSONS] = (instance(start=2, name="again"),)
+        world.source.rows["again"] = [position(9)]
+        world.source.max_lsn = lsn(9)
+
+    world.at(6, dropped)
+    world.at(40, made_again)
+    status, logs = world.run(120)
+    assert status == 0
+    assert len(world.sent()) == 4
+    assert [e["event"] for e in logs if "not under CDC" in e["event"]] != []
+
+
+def test_a_probe_that_stays_stale_does_not_keep_the_loop() -> None:
+    world = World()
+    world.source.states = lambda tables: FakeSource.states(world.source, tables) or {}  # type: ignore[method-assign]
+    world.commit(2)
+    world.at(1, lambda: setattr(world.source, "stale", True))
+    world.run(20)
+    assert len(world.sent()) == 3
+
+
+def test_that_an_old_instance_can_be_dropped_is_told_once_with_the_statement() -> None:
+    world = World()
+    world.source.instances[PERSONS] = (instance(), instance(start=3, name="it's new"))
+    world.source.rows["it's new"] = [position(4)]
+    world.commit(2)
+    world.source.max_lsn = lsn(4)
+    _, logs = world.run(200)
+    told = [e["event"] for e in logs if "can be dropped" in e["event"]]
+    assert len(told) == 1
+    assert told[0].endswith(
+        "EXEC sys.sp_cdc_disable_table @source_schema = N'dbo', @source_name = N'Persons', @capture_instance = N'dbo_Persons'"
+    )
