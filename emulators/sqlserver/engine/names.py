@@ -83,8 +83,9 @@ class SessionNames:
         entry = database.catalog_for(self.session).find(schema, name[-1])
         if entry is not None:
             self.touched[database.name] = database
+            denied: frozenset[str] = frozenset()
             if not self.exempt or self.fold(name[-1]) != self.fold(self.exempt):
-                self.session.rights(database).require_on("SELECT", entry, database.catalog_for(self.session))
+                denied = self.session.rights(database).require_select(entry, database.catalog_for(self.session))
             table = entry.table
             columns = tuple(Column(c.name, c.type, c.nullable, c.identity) for c in table.columns)
             where = storage.storage_name(table)
@@ -93,7 +94,7 @@ class SessionNames:
             )
             here = (where, "") if database is self.home else ("", f"{ELSEWHERE}{where}")
             rowid = storage.rowid_name(table)
-            return Source(database.name, table.schema, table.name, columns, *here, rowid, computed)
+            return Source(database.name, table.schema, table.name, columns, *here, rowid, computed, denied)
         view = f"{schema}.{name[-1]}".lower()
         real = view.upper() if schema.lower() == "information_schema" else view
         if self.fold(f"{schema}.{name[-1]}") != self.fold(real):

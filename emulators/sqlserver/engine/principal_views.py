@@ -91,7 +91,18 @@ def _permissions(view: Viewpoint) -> Iterator[Row]:
         grantee = known.principals[item.principal].principal_id
         code = PERMISSIONS.get(item.name, item.name[:4])
         state = _STATES[item.state]
-        yield item.kind, _CLASSES[item.kind], item.major_id, 0, grantee, 1, code, item.name, state, item.state
+        yield (
+            item.kind,
+            _CLASSES[item.kind],
+            item.major_id,
+            item.column_id,
+            grantee,
+            1,
+            code,
+            item.name,
+            state,
+            item.state,
+        )
 
 
 VIEWS: Views = {

@@ -6,7 +6,7 @@ Source: https://learn.microsoft.com/sql/t-sql/statements/security-statements and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from emulators.sqlserver.engine.extension import CallContext, ProcedureSpec
@@ -171,10 +171,23 @@ class Principals:
         kind, number = self._securable(statement)
         for name in statement.principals:
             principal = self._grantee(name)
-            for permission in statement.permissions:
-                state = "GRANT_WITH_GRANT_OPTION" if statement.grant_option else statement.verb
-                item = Permission(kind, number, principal.name.lower(), permission, state)
-                self._here.change(statement.verb, item)
+            state = "GRANT_WITH_GRANT_OPTION" if statement.grant_option else statement.verb
+            for permission, columns in zip(statement.permissions, statement.columns, strict=True):
+                for column_id in self._columns(statement.target, number, columns) if columns else (0,):
+                    item = Permission(kind, number, principal.name.lower(), permission, state, column_id)
+                    self._here.change(statement.verb, item)
+
+    def _columns(self, target: Name, object_id: int, names: Sequence[str]) -> list[int]:
+        """Raises 1911 for a column that the object has not."""
+        session = self._session
+        entry = SessionNames(session).database(target).catalog_for(session).tables[object_id]
+        found = []
+        for name in names:
+            column = entry.column(name)
+            if column is None:
+                raise SqlError(1911, f"Column name '{name}' does not exist in the target table or view.", 16)
+            found.append(column.column_id)
+        return found
 
     def _server_permissions(self, statement: ts.ChangePermissions) -> None:
         if self._session.current().name.lower() != "master":

@@ -1,4 +1,4 @@
-"""What one session may do in one database, asked and enforced with Microsoft's errors: 229, 262, 297, 300, 916.
+"""What one session may do in one database, asked and enforced with Microsoft's errors: 229, 230, 262, 297, 300, 916.
 
 Every check passes at once for members of sysadmin. Source: https://learn.microsoft.com/sql/relational-databases/errors-events/
 """
@@ -102,7 +102,24 @@ class DatabaseRights:
     def may_select(self, schema: str, table: str) -> bool:
         catalog = self._database.catalog_for(self._session)
         entry = catalog.find(schema, table)
-        return entry is not None and self.allows_on("SELECT", entry, catalog)
+        return entry is not None and not self._denied_columns(entry, catalog)
+
+    def _denied_columns(self, entry: TableEntry, catalog: Catalog) -> frozenset[str]:
+        """Names of the columns that may not be read. What is said of a column goes before what is said of its table, a DENY too:
+        https://learn.microsoft.com/sql/t-sql/statements/grant-object-permissions-transact-sql
+        """
+        if self.everything or self.user.lower() == "dbo":
+            return frozenset()
+        said = self._known().columns(self.user, "SELECT", entry.table.object_id)
+        whole = self.allows_on("SELECT", entry, catalog)
+        return frozenset(c.name for c in entry.table.columns if not said.get(c.column_id, whole))
+
+    def require_select(self, entry: TableEntry, catalog: Catalog) -> frozenset[str]:
+        """The columns that may not be read all the same: they are error 230 where they are named. Raises 229."""
+        denied = self._denied_columns(entry, catalog)
+        if len(denied) == len(entry.table.columns):
+            self.require_on("SELECT", entry, catalog)
+        return denied
 
     def require_on(self, permission: str, entry: TableEntry, catalog: Catalog) -> None:
         """Raises 229."""
@@ -116,7 +133,9 @@ class DatabaseRights:
 
     def sees(self, entry: TableEntry, catalog: Catalog) -> bool:
         """Metadata is visible to whoever has any permission on the object."""
-        return any(self.allows_on(permission, entry, catalog) for permission in _SEEN_THROUGH)
+        if any(self.allows_on(permission, entry, catalog) for permission in _SEEN_THROUGH):
+            return True
+        return any(self._known().columns(self.user, "SELECT", entry.table.object_id).values())
 
     def visible(self, catalog: Catalog) -> Catalog:
         """The catalog with what the login may see: https://learn.microsoft.com/sql/relational-databases/security/metadata-visibility-configuration"""

@@ -1,7 +1,7 @@
 """Logins, users, roles and permissions, and what follows from them. Pure decisions over plain data; runs no statement.
 
-Not imitated: ownership chains (there are no procedures), permissions on columns (and so error 230), and transactions: a GRANT stays
-when its transaction is rolled back. Source: https://learn.microsoft.com/sql/relational-databases/security/permissions-database-engine
+Not imitated: ownership chains (there are no procedures), UPDATE and REFERENCES on columns, and transactions: a GRANT stays when its
+transaction is rolled back. Source: https://learn.microsoft.com/sql/relational-databases/security/permissions-database-engine
 """
 
 from __future__ import annotations
@@ -97,6 +97,8 @@ class Permission:
     name: str
     state: str
     """GRANT, GRANT_WITH_GRANT_OPTION or DENY. `principal` in lower case."""
+    column_id: int = 0
+    """Of an object's column; 0: the whole object."""
 
 
 class DatabaseSecurity:
@@ -138,8 +140,10 @@ class DatabaseSecurity:
 
     def change(self, verb: str, item: Permission) -> None:
         """GRANT and DENY replace each other; REVOKE takes away both."""
-        same = (item.kind, item.major_id, item.principal, item.name)
-        self.permissions = [p for p in self.permissions if (p.kind, p.major_id, p.principal, p.name) != same]
+        same = (item.kind, item.major_id, item.principal, item.name, item.column_id)
+        self.permissions = [
+            p for p in self.permissions if (p.kind, p.major_id, p.principal, p.name, p.column_id) != same
+        ]
         if verb != "REVOKE":
             self.permissions.append(item)
 
@@ -154,11 +158,20 @@ class DatabaseSecurity:
             return False
         return bool(states) or "db_owner" in groups or any(names & set(_GIVEN_BY_ROLE.get(g, ())) for g in groups)
 
+    def columns(self, user: str, permission: str, object_id: int) -> dict[int, bool]:
+        """What is said of single columns: id -> whether the user may. A DENY wins."""
+        groups = self.groups(user)
+        found: dict[int, bool] = {}
+        for item in self.permissions:
+            if item.column_id and item.major_id == object_id and item.name == permission and item.principal in groups:
+                found[item.column_id] = found.get(item.column_id, True) and item.state != "DENY"
+        return found
+
     def _applying(
         self, groups: frozenset[str], names: set[str], schema_id: int, object_id: int
     ) -> Iterator[Permission]:
         for item in self.permissions:
-            if item.principal not in groups or item.name not in names:
+            if item.principal not in groups or item.name not in names or item.column_id:
                 continue
             here = {DATABASE: 0, SCHEMA: schema_id, OBJECT: object_id}[item.kind]
             if item.kind == DATABASE or (item.major_id == here and here):

@@ -233,6 +233,14 @@ def permission_denied(permission: str, name: str, database: str, schema: str) ->
     return SqlError(229, text, 14, 5)
 
 
+def column_denied(column: str, table: str, database: str, schema: str) -> SqlError:
+    text = (
+        f"The SELECT permission was denied on the column '{column}' of the object '{table}', database '{database}', schema "
+        f"'{schema}'."
+    )
+    return SqlError(230, text, 14)
+
+
 def lock_timeout() -> SqlError:
     return SqlError(1222, "Lock request time out period exceeded.", 16, 45)
 

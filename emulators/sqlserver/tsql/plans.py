@@ -56,6 +56,8 @@ class Source:
     rowid: str = "rowid"
     computed: tuple[tuple[int, Fragment], ...] = ()
     """Positions of computed columns and what they are computed from: they are never stored."""
+    denied: frozenset[str] = frozenset()
+    """Names of the columns that the login may not read."""
 
 
 @dataclass(frozen=True, slots=True)

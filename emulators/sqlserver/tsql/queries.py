@@ -18,7 +18,7 @@ from emulators.sqlserver.tsql.aggregates import aggregated
 from emulators.sqlserver.tsql.apply import Applying
 from emulators.sqlserver.tsql.plans import Expr
 from emulators.sqlserver.tsql.relations import ROW, Lowered
-from emulators.sqlserver.tsql.scopes import Output, Relation, Scope
+from emulators.sqlserver.tsql.scopes import Output, Relation, Scope, readable
 from emulators.sqlserver.tsql.types import collation, family
 
 _SELECT_PARTS = frozenset(
@@ -178,7 +178,7 @@ class Queries(Applying):
             )
         if not found:
             raise SqlError(263, "Must specify table to select from.", 16)
-        return [output for relation in found for output in relation.columns]
+        return [Output(o.name, readable(o)) for relation in found for o in relation.columns]
 
     def _renamed(self, outputs: Sequence[Output]) -> list[Output]:
         return [Output(o.name, o.expr.read_as(f"c{i}")) for i, o in enumerate(outputs)]

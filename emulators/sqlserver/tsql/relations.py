@@ -220,13 +220,14 @@ class Relations(Predicates):
         """The relation with its computed columns as the expressions that they are."""
         if not columns:
             return relation
-        scope = Scope(None, [relation])
+        # A computed column is read by a permission of its own, whatever it is computed from.
+        scope = Scope(None, [replace(relation, columns=[replace(o, refused=None) for o in relation.columns])])
         outputs = list(relation.columns)
         for position, fragment in columns:
             value = self.expression(parse_query(fragment.text).expressions[0], scope)
             kind = outputs[position].expr.type
             found = self.represented(value, kind)
-            outputs[position] = Output(outputs[position].name, self.column(f"({found.sql})", Column("", kind)))
+            outputs[position] = replace(outputs[position], expr=self.column(f"({found.sql})", Column("", kind)))
         return Relation(relation.alias, relation.sql, outputs, relation.source, relation.aliased)
 
     def _named_source(
@@ -239,7 +240,13 @@ class Relations(Predicates):
         else:
             self.databases.add(source.database)
         outputs = [
-            Output(column.name, self.column(_column_sql(name, source, index, column), column))
+            Output(
+                column.name,
+                self.column(_column_sql(name, source, index, column), column),
+                errors.column_denied(column.name, source.name, source.database, source.schema)
+                if column.name in source.denied
+                else None,
+            )
             for index, column in enumerate(source.columns)
         ]
         if alias is not None and alias.args.get("columns"):
@@ -282,7 +289,7 @@ def with_names(outputs: Sequence[Output], alias: exp.Expr) -> list[Output]:
     if columns and len(columns) != len(outputs):
         fewer = "fewer" if len(columns) < len(outputs) else "more"
         raise SqlError(8158, f"'{alias.name}' has {fewer} columns than were specified in the column list.", 16)
-    return [Output(c.name, o.expr) for c, o in zip(columns, outputs, strict=True)] if columns else list(outputs)
+    return [replace(o, name=c.name) for c, o in zip(columns, outputs, strict=True)] if columns else list(outputs)
 
 
 def _inner(expr: Expr) -> Expr:
@@ -299,5 +306,5 @@ def _column_sql(name: str, source: Source, index: int, column: Column) -> str:
 
 
 def _nullable(relation: Relation) -> Relation:
-    outputs = [Output(o.name, o.expr.read_as(o.expr.sql, True)) for o in relation.columns]
+    outputs = [replace(o, expr=o.expr.read_as(o.expr.sql, True)) for o in relation.columns]
     return Relation(relation.alias, relation.sql, outputs, relation.source, relation.aliased)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.tsql.errors import ambiguous_column, invalid_column, unbound_identifier
 from emulators.sqlserver.tsql.plans import Expr, Source
 from emulators.sqlserver.tsql.text_order import Fold
@@ -16,6 +17,8 @@ class Output:
 
     name: str
     expr: Expr
+    refused: SqlError | None = None
+    """What to raise where the column is named: the login may not read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,14 @@ class Scope:
 
 def _only(name: str, relations: Sequence[Relation], fold: Fold) -> Expr | None:
     wanted = fold(name)
-    found = [output.expr for relation in relations for output in relation.columns if fold(output.name) == wanted]
+    found = [output for relation in relations for output in relation.columns if fold(output.name) == wanted]
     if len(found) > 1:
         raise ambiguous_column(name)
-    return found[0] if found else None
+    return readable(found[0]) if found else None
+
+
+def readable(output: Output) -> Expr:
+    """Raises 230."""
+    if output.refused is not None:
+        raise output.refused
+    return output.expr

@@ -1,6 +1,6 @@
 """Reads the statements about logins, users, roles and permissions; decides nothing about them.
 
-Refuses by name: Windows and Entra principals, certificates and keys, application roles, permissions on columns, EXECUTE AS.
+Refuses by name: Windows and Entra principals, certificates and keys, application roles, UPDATE and REFERENCES on columns, EXECUTE AS.
 Source: https://learn.microsoft.com/sql/t-sql/statements/security-statements
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.tsql.errors import unsupported
 from emulators.sqlserver.tsql.reader import Reader
 from emulators.sqlserver.tsql.statements import Name, Statement
@@ -91,10 +92,11 @@ class DropPrincipal(Statement):
 
 @dataclass(frozen=True, slots=True)
 class ChangePermissions(Statement):
-    """GRANT, DENY or REVOKE. `target` () with class DATABASE: the current one."""
+    """GRANT, DENY or REVOKE. `target` () with class DATABASE: the current one. `columns`: of each permission, () for all."""
 
     verb: str
     permissions: tuple[str, ...]
+    columns: tuple[tuple[str, ...], ...]
     kind: str
     target: Name
     principals: tuple[str, ...]
@@ -208,9 +210,15 @@ def _permissions(reader: Reader, line: int) -> Statement:
     if verb == "REVOKE" and reader.accept("GRANT", "OPTION", "FOR"):
         raise unsupported("REVOKE GRANT OPTION FOR")
     permissions = [_permission(reader)]
+    columns = [reader.names_in_parentheses() if reader.at("(") else ()]
     while reader.accept(","):
         permissions.append(_permission(reader))
+        columns.append(reader.names_in_parentheses() if reader.at("(") else ())
     kind, target = _securable(reader)
+    if reader.at("("):
+        everywhere = reader.names_in_parentheses()
+        columns = [each or everywhere for each in columns]
+    _check_columns(permissions, columns, kind)
     if verb != "REVOKE" or not reader.accept("FROM"):
         reader.expect("TO")
     principals = [reader.name()]
@@ -220,15 +228,27 @@ def _permissions(reader: Reader, line: int) -> Statement:
     reader.accept("CASCADE")
     if reader.at("AS"):
         raise unsupported(f"{verb} ... AS")
-    return ChangePermissions(line, verb, tuple(permissions), kind, target, tuple(principals), grant_option)
+    return ChangePermissions(
+        line, verb, tuple(permissions), tuple(columns), kind, target, tuple(principals), grant_option
+    )
+
+
+def _check_columns(permissions: list[str], columns: list[tuple[str, ...]], kind: str) -> None:
+    """Raises 1020 where there are no columns to speak of."""
+    for name, listed in zip(permissions, columns, strict=True):
+        if listed and name in ("UPDATE", "REFERENCES"):
+            raise unsupported(f"{name} on columns")
+        if listed and (name != "SELECT" or kind != "OBJECT"):
+            text = "Sub-entity lists (such as column or security expressions) cannot be specified for entity-level permissions."
+            raise SqlError(1020, text, 15)
 
 
 def _permission(reader: Reader) -> str:
     words: list[str] = []
     while reader.here.kind == WORD and reader.here.key not in ("ON", "TO", "FROM"):
         words.append(reader.advance().key)
-    if reader.at("("):
-        raise unsupported("a permission on columns")
+        if reader.at("("):
+            break
     name = " ".join(words).removesuffix(" PRIVILEGES").replace("EXEC ", "EXECUTE ") if words else ""
     name = {"EXEC": "EXECUTE"}.get(name, name)
     if reader.here.kind == END or not name:

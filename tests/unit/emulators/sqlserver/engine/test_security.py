@@ -176,7 +176,7 @@ def test_who_may_create_may_drop_and_alter(client: Client, enter: Enter) -> None
         ("GRANT SELECT ON t TO nosuch", 15151),
         ("GRANT SELECT ON t TO dbo", 4624),
         ("GRANT VIEW SERVER STATE TO reader", 4621),
-        ("GRANT SELECT (id) ON t TO reader", 50001),
+        ("GRANT UPDATE (id) ON t TO reader", 50001),
         ("GRANT BACKUP DATABASE TO reader", 50001),
         ("CREATE LOGIN [d\\x] FROM WINDOWS", 50001),
     ],
