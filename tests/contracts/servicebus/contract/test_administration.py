@@ -46,7 +46,7 @@ def test_settings_come_back_as_they_were_given(namespace: Namespace) -> None:
     """Of a queue, a topic and a subscription.
 
     Source: SDK test_mgmt_queue_create_with_queue_description, test_mgmt_topic_create_with_topic_description,
-    test_mgmt_subscription_create_with_subscription_description.
+    test_mgmt_sub_create_w_sub_desc.
     """
     receiving: dict[str, Any] = {
         "lock_duration": timedelta(seconds=13), "max_delivery_count": 14, "requires_session": True,
@@ -103,7 +103,7 @@ def test_what_is_not_there_is_not_found(namespace: Namespace) -> None:
     """404, to get, to change and to delete.
 
     Source: SDK test_mgmt_queue_get_runtime_properties_negative, test_mgmt_queue_delete_one_and_check_not_existing,
-    test_mgmt_topic_get_runtime_properties_negative, test_mgmt_subscription_get_runtime_properties_negative.
+    and their like for topics and subscriptions.
     """
     admin, missing, topic = namespace.admin, namespace.new_name(), namespace.topic()
     namespace.subscription(topic)

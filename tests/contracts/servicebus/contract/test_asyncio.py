@@ -124,7 +124,7 @@ def test_asyncio_finds_deferred_messages(namespace: Namespace) -> None:
 def test_asyncio_schedules_cancels_and_peeks(namespace: Namespace) -> None:
     """Two are scheduled, one is cancelled.
 
-    Source: azure-servicebus, test_queue_async_schedule_multiple_messages; Microsoft, "Browse or peek messages".
+    Source: azure-servicebus, test_async_queue_schedule_multiple_messages; Microsoft, "Browse or peek messages".
     """
     queue = namespace.queue()
     due = namespace.now() + 20 * SECOND

@@ -288,7 +288,7 @@ def test_the_sdk_goes_on_after_a_long_pause(alone: Alone) -> None:
     """Links and connections are made anew by the next call, when the client tries again.
 
     Source: Microsoft, "AMQP errors in Azure Service Bus": send and receive calls recreate the connection and the link;
-    SDK test_resume_after_link_timeout.
+    SDK test_queue_receiver_sender_resume_after_link_timeout.
     """
     queue = alone.namespace.queue()
     with (

@@ -82,7 +82,7 @@ def test_every_copy_has_a_lock_of_its_own(namespace: Namespace) -> None:
 def test_subscriptions_count_their_own_messages(namespace: Namespace) -> None:
     """The administration tells them apart.
 
-    Source: Microsoft, "Message counters"; SDK test_mgmt_subscription_get_runtime_properties_basic.
+    Source: Microsoft, "Message counters"; SDK test_mgmt_sub_get_runtime_props_basic.
     """
     topic = topic_with(namespace, "one", "two")
     namespace.topic_sender(topic).send_messages([ServiceBusMessage(body) for body in "abc"])
