@@ -12,7 +12,7 @@ from typing import Final
 
 from .amqp import performatives as p
 from .amqp.link import Delivery, Link, filters_of, symbol_map, symbols
-from .amqp.values import AmqpError, Described, Value
+from .amqp.values import AmqpError, Described, Symbol, Value
 from .entity import Ingress, Topic, too_large
 from .message import BATCH_FORMAT, Message, parse_message, render, split_batch
 from .passage import Passage
@@ -98,7 +98,8 @@ class ReceiveEndpoint:
     def deliver(self, message: Message, token: bytes, locked_until: int | None) -> None:
         """Send a message."""
         self._passage.deliver()
-        self.link.send(token, render(message, locked_until), self.receive_and_delete)
+        lock = None if self.receive_and_delete else token
+        self.link.send(token, render(message, locked_until, lock), self.receive_and_delete)
 
     def detach(self, failure: AmqpError) -> None:
         """The client may not go on."""
@@ -156,7 +157,7 @@ class SessionEndpoint:
         self._answered = True
         ticks = _TICKS_TO_1970 + locked_until * _TICKS_PER_MILLISECOND
         self.link.accept(
-            self, filters=symbols({SESSION_FILTER: session_id}), properties=symbols({_LOCKED_UNTIL: ticks})
+            self, filters=_session_filter(self.link, session_id), properties=symbols({_LOCKED_UNTIL: ticks})
         )
 
     def denied(self, failure: AmqpError) -> None:
@@ -174,7 +175,8 @@ class SessionEndpoint:
     def deliver(self, message: Message, token: bytes, locked_until: int | None) -> None:
         """Send a message."""
         self._passage.deliver()
-        self.link.send(token, render(message, locked_until), self.receive_and_delete)
+        lock = None if self.receive_and_delete else token
+        self.link.send(token, render(message, locked_until, lock), self.receive_and_delete)
 
     def detach(self, failure: AmqpError) -> None:
         """The session is lost, or its entity deleted."""
@@ -224,6 +226,13 @@ def _ask(link: Link, passage: Passage) -> bool:
         link.close(failure)
         return False
     return True
+
+
+def _session_filter(link: Link, session_id: str) -> dict[Value, Value]:
+    """The filter with the session's name in it, described where the client's was: Go's client reads no other."""
+    asked = link.source[7] if link.source else None
+    was = asked.get(Symbol(SESSION_FILTER)) if isinstance(asked, dict) else None
+    return symbols({SESSION_FILTER: Described(was.descriptor, session_id) if isinstance(was, Described) else session_id})
 
 
 def settle(store: MessageStore, tag: bytes, state: Described, now: int) -> AmqpError | None:

@@ -149,7 +149,8 @@ def _receive_by_sequence_number(node: Node, body: Fields, now: int) -> Response:
 def _locked(message: Message) -> dict[str, Any]:
     if message.lock_token is None:
         return {"message": render(message), "lock-token": UUID(int=0)}
-    return {"message": render(message, message.locked_until), "lock-token": UUID(bytes_le=message.lock_token)}
+    locked = render(message, message.locked_until, message.lock_token)
+    return {"message": locked, "lock-token": UUID(bytes_le=message.lock_token)}
 
 
 # -- looking and deleting

@@ -42,6 +42,7 @@ _GROUP_ID: Final = 10
 _NULL: Final = b"\x40"
 _SEQUENCE: Final = encode(Symbol("x-opt-sequence-number")) + b"\x81"
 _ENQUEUED: Final = encode(Symbol("x-opt-enqueued-time")) + b"\x83"
+_LOCK_TOKEN: Final = encode(Symbol("x-opt-lock-token")) + b"\x98"
 _LOCKED: Final = encode(Symbol("x-opt-locked-until")) + b"\x83"
 _STATE: Final = encode(Symbol("x-opt-message-state")) + b"\x71"
 _ENQUEUE_SEQUENCE: Final = encode(Symbol("x-opt-enqueue-sequence-number")) + b"\x81"
@@ -222,8 +223,12 @@ def _read_properties(message: Message, encoded: bytes, at: int) -> None:
         message.session_id = group_id
 
 
-def render(message: Message, locked_until: int | None = None) -> bytes:
-    """The message as it goes out, with what the broker knows in its header and annotations."""
+def render(message: Message, locked_until: int | None = None, token: bytes | None = None) -> bytes:
+    """The message as it goes out, with what the broker knows in its header and annotations.
+
+    `token`: of the lock, in .NET's order of octets, as in a delivery's tag. As a UUID it is among the delivery annotations, where
+    Go's client looks for that of a deferred message, which has no tag.
+    """
     header = encode_list(
         (
             message.durable,
@@ -248,4 +253,12 @@ def render(message: Message, locked_until: int | None = None) -> bytes:
         body += _DEAD_LETTER_SOURCE + encode(message.dead_letter_source)
         count += 2
     annotations = encode_map_body(count, body + message.annotations)
-    return b"".join((b"\x00\x53\x70", header, b"\x00\x53\x72", annotations, message.tail))
+    return b"".join((b"\x00\x53\x70", header, _delivery(token), b"\x00\x53\x72", annotations, message.tail))
+
+
+def _delivery(token: bytes | None) -> bytes:
+    """The section of delivery annotations, where there is a lock."""
+    if token is None:
+        return b""
+    ordered = token[3::-1] + token[5:3:-1] + token[7:5:-1] + token[8:]
+    return b"\x00\x53\x71" + encode_map_body(2, _LOCK_TOKEN + ordered)
