@@ -204,7 +204,11 @@ def storage_options(reader: Reader) -> None:
                 for t in reader.tokens[reader.position : reader.position + 2]
             ):
                 raise unsupported(f"table option {reader.peek().text}")
+            begin = reader.position
             reader.skip_parentheses()
+            words = [token.key for token in reader.tokens[begin : reader.position]]
+            if "IGNORE_DUP_KEY" in words and words[words.index("IGNORE_DUP_KEY") + 2] == "ON":
+                raise unsupported("IGNORE_DUP_KEY = ON")
         elif reader.at("ON") or reader.at("TEXTIMAGE_ON"):
             reader.advance()
             reader.name() if not reader.at("PRIMARY") else reader.advance()

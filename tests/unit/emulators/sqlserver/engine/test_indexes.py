@@ -102,3 +102,12 @@ def test_an_index_keeps_through_a_change_of_the_table(shop: Client) -> None:
     shop.run("INSERT dbo.goods (id, code) VALUES (1, N'a')")
     assert shop.error("INSERT dbo.goods (id, code) VALUES (2, N'a')")[0] == 2601
     assert shop.error("CREATE INDEX UX ON dbo.goods (id)")[0] == 1913
+
+
+def test_options_that_change_what_is_refused_are_refused(shop: Client) -> None:
+    shop.run("CREATE UNIQUE INDEX ux ON dbo.goods (code) WITH (IGNORE_DUP_KEY = OFF, PAD_INDEX = ON)")
+    assert (
+        shop.error("CREATE UNIQUE INDEX other ON dbo.goods (price) WITH (PAD_INDEX = ON, IGNORE_DUP_KEY = ON)")[0]
+        == 50001
+    )
+    assert shop.error("CREATE TABLE dbo.u (a int NOT NULL UNIQUE WITH (IGNORE_DUP_KEY = ON))")[0] == 50001
