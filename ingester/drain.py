@@ -106,16 +106,13 @@ class Drain:
         progress.position = seen = self.offsets.load(table, todo.epoch)
         after = todo.start if seen is None else seen
         while after < todo.upto:
+            self._refuse_expired(todo, progress)
             page = self.source.page(todo.instance, after=after, upto=todo.upto, rows=todo.rows)
             self._refuse_gap(todo, after, page)
             if page.end is None:
                 return False
             messages = [self.encoder.message(change) for change in page.changes]
-            if self._expired(todo, progress):
-                raise _Expired(
-                    f"sending changes of {table.key}: the lease may have run out while a page of {len(messages)} was read",
-                    hint="if this repeats, lower ingester.page_rows",
-                )
+            self._refuse_expired(todo, progress)
             self.sender.send(messages)
             self.offsets.commit(table, todo.epoch, seen=seen, position=page.end)
             progress.position = seen = after = page.end
@@ -131,6 +128,13 @@ class Drain:
         """Whether either clock says so; a commit needs no such look, since the epoch guards it."""
         by_date = todo.not_after is not None and self.now() >= todo.not_after
         return by_date or (todo.lease_seconds is not None and self.clock() - progress.begun >= todo.lease_seconds)
+
+    def _refuse_expired(self, todo: Slice, progress: _Progress) -> None:
+        if self._expired(todo, progress):
+            raise _Expired(
+                f"sending changes of {todo.table.key}: the lease may have run out before a page was ready",
+                hint="if this repeats, the machine is overloaded or ingester.page_rows too large",
+            )
 
     def _refuse_gap(self, todo: Slice, after: Position, page: Page) -> None:
         found = gap(after, page.low_watermark)

@@ -15,6 +15,8 @@ import pytest
 from dstream.local import Login
 from emulators.servicebus.description import SubscriptionDescription, TopicDescription
 from emulators.servicebus.server import ServiceBusEmulator
+from tests.azurite.server import Azurite, missing
+from tests.azurite.server import connection_string as storage
 
 SECRET = "s3cret-Passw0rd"
 
@@ -222,9 +224,29 @@ def test_bad_hcl_names_file_and_line_and_every_problem(place: Place) -> None:
     assert all("dstream.hcl:" in line for line in told.lines()), told.text
 
 
-@pytest.mark.parametrize("locks", ["sqlserver"])
-def test_locks_that_this_version_lacks_are_refused_by_name(place: Place, locks: str) -> None:
-    place.values["locks"] = locks
+def test_a_storage_account_that_cannot_be_reached(place: Place) -> None:
+    place.values["locks"] = f'azure_blob"\nconnection_string = "{storage(1)}'
+    told = place.run("ingester")
+    assert told.status == 1
+    [line] = told.lines()
+    assert "looking for container 'locks': no answer from the storage account" in line
+
+
+def test_a_storage_account_whose_key_is_wrong(place: Place) -> None:
+    if reason := missing():
+        pytest.skip(reason)
+    with Azurite() as azurite:
+        text = storage(azurite.port).replace("AccountKey=Eby8", "AccountKey=Eby9")
+        place.values["locks"] = f'azure_blob"\nconnection_string = "{text}'
+        told = place.run("ingester")
+    assert told.status == 1
+    assert "looking for container 'locks': the storage account answered 403 AuthorizationFailure" in told.text
+    assert "Storage Blob Data Contributor" in told.text
+    assert "AccountKey" not in told.text
+
+
+def test_what_is_no_storage_accounts_connection_string(place: Place) -> None:
+    place.values["locks"] = f'azure_blob"\nconnection_string = "{SECRET}'
     told = place.run("ingester")
     assert told.status == 2
-    assert f'ingester.locks.type = "{locks}" is not available in this version' in told.text
+    assert "ingester.locks.connection_string is not a storage account's connection string" in told.text
