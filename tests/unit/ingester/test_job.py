@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,7 +14,6 @@ from ingester.drain import Drain
 from ingester.job import Job, JobSettings
 from ingester.lease_keeper import LeaseKeeper
 from ingester.local_locks import LocalLocks
-from ingester.locks import Locks
 from ingester.lsn import Position
 from ingester.schedule import Rhythm
 from tests.fakes.ingester import (
@@ -29,15 +28,23 @@ from tests.fakes.ingester import (
     lsn,
     position,
 )
+from tests.fakes.locks import LEASE_SECONDS, MARGIN, FakeLocks, LockService
 
 
 class World:
-    """A job over two tables. `at`: what happens when the clock passes a time; the job stops at `until`."""
+    """A job over two tables. `at`: what happens when the clock passes a time. `shared`: locks that run out, of a service that others use."""
 
     def __init__(
-        self, *, skip_gaps: bool = False, rows: int = 5, locks: Locks | None = None, places: Sequence[str] = ()
+        self,
+        *,
+        skip_gaps: bool = False,
+        rows: int = 5,
+        shared: bool = False,
     ) -> None:
         self.clock = 1000.0
+        self.service = LockService(lambda: self.clock)
+        self.snapshot: list[Any] = []
+        self.held_at_the_end: list[str] = []
         self.stop = threading.Event()
         self.looking_after_locks = False
         self.source = FakeSource(
@@ -47,7 +54,8 @@ class World:
         )
         self.offsets = FakeOffsets()
         self.sender = FakeSender()
-        self.locks: Locks = locks or LocalLocks(self.now)
+        self.locks: LocalLocks | FakeLocks = FakeLocks(self.service) if shared else LocalLocks(self.now)
+        places = ("place 0", "place 1") if shared else ()
         self.leases = LeaseKeeper(self.locks, clock=lambda: self.clock, shuffle=lambda names: None, places=places)
         self.executor = ThreadExecutor(
             Drain(self.source, self.offsets, self.sender, encoder(), self.now, lambda: self.clock)
@@ -93,7 +101,17 @@ class World:
         self.source.rows[name] += [position(n, seq=s) for n in numbers for s in (1, 2, 3)]
         self.source.max_lsn = lsn(max(numbers))
 
+    def break_locks(self, error: Exception | None) -> None:
+        """What the lock service answers from now on."""
+        assert isinstance(self.locks, FakeLocks)
+        self.locks.fail = error
+
+    def tables_held(self) -> list[str]:
+        """Whose locks somebody has."""
+        return [name for name in ("persons", "orders") if self.service.holder(name) is not None]
+
     def run(self, seconds: float) -> tuple[int, list[Any]]:
+        self.at(seconds, lambda: self.held_at_the_end.extend(self.tables_held()))
         self.at(seconds, self.stop.set)
         with capture_logs() as logs:
             status = self.job.run()
@@ -163,7 +181,8 @@ def test_a_missing_table_is_reported_once_and_found_when_it_appears() -> None:
     world.at(101, lambda: world.commit(2))
     _, logs = world.run(300)
     warnings = [entry["event"] for entry in logs if entry["log_level"] == "warning"]
-    assert warnings == ["table dbo.Persons does not exist in the database; it is looked for again on later passes"]
+    (warning,) = warnings
+    assert warning.startswith("table dbo.Persons does not exist in the database, or the login may not see it")
     assert len(world.sent()) == 3
 
 
@@ -330,3 +349,97 @@ def test_that_an_old_instance_can_be_dropped_is_told_once_with_the_statement() -
     assert told[0].endswith(
         "EXEC sys.sp_cdc_disable_table @source_schema = N'dbo', @source_name = N'Persons', @capture_instance = N'dbo_Persons'"
     )
+
+
+def other_ingester(service: LockService, name: str) -> None:
+    """Takes a lock and never gives it back."""
+    assert FakeLocks(service).acquire(name) is not None
+
+
+def test_a_table_locked_elsewhere_is_not_read_until_its_lock_is_free() -> None:
+    world = World(shared=True)
+    other_ingester(world.service, "persons")
+    world.at(3, lambda: world.commit(2))
+    world.at(3, lambda: world.commit(2, name="sales_Orders"))
+    world.at(LEASE_SECONDS - 2, lambda: world.snapshot.append(len(world.sent())))
+    world.run(LEASE_SECONDS + 20)
+    assert world.snapshot == [0]
+    assert (len(world.sent()), len(world.sent("Orders"))) == (3, 3)
+
+
+def test_a_lease_that_could_not_be_renewed_stops_its_tables_and_they_go_on_when_it_can() -> None:
+    world = World(shared=True)
+    world.at(5, lambda: world.break_locks(TransientError("no answer")))
+    world.at(LEASE_SECONDS + 10, lambda: world.commit(2))
+    world.at(LEASE_SECONDS + 60, lambda: world.snapshot.append(len(world.sent())))
+    world.at(LEASE_SECONDS + 60, lambda: world.break_locks(None))
+    _, logs = world.run(LEASE_SECONDS + 180)
+    assert world.snapshot == [0]
+    assert len(world.sent()) == 3
+    assert [entry["table"] for entry in logs if entry["event"] == "lock lost"].count("dbo.Persons") == 1
+    assert "the lock service is back" in [entry["event"] for entry in logs]
+
+
+def test_a_lock_service_away_for_less_than_a_lease_stops_nothing() -> None:
+    world = World(shared=True)
+    world.at(21, lambda: world.break_locks(TransientError("no answer")))
+    world.at(30, lambda: world.commit(2))
+    world.at(50, lambda: world.break_locks(None))
+    _, logs = world.run(100)
+    assert len(world.sent()) == 3
+    assert "lock lost" not in [entry["event"] for entry in logs]
+
+
+def test_a_refused_renewal_stops_the_table_with_the_remedy() -> None:
+    world = World(shared=True)
+    world.at(5, lambda: world.break_locks(PermanentError("403", hint="grant the role")))
+    status, logs = world.run(200)
+    assert status == 1
+    assert {entry["error"] for entry in logs if entry["event"].startswith("table stopped")} == {"403 (grant the role)"}
+
+
+def test_tables_are_given_back_when_another_ingester_is_counted() -> None:
+    world = World(shared=True)
+    world.at(5, lambda: other_ingester(world.service, "place 1"))
+    _, logs = world.run(40)
+    assert [entry["event"] for entry in logs].count("lock given back, others have their share") == 1
+    assert len(world.held_at_the_end) == 1
+
+
+def test_an_ingester_without_its_database_leaves_the_tables_to_others() -> None:
+    world = World(shared=True)
+
+    def away() -> None:
+        world.source.fail = TransientError("away")
+
+    for second in range(5, 150):
+        world.at(second, away)
+    world.at(140, lambda: world.snapshot.extend(world.tables_held()))
+    world.at(150, lambda: world.commit(2))
+    world.run(400)
+    assert world.snapshot == []
+    assert len(world.sent()) == 3
+
+
+def test_a_slice_that_waited_for_a_slot_starts_with_what_its_lease_is_worth_then() -> None:
+    world = World(shared=True)
+    world.at(30, lambda: world.commit(2))
+    world.run(60)
+    [todo] = [todo for bucket in world.executor.buckets for todo in bucket]
+    assert todo.lease_seconds is not None
+    assert todo.not_after is not None
+    assert LEASE_SECONDS / 2 < todo.lease_seconds <= LEASE_SECONDS - MARGIN
+
+
+def test_a_slice_whose_time_was_up_before_its_page_was_ready_is_tried_again() -> None:
+    world = World(shared=True)
+    world.commit(2)
+
+    def slow() -> None:
+        world.source.after_page = None
+        world.clock += LEASE_SECONDS
+
+    world.source.after_page = slow
+    _, logs = world.run(200)
+    assert len(world.sent()) == 3
+    assert "dbo.Persons" in [entry["table"] for entry in logs if entry["event"] in ("lock lost", "will try again")]
