@@ -21,10 +21,11 @@ CDC_ENABLED = "SELECT is_cdc_enabled FROM sys.databases WHERE name = DB_NAME()"
 
 CAPTURE_INSTANCES = """\
 SELECT ct.source_object_id, OBJECT_SCHEMA_NAME(ct.source_object_id) AS source_schema, OBJECT_NAME(ct.source_object_id) AS source_name,
-       ct.capture_instance, OBJECT_NAME(ct.object_id) AS change_table, ct.object_id, ct.start_lsn,
+       ct.capture_instance, ISNULL(OBJECT_NAME(ct.object_id), ct.capture_instance + N'_CT') AS change_table, ct.object_id, ct.start_lsn,
        COL_LENGTH(N'cdc.' + QUOTENAME(OBJECT_NAME(ct.object_id)), N'__$command_id') AS command_id_length
 FROM cdc.change_tables AS ct
 ORDER BY ct.create_date, ct.object_id"""
+"""The name of a table is told to those only who have a right on it."""
 
 CATALOG_STAMP = "SELECT COUNT(*) AS instances, MAX(create_date) AS newest FROM cdc.change_tables"
 """Changes when a capture instance is made or dropped."""
@@ -73,6 +74,11 @@ FROM dbo.cdc_offsets WHERE table_name = {P}"""
 INSERT_OFFSET = f"""\
 INSERT INTO dbo.cdc_offsets (table_name, last_lsn, epoch, updated_at)
 SELECT {P}, NULL, {P}, GETDATE() WHERE NOT EXISTS (SELECT 1 FROM dbo.cdc_offsets WHERE table_name = {P})"""
+
+ADOPT_OFFSET = f"""\
+UPDATE dbo.cdc_offsets SET last_lsn = (SELECT last_lsn FROM dbo.cdc_offsets WHERE table_name = {P})
+WHERE table_name = {P} AND last_lsn IS NULL AND epoch <= {P}"""
+"""The original tool knew tables of schema dbo by their bare names, and no others."""
 
 CLAIM_OFFSET = f"UPDATE dbo.cdc_offsets SET epoch = {P} WHERE table_name = {P} AND epoch < {P}"
 

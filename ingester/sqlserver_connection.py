@@ -42,7 +42,21 @@ its file."""
 _BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
 _TRUSTS_ANY = "true"
 _APPLICATION = "dstream ingester"
-_RIGHTS = {229, 230, 262, 297, 300, 371, 15247, 916}
+_SESSION = (
+    *("ARITHABORT", "CONCAT_NULL_YIELDS_NULL", "ANSI_NULLS", "ANSI_NULL_DFLT_ON", "ANSI_PADDING", "ANSI_WARNINGS"),
+    *("CURSOR_CLOSE_ON_COMMIT", "QUOTED_IDENTIFIER"),
+)
+_SESSION_TEXT = ";".join(
+    [
+        *(f"SET {option} ON" for option in _SESSION),
+        "SET TEXTSIZE 2147483647",
+        "SET IMPLICIT_TRANSACTIONS OFF",
+        "SET TRANSACTION ISOLATION LEVEL READ COMMITTED",
+    ]
+)
+"""What the driver sets for a session, and that no statement opens a transaction, which a server's "user options" may ask for.
+https://learn.microsoft.com/sql/database-engine/configure-windows/configure-the-user-options-server-configuration-option"""
+_RIGHTS = {229, 230, 262, 297, 300, 371, 916, 1088, 2760, 15151, 15247}
 _SYNTAX_OR_OBJECT = {102, 156, 207, 208, 2812, 4104}
 
 
@@ -139,6 +153,7 @@ class Connection:
             login_timeout=LOGIN_TIMEOUT,
             timeout=self._query_seconds,
             tds_version="7.4",
+            conn_properties=_SESSION_TEXT,
             encryption=None if verified else _ENCRYPTION.get(address.encrypt or ""),
         )
 
@@ -295,6 +310,11 @@ def is_error(error: BaseException, number: int) -> bool:
     """Whether `error` was translated from SQL Server's error `number`."""
     cause = error.__cause__
     return isinstance(cause, pymssql.Error) and _number_and_text(cause)[0] == number
+
+
+def lacks_rights(error: BaseException) -> bool:
+    """Whether `error` was translated from one of SQL Server's refusals for want of a permission."""
+    return any(is_error(error, number) for number in _RIGHTS)
 
 
 def _rendered(sql: str, parameters: Sequence[object]) -> str:

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from common.errors import LeaseLost, PermanentError
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from common.errors import DStreamError, LeaseLost, PermanentError
 from common.names import TableName
 from ingester import queries
 from ingester.lsn import Lsn, Position
-from ingester.sqlserver_connection import Connection
+from ingester.sqlserver_connection import Connection, is_error, lacks_rights
+
+_TABLE_THERE, _COLUMN_THERE, _ROW_THERE = 2714, 2705, 2627
+"""What the slower of two ingesters meets that start together."""
+
+_TO_MAKE = "make dbo.cdc_offsets beforehand (docs/operations.md), or GRANT CREATE TABLE, and ALTER ON SCHEMA::dbo, to the login's user"
+_TO_UPGRADE = (
+    "GRANT ALTER ON OBJECT::dbo.cdc_offsets to the login's user: the table of an older installation lacks columns"
+)
+_TO_USE = "GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_offsets to the login's user"
 
 
 class SqlServerOffsets:
@@ -17,16 +29,28 @@ class SqlServerOffsets:
 
     def ensure(self) -> None:
         if self._connection.rows(queries.OFFSETS_TABLE_MISSING)[0][0]:
-            self._connection.execute(queries.CREATE_OFFSETS)
-            return
+            with _needing(_TO_MAKE):
+                self._execute_unless(_TABLE_THERE, queries.CREATE_OFFSETS)
         for column in queries.OFFSETS_COLUMNS:
-            self._connection.execute(queries.add_offsets_column(column))
+            with _needing(_TO_UPGRADE):
+                self._execute_unless(_COLUMN_THERE, queries.add_offsets_column(column))
 
     def claim(self, table: TableName, epoch: int) -> Position | None:
         key = table.key
-        self._connection.execute(queries.INSERT_OFFSET, (key, epoch, key))
-        self._connection.execute(queries.CLAIM_OFFSET, (epoch, key, epoch))
-        return self.load(table, epoch)
+        with _needing(_TO_USE):
+            self._execute_unless(_ROW_THERE, queries.INSERT_OFFSET, (key, epoch, key))
+            self._connection.execute(queries.CLAIM_OFFSET, (epoch, key, epoch))
+            if table.schema.lower() == "dbo" and "." not in table.table:  # a dot would make it another table's key
+                self._connection.execute(queries.ADOPT_OFFSET, (table.table, key, epoch))
+            return self.load(table, epoch)
+
+    def _execute_unless(self, there: int, sql: str, parameters: tuple[object, ...] = ()) -> None:
+        """Run a statement that has nothing to do if another ingester was first, which error `there` says."""
+        try:
+            self._connection.execute(sql, parameters)
+        except DStreamError as error:
+            if not is_error(error, there):
+                raise
 
     def load(self, table: TableName, epoch: int) -> Position | None:
         found = self._connection.rows(queries.LOAD_OFFSET, (table.key,))
@@ -40,7 +64,9 @@ class SqlServerOffsets:
             raise LeaseLost(
                 f"loading the offset of {table.key}: a newer owner (epoch {stored_epoch}) has taken the table"
             )
-        if lsn is None:
+        if lsn is None or (
+            not any(lsn) and command_id is None
+        ):  # all zeros: the original tool's word for "from the beginning"
             return None
         if command_id is None or seqval is None or operation is None:
             # an older installation's offset: it cannot say where in the transaction it stood, so all of it is read again
@@ -62,6 +88,17 @@ class SqlServerOffsets:
 
     def close(self) -> None:
         self._connection.close()
+
+
+@contextmanager
+def _needing(grant: str) -> Iterator[None]:
+    """Names the right that a statement was refused for want of."""
+    try:
+        yield
+    except PermanentError as error:
+        if lacks_rights(error):
+            raise PermanentError(error.message, hint=grant) from error.__cause__
+        raise
 
 
 def _parts(position: Position) -> tuple[object, ...]:

@@ -77,7 +77,10 @@ def decide(table: TrackedTable, answer: ProbeAnswer, max_lsn: Lsn | None, now: f
 def absence(table: TableName, state: TableState) -> str | None:
     """Why `table` cannot be read, with the remedy; None when it can."""
     if not state.exists:
-        return f"table {table.key} does not exist in the database; it is looked for again on later passes"
+        return (
+            f"table {table.key} does not exist in the database, or the login may not see it (GRANT SELECT ON {table.quoted}); "
+            "it is looked for again on later passes"
+        )
     if not state.instances:
         schema, name = (part.replace("'", "''") for part in (table.schema, table.table))
         return (

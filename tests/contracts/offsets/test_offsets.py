@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 from pydantic import SecretStr
@@ -11,15 +12,21 @@ from common.errors import LeaseLost, PermanentError
 from common.names import TableName
 from common.sqladdress import SqlAddress
 from dstream.local import Login
+from emulators.sqlserver.server import SqlServerEmulator
 from ingester.lsn import Position
 from ingester.offsets import Offsets
 from ingester.sqlserver_connection import Connection
 from ingester.sqlserver_offsets import SqlServerOffsets
+from tests.conftest import PASSWORD, USER
 from tests.fakes.ingester import ORDERS, PERSONS, FakeOffsets, lsn, position
 
 
+def address(login: Login) -> SqlAddress:
+    return SqlAddress(login.host, login.port, None, login.database, login.user, SecretStr(login.password))
+
+
 def connection(login: Login) -> Connection:
-    return Connection(SqlAddress(login.host, login.port, None, login.database, login.user, SecretStr(login.password)))
+    return Connection(address(login))
 
 
 @pytest.fixture(params=["fake", "sqlserver"])
@@ -167,4 +174,173 @@ def test_odd_table_names_have_rows_of_their_own(login: Login) -> None:
         store.claim(name, 1)
         store.commit(name, 1, seen=None, position=position(number))
     assert [store.load(name, 1) for name in names] == [position(n) for n in range(1, 6)]
+    store.close()
+
+
+@pytest.mark.parametrize("shape", OLD_SHAPES)
+def test_the_original_tools_bare_names_are_those_of_schema_dbo(
+    login: Login, run: Callable[[str], None], shape: str
+) -> None:
+    """It wrote the name as configured, `Persons`. Without this every table would be read from its low watermark again."""
+    create, insert = OLD_SHAPES[shape]
+    run(create)
+    run(insert.replace("dbo.Persons", "Persons"))
+    run("INSERT INTO cdc_offsets (table_name, last_lsn) VALUES (N'Orders', 0x00000000000000000007)")
+    store = SqlServerOffsets(connection(login))
+    store.ensure()
+    assert store.claim(PERSONS, 1) == Position.before(lsn(3))
+    assert store.claim(ORDERS, 1) is None  # sales.Orders is another table than Orders
+    store.commit(PERSONS, 1, seen=Position.before(lsn(3)), position=position(5))
+    assert store.claim(PERSONS, 2) == position(5)
+    store.close()
+
+
+def test_a_bare_name_with_a_dot_in_it_is_not_taken_for_another_schemas_table(
+    login: Login, run: Callable[[str], None]
+) -> None:
+    store = SqlServerOffsets(connection(login))
+    store.ensure()
+    store.claim(ORDERS, 1)
+    store.commit(ORDERS, 1, seen=None, position=position(5))
+    assert store.claim(TableName("dbo", "sales.Orders"), 1) is None
+    store.close()
+
+
+@pytest.mark.parametrize("value", ["0x00000000000000000000", "0x00", "0x"])
+def test_an_offset_of_zeros_is_a_first_start_and_not_a_gap(
+    login: Login, run: Callable[[str], None], value: str
+) -> None:
+    run(OLD_SHAPES["without last_seq"][0])
+    run(f"INSERT INTO cdc_offsets (table_name, last_lsn) VALUES (N'Persons', {value})")
+    store = SqlServerOffsets(connection(login))
+    store.ensure()
+    assert store.claim(PERSONS, 1) is None
+    store.commit(PERSONS, 1, seen=None, position=position(4))
+    assert store.load(PERSONS, 1) == position(4)
+    store.close()
+
+
+class Slower(Connection):
+    """A connection whose owner sees the database as it was before another ingester's `ensure` or `claim`."""
+
+    def __init__(self, address: SqlAddress, between: Callable[[], None]) -> None:
+        super().__init__(address)
+        self._between = between
+
+    def execute(self, sql: str, parameters: Sequence[object] = ()) -> int:
+        between, self._between = self._between, lambda: None
+        between()
+        bare = sql.split("\nCREATE TABLE", 1)
+        if len(bare) == 2:
+            sql = "CREATE TABLE" + bare[1]
+        elif " ALTER TABLE " in sql:
+            sql = "ALTER TABLE " + sql.split(" ALTER TABLE ", 1)[1]
+        elif sql.startswith("INSERT"):
+            sql = sql.split(" WHERE NOT EXISTS")[0]
+            parameters = parameters[:2]
+        return super().execute(sql, parameters)
+
+
+@pytest.mark.parametrize("shape", [None, *OLD_SHAPES])
+def test_two_that_make_or_upgrade_the_table_at_once_both_succeed(
+    login: Login, run: Callable[[str], None], shape: str | None
+) -> None:
+    for statement in OLD_SHAPES.get(shape or "", ()):
+        run(statement)
+    quick = SqlServerOffsets(connection(login))
+
+    def other() -> None:
+        quick.ensure()
+        quick.claim(PERSONS, 1)
+
+    slow = SqlServerOffsets(Slower(address(login), other))
+    slow.ensure()
+    assert slow.claim(PERSONS, 2) == (Position.before(lsn(3)) if shape else None)
+    with pytest.raises(LeaseLost):
+        quick.load(PERSONS, 1)
+    quick.close()
+    slow.close()
+
+
+@pytest.mark.parametrize(
+    ("grants", "old", "needed"),
+    [
+        ((), None, "GRANT CREATE TABLE, and ALTER ON SCHEMA::dbo"),
+        (("SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_offsets",), "without last_seq", "GRANT ALTER ON OBJECT"),
+        (("SELECT ON OBJECT::dbo.cdc_offsets",), "ours", "GRANT SELECT, INSERT, UPDATE ON OBJECT"),
+        (("SELECT, INSERT ON OBJECT::dbo.cdc_offsets",), "ours", "GRANT SELECT, INSERT, UPDATE ON OBJECT"),
+        (("SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_offsets",), "ours", None),
+    ],
+)
+def test_a_missing_right_is_named(
+    login: Login, run: Callable[[str], None], grants: Sequence[str], old: str | None, needed: str | None
+) -> None:
+    if old == "ours":
+        SqlServerOffsets(connection(login)).ensure()
+    elif old:
+        run(OLD_SHAPES[old][0])
+    user = f"{login.database}_offsets"
+    run(f"CREATE LOGIN {user} WITH PASSWORD = N'Offsets-Password-1'")
+    run(f"CREATE USER {user} FOR LOGIN {user}")
+    for grant in grants:
+        run(f"GRANT {grant} TO {user}")
+    poor = replace(login, user=user, password="Offsets-Password-1")
+    store = SqlServerOffsets(connection(poor))
+    try:
+        if needed is None:
+            store.ensure()
+            assert store.claim(PERSONS, 1) is None
+            store.commit(PERSONS, 1, seen=None, position=position(4))
+            return
+        with pytest.raises(PermanentError) as refused:  # noqa: PT012 - whichever of them needs the right
+            store.ensure()
+            store.claim(PERSONS, 1)
+        assert needed in (refused.value.hint or "")
+    finally:
+        store.close()
+        run(f"DROP USER {user}")
+        run(f"DROP LOGIN {user}")
+
+
+@pytest.mark.parametrize("collation", ["Latin1_General_CI_AS", "Latin1_General_BIN2"])
+def test_names_that_differ_in_case_share_a_row_where_they_are_one_table_and_only_there(
+    sqlserver: SqlServerEmulator, collation: str
+) -> None:
+    name = f"case_{collation}"
+    with Login("127.0.0.1", sqlserver.port, USER, PASSWORD, "master").connect() as client, client.cursor() as cursor:
+        cursor.execute(f"CREATE DATABASE {name} COLLATE {collation}")
+    store = SqlServerOffsets(connection(Login("127.0.0.1", sqlserver.port, USER, PASSWORD, name)))
+    store.ensure()
+    store.claim(PERSONS, 1)
+    store.commit(PERSONS, 1, seen=None, position=position(4))
+    other = store.claim(TableName("DBO", "persons"), 1)
+    assert other == (None if collation.endswith("BIN2") else position(4))
+    store.close()
+    with Login("127.0.0.1", sqlserver.port, USER, PASSWORD, "master").connect() as client, client.cursor() as cursor:
+        cursor.execute(f"DROP DATABASE {name}")
+
+
+def test_names_of_the_greatest_length_have_rows_of_their_own(login: Login) -> None:
+    store = SqlServerOffsets(connection(login))
+    store.ensure()
+    names = [TableName("s" * 128, "t" * 127 + end) for end in "ab"]
+    for number, name in enumerate(names, 1):
+        store.claim(name, 1)
+        store.commit(name, 1, seen=None, position=position(number))
+    assert [store.load(name, 1) for name in names] == [position(1), position(2)]
+    store.close()
+
+
+def test_nothing_stays_open_between_statements(login: Login) -> None:
+    held = connection(login)
+    store = SqlServerOffsets(held)
+    steps: list[Callable[[], object]] = [
+        store.ensure,
+        lambda: store.claim(PERSONS, 1),
+        lambda: store.commit(PERSONS, 1, seen=None, position=position(4)),
+        lambda: store.load(PERSONS, 1),
+    ]
+    for step in steps:
+        step()
+        assert held.rows("SELECT @@TRANCOUNT")[0][0] == 0
     store.close()

@@ -1,0 +1,177 @@
+"""What a login may see: a missing right is said, with what to grant; and a session that leaves nothing behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from common.errors import PermanentError
+from common.sqladdress import SqlAddress
+from emulators.sqlserver.build import build_engine
+from emulators.sqlserver.server import SqlServerEmulator
+from ingester.lsn import Position
+from ingester.source import ProbeRequest
+from ingester.sqlserver_connection import Connection
+from ingester.sqlserver_source import SqlServerSource
+from ingester.table_state import absence
+from tests.contracts.source.conftest import Places
+from tests.contracts.source.test_source import PERSONS, Place
+
+READER, PASSWORD = "reader", "Reader-Password-1"
+TABLES = ("change_tables", "captured_columns", "index_columns", "lsn_time_mapping")
+DIRECT = ("SELECT ON SCHEMA::cdc", "SELECT ON OBJECT::dbo.Persons")
+FUNCTION = (*(f"SELECT ON OBJECT::cdc.{name}" for name in TABLES), "SELECT ON OBJECT::dbo.Persons")
+"""What docs/operations.md says is needed."""
+
+Readers = Callable[..., SqlServerSource]
+
+
+@pytest.fixture
+def reader(places: Places) -> Iterator[Callable[..., tuple[Place, SqlServerSource]]]:
+    """A place with one captured row, and a source of a login with the given grants and nothing else."""
+    made: list[tuple[Place, SqlServerSource]] = []
+
+    def make(
+        grants: tuple[str, ...], *, mode: str = "direct", role: str | None = None
+    ) -> tuple[Place, SqlServerSource]:
+        place = places()
+        if role is not None:
+            place.execute("EXEC sys.sp_cdc_disable_table N'dbo', N'Persons', N'all'")
+            place.execute(f"EXEC sys.sp_cdc_enable_table N'dbo', N'Persons', @role_name = N'{role}'")
+        user = f"{READER}_{place.login.database}"
+        place.execute(f"CREATE LOGIN {user} WITH PASSWORD = N'{PASSWORD}'")
+        place.execute(f"CREATE USER {READER} FOR LOGIN {user}")
+        for grant in grants:
+            place.execute(f"GRANT {grant} TO {READER}")
+        login = replace(place.login, user=user, password=PASSWORD)
+        address = SqlAddress(login.host, login.port, None, login.database, login.user, SecretStr(login.password))
+        chosen: Any = mode
+        made.append((place, SqlServerSource(Connection(address), query_mode=chosen)))
+        place.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
+        place.scan()
+        return made[-1]
+
+    yield make
+    for _, source in made:
+        source.close()
+
+
+@pytest.mark.parametrize(("mode", "grants"), [("direct", DIRECT), ("function", FUNCTION)])
+def test_the_documented_grants_are_enough(reader: Any, mode: str, grants: tuple[str, ...]) -> None:
+    _, source = reader(grants, mode=mode)
+    instance = source.states([PERSONS])[PERSONS].instances[0]
+    probe = source.probe([ProbeRequest(instance, None)])
+    assert probe.answers["dbo_Persons"].pending
+    page = source.page(instance, after=Position.before(instance.start_lsn), upto=Position.end_of(probe.max_lsn), rows=9)
+    assert [c.data["ID"] for c in page.changes] == [1]
+
+
+def test_the_function_mode_asks_nothing_of_the_change_tables(reader: Any) -> None:
+    """What it is for: the same login may not look at the table itself."""
+    _, source = reader(FUNCTION)
+    instance = source.states([PERSONS])[PERSONS].instances[0]
+    with pytest.raises(PermanentError, match="SELECT permission was denied on the object 'dbo_Persons_CT'"):
+        source.probe([ProbeRequest(instance, None)])
+
+
+@pytest.mark.parametrize("mode", ["direct", "function"])
+@pytest.mark.parametrize("member", [False, True])
+def test_a_gating_role_is_missed_loudly(reader: Any, mode: str, member: bool) -> None:
+    """sys.fn_cdc_get_min_lsn answers 0x00 to those who may not: never taken for a very old LSN, nor for no gap."""
+    place, source = reader(DIRECT if mode == "direct" else FUNCTION, mode=mode, role="gate")
+    if member:
+        place.execute(f"ALTER ROLE gate ADD MEMBER {READER}")
+    instance = source.states([PERSONS])[PERSONS].instances[0]
+    if member:
+        assert source.probe([ProbeRequest(instance, None)]).answers["dbo_Persons"].pending
+        return
+    with pytest.raises(PermanentError, match="low watermark of dbo_Persons") as refused:
+        source.probe([ProbeRequest(instance, None)])
+    assert "gating role" in (refused.value.hint or "")
+    upto = Position.end_of(place.read()[0].position.lsn)
+    with pytest.raises(PermanentError):
+        source.page(instance, after=Position.before(instance.start_lsn), upto=upto, rows=5)
+
+
+@pytest.mark.parametrize("answer", [None, bytes(10)])
+def test_a_low_watermark_that_is_not_told_is_never_read_past(
+    places: Places, monkeypatch: pytest.MonkeyPatch, answer: bytes | None
+) -> None:
+    """NULL as well as 0x00, with the probe and with a page."""
+    place = places()
+    place.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
+    place.scan()
+    instance, upto = place.instance(), Position.end_of(place.read()[0].position.lsn)
+    result_sets, rows_until = place.connection.result_sets, place.connection.rows_until
+
+    def probed(sql: str, parameters: Any = ()) -> Any:
+        found = result_sets(sql, parameters)
+        return [[(*row[:2], answer, row[3]) if len(row) == 4 else row for row in rows] for rows in found]
+
+    def paged(sql: str, parameters: Any, enough: Any) -> Any:
+        (rows, _), whole = rows_until(sql, parameters, enough)
+        return [rows, [(answer,)]], whole
+
+    monkeypatch.setattr(place.connection, "rows_until", paged)
+    with pytest.raises(PermanentError, match="low watermark of dbo_Persons"):
+        place.source.page(instance, after=Position.before(instance.start_lsn), upto=upto, rows=5)
+    monkeypatch.setattr(place.connection, "result_sets", probed)
+    with pytest.raises(PermanentError, match="low watermark of dbo_Persons"):
+        place.source.probe([ProbeRequest(instance, None)])
+
+
+def test_no_max_lsn_means_nothing_captured_yet_only_to_those_who_may_look(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = places()
+    request = [ProbeRequest(place.instance(), None)]
+    assert place.source.probe(request).max_lsn is None
+    rows = place.connection.rows
+    monkeypatch.setattr(
+        place.connection, "rows", lambda sql, *more: [(0,)] if "HAS_PERMS_BY_NAME" in sql else rows(sql, *more)
+    )
+    with pytest.raises(PermanentError, match="how far capture has come") as refused:
+        place.source.probe(request)
+    assert "GRANT SELECT ON OBJECT::cdc.lsn_time_mapping" in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize("mode", ["direct", "function"])
+def test_nothing_stays_open_between_statements(places: Places, mode: str) -> None:
+    """READ COMMITTED, no transaction, and whoever wants the table for himself gets it; after a page that was cut short, too."""
+    place = places(query_mode=mode, page_bytes=1)
+    place.execute("INSERT INTO dbo.Persons (ID, Name) VALUES (1, N'a'), (2, N'b'), (3, N'c')")
+    place.scan()
+    instance = place.instance()
+    probe = place.source.probe([ProbeRequest(instance, None)])
+    assert probe.max_lsn is not None
+    upto = Position.end_of(probe.max_lsn)
+    page = place.source.page(instance, after=Position.before(instance.start_lsn), upto=upto, rows=100)
+    assert len(page.changes) == 1
+    state = "SELECT @@TRANCOUNT, transaction_isolation_level, open_transaction_count FROM sys.dm_exec_sessions WHERE session_id = @@SPID"
+    assert place.connection.rows(state) == [(0, 2, 0)]
+    place.execute("SET LOCK_TIMEOUT 0")
+    place.execute("BEGIN TRANSACTION; SELECT ID FROM dbo.Persons WITH (TABLOCKX); COMMIT")
+    place.execute("EXEC sys.sp_cdc_disable_table N'dbo', N'Persons', N'all'")
+
+
+def test_a_session_says_what_it_wants_whatever_the_servers_user_options_are() -> None:
+    sent: list[str] = []
+    engine = build_engine(users={"sa": "pw-Long-1"})
+    with SqlServerEmulator(engine, statement_log=sent.append) as server:
+        connection = Connection(SqlAddress("127.0.0.1", server.port, None, "master", "sa", SecretStr("pw-Long-1")))
+        assert connection.rows("SELECT 1") == [(1,)]
+        connection.close()
+    engine.close()
+    assert "SET IMPLICIT_TRANSACTIONS OFF;SET TRANSACTION ISOLATION LEVEL READ COMMITTED" in sent[0]
+    assert not any("BEGIN TRAN" in text for text in sent)
+
+
+def test_a_table_that_the_login_may_not_see_is_missing_and_the_word_says_both(reader: Any) -> None:
+    _, source = reader(("SELECT ON SCHEMA::cdc",))
+    state = source.states([PERSONS])[PERSONS]
+    assert (state.exists, state.instances) == (False, ())
+    assert "GRANT SELECT ON [dbo].[Persons]" in (absence(PERSONS, state) or "")
