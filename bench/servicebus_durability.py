@@ -23,13 +23,13 @@ from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusRece
 
 from emulators.servicebus.amqp.values import AmqpError
 from emulators.servicebus.description import QueueDescription
+from emulators.servicebus.entities.namespace import Namespace
 from emulators.servicebus.journal import Forgetful, Journal
 from emulators.servicebus.message import Message, parse_message
-from emulators.servicebus.namespace import Namespace
-from emulators.servicebus.recovery import recover
 from emulators.servicebus.server import ServiceBusEmulator
-from emulators.servicebus.sqlite_journal import SqliteJournal
-from emulators.servicebus.store import CompetingStore, Outcome
+from emulators.servicebus.storage.recovery import recover
+from emulators.servicebus.storage.sqlite_journal import SqliteJournal
+from emulators.servicebus.store.message_store import CompetingStore, Outcome
 
 TURNS = (1, 10, 100)
 RUNS = 5

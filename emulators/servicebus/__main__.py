@@ -21,13 +21,14 @@ from types import FrameType
 
 from emulators.certificates import TlsSettings
 
-from . import entity_options, faults
-from .configuration import read_configuration
 from .description import InvalidEntity
+from .faults import catalogue
+from .faults.injection import Fault
 from .file_limit import raise_file_limit
-from .injection import Fault
-from .json_reader import InvalidDocument
-from .provision import Asked, provide_all
+from .provisioning import entity_options
+from .provisioning.configuration import read_configuration
+from .provisioning.json_reader import InvalidDocument
+from .provisioning.provision import Asked, provide_all
 from .server import ServiceBusEmulator
 
 AMQP_PORT = 5672
@@ -103,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _fault(text: str) -> Fault:
     """A fault by its name, in argparse's manner of saying no."""
     try:
-        return faults.parse(text)
+        return catalogue.parse(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
@@ -130,7 +131,7 @@ def _parser() -> argparse.ArgumentParser:
         type=_fault,
         default=[],
         metavar="NAME[:ARGUMENTS]",
-        help=f"something that goes wrong, from the start; may be given again: {faults.usage()}",
+        help=f"something that goes wrong, from the start; may be given again: {catalogue.usage()}",
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, default=AMQP_PORT, help="AMQP port, 0 for any (default: %(default)s)")

@@ -18,7 +18,6 @@ from typing import Final
 from .amqp.decode import compound, decode, skip
 from .amqp.encode import encode, encode_list, encode_map_body
 from .amqp.values import DecodeError, Int, Symbol, Timestamp, Value
-from .fields import invalid
 from .message import APPLICATION_PROPERTIES, PROPERTIES, Message, leading_sections
 
 _NULL: Final = b"\x40"
@@ -169,18 +168,6 @@ class MessageProperties:
             kept.append(encode(Symbol(name)) + encode(value))
         self.message.annotations = b"".join(kept)
         self.message.annotation_count = 2 * len(kept)
-
-
-def user_properties(given: Value, field: str) -> dict[str, Value]:
-    """A map of user properties in a request or an outcome, by name. Raises AmqpError, which names the field, for another value."""
-    if not isinstance(given, dict):
-        raise invalid(field, "must be a map")
-    for name, value in given.items():
-        if not isinstance(name, str):
-            raise invalid(field, "must have strings for keys")
-        if isinstance(value, list | dict):
-            raise invalid(f"{field}.{name}", "must be of a simple type")
-    return {str(name): value for name, value in given.items()}
 
 
 def change_user_properties(message: Message, changes: Mapping[str, Value]) -> int:

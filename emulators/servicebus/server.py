@@ -22,21 +22,21 @@ from typing import Final
 
 from emulators.certificates import TlsSettings
 
-from .admin import NAMESPACE, AdminServer
-from .broker import ClientBroker
-from .doorway import HANDSHAKE_TIMEOUT, Doorway
-from .https import SecureAdminServer
-from .injection import Fault, Faults
-from .inspection import LoopInspection
+from .administration.http_server import NAMESPACE, AdminServer
+from .administration.https_server import SecureAdminServer
+from .administration.inspection import LoopInspection
+from .administration.loop_admin import LoopAdmin
+from .administration.page import render
+from .entities.namespace import Namespace
+from .faults.injection import Fault, Faults
 from .journal import Forgetful, Journal
-from .loop_admin import LoopAdmin
-from .namespace import Namespace
-from .page import render
-from .recovery import recover
+from .links.broker import ClientBroker
 from .sas import AccessPolicies
-from .sqlite_journal import SqliteJournal
+from .storage.recovery import recover
+from .storage.sqlite_journal import SqliteJournal
 from .throttle import MANAGEMENT, CreditMeter
-from .transport import AmqpTransport
+from .transport.amqp_transport import AmqpTransport
+from .transport.doorway import HANDSHAKE_TIMEOUT, Doorway
 
 ROOT_POLICY: Final = "RootManageSharedAccessKey"
 DEVELOPMENT_KEY: Final = "SAS_KEY_VALUE"
@@ -325,7 +325,7 @@ class ServiceBusEmulator:
 
     @contextmanager
     def inject(self, fault: Fault) -> Iterator[None]:
-        """Let this fault (see faults.py) act as long as the block lasts; several may. A fault is used once."""
+        """Let this fault (see faults/catalogue.py) act as long as the block lasts; several may. A fault is used once."""
 
         async def begin() -> None:
             self._amqp.faults.begin(fault, self._amqp)

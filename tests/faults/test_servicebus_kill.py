@@ -34,10 +34,10 @@ from azure.servicebus import (
 )
 from azure.servicebus.exceptions import OperationTimeoutError, ServiceBusError
 
-from emulators.servicebus.data_file import open_data
 from emulators.servicebus.journal import DEAD_LETTERS
 from emulators.servicebus.message import Message, MessageState
-from emulators.servicebus.recovery import read_messages, read_sequences, read_session_states
+from emulators.servicebus.storage.data_file import open_data
+from emulators.servicebus.storage.recovery import read_messages, read_sequences, read_session_states
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # the SDK forgets failed ones
 

@@ -12,8 +12,8 @@ from azure.core.pipeline.transport import AsyncioRequestsTransport, RequestsTran
 from azure.servicebus.aio.management import ServiceBusAdministrationClient as AsyncAdministrationClient
 from azure.servicebus.management import ServiceBusAdministrationClient
 
-from emulators.servicebus.admin import AdminServer
-from emulators.servicebus.admin_api import AdminApi
+from emulators.servicebus.administration.api import AdminApi
+from emulators.servicebus.administration.http_server import AdminServer
 from emulators.servicebus.description import (
     Description,
     EntityExists,
@@ -24,9 +24,9 @@ from emulators.servicebus.description import (
     SubscriptionDescription,
     TopicDescription,
 )
+from emulators.servicebus.entities.validation import require_valid
 from emulators.servicebus.rules.description import DEFAULT_RULE, RuleDescription, RuleInfo
 from emulators.servicebus.server import ServiceBusEmulator
-from emulators.servicebus.validation import require_valid
 
 KEYS = {"RootManageSharedAccessKey": "SAS_KEY_VALUE", "Listener": "listen-only"}
 

@@ -18,9 +18,9 @@ from azure.core.exceptions import (
 )
 from azure.servicebus.management import AuthorizationRule, CorrelationRuleFilter, ServiceBusAdministrationClient
 
-from emulators.servicebus.admin import AdminServer
-from emulators.servicebus.admin_api import AdminApi
-from emulators.servicebus.atom import read_description
+from emulators.servicebus.administration.api import AdminApi
+from emulators.servicebus.administration.atom import read_description
+from emulators.servicebus.administration.http_server import AdminServer
 from emulators.servicebus.description import (
     InvalidEntity,
     QueueDescription,

@@ -18,7 +18,7 @@ from azure.servicebus.management import (
     TrueRuleFilter,
 )
 
-from emulators.servicebus.atom_rules import read_rule, rule_entry
+from emulators.servicebus.administration.atom_rules import read_rule, rule_entry
 from emulators.servicebus.description import InvalidEntity, SubscriptionDescription, TopicDescription
 from emulators.servicebus.rules.description import (
     CorrelationFilter,

@@ -15,9 +15,9 @@ from azure.servicebus import ServiceBusClient, ServiceBusMessage
 from azure.servicebus.management import CorrelationRuleFilter, ServiceBusAdministrationClient, SqlRuleFilter
 
 from emulators.servicebus.__main__ import main
-from emulators.servicebus.configuration import read_configuration
 from emulators.servicebus.description import EntityMissing, InvalidEntity
-from emulators.servicebus.provision import provide_all
+from emulators.servicebus.provisioning.configuration import read_configuration
+from emulators.servicebus.provisioning.provision import provide_all
 from emulators.servicebus.server import ServiceBusEmulator
 from tests.contracts.servicebus.administration import PlainHttp
 

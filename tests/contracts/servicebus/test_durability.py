@@ -29,7 +29,6 @@ from azure.servicebus import (
 from azure.servicebus.exceptions import ServiceBusError
 
 from emulators.servicebus.__main__ import main
-from emulators.servicebus.data_file import FILE
 from emulators.servicebus.description import (
     Description,
     EntityInfo,
@@ -39,7 +38,8 @@ from emulators.servicebus.description import (
 )
 from emulators.servicebus.rules.description import DEFAULT_RULE, RuleDescription, SqlAction, SqlFilter
 from emulators.servicebus.server import ServiceBusEmulator
-from emulators.servicebus.sqlite_journal import SqliteJournal
+from emulators.servicebus.storage.data_file import FILE
+from emulators.servicebus.storage.sqlite_journal import SqliteJournal
 
 from .conftest import Clock
 

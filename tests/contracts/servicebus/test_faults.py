@@ -24,10 +24,10 @@ from azure.servicebus.exceptions import (
     SessionLockLostError,
 )
 
-from emulators.servicebus import faults
 from emulators.servicebus.__main__ import main
 from emulators.servicebus.description import QueueDescription
-from emulators.servicebus.injection import Fault
+from emulators.servicebus.faults import catalogue as faults
+from emulators.servicebus.faults.injection import Fault
 from emulators.servicebus.server import ServiceBusEmulator
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # the SDK forgets failed connections

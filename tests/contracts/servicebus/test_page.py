@@ -12,7 +12,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from azure.servicebus import ServiceBusMessage
 
-from emulators.servicebus import page
+from emulators.servicebus.administration import page
+from emulators.servicebus.administration.page import Counts, DeadLetterView, EntityView, Overview, SessionView, render
 from emulators.servicebus.description import (
     EntityInfo,
     EntityMissing,
@@ -22,7 +23,6 @@ from emulators.servicebus.description import (
     SubscriptionDescription,
     TopicDescription,
 )
-from emulators.servicebus.page import Counts, DeadLetterView, EntityView, Overview, SessionView, render
 from emulators.servicebus.rules.description import CorrelationFilter, RuleDescription, RuleInfo, SqlAction, SqlFilter
 
 from .conftest import LOCK, Bus

@@ -17,7 +17,7 @@ from azure.servicebus.exceptions import (
 )
 
 from common import servicebus_settle
-from emulators.servicebus import faults
+from emulators.servicebus.faults import catalogue as faults
 from emulators.servicebus.server import ServiceBusEmulator
 from tests.contracts.servicebus.contract.conftest import Alone
 from tests.contracts.servicebus.contract.labels import item

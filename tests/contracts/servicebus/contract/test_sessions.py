@@ -21,7 +21,7 @@ from azure.servicebus.exceptions import (
     SessionLockLostError,
 )
 
-from emulators.servicebus import faults
+from emulators.servicebus.faults import catalogue as faults
 from emulators.servicebus.server import ServiceBusEmulator
 from tests.contracts.servicebus.contract.labels import item
 from tests.contracts.servicebus.contract.namespace import LOCK, Namespace

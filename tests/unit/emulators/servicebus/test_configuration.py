@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from emulators.servicebus.configuration import read_configuration
 from emulators.servicebus.description import QueueDescription, SubscriptionDescription, TopicDescription
-from emulators.servicebus.json_reader import InvalidDocument
-from emulators.servicebus.provision import Asked
+from emulators.servicebus.provisioning.configuration import read_configuration
+from emulators.servicebus.provisioning.json_reader import InvalidDocument
+from emulators.servicebus.provisioning.provision import Asked
 from emulators.servicebus.rules.description import CorrelationFilter, RuleDescription, SqlAction, SqlFilter
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulators.servicebus.deadlines import NEVER, Deadlines
+from emulators.servicebus.store.deadlines import NEVER, Deadlines
 
 STEPS = st.lists(
     st.tuples(st.sampled_from(["set", "advance", "discard", "take"]), st.integers(0, 5), st.integers(0, 20)),

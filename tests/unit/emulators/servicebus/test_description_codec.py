@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulators.servicebus.description import FOREVER, QueueDescription, SubscriptionDescription, TopicDescription
-from emulators.servicebus.description_codec import entity_from_json, entity_to_json, rule_from_json, rule_to_json
 from emulators.servicebus.rules.description import (
     CorrelationFilter,
     FalseFilter,
@@ -21,6 +20,12 @@ from emulators.servicebus.rules.description import (
     SqlAction,
     SqlFilter,
     TrueFilter,
+)
+from emulators.servicebus.storage.description_codec import (
+    entity_from_json,
+    entity_to_json,
+    rule_from_json,
+    rule_to_json,
 )
 
 DURATIONS = st.timedeltas(min_value=timedelta(0)) | st.just(FOREVER)

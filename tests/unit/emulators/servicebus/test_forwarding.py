@@ -12,12 +12,12 @@ from emulators.servicebus.description import (
     SubscriptionDescription,
     TopicDescription,
 )
-from emulators.servicebus.entity import Queue, Topic
-from emulators.servicebus.forwarding import target_path
+from emulators.servicebus.entities.entity import Queue, Topic
+from emulators.servicebus.entities.namespace import Namespace
 from emulators.servicebus.journal import Forgetful
 from emulators.servicebus.message import Message, parse_message
-from emulators.servicebus.namespace import Namespace
-from emulators.servicebus.store import RETRY, CompetingStore, Outcome
+from emulators.servicebus.store.forwarding import target_path
+from emulators.servicebus.store.message_store import RETRY, CompetingStore, Outcome
 
 
 @dataclass(eq=False)

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from emulators.servicebus import faults
 from emulators.servicebus.amqp import performatives as p
 from emulators.servicebus.amqp.connection import Connection
 from emulators.servicebus.amqp.frames import Frame, FrameReader, frame
 from emulators.servicebus.amqp.values import AmqpError, UInt
-from emulators.servicebus.injection import Fault, Faults
+from emulators.servicebus.faults import catalogue as faults
+from emulators.servicebus.faults.injection import Fault, Faults
 
 ACCEPTED, RELEASED = p.OUTCOMES[p.ACCEPTED], p.OUTCOMES[p.RELEASED]
 REFUSED = p.rejected(AmqpError("com.microsoft:message-lock-lost", "gone"))

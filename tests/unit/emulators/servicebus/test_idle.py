@@ -14,10 +14,10 @@ from emulators.servicebus.description import (
     SubscriptionDescription,
     TopicDescription,
 )
-from emulators.servicebus.entity import Ingress
+from emulators.servicebus.entities.entity import Ingress
+from emulators.servicebus.entities.namespace import Namespace
 from emulators.servicebus.journal import Forgetful
 from emulators.servicebus.message import Message, parse_message
-from emulators.servicebus.namespace import Namespace
 from emulators.servicebus.rules.description import RuleDescription
 
 IDLE = timedelta(minutes=5)

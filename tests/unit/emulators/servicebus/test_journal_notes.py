@@ -19,13 +19,13 @@ from emulators.servicebus.description import (
     SubscriptionDescription,
     TopicDescription,
 )
-from emulators.servicebus.entity import Entity, Queue, Subscription, Topic
+from emulators.servicebus.entities.entity import Entity, Queue, Subscription, Topic
+from emulators.servicebus.entities.namespace import Namespace
 from emulators.servicebus.journal import DEAD_LETTERS, SCHEDULE, TRANSFER_DEAD_LETTERS, Forgetful
 from emulators.servicebus.message import Message, parse_message
-from emulators.servicebus.namespace import Namespace
 from emulators.servicebus.rules.description import DEFAULT_RULE, FalseFilter, RuleDescription, RuleInfo, TrueFilter
-from emulators.servicebus.sessions import SessionStore
-from emulators.servicebus.store import Outcome
+from emulators.servicebus.store.message_store import Outcome
+from emulators.servicebus.store.sessions import SessionStore
 
 _SLOTS = [name for name in Message.__slots__ if name not in ("lock_token", "locked_until")]
 

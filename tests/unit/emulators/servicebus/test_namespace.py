@@ -21,10 +21,10 @@ from emulators.servicebus.description import (
     SubscriptionDescription,
     TopicDescription,
 )
-from emulators.servicebus.entity import Queue
+from emulators.servicebus.entities.entity import Queue
+from emulators.servicebus.entities.namespace import Namespace
 from emulators.servicebus.journal import Forgetful
 from emulators.servicebus.message import parse_message
-from emulators.servicebus.namespace import Namespace
 from emulators.servicebus.sas import AccessPolicies, InvalidToken, resource_path
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from emulators.servicebus.amqp import performatives as p
 from emulators.servicebus.amqp.values import Described
-from emulators.servicebus.endpoints import settle
+from emulators.servicebus.links.endpoints import settle
 
 from .test_store import Receiver, competing, message
 

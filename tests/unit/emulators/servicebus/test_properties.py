@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from emulators.servicebus.amqp.decode import decode
 from emulators.servicebus.amqp.values import AmqpError, Array, Symbol, UByte, UInt
+from emulators.servicebus.links.fields import user_properties
 from emulators.servicebus.message import parse_message, sections
-from emulators.servicebus.properties import MessageProperties, change_user_properties, user_properties
+from emulators.servicebus.properties import MessageProperties, change_user_properties
 from tests.unit.emulators.servicebus.messages import BODY, make_message, section
 
 NAMES = st.text("abcXYZ", min_size=1, max_size=3)

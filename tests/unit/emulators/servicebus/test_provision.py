@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from emulators.servicebus.description import InvalidEntity, QueueDescription, TopicDescription
+from emulators.servicebus.entities.namespace import Namespace
 from emulators.servicebus.journal import Forgetful
-from emulators.servicebus.namespace import Namespace
-from emulators.servicebus.provision import provide
+from emulators.servicebus.provisioning.provision import provide
 
 ASKED = QueueDescription(max_delivery_count=3)
 

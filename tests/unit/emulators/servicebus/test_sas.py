@@ -12,11 +12,11 @@ import pytest
 
 from emulators.servicebus.amqp.link import Link
 from emulators.servicebus.amqp.values import AmqpError
-from emulators.servicebus.broker import CbsEndpoint, ClientBroker
+from emulators.servicebus.entities.namespace import Namespace, Node
 from emulators.servicebus.journal import Forgetful
-from emulators.servicebus.management import ManagementEndpoint
-from emulators.servicebus.namespace import Namespace, Node
-from emulators.servicebus.requests import Request
+from emulators.servicebus.links.broker import CbsEndpoint, ClientBroker
+from emulators.servicebus.links.management import ManagementEndpoint
+from emulators.servicebus.links.requests import Request
 from emulators.servicebus.sas import AccessPolicies, InvalidToken
 
 POLICIES = AccessPolicies({"root": "key"})

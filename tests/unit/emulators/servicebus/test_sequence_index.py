@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulators.servicebus.message import Message
-from emulators.servicebus.sequence_index import SequenceIndex
+from emulators.servicebus.store.sequence_index import SequenceIndex
 
 
 def numbered(sequence: int) -> Message:

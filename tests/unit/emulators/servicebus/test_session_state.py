@@ -8,10 +8,10 @@ import pytest
 
 from emulators.servicebus.amqp.values import AmqpError
 from emulators.servicebus.description import QueueDescription
+from emulators.servicebus.entities.namespace import Namespace
 from emulators.servicebus.journal import Forgetful
 from emulators.servicebus.message import Message
-from emulators.servicebus.namespace import Namespace
-from emulators.servicebus.sessions import SessionStore
+from emulators.servicebus.store.sessions import SessionStore
 
 
 @dataclass(eq=False)

@@ -19,11 +19,12 @@ from hypothesis import strategies as st
 
 from emulators.servicebus.amqp.encode import encode
 from emulators.servicebus.amqp.values import Described, Symbol, Timestamp, UByte, UInt, ULong
-from emulators.servicebus.data_file import FILE, FORMAT, UnusableData, open_data
 from emulators.servicebus.description import Description, QueueDescription, SubscriptionDescription, TopicDescription
 from emulators.servicebus.journal import DEAD_LETTERS, SCHEDULE
 from emulators.servicebus.message import Message, MessageState, parse_message
-from emulators.servicebus.recovery import (
+from emulators.servicebus.rules.description import RuleDescription, RuleInfo, SqlFilter
+from emulators.servicebus.storage.data_file import FILE, FORMAT, UnusableData, open_data
+from emulators.servicebus.storage.recovery import (
     read_entities,
     read_messages,
     read_rules,
@@ -31,8 +32,7 @@ from emulators.servicebus.recovery import (
     read_sequences,
     read_session_states,
 )
-from emulators.servicebus.rules.description import RuleDescription, RuleInfo, SqlFilter
-from emulators.servicebus.sqlite_journal import SqliteJournal
+from emulators.servicebus.storage.sqlite_journal import SqliteJournal
 
 LOCK_ONLY = {"lock_token", "locked_until"}
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulators.servicebus.amqp.values import AmqpError
-from emulators.servicebus.consumer import StoreSettings
-from emulators.servicebus.deadlines import NEVER
 from emulators.servicebus.journal import Forgetful
 from emulators.servicebus.message import Message, parse_message
-from emulators.servicebus.ready import ReadyQueue
-from emulators.servicebus.sessions import SessionStore
-from emulators.servicebus.shelf import Shelf
-from emulators.servicebus.store import CompetingStore, Outcome
+from emulators.servicebus.store.consumer import StoreSettings
+from emulators.servicebus.store.deadlines import NEVER
+from emulators.servicebus.store.message_store import CompetingStore, Outcome
+from emulators.servicebus.store.ready import ReadyQueue
+from emulators.servicebus.store.sessions import SessionStore
+from emulators.servicebus.store.shelf import Shelf
 
 LOCK = 1000
 SETTINGS = StoreSettings(lock_duration=LOCK, max_delivery_count=3, default_ttl=None, dead_letter_expired=False)

@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from emulators.servicebus import entity
 from emulators.servicebus.description import InvalidEntity, SubscriptionDescription, TopicDescription
-from emulators.servicebus.entity import FILTER_FAILED, Subscription
+from emulators.servicebus.entities import entity
+from emulators.servicebus.entities.entity import FILTER_FAILED, Subscription
+from emulators.servicebus.entities.namespace import Namespace
+from emulators.servicebus.entities.outlet import Surroundings
 from emulators.servicebus.journal import Forgetful
 from emulators.servicebus.message import Message, parse_message
-from emulators.servicebus.namespace import Namespace
-from emulators.servicebus.outlet import Surroundings
 from emulators.servicebus.rules import Copies, InvalidRule
 from emulators.servicebus.rules.description import CorrelationFilter, RuleDescription, RuleInfo, SqlFilter
 

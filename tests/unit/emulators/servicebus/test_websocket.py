@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from emulators.servicebus.doorway import HANDSHAKE_TIMEOUT, Doorway
-from emulators.servicebus.websocket import CLOSE_TIMEOUT, MAX_FRAGMENT
+from emulators.servicebus.transport.doorway import HANDSHAKE_TIMEOUT, Doorway
+from emulators.servicebus.transport.websocket import CLOSE_TIMEOUT, MAX_FRAGMENT
 
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 FIN, RESERVED = 0x80, 0x40

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from xml.etree import ElementTree as ET
 
-from emulators.servicebus.atom import COUNTS
-from emulators.servicebus.feed import ATOM, CONNECT, XSI_TYPE, child
-from emulators.servicebus.xml_text import write
+from emulators.servicebus.administration.atom import COUNTS
+from emulators.servicebus.administration.feed import ATOM, CONNECT, XSI_TYPE, child
+from emulators.servicebus.administration.xml_text import write
 
 
 def document() -> ET.Element:

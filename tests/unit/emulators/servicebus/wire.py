@@ -10,11 +10,11 @@ from emulators.servicebus.amqp.decode import decode
 from emulators.servicebus.amqp.encode import encode
 from emulators.servicebus.amqp.frames import AMQP_HEADER, SASL_FRAME, SASL_HEADER, Frame, FrameReader, frame
 from emulators.servicebus.amqp.values import Described, Symbol, UByte, UInt, ULong, UShort
-from emulators.servicebus.broker import ClientBroker
 from emulators.servicebus.description import Description, QueueDescription
+from emulators.servicebus.entities.namespace import Namespace
 from emulators.servicebus.journal import Forgetful
+from emulators.servicebus.links.broker import ClientBroker
 from emulators.servicebus.message import sections
-from emulators.servicebus.namespace import Namespace
 from emulators.servicebus.sas import AccessPolicies
 
 KEY = "key"

@@ -1,0 +1,1 @@
+"""Queues, topics and subscriptions, and the namespace they are in. Knows neither links nor connections."""

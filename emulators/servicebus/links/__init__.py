@@ -1,0 +1,1 @@
+"""What clients' links lead to: sending, receiving, sessions, `$cbs` and `$management`."""

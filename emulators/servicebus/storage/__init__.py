@@ -1,0 +1,1 @@
+"""What a namespace keeps on disk, and how it is read back."""
