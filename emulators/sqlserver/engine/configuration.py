@@ -126,7 +126,8 @@ def procedures(session: SqlSession) -> dict[str, ProcedureSpec]:
         option = configuration.find(str(name))
         before = configuration.put(option, int(str(value)))
         text = f"Configuration option '{option.name}' changed from {before} to {value!s}. Run the RECONFIGURE statement to install."
-        yield Info(15457, text, 10, 1, "sp_configure")
+        # of severity 10, which reaches a client as 0: "Database Engine error severities" on learn.microsoft.com
+        yield Info(15457, text, 0, 1, "sp_configure")
 
     return {"sys.sp_configure": ProcedureSpec(("@configname", "@configvalue"), (), run)}
 
