@@ -59,31 +59,40 @@ $(SCRIPTDOM)/.ready: tests/scriptdom/requirements.txt | $(READY)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --no-compile --target $(@D) -r $< && touch $@ || $(MISSING)
 
 # Clients that are not ours, for tests/clients alone (docs/foreign-clients.md): each where its tool chain is found.
-clients: $(foreach client,python node java go,$(FETCHED)/$(client)/.ready)
+clients: $(foreach client,sqlserver/python sqlserver/node sqlserver/java sqlserver/go servicebus/node servicebus/go servicebus/sdk,$(FETCHED)/$(client)/.ready)
 
-$(FETCHED)/python/.ready: $(CLIENTS)/python/requirements.txt | $(READY)
+$(FETCHED)/sqlserver/python/.ready: $(CLIENTS)/sqlserver/python/requirements.txt | $(READY)
 	@rm -rf $(@D)
 	@echo "Fetching the Python clients into $(@D) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --no-compile --target $(@D) -r $< && touch $@ || $(MISSING)
 
-$(FETCHED)/node/.ready: $(CLIENTS)/node/package.json $(CLIENTS)/node/package-lock.json
+$(FETCHED)/%/node/.ready: $(CLIENTS)/%/node/package.json $(CLIENTS)/%/node/package-lock.json
 	@mkdir -p $(@D)
 	@cp $^ $(@D)
-	@echo "Fetching the Node client into $(@D) ..."
+	@echo "Fetching a Node client into $(@D) ..."
 	@cd $(@D) && npm ci --silent --no-audit --no-fund --ignore-scripts && touch .ready || $(MISSING)
 
-$(FETCHED)/java/jars/.ready: $(CLIENTS)/java/pom.xml
+$(FETCHED)/sqlserver/java/jars/.ready: $(CLIENTS)/sqlserver/java/pom.xml
 	@mkdir -p $(@D)
 	@echo "Fetching the Java client into $(@D) ..."
 	@mvn -q -B -f $< org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$(@D) && touch $@ || $(MISSING)
 
-$(FETCHED)/java/.ready: $(CLIENTS)/java/Client.java $(FETCHED)/java/jars/.ready
+$(FETCHED)/sqlserver/java/.ready: $(CLIENTS)/sqlserver/java/Client.java $(FETCHED)/sqlserver/java/jars/.ready
 	@javac -d $(@D) -cp '$(@D)/jars/*' $< && touch $@ || $(MISSING)
 
-$(FETCHED)/go/.ready: $(wildcard $(CLIENTS)/go/*)
+$(FETCHED)/sqlserver/go/.ready: $(wildcard $(CLIENTS)/sqlserver/go/*)
+$(FETCHED)/servicebus/go/.ready: $(wildcard $(CLIENTS)/servicebus/go/*)
+$(FETCHED)/%/go/.ready:
 	@mkdir -p $(@D)
-	@echo "Compiling the Go client into $(@D) ..."
-	@cd $(CLIENTS)/go && go build -o $(CURDIR)/$(@D)/client . && touch $(CURDIR)/$@ || $(MISSING)
+	@echo "Compiling a Go client into $(@D) ..."
+	@cd $(CLIENTS)/$*/go && go build -o $(CURDIR)/$(@D)/client . && touch $(CURDIR)/$@ || $(MISSING)
+
+# The tests that Microsoft's SDK for Python publishes in its source archive; nothing of it is installed.
+$(FETCHED)/servicebus/sdk/.ready: $(CLIENTS)/servicebus/sdk_suite/requirements.txt | $(READY)
+	@rm -rf $(@D)
+	@mkdir -p $(@D)
+	@echo "Fetching the SDK's own tests into $(@D) ..."
+	@$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --no-binary :all: --require-hashes --dest $(@D) -r $< && tar -xzf $(@D)/*.tar.gz -C $(@D) --strip-components 1 && touch $@ || $(MISSING)
 
 # Microsoft's emulator of Blob storage, for the tests of blob leases alone (186 MB; it runs on Node.js).
 azurite: $(AZURITE)/.cache/.ready

@@ -1,4 +1,4 @@
-// npm tedious as a client: reads a scenario from standard input, runs it, prints the results as JSON (tests/clients/scenario.py).
+// npm tedious as a client: reads a scenario from standard input, runs it, prints the results as JSON (tests/clients/sqlserver/scenario.py).
 "use strict";
 
 // The one thing of Node 22 that the driver needs and Node 20 lacks; the driver itself stays as it is.

@@ -8,7 +8,7 @@ from typing import Any
 import OpenSSL
 import pytds
 
-from tests.clients.python.program import Program, main, native
+from tests.clients.sqlserver.python.program import Program, main, native
 
 _CANCEL_AFTER = 0.3
 

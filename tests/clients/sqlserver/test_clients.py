@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.clients import scenario
-from tests.clients.conftest import CLIENTS, HERE, Client, Server
-from tests.clients.differences import GAPS, LIMITS, expected
+from tests.clients.sqlserver import scenario
+from tests.clients.sqlserver.conftest import CLIENTS, HERE, Client, Server
+from tests.clients.sqlserver.differences import GAPS, LIMITS, expected
 
 _ENCRYPTION = sorted(scenario.without_tls("") | scenario.with_tls(""))
 _ZERO_LSN = "0x" + "00" * 10

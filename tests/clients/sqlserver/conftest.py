@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from emulators.sqlserver.tls import TlsSettings
-from tests.clients import scenario
-from tests.clients.scenario import Step
+from tests.clients.sqlserver import scenario
+from tests.clients.sqlserver.scenario import Step
 
 HERE = Path(__file__).parent
-CACHE = HERE / ".cache"
+CACHE = HERE.parent / ".cache" / "sqlserver"
 """Where `make clients` puts what it fetches and compiles."""
 
 _PASSWORD = "test-Password-1"
@@ -42,8 +42,8 @@ _ON_PYTHON = (("PYTHONPATH", CACHE / "python"), ("MSSQL_PYTHON_NATIVE_PROVIDER",
 _CLASSES = f"{CACHE / 'java'}{os.pathsep}{CACHE / 'java' / 'jars'}/*"
 
 CLIENTS = (
-    Client("python-tds", "python", sys.executable, ("-m", "tests.clients.python.tds"), _ON_PYTHON),
-    Client("mssql-python", "python", sys.executable, ("-m", "tests.clients.python.microsoft"), _ON_PYTHON),
+    Client("python-tds", "python", sys.executable, ("-m", "tests.clients.sqlserver.python.tds"), _ON_PYTHON),
+    Client("mssql-python", "python", sys.executable, ("-m", "tests.clients.sqlserver.python.microsoft"), _ON_PYTHON),
     Client("tedious", "node", "node", (str(HERE / "node" / "client.js"),), (("NODE_PATH", CACHE / "node" / "node_modules"),)),
     Client("mssql-jdbc", "java", "java", ("-XX:TieredStopAtLevel=1", "-cp", _CLASSES, "Client")),
     Client("go-mssqldb", "go", str(CACHE / "go" / "client"), ()),
@@ -127,7 +127,7 @@ def _run(server: Server, client: Client) -> Any:
     done = subprocess.run(
         [client.tool, *client.command],
         env=os.environ | {"TZ": "UTC"} | {name: str(value) for name, value in client.environment},
-        cwd=HERE.parents[1],
+        cwd=HERE.parents[2],
         input=json.dumps(document),
         capture_output=True,
         text=True,

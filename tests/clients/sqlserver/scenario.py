@@ -318,7 +318,7 @@ STEPS: dict[str, tuple[Step, Any]] = {
         [[[["1"]]]],
     ),
 }  # fmt: skip
-"""Name to the step and what it must give; None where tests/clients/test_clients.py has a test of its own for it."""
+"""Name to the step and what it must give; None where tests/clients/sqlserver/test_clients.py has a test of its own for it."""
 
 CHANGES = [("2", "1", "a"), ("2", "2", "b"), ("3", "1", "a"), ("4", "1", "c"), ("1", "2", "b")]
 """Operation and captured columns of `read changes`, in order."""

@@ -34,7 +34,7 @@ import java.util.Map;
 import java.util.Timer;
 import java.util.TimerTask;
 
-/** Microsoft's JDBC driver as a client: runs the scenario on standard input, prints the results (tests/clients/scenario.py). */
+/** Microsoft's JDBC driver as a client: runs the scenario on standard input, prints the results (tests/clients/sqlserver/scenario.py). */
 public final class Client {
     private static final long CANCEL_AFTER_MS = 200;
     private static final String STORE_PASSWORD = "a store of one public certificate";

@@ -8,7 +8,7 @@ from typing import Any
 
 import mssql_python
 
-from tests.clients.python.program import Program, main, native
+from tests.clients.sqlserver.python.program import Program, main, native
 
 _ENCRYPTION = {
     "off": "Encrypt=no",

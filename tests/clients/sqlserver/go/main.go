@@ -1,4 +1,4 @@
-// Go's go-mssqldb as a client: runs the scenario on standard input, prints the results (tests/clients/scenario.py).
+// Go's go-mssqldb as a client: runs the scenario on standard input, prints the results (tests/clients/sqlserver/scenario.py).
 package main
 
 import (

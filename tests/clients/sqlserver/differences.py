@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.clients.scenario import COLUMNS, PARAMETERS
+from tests.clients.sqlserver.scenario import COLUMNS, PARAMETERS
 
 _HEADINGS = {
     "read types": ("id", *(column.name for column in COLUMNS), "a_rowversion"),
