@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from common.errors import PermanentError
+from common.names import TableName
 from emulators.sqlserver.cdc.database import DatabaseCdc
 from emulators.sqlserver.cdc.injection import InjectedTransaction
 from ingester.change import Change, Operation
@@ -222,3 +223,51 @@ def test_a_page_that_cleanup_overtook_tells_the_new_low_watermark(places: Places
     second = place.read()[1].position.lsn
     place.execute(f"EXEC sys.sp_cdc_cleanup_change_table N'dbo_Persons', @low_water_mark = {second}")
     assert place.source.page(instance, after=after, upto=upto, rows=10).low_watermark == second
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_probe_looks_from_the_low_watermark_without_an_offset_and_tells_a_gap_with_one(
+    places: Places, mode: str
+) -> None:
+    """The catalog may be older than the last cleanup; a function would answer a window below the watermark with error 313."""
+    place = places(query_mode=mode)
+    old = place.instance()
+    place.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
+    place.execute("WAITFOR DELAY '00:00:00.010'")
+    place.execute("INSERT INTO dbo.Persons (ID) VALUES (2)")
+    place.scan()
+    first, second = (c.position for c in place.read())
+    place.execute(f"EXEC sys.sp_cdc_cleanup_change_table N'dbo_Persons', @low_water_mark = {second.lsn}")
+    fresh = place.source.probe([ProbeRequest(old, None)]).answers["dbo_Persons"]
+    assert (fresh.pending, fresh.low_watermark) == (True, second.lsn)
+    behind = place.source.probe([ProbeRequest(old, first)]).answers["dbo_Persons"]
+    assert behind.low_watermark == second.lsn
+    done = place.source.probe([ProbeRequest(old, second)]).answers["dbo_Persons"]
+    assert done.pending is False
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_table_that_is_enabled_where_capture_lags_has_nothing_yet(places: Places, mode: str) -> None:
+    """Its low watermark is above the max LSN then, which a function answers with error 313."""
+    place = places(query_mode=mode)
+    place.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
+    place.scan()
+    place.execute("CREATE TABLE dbo.Late (ID INT PRIMARY KEY)")
+    place.enable(table="Late")
+    late = place.instance(TableName("dbo", "Late"))
+    answer = place.source.probe([ProbeRequest(late, None)]).answers["dbo_Late"]
+    assert answer.pending is False
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_is_not_committed_and_what_is_rolled_back_is_never_read(places: Places, mode: str) -> None:
+    place = places(query_mode=mode)
+    with place.login.connect() as client, client.cursor() as writer:
+        writer.execute("BEGIN TRANSACTION")
+        writer.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
+        instance = place.instance()
+        assert place.source.probe([ProbeRequest(instance, None)]).max_lsn is None
+        writer.execute("ROLLBACK TRANSACTION")
+    place.execute("INSERT INTO dbo.Persons (ID) VALUES (2)")
+    place.scan()
+    assert told(place.read()) == [("INSERT", 2)]

@@ -36,7 +36,7 @@ def reader(places: Places) -> Iterator[Callable[..., tuple[Place, SqlServerSourc
     made: list[tuple[Place, SqlServerSource]] = []
 
     def make(
-        grants: tuple[str, ...], *, mode: str = "direct", role: str | None = None
+        grants: tuple[str, ...], *, mode: str = "direct", role: str | None = None, **options: Any
     ) -> tuple[Place, SqlServerSource]:
         place = places()
         if role is not None:
@@ -50,7 +50,7 @@ def reader(places: Places) -> Iterator[Callable[..., tuple[Place, SqlServerSourc
         login = replace(place.login, user=user, password=PASSWORD)
         address = SqlAddress(login.host, login.port, None, login.database, login.user, SecretStr(login.password))
         chosen: Any = mode
-        made.append((place, SqlServerSource(Connection(address), query_mode=chosen)))
+        made.append((place, SqlServerSource(Connection(address), query_mode=chosen, **options)))
         place.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
         place.scan()
         return made[-1]
@@ -76,6 +76,23 @@ def test_the_function_mode_asks_nothing_of_the_change_tables(reader: Any) -> Non
     instance = source.states([PERSONS])[PERSONS].instances[0]
     with pytest.raises(PermanentError, match="SELECT permission was denied on the object 'dbo_Persons_CT'"):
         source.probe([ProbeRequest(instance, None)])
+
+
+def test_a_login_that_may_not_see_the_change_table_is_told_of_large_columns_all_the_same(reader: Any) -> None:
+    """Their length is what tells a value that capture does not hold from NULL."""
+    place, source = reader(FUNCTION, mode="function", before_images=True)
+    place.execute("UPDATE dbo.Persons SET Bio = N'long'")
+    place.execute("UPDATE dbo.Persons SET Name = N'a'")
+    place.scan()
+    instance = source.states([PERSONS])[PERSONS].instances[0]
+    assert [(c.name, c.length, c.large) for c in instance.columns] == [
+        ("ID", 4, False),
+        ("Name", 100, False),
+        ("Bio", -1, True),
+    ]
+    probe = source.probe([ProbeRequest(instance, None)])
+    page = source.page(instance, after=Position.before(instance.start_lsn), upto=Position.end_of(probe.max_lsn), rows=9)
+    assert [c.unavailable for c in page.changes] == [(), (), ("Bio",)]
 
 
 @pytest.mark.parametrize("mode", ["direct", "function"])
