@@ -29,7 +29,8 @@ from emulators.servicebus.message import Message, parse_message
 from emulators.servicebus.server import ServiceBusEmulator
 from emulators.servicebus.storage.recovery import recover
 from emulators.servicebus.storage.sqlite_journal import SqliteJournal
-from emulators.servicebus.store.message_store import CompetingStore, Outcome
+from emulators.servicebus.store.competing import CompetingStore
+from emulators.servicebus.store.outcomes import Outcome
 
 TURNS = (1, 10, 100)
 RUNS = 5

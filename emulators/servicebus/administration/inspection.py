@@ -14,8 +14,10 @@ from typing import Final, TypeVar
 
 from emulators.servicebus.amqp.decode import decode
 from emulators.servicebus.amqp.values import DecodeError
-from emulators.servicebus.entities.entity import Entity, Subscription, Topic
 from emulators.servicebus.entities.namespace import Namespace
+from emulators.servicebus.entities.node import Entity
+from emulators.servicebus.entities.subscription import Subscription
+from emulators.servicebus.entities.topic import Topic
 from emulators.servicebus.message import APPLICATION_PROPERTIES, Message, leading_sections
 from emulators.servicebus.rules.description import RuleInfo
 from emulators.servicebus.store.sessions import Session, SessionStore
@@ -69,7 +71,7 @@ class LoopInspection:
 
     def _view(self, path: str, most: int) -> EntityView:
         info = self._namespace.get(path)
-        entity, rights = self._namespace.attached(path)
+        entity, rights = self._namespace.entity(path), self._namespace.attached(path)
         sessions, sessions_in_all = _sessions(entity, most)
         rules: dict[str, RuleInfo] = entity.rules if isinstance(entity, Subscription) else {}
         return EntityView(

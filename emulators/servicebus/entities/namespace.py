@@ -1,20 +1,20 @@
 """The entities of a namespace by path, and the port through which they are administered.
 
 Not thread-safe: everything here runs on the broker's event loop (`administration.loop_admin` brings other threads there).
-Paths compare without regard to case. What may not be is refused by name (`validation`, `topology`). An entity that was not used for as long as its settings say is deleted.
+Paths compare without regard to case. What may not be is refused by name (`validation`, `topology`). An entity
+that was not used for as long as its settings say is deleted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
-from emulators.servicebus.amqp.values import AmqpError, Value
+from emulators.servicebus.amqp.values import AmqpError
 from emulators.servicebus.description import (
-    FOREVER,
     Description,
     EntityExists,
     EntityInfo,
@@ -24,77 +24,22 @@ from emulators.servicebus.description import (
     SubscriptionDescription,
     TopicDescription,
 )
-from emulators.servicebus.journal import DEAD_LETTERS, SCHEDULE, TRANSFER_DEAD_LETTERS, Journal
+from emulators.servicebus.journal import DEAD_LETTERS, TRANSFER_DEAD_LETTERS, Journal
 from emulators.servicebus.message import Message
 from emulators.servicebus.rules.description import DEFAULT_RULE, RuleDescription, RuleInfo
-from emulators.servicebus.store.deadlines import NEVER, Deadlines
+from emulators.servicebus.store.deadlines import Deadlines
 from emulators.servicebus.store.forwarding import NO_SESSION, Undeliverable
-from emulators.servicebus.store.message_store import MessageStore
-from emulators.servicebus.store.sessions import SessionStore
 
-from .entity import Entity, Queue, Subscription, Topic, require_enabled
-from .outlet import Surroundings, milliseconds
+from .entry import Detach, Entry, Link
+from .node import Entity, Node, split_place
+from .outlet import Surroundings
+from .queue import Queue
+from .subscription import Subscription
+from .topic import Topic
 from .topology import require_forwarding
 from .validation import as_kept, require_rule_name, require_settings, require_unchanged, require_valid
 
 _SUBSCRIPTIONS: Final = "/subscriptions/"
-
-
-Detach = Callable[[AmqpError], None]
-
-
-class Node(NamedTuple):
-    """What an address leads to: an entity (`place` is empty), or one of its dead-letter queues."""
-
-    entity: Entity
-    place: str
-
-    @property
-    def dead_letters(self) -> bool:
-        """Is it one of the dead-letter queues?"""
-        return bool(self.place)
-
-    @property
-    def store(self) -> MessageStore | None:
-        """Where its messages are; None for a topic."""
-        if isinstance(self.entity, Topic):
-            return None
-        return self.entity.outlet.at(self.place)
-
-    def require_receivable(self) -> None:
-        """Raises AmqpError when receivers cannot be attached here, or must go."""
-        entity = self.entity
-        if isinstance(entity, Topic):
-            raise AmqpError("amqp:not-allowed", f"'{entity.path}' is a topic: receive from its subscriptions.")
-        require_enabled(entity.path, entity.description.status, ("ReceiveDisabled",))
-        entity.outlet.require_receivable(self.place)
-
-
-class _Link(NamedTuple):
-    node: Node
-    right: str
-    detach: Detach
-
-
-@dataclass(slots=True)
-class _Entry:
-    entity: Entity
-    created_at: datetime
-    updated_at: datetime
-    accessed_at: datetime
-    links: list[_Link] = field(default_factory=list)
-
-    @property
-    def idle_at(self) -> int:
-        """When the entity will have been idle for too long (milliseconds since the Unix epoch), or NEVER."""
-        limit = self.entity.description.auto_delete_on_idle
-        return NEVER if limit == FOREVER else int(self.accessed_at.timestamp() * 1000) + milliseconds(limit)
-
-    @property
-    def in_use(self) -> bool:
-        """Do links or scheduled messages keep it from being idle?"""
-        entity = self.entity
-        return bool(self.links) or (not isinstance(entity, Subscription) and len(entity.schedule) > 0)
 
 
 class Namespace:
@@ -103,7 +48,7 @@ class Namespace:
     def __init__(self, clock: Callable[[], float], journal: Journal) -> None:
         self._clock = clock
         self._journal = journal
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, Entry] = {}
         self._agenda: Deadlines[str] = Deadlines()
         self._idle: Deadlines[str] = Deadlines()
 
@@ -152,7 +97,7 @@ class Namespace:
 
     def find(self, path: str) -> Node:
         """Raises AmqpError amqp:not-found."""
-        key, place = _split(path.strip("/").lower(), (TRANSFER_DEAD_LETTERS, DEAD_LETTERS))
+        key, place = split_place(path.strip("/").lower(), (TRANSFER_DEAD_LETTERS, DEAD_LETTERS))
         entry = self._entries.get(key)
         if entry is None or (place and isinstance(entry.entity, Topic)):
             raise AmqpError("amqp:not-found", f"The messaging entity '{path}' could not be found.")
@@ -165,7 +110,7 @@ class Namespace:
         Returns how to stop that.
         """
         entry = self._entries[node.entity.path.lower()]
-        link = _Link(node, right, detach)
+        link = Link(node, right, detach)
         entry.links.append(link)
 
         def unwatch() -> None:
@@ -202,7 +147,7 @@ class Namespace:
                 raise
         return self._info(entry)
 
-    def _add(self, path: str, description: Description, created_at: datetime, updated_at: datetime) -> _Entry:
+    def _add(self, path: str, description: Description, created_at: datetime, updated_at: datetime) -> Entry:
         key = path.lower()
         around = Surroundings(self._journal, self.transfer, partial(self._agenda.advance, key))
         entity: Entity
@@ -213,11 +158,11 @@ class Namespace:
         else:
             entity = Subscription(path, description, around)
             self._topic_of(key).subscriptions[key] = entity
-        entry = self._entries[key] = _Entry(entity, created_at, updated_at, self._moment())
+        entry = self._entries[key] = Entry(entity, created_at, updated_at, self._moment())
         self._idle.set(key, entry.idle_at)
         return entry
 
-    def _save(self, entry: _Entry) -> None:
+    def _save(self, entry: Entry) -> None:
         entity = entry.entity
         self._journal.save_entity(entity.path, entity.description, entry.created_at, entry.updated_at)
 
@@ -306,7 +251,7 @@ class Namespace:
     def _list(self, kind: type[Entity]) -> list[EntityInfo]:
         return [self._info(entry) for _, entry in sorted(self._entries.items()) if isinstance(entry.entity, kind)]
 
-    def _entry(self, path: str) -> _Entry:
+    def _entry(self, path: str) -> Entry:
         entry = self._entries.get(path.strip("/").lower())
         if entry is None:
             raise EntityMissing(path)
@@ -323,7 +268,7 @@ class Namespace:
             raise EntityMissing(topic)
         return entry.entity
 
-    def _info(self, entry: _Entry) -> EntityInfo:
+    def _info(self, entry: Entry) -> EntityInfo:
         entity = entry.entity
         times = (entry.created_at, entry.updated_at, entry.accessed_at)
         return EntityInfo(entity.path, replace(entity.description), entity.counts(), *times)
@@ -331,66 +276,22 @@ class Namespace:
     def _moment(self) -> datetime:
         return datetime.fromtimestamp(self._clock(), UTC)
 
-    # -- what a journal kept: before anybody connects; none of this is told to the journal
+    # -- what a journal kept (see `restoration`)
 
     def restore_entity(self, path: str, description: Description, created_at: datetime, updated_at: datetime) -> None:
-        """Put back an entity, a topic before its subscriptions; a subscription without any rule."""
+        """Put back an entity, a topic before its subscriptions; a subscription without any rule. The journal is not told."""
         self._add(path, description, created_at, updated_at)
 
-    def restore_rule(self, subscription: str, rule: RuleInfo) -> None:
-        """Put back a rule, in order of creation. Raises EntityMissing, InvalidEntity."""
-        self._subscription(subscription).restore_rule(rule)
-
-    def restore_sequence(self, shelf: str, sequence: int) -> None:
-        """Put back the last sequence number given out. Raises EntityMissing."""
-        entity = self._entry(shelf).entity
-        if isinstance(entity, Subscription):
-            entity.outlet.store.restore_sequence(sequence)
-        else:
-            entity.restore_sequence(sequence)
-
-    def restore_message(self, shelf: str, message: Message) -> None:
-        """Put back a message, deferred, scheduled or ready by its state: locks have ended. Fastest in order of sequence.
-
-        Raises EntityMissing, ValueError for a shelf the entity does not have.
-        """
-        path, place = _split(shelf, (TRANSFER_DEAD_LETTERS, DEAD_LETTERS, SCHEDULE))
-        entity = self._entry(path).entity
-        if place == SCHEDULE and not isinstance(entity, Subscription):
-            entity.schedule.restore(message)
-        elif place != SCHEDULE and not isinstance(entity, Topic):
-            entity.outlet.at(place).restore(message)
-        else:
-            raise ValueError(f"no messages are kept at '{shelf}'")
-
-    def restore_session_state(self, shelf: str, session_id: str, state: bytes, changed_at: int) -> None:
-        """Put back a session's state. Raises EntityMissing, ValueError for an entity without sessions."""
-        entity = self._entry(shelf).entity
-        store = None if isinstance(entity, Topic) else entity.outlet.store
-        if not isinstance(store, SessionStore):
-            raise ValueError(f"'{shelf}' has no sessions")
-        store.restore_session_state(session_id, state, changed_at)
-
-    def restore_seen(self, path: str, message_id: Value, at: int) -> None:
-        """Put back an id of duplicate detection; in order of `at`. Raises EntityMissing, ValueError for a subscription."""
-        entity = self._entry(path).entity
-        if isinstance(entity, Subscription):
-            raise ValueError(f"the subscription '{path}' detects no duplicates")
-        entity.history.restore(message_id, at)
+    # -- looking: no access that counts
 
     def entities(self) -> Iterator[Entity]:
         """All of them."""
         return (entry.entity for entry in self._entries.values())
 
-    def attached(self, path: str) -> tuple[Entity, list[str]]:
-        """An entity, and of each link to it the right it uses; no access that counts. Raises EntityMissing."""
-        entry = self._entry(path)
-        return entry.entity, [link.right for link in entry.links]
+    def entity(self, path: str) -> Entity:
+        """Raises EntityMissing."""
+        return self._entry(path).entity
 
-
-def _split(path: str, places: tuple[str, ...]) -> tuple[str, str]:
-    """The entity's path and which of the places stands behind it, or none; a longer place before its own end."""
-    for place in places:
-        if path.endswith(place):
-            return path.removesuffix(place), place
-    return path, ""
+    def attached(self, path: str) -> list[str]:
+        """Of each link to an entity the right it uses. Raises EntityMissing."""
+        return [link.right for link in self._entry(path).links]

@@ -11,9 +11,10 @@ from emulators.servicebus.amqp.values import AmqpError
 from emulators.servicebus.description import FOREVER, QueueDescription, SubscriptionDescription
 from emulators.servicebus.journal import DEAD_LETTERS, TRANSFER_DEAD_LETTERS, Journal
 from emulators.servicebus.message import Message
+from emulators.servicebus.store.competing import CompetingStore
 from emulators.servicebus.store.consumer import StoreSettings
 from emulators.servicebus.store.forwarding import Forwarder, Transfer, Undeliverable, target_path
-from emulators.servicebus.store.message_store import CompetingStore, MessageStore
+from emulators.servicebus.store.message_store import MessageStore
 from emulators.servicebus.store.sessions import SessionStore
 from emulators.servicebus.store.shelf import Shelf
 

@@ -12,7 +12,10 @@ from collections.abc import Callable, Iterator
 from emulators.servicebus.description import Description, InvalidEntity, TopicDescription
 from emulators.servicebus.store.forwarding import target_path
 
-from .entity import Entity, Queue, Subscription, Topic
+from .node import Entity
+from .queue import Queue
+from .subscription import Subscription
+from .topic import Topic
 
 Find = Callable[[str], Entity | None]
 """The entity of a path in lower case."""

@@ -14,7 +14,7 @@ from typing import Final
 
 from emulators.servicebus.amqp.connection import Connection
 from emulators.servicebus.amqp.values import AmqpError
-from emulators.servicebus.store.message_store import lock_lost
+from emulators.servicebus.store.outcomes import lock_lost
 from emulators.servicebus.store.sessions import session_lost
 from emulators.servicebus.throttle import server_busy
 

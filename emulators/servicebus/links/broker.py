@@ -13,11 +13,15 @@ from typing import Final, NamedTuple
 
 from emulators.servicebus.amqp.link import Link, filters_of
 from emulators.servicebus.amqp.values import AmqpError
-from emulators.servicebus.entities.entity import Subscription, Topic, require_enabled
-from emulators.servicebus.entities.namespace import Namespace, Node
+from emulators.servicebus.entities.admission import require_enabled
+from emulators.servicebus.entities.entry import Detach
+from emulators.servicebus.entities.namespace import Namespace
+from emulators.servicebus.entities.node import Node
+from emulators.servicebus.entities.subscription import Subscription
+from emulators.servicebus.entities.topic import Topic
 from emulators.servicebus.faults.injection import Faults
 from emulators.servicebus.sas import AccessPolicies, Grant, InvalidToken, WrongAudience, resource_path
-from emulators.servicebus.store.message_store import CompetingStore
+from emulators.servicebus.store.competing import CompetingStore
 from emulators.servicebus.store.sessions import SessionStore
 from emulators.servicebus.throttle import CreditMeter
 
@@ -29,8 +33,6 @@ from .requests import Request, RequestEndpoint, Response, ResponseEndpoint, text
 CBS: Final = "$cbs"
 MANAGEMENT: Final = "/$management"
 MAX_REQUEST: Final = 1 << 20
-
-Detach = Callable[[AmqpError], None]
 
 
 class _Guarded(NamedTuple):

@@ -13,9 +13,13 @@ from typing import Final
 from emulators.servicebus.amqp import performatives as p
 from emulators.servicebus.amqp.link import Delivery, Link, filters_of, symbol_map, symbols
 from emulators.servicebus.amqp.values import AmqpError, Described, Symbol, Value
-from emulators.servicebus.entities.entity import Ingress, Topic, too_large
+from emulators.servicebus.entities.admission import too_large
+from emulators.servicebus.entities.ingress import Ingress
+from emulators.servicebus.entities.topic import Topic
 from emulators.servicebus.message import BATCH_FORMAT, Message, parse_message, render, split_batch
-from emulators.servicebus.store.message_store import CompetingStore, MessageStore, Outcome
+from emulators.servicebus.store.competing import CompetingStore
+from emulators.servicebus.store.message_store import MessageStore
+from emulators.servicebus.store.outcomes import Outcome
 from emulators.servicebus.store.sessions import SessionStore
 
 from .fields import user_properties

@@ -15,10 +15,14 @@ from uuid import UUID
 
 from emulators.servicebus.amqp.link import Link
 from emulators.servicebus.amqp.values import AmqpError, Array, DecodeError, Int, Timestamp
-from emulators.servicebus.entities.entity import Ingress, Queue, Subscription, Topic
-from emulators.servicebus.entities.namespace import Node
+from emulators.servicebus.entities.ingress import Ingress
+from emulators.servicebus.entities.node import Node
+from emulators.servicebus.entities.queue import Queue
+from emulators.servicebus.entities.subscription import Subscription
+from emulators.servicebus.entities.topic import Topic
 from emulators.servicebus.message import Message, parse_message, render
-from emulators.servicebus.store.message_store import MessageStore, Outcome
+from emulators.servicebus.store.message_store import MessageStore
+from emulators.servicebus.store.outcomes import Outcome
 from emulators.servicebus.store.sessions import SessionStore
 
 from .fields import Fields, invalid, user_properties

@@ -7,7 +7,7 @@ from typing import Final
 
 from emulators.servicebus.amqp.link import Link
 from emulators.servicebus.amqp.values import AmqpError, Value
-from emulators.servicebus.entities.namespace import Node
+from emulators.servicebus.entities.node import Node
 from emulators.servicebus.faults.injection import Faults
 from emulators.servicebus.throttle import MANAGEMENT, PEEKED, RECEIVED, SENT, CreditMeter
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from emulators.servicebus.amqp.values import AmqpError, Described, ULong, Value
 from emulators.servicebus.description import EntityExists, EntityMissing, InvalidEntity
-from emulators.servicebus.entities.entity import Subscription
+from emulators.servicebus.entities.subscription import Subscription
 from emulators.servicebus.entities.validation import require_rule_name
 from emulators.servicebus.rules.description import (
     CorrelationFilter,

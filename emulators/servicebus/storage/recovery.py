@@ -16,6 +16,13 @@ from emulators.servicebus.amqp.decode import decode
 from emulators.servicebus.amqp.values import Value
 from emulators.servicebus.description import Description, EntityMissing, InvalidEntity
 from emulators.servicebus.entities.namespace import Namespace
+from emulators.servicebus.entities.restoration import (
+    restore_message,
+    restore_rule,
+    restore_seen,
+    restore_sequence,
+    restore_session_state,
+)
 from emulators.servicebus.message import Message
 from emulators.servicebus.rules.description import RuleInfo
 
@@ -37,15 +44,15 @@ def _restore(connection: sqlite3.Connection, namespace: Namespace) -> None:
     for entity in read_entities(connection):
         namespace.restore_entity(*entity)
     for rule in read_rules(connection):
-        namespace.restore_rule(*rule)
+        restore_rule(namespace, *rule)
     for shelf, sequence in read_sequences(connection):
-        namespace.restore_sequence(shelf, sequence)
+        restore_sequence(namespace, shelf, sequence)
     for shelf, message in read_messages(connection):
-        namespace.restore_message(shelf, message)
+        restore_message(namespace, shelf, message)
     for state in read_session_states(connection):
-        namespace.restore_session_state(*state)
+        restore_session_state(namespace, *state)
     for seen in read_seen(connection):
-        namespace.restore_seen(*seen)
+        restore_seen(namespace, *seen)
 
 
 class KeptEntity(NamedTuple):

@@ -18,7 +18,8 @@ from emulators.servicebus.message import Message
 
 from .consumer import Consumer, StoreSettings
 from .deadlines import NEVER, Deadlines
-from .message_store import MessageStore, lock_lost
+from .message_store import MessageStore
+from .outcomes import lock_lost
 from .ready import ReadyQueue
 from .shelf import Shelf
 

@@ -12,12 +12,14 @@ from emulators.servicebus.description import (
     SubscriptionDescription,
     TopicDescription,
 )
-from emulators.servicebus.entities.entity import Queue, Topic
 from emulators.servicebus.entities.namespace import Namespace
+from emulators.servicebus.entities.queue import Queue
+from emulators.servicebus.entities.topic import Topic
 from emulators.servicebus.journal import Forgetful
 from emulators.servicebus.message import Message, parse_message
+from emulators.servicebus.store.competing import RETRY, CompetingStore
 from emulators.servicebus.store.forwarding import target_path
-from emulators.servicebus.store.message_store import RETRY, CompetingStore, Outcome
+from emulators.servicebus.store.outcomes import Outcome
 
 
 @dataclass(eq=False)

@@ -14,7 +14,7 @@ from emulators.servicebus.description import (
     SubscriptionDescription,
     TopicDescription,
 )
-from emulators.servicebus.entities.entity import Ingress
+from emulators.servicebus.entities.ingress import Ingress
 from emulators.servicebus.entities.namespace import Namespace
 from emulators.servicebus.journal import Forgetful
 from emulators.servicebus.message import Message, parse_message

@@ -19,12 +19,22 @@ from emulators.servicebus.description import (
     SubscriptionDescription,
     TopicDescription,
 )
-from emulators.servicebus.entities.entity import Entity, Queue, Subscription, Topic
 from emulators.servicebus.entities.namespace import Namespace
+from emulators.servicebus.entities.node import Entity
+from emulators.servicebus.entities.queue import Queue
+from emulators.servicebus.entities.restoration import (
+    restore_message,
+    restore_rule,
+    restore_seen,
+    restore_sequence,
+    restore_session_state,
+)
+from emulators.servicebus.entities.subscription import Subscription
+from emulators.servicebus.entities.topic import Topic
 from emulators.servicebus.journal import DEAD_LETTERS, SCHEDULE, TRANSFER_DEAD_LETTERS, Forgetful
 from emulators.servicebus.message import Message, parse_message
 from emulators.servicebus.rules.description import DEFAULT_RULE, FalseFilter, RuleDescription, RuleInfo, TrueFilter
-from emulators.servicebus.store.message_store import Outcome
+from emulators.servicebus.store.outcomes import Outcome
 from emulators.servicebus.store.sessions import SessionStore
 
 _SLOTS = [name for name in Message.__slots__ if name not in ("lock_token", "locked_until")]
@@ -115,16 +125,16 @@ def replayed(recorder: Recorder, clock: Any) -> Namespace:
     for path, entity in recorder.entities.items():
         namespace.restore_entity(path, *entity)
     for (subscription, _), rule in recorder.rules.items():
-        namespace.restore_rule(subscription, rule)
+        restore_rule(namespace, subscription, rule)
     for shelf, messages in recorder.shelves.items():
         for message in messages.values():
-            namespace.restore_message(shelf, message.copy())
+            restore_message(namespace, shelf, message.copy())
     for shelf, sequence in recorder.sequences.items():
-        namespace.restore_sequence(shelf, sequence)
+        restore_sequence(namespace, shelf, sequence)
     for (shelf, session), state in recorder.states.items():
-        namespace.restore_session_state(shelf, session, *state)
+        restore_session_state(namespace, shelf, session, *state)
     for (path, message_id), at in recorder.seen.items():
-        namespace.restore_seen(path, message_id, at)
+        restore_seen(namespace, path, message_id, at)
     return namespace
 
 

@@ -21,8 +21,8 @@ from emulators.servicebus.description import (
     SubscriptionDescription,
     TopicDescription,
 )
-from emulators.servicebus.entities.entity import Queue
 from emulators.servicebus.entities.namespace import Namespace
+from emulators.servicebus.entities.queue import Queue
 from emulators.servicebus.journal import Forgetful
 from emulators.servicebus.message import parse_message
 from emulators.servicebus.sas import AccessPolicies, InvalidToken, resource_path

@@ -12,7 +12,8 @@ import pytest
 
 from emulators.servicebus.amqp.link import Link
 from emulators.servicebus.amqp.values import AmqpError
-from emulators.servicebus.entities.namespace import Namespace, Node
+from emulators.servicebus.entities.namespace import Namespace
+from emulators.servicebus.entities.node import Node
 from emulators.servicebus.journal import Forgetful
 from emulators.servicebus.links.broker import CbsEndpoint, ClientBroker
 from emulators.servicebus.links.management import ManagementEndpoint

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from emulators.servicebus.amqp.values import AmqpError
 from emulators.servicebus.journal import Forgetful
 from emulators.servicebus.message import Message, parse_message
+from emulators.servicebus.store.competing import CompetingStore
 from emulators.servicebus.store.consumer import StoreSettings
 from emulators.servicebus.store.deadlines import NEVER
-from emulators.servicebus.store.message_store import CompetingStore, Outcome
+from emulators.servicebus.store.outcomes import Outcome
 from emulators.servicebus.store.ready import ReadyQueue
 from emulators.servicebus.store.sessions import SessionStore
 from emulators.servicebus.store.shelf import Shelf

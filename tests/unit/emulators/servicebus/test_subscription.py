@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 import pytest
 
 from emulators.servicebus.description import InvalidEntity, SubscriptionDescription, TopicDescription
-from emulators.servicebus.entities import entity
-from emulators.servicebus.entities.entity import FILTER_FAILED, Subscription
 from emulators.servicebus.entities.namespace import Namespace
 from emulators.servicebus.entities.outlet import Surroundings
+from emulators.servicebus.entities.restoration import restore_rule
+from emulators.servicebus.entities.subscription import FILTER_FAILED, Subscription
 from emulators.servicebus.journal import Forgetful
 from emulators.servicebus.message import Message, parse_message
 from emulators.servicebus.rules import Copies, InvalidRule
@@ -40,7 +40,7 @@ def test_a_message_that_a_rule_failed_on_is_a_dead_letter_if_the_subscription_wa
     wanted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Row 41."""
-    monkeypatch.setattr(entity, "RuleSet", Failing)
+    monkeypatch.setattr("emulators.servicebus.entities.subscription.RuleSet", Failing)
     description = SubscriptionDescription(dead_lettering_on_filter_evaluation_exceptions=wanted)
     subscription = Subscription("t/Subscriptions/s", description, AROUND)
     subscription.take(parse_message(b"\x00\x53\x75\xa0\x01x"), 1)
@@ -62,11 +62,14 @@ def test_a_rule_that_cannot_be_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) 
     def refuse(rules: object) -> None:
         raise InvalidRule("column 3: no such thing")
 
-    monkeypatch.setattr(entity, "RuleSet", refuse)
+    monkeypatch.setattr("emulators.servicebus.entities.subscription.RuleSet", refuse)
     with pytest.raises(InvalidEntity, match="column 3"):
         namespace.create_rule("t/subscriptions/s", "bad", RuleDescription(SqlFilter("?")))
     assert namespace.rules("t/subscriptions/s") == before
-    monkeypatch.setattr(entity, "RuleSet", lambda rules: Failing(rules) if not list(rules) else refuse(rules))
+    monkeypatch.setattr(
+        "emulators.servicebus.entities.subscription.RuleSet",
+        lambda rules: Failing(rules) if not list(rules) else refuse(rules),
+    )
     with pytest.raises(InvalidEntity, match="column 3"):
         namespace.create("t/subscriptions/other", SubscriptionDescription(), ("bad", RuleDescription(SqlFilter("?"))))
     assert [info.path for info in namespace.subscriptions("t")] == ["t/subscriptions/s"]
@@ -79,5 +82,5 @@ def test_a_rule_put_back_keeps_its_time() -> None:
     namespace.restore_entity("t/subscriptions/s", SubscriptionDescription(), moment, moment)
     assert namespace.rules("t/subscriptions/s") == []
     rule = RuleInfo("r", RuleDescription(CorrelationFilter(label="x")), moment)
-    namespace.restore_rule("t/subscriptions/s", rule)
+    restore_rule(namespace, "t/subscriptions/s", rule)
     assert namespace.rule("T/Subscriptions/S", "R") == rule
