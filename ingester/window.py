@@ -30,16 +30,16 @@ def choose_instance(
 ) -> tuple[CaptureInstance, CaptureInstance | None]:
     """The capture instance that holds the changes after `after`, and the one that takes over from it.
 
-    The old one is read up to the new one's `start_lsn`, and the new one from there. Without an offset reading starts with the oldest.
-    Between that point and the next both are filled, so neither a gap nor a duplicate can arise. Cleanup raises the `start_lsn` of both
-    to the same LSN in time: then the one that was made later, which comes later in `instances`, has everything that the other has.
+    `instances` come in the order in which they were made, and it is the later one that takes over: the old one is read up to its
+    `start_lsn`, and it from there. Between that point and the next both are filled, so neither a gap nor a duplicate can arise. Cleanup
+    raises `start_lsn`, of both to the same LSN or of one alone: it says from where on an instance is whole, not which of two is newer.
+    Without an offset, and with one below all of them, reading starts with the one that reaches back furthest.
     """
-    ordered = sorted(instances, key=lambda instance: instance.start_lsn)
-    chosen = 0
-    start = Position.before(ordered[0].start_lsn) if after is None else after
-    while chosen + 1 < len(ordered) and start >= Position.before(ordered[chosen + 1].start_lsn):
-        chosen += 1
-    return ordered[chosen], ordered[chosen + 1] if chosen + 1 < len(ordered) else None
+    starts = [Position.before(instance.start_lsn) for instance in instances]
+    whole = [at for at, start in enumerate(starts) if after is not None and start <= after]
+    oldest = min(starts)
+    chosen = whole[-1] if whole else max(at for at, start in enumerate(starts) if start == oldest)
+    return instances[chosen], instances[chosen + 1] if chosen + 1 < len(instances) else None
 
 
 def probe_request(instances: Sequence[CaptureInstance], after: Position | None) -> ProbeRequest:
@@ -53,8 +53,7 @@ def superseded(instances: Sequence[CaptureInstance], after: Position | None) -> 
     if after is None or not instances:
         return ()
     chosen, _ = choose_instance(instances, after)
-    ordered = sorted(instances, key=lambda instance: instance.start_lsn)
-    return tuple(ordered[: ordered.index(chosen)])
+    return tuple(instances[: instances.index(chosen)])
 
 
 def window(instances: Sequence[CaptureInstance], after: Position | None, max_lsn: Lsn | None) -> Window:

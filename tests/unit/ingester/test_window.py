@@ -23,9 +23,9 @@ def test_before_the_first_capture_there_is_no_window() -> None:
 
 def test_the_old_instance_is_read_up_to_the_new_ones_start_and_the_new_from_there() -> None:
     old, new = instance(start=1, name="old"), instance(start=5, name="new")
-    first = window([new, old], position(3), lsn(9))
+    first = window([old, new], position(3), lsn(9))
     assert (first.instance, first.upto, first.hands_over) == (old, Position.before(lsn(5)), True)
-    second = window([new, old], first.upto, lsn(9))
+    second = window([old, new], first.upto, lsn(9))
     assert (second.instance, second.upto, second.hands_over) == (new, Position.end_of(lsn(9)), False)
 
 
@@ -36,7 +36,7 @@ def test_an_instance_whose_start_capture_has_not_reached_does_not_end_the_window
 
 def test_without_an_offset_the_oldest_instance_is_read_first() -> None:
     old, new = instance(start=1, name="old"), instance(start=5, name="new")
-    assert choose_instance([new, old], None) == (old, new)
+    assert choose_instance([old, new], None) == (old, new)
 
 
 def test_three_instances_in_a_row_are_passed_through_one_by_one() -> None:
@@ -97,6 +97,19 @@ def test_an_instance_is_superseded_when_the_offset_has_come_to_the_next_ones_sta
     old, new = instance(start=1, name="old"), instance(start=5, name="new")
     assert superseded([old, new], None) == ()
     assert superseded([old, new], position(4)) == ()
-    assert superseded([new, old], Position.before(lsn(5))) == (old,)
+    assert superseded([old, new], Position.before(lsn(5))) == (old,)
     assert superseded([], position(4)) == ()
     assert superseded([new], position(9)) == ()
+
+
+def test_the_later_instance_takes_over_even_where_cleanup_left_the_older_one_less() -> None:
+    """sys.sp_cdc_cleanup_change_table moves one instance's start alone: the older one is no successor for that."""
+    older, newer = instance(start=7, name="older"), instance(start=5, name="newer")
+    for after in (None, position(3), position(5), position(9)):
+        assert choose_instance([older, newer], after) == (newer, None)
+    assert superseded([older, newer], position(9)) == (older,)
+
+
+def test_an_offset_below_every_instance_is_answered_by_the_one_that_reaches_back_furthest() -> None:
+    older, newer = instance(start=4, name="older"), instance(start=6, name="newer")
+    assert choose_instance([older, newer], position(2)) == (older, newer)
