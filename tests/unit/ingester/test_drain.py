@@ -127,7 +127,7 @@ def test_no_page_is_begun_after_the_lease_and_what_was_sent_before_is_committed(
         bench.clock += 60
 
     bench.sender.send = send_slowly  # type: ignore[method-assign]  # the lease runs out while it sends
-    result = bench.drain.run(replace(bench.todo, not_after=1050.0))
+    result = bench.drain.run(replace(bench.todo, not_after=1050.0, seconds=1000))
     assert (result.trouble, result.more, result.position) == (None, True, ROWS[4])
     assert bench.offsets.commits == [ROWS[4]]
     assert bench.source.pages == 1

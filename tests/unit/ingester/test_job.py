@@ -367,6 +367,14 @@ def test_a_table_locked_elsewhere_is_not_read_until_its_lock_is_free() -> None:
     assert (len(world.sent()), len(world.sent("Orders"))) == (3, 3)
 
 
+def test_a_lock_that_was_taken_is_told_of_at_once() -> None:
+    world = World()
+    world.commit(2)
+    world.at(2, lambda: world.snapshot.append(len(world.sent())))
+    world.run(10)
+    assert world.snapshot == [3]
+
+
 def test_a_lease_that_could_not_be_renewed_stops_its_tables_and_they_go_on_when_it_can() -> None:
     world = World(shared=True)
     world.at(5, lambda: world.break_locks(TransientError("no answer")))

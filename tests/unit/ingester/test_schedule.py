@@ -49,3 +49,15 @@ def test_a_table_handed_out_is_not_due_until_it_comes_back() -> None:
     schedule.put(ORDERS, Outcome.IDLE, now=1000)
     assert schedule.take(1004) == []
     assert schedule.take(1005) == [ORDERS]
+
+
+def test_a_table_that_is_hurried_is_due_now_and_once() -> None:
+    schedule = Schedule(lambda: 0.0)
+    for table in (PERSONS, ORDERS):
+        schedule.add(table, RHYTHM, 0.0)
+    assert schedule.take(0.0) == [PERSONS, ORDERS]
+    schedule.put(PERSONS, Outcome.LOCKED, 0.0)
+    schedule.hurry(PERSONS, 1.0)
+    schedule.hurry(ORDERS, 1.0)  # it is out: it comes back by itself
+    assert schedule.take(1.0) == [PERSONS]
+    assert schedule.next_due() is None
