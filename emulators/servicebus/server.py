@@ -10,12 +10,11 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import functools
-import logging
 import ssl
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -27,138 +26,19 @@ from .administration.https_server import SecureAdminServer
 from .administration.inspection import LoopInspection
 from .administration.loop_admin import LoopAdmin
 from .administration.page import render
-from .entities.namespace import Namespace
-from .faults.injection import Fault, Faults
+from .amqp_server import AmqpServer
+from .faults.injection import Fault
 from .journal import Forgetful, Journal
-from .links.broker import ClientBroker
+from .loop_calls import LoopCalls, NotRunning
 from .sas import AccessPolicies
 from .storage.recovery import recover
 from .storage.sqlite_journal import SqliteJournal
 from .throttle import MANAGEMENT, CreditMeter
-from .transport.amqp_transport import AmqpTransport
-from .transport.doorway import HANDSHAKE_TIMEOUT, Doorway
 
 ROOT_POLICY: Final = "RootManageSharedAccessKey"
 DEVELOPMENT_KEY: Final = "SAS_KEY_VALUE"
 """Known to everybody: the emulator listens on the loopback interface and keeps no secrets."""
 DEFAULT_KEYS: Final = {ROOT_POLICY: DEVELOPMENT_KEY}
-BACKLOG: Final = 1024
-"""Connections waiting to be accepted: a client program may open hundreds at once."""
-TICK: Final = 0.05
-"""Seconds between two looks at what is due; locks and the like are checked exactly whenever they are used."""
-
-_log = logging.getLogger(__name__)
-
-
-class AmqpServer:
-    """The AMQP side, on one event loop."""
-
-    def __init__(
-        self,
-        policies: AccessPolicies,
-        clock: Callable[[], float],
-        monotonic: Callable[[], float],
-        loop: asyncio.AbstractEventLoop,
-        journal: Journal,
-        meter: CreditMeter,
-    ) -> None:
-        self.loop = loop
-        self.faults = Faults()
-        self.meter = meter
-        self.journal = journal
-        self.namespace = Namespace(clock, journal)
-        self.transports: set[AmqpTransport] = set()
-        self._policies = policies
-        self._clock = clock
-        self._monotonic = monotonic
-        self._ports: list[tuple[str, int, ssl.SSLContext | None]] = []
-        self._ticker: asyncio.TimerHandle | None = None
-        self._arriving: set[Doorway] = set()
-        self._servers: list[asyncio.Server] = []
-        self.failure: OSError | None = None
-
-    def _amqp(self) -> AmqpTransport:
-        broker = ClientBroker(self.namespace, self._policies, self._clock, self.faults, self.meter)
-        return AmqpTransport(self.loop, self._commit, broker, self.transports, self.faults, self._monotonic)
-
-    @property
-    def clients(self) -> Collection[AmqpTransport]:
-        """Those connected now."""
-        return self.transports
-
-    async def listen(self, host: str, port: int, context: ssl.SSLContext | None = None) -> int:
-        """On one more port, behind TLS when there is a context for it; returns the port in use. Raises OSError."""
-        server = await self.loop.create_server(
-            lambda: Doorway(self.loop, self._amqp, self._arriving),
-            host,
-            port,
-            backlog=BACKLOG,
-            ssl=context,
-            ssl_handshake_timeout=HANDSHAKE_TIMEOUT if context else None,
-        )
-        self._servers.append(server)
-        if self._ticker is None:
-            self._ticker = self.loop.call_later(TICK, self._tick)
-        bound = int(server.sockets[0].getsockname()[1])
-        if (host, bound, context) not in self._ports:
-            self._ports.append((host, bound, context))
-        return bound
-
-    async def close_ports(self) -> None:
-        """Hang up on everybody and stop listening; everything else stays."""
-        for server in self._servers:
-            server.close()
-        self._servers.clear()
-        self.drop()
-
-    async def open_ports(self) -> None:
-        """Listen again, on the same ports. Raises OSError when one was taken meanwhile."""
-        for port in list(self._ports):
-            await self.listen(*port)
-
-    def _tick(self) -> None:
-        self._ticker = self.loop.call_later(TICK, self._tick)
-        self.namespace.sweep()
-        if not self._commit():
-            return
-        for transport in list(self.transports):
-            transport.tick()
-
-    def _commit(self) -> bool:
-        """Make safe what was noted. When that fails everybody is hung up on before anything is answered, and the loop stops."""
-        try:
-            self.journal.commit()
-        except OSError as error:
-            if self.failure is None:
-                self.failure = error
-                _log.critical("the Service Bus emulator stops: %s", error)
-                self.drop()
-                self.loop.stop()
-            return False
-        return True
-
-    async def close(self) -> None:
-        """Stop listening and hang up on everybody, those in the middle of a TLS handshake included."""
-        if self._ticker is not None:
-            self._ticker.cancel()
-        for server in self._servers:
-            server.close()
-        accepting = asyncio.all_tasks(self.loop) - {asyncio.current_task()}
-        for task in accepting:
-            task.cancel()
-        await asyncio.gather(*accepting, return_exceptions=True)
-        self.drop()
-        while self.transports or self._arriving:
-            await asyncio.sleep(0)
-        for server in self._servers:
-            await server.wait_closed()
-
-    def drop(self) -> None:
-        """Hang up on everybody."""
-        for transport in list(self.transports):
-            transport.abort()
-        for newcomer in list(self._arriving):
-            newcomer.abort()
 
 
 class ServiceBusEmulator:
@@ -200,17 +80,18 @@ class ServiceBusEmulator:
         journal: Journal = self._kept or Forgetful()
         self._on_failure = on_failure
         self._loop = asyncio.new_event_loop()
+        self._calls = LoopCalls(self._loop)
         self._amqp = AmqpServer(self._policies, clock, monotonic, self._loop, journal, self._meter)
         self._wanted: list[tuple[int, ssl.SSLContext | None]] = [(port, None)]
         self._thread = threading.Thread(target=self._run, name="servicebus-amqp", daemon=True)
         self._bound: concurrent.futures.Future[list[int]] = concurrent.futures.Future()
         manage = [name for name in keys if "Manage" in self._policies.rights(name)]
-        self.admin = LoopAdmin(self._amqp.namespace, journal, self._loop)
+        self.admin = LoopAdmin(self._amqp.namespace, journal, self._calls)
         inspection = LoopInspection(
-            self._amqp.namespace, self._loop, lambda: len(self._amqp.transports), lambda: self._meter.spent
+            self._amqp.namespace, self._calls, lambda: len(self._amqp.transports), lambda: self._meter.spent
         )
         page = functools.partial(render, inspection, NAMESPACE)
-        over_http = LoopAdmin(self._amqp.namespace, journal, self._loop, lambda: self._meter.charge(MANAGEMENT))
+        over_http = LoopAdmin(self._amqp.namespace, journal, self._calls, lambda: self._meter.charge(MANAGEMENT))
         self._http = AdminServer(over_http, keys=keys, manage=manage, host=host, port=http_port, page=page)
         self._https: SecureAdminServer | None = None
         if tls is not None:
@@ -245,19 +126,21 @@ class ServiceBusEmulator:
                 self._thread.join()
             if not self._loop.is_closed():
                 self._loop.close()
-        if self._kept is not None:
-            self._kept.close()
+            if self._kept is not None:
+                self._kept.close()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
             ports = self._loop.run_until_complete(self._listen())
+            self._calls.begin()
             self._loop.call_soon(self._bound.set_result, ports)  # told from inside: by then the loop serves
             self._loop.run_forever()
         except BaseException as error:  # whoever waits for the ports is told, whatever it is
             self._bound.set_exception(error)
         finally:
             self._loop.run_until_complete(self._amqp.close())
+            self._calls.end()
         if self._amqp.failure is not None:
             self._on_failure(self._amqp.failure)
 
@@ -326,16 +209,12 @@ class ServiceBusEmulator:
     @contextmanager
     def inject(self, fault: Fault) -> Iterator[None]:
         """Let this fault (see faults/catalogue.py) act as long as the block lasts; several may. A fault is used once."""
-
-        async def begin() -> None:
-            self._amqp.faults.begin(fault, self._amqp)
-
-        asyncio.run_coroutine_threadsafe(begin(), self._loop).result()
+        self._calls.call(lambda: self._amqp.faults.begin(fault, self._amqp))
         try:
             yield
         finally:
-            if self._loop.is_running():
-                asyncio.run_coroutine_threadsafe(self._amqp.faults.end(fault), self._loop).result()
+            with suppress(NotRunning):
+                self._calls.wait(lambda: self._amqp.faults.end(fault))
 
     def __enter__(self) -> ServiceBusEmulator:
         self.start()

@@ -1,7 +1,7 @@
 """The HTTP server of the management API, with threads of its own: a slow caller never holds up the broker's event loop.
 
-Every change goes through `EntityAdmin`. It speaks plain HTTP only (put a proxy before it for TLS), and takes bodies whose length
-is stated, up to 1 MiB.
+Every change goes through `EntityAdmin`. It speaks plain HTTP (behind TLS: `https_server`), and takes bodies whose length is
+stated, up to 1 MiB.
 """
 
 from __future__ import annotations

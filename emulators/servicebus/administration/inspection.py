@@ -6,11 +6,10 @@ and dead letters the first few are read, never all of them.
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Final, TypeVar
+from typing import Final
 
 from emulators.servicebus.amqp.decode import decode
 from emulators.servicebus.amqp.values import DecodeError
@@ -18,15 +17,13 @@ from emulators.servicebus.entities.namespace import Namespace
 from emulators.servicebus.entities.node import Entity
 from emulators.servicebus.entities.subscription import Subscription
 from emulators.servicebus.entities.topic import Topic
+from emulators.servicebus.loop_calls import LoopCalls
 from emulators.servicebus.message import APPLICATION_PROPERTIES, Message, leading_sections
 from emulators.servicebus.rules.description import RuleInfo
 from emulators.servicebus.store.sessions import Session, SessionStore
 
 from .page import Counts, DeadLetterView, EntityView, Overview, SessionView
 
-_T = TypeVar("_T")
-_PATIENCE: Final = 10.0
-"""Seconds after which a broker that does not answer is given up."""
 _LARGEST: Final = 1 << 16
 """Octets of application properties that are read through for the reason of a dead letter."""
 
@@ -34,40 +31,31 @@ _LARGEST: Final = 1 << 16
 class LoopInspection:
     """`page.Inspection` for any thread. How many clients there are and what they spent is asked on the loop.
 
-    Raises RuntimeError while the emulator is not running, TimeoutError when it stops meanwhile.
+    Raises NotRunning while the emulator is not running, or when it stops meanwhile.
     """
 
     def __init__(
         self,
         namespace: Namespace,
-        loop: asyncio.AbstractEventLoop,
+        calls: LoopCalls,
         connections: Callable[[], int],
         credits: Callable[[], Mapping[str, int]],
     ) -> None:
         self._namespace = namespace
-        self._loop = loop
+        self._calls = calls
         self._connections = connections
         self._credits = credits
 
     def overview(self) -> Overview:
         """See `page.Inspection`."""
-        connections, credits, paths = self._call(
+        connections, credits, paths = self._calls.call(
             lambda: (self._connections(), self._credits(), [entity.path for entity in self._namespace.entities()])
         )
         return Overview(connections, credits, sorted(paths, key=str.lower))
 
     def entity(self, path: str, most: int) -> EntityView:
         """See `page.Inspection`."""
-        return self._call(lambda: self._view(path, most))
-
-    def _call(self, read: Callable[[], _T]) -> _T:
-        if not self._loop.is_running():
-            raise RuntimeError("the emulator is not running")
-
-        async def run() -> _T:
-            return read()
-
-        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(_PATIENCE)
+        return self._calls.call(lambda: self._view(path, most))
 
     def _view(self, path: str, most: int) -> EntityView:
         info = self._namespace.get(path)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from emulators.servicebus.description import Description, EntityInfo
 from emulators.servicebus.entities.namespace import Namespace
 from emulators.servicebus.journal import Journal
+from emulators.servicebus.loop_calls import LoopCalls
 from emulators.servicebus.rules.description import RuleDescription, RuleInfo
 
 _T = TypeVar("_T")
@@ -18,37 +17,30 @@ _T = TypeVar("_T")
 class LoopAdmin:
     """`EntityAdmin` for any thread: every call runs on the event loop and waits for its result.
 
-    Raises RuntimeError while the emulator is not running. `charge` is told of every call.
+    Every call raises NotRunning while the emulator is not running, or stops before it did what was asked. `charge` is told of every
+    call.
     """
 
     def __init__(
         self,
         namespace: Namespace,
         journal: Journal,
-        loop: asyncio.AbstractEventLoop,
+        calls: LoopCalls,
         charge: Callable[[], None] = lambda: None,
     ) -> None:
         self._namespace = namespace
         self._journal = journal
-        self._loop = loop
+        self._calls = calls
         self._charge = charge
 
     def _call(self, function: Callable[[], _T]) -> _T:
-        if not self._loop.is_running():
-            raise RuntimeError("the emulator is not running")
-        result: concurrent.futures.Future[_T] = concurrent.futures.Future()
+        def run() -> _T:
+            self._charge()
+            value = function()
+            self._journal.commit()
+            return value
 
-        def run() -> None:
-            try:
-                self._charge()
-                value = function()
-                self._journal.commit()
-                result.set_result(value)
-            except Exception as error:  # handed to the caller, whatever it is
-                result.set_exception(error)
-
-        self._loop.call_soon_threadsafe(run)
-        return result.result()
+        return self._calls.call(run)
 
     def create(
         self, path: str, description: Description, default_rule: tuple[str, RuleDescription] | None = None

@@ -23,7 +23,7 @@ from azure.servicebus.exceptions import ServiceBusError
 from azure.servicebus.management import ServiceBusAdministrationClient
 
 from emulators.certificates import TlsSettings
-from emulators.servicebus import server
+from emulators.servicebus import amqp_server
 from emulators.servicebus.__main__ import main
 from emulators.servicebus.administration import https_server
 from emulators.servicebus.description import QueueDescription
@@ -229,7 +229,7 @@ def parts_of_a_handshake(tls: TlsSettings) -> list[bytes]:
 
 
 def test_an_unfinished_handshake_is_hung_up_on(tls: TlsSettings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "HANDSHAKE_TIMEOUT", SOON)
+    monkeypatch.setattr(amqp_server, "HANDSHAKE_TIMEOUT", SOON)
     monkeypatch.setattr(https_server, "PATIENCE", SOON)
     with ServiceBusEmulator(tls=tls) as emulator:
         for port in secure_ports(emulator):

@@ -1,0 +1,139 @@
+"""The AMQP side of the emulator, on one event loop: its ports, its clients, the clock that ticks, and what must be kept.
+
+When what was noted cannot be kept, everybody is hung up on before anything is answered, and the loop stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable, Collection
+from typing import Final
+
+from .entities.namespace import Namespace
+from .faults.injection import Faults
+from .journal import Journal
+from .links.broker import ClientBroker
+from .sas import AccessPolicies
+from .throttle import CreditMeter
+from .transport.amqp_transport import AmqpTransport
+from .transport.doorway import HANDSHAKE_TIMEOUT, Doorway
+
+BACKLOG: Final = 1024
+"""Connections waiting to be accepted: a client program may open hundreds at once."""
+TICK: Final = 0.05
+"""Seconds between two looks at what is due; locks and the like are checked exactly whenever they are used."""
+
+_log = logging.getLogger(__name__)
+
+
+class AmqpServer:
+    """Clients of one namespace. `clock` in seconds since the Unix epoch; `monotonic`, in seconds, is that of what is idle."""
+
+    def __init__(
+        self,
+        policies: AccessPolicies,
+        clock: Callable[[], float],
+        monotonic: Callable[[], float],
+        loop: asyncio.AbstractEventLoop,
+        journal: Journal,
+        meter: CreditMeter,
+    ) -> None:
+        self.loop = loop
+        self.faults = Faults()
+        self.meter = meter
+        self.journal = journal
+        self.namespace = Namespace(clock, journal)
+        self.transports: set[AmqpTransport] = set()
+        self._policies = policies
+        self._clock = clock
+        self._monotonic = monotonic
+        self._ports: list[tuple[str, int, ssl.SSLContext | None]] = []
+        self._ticker: asyncio.TimerHandle | None = None
+        self._arriving: set[Doorway] = set()
+        self._servers: list[asyncio.Server] = []
+        self.failure: OSError | None = None
+
+    def _amqp(self) -> AmqpTransport:
+        broker = ClientBroker(self.namespace, self._policies, self._clock, self.faults, self.meter)
+        return AmqpTransport(self.loop, self._commit, broker, self.transports, self.faults, self._monotonic)
+
+    @property
+    def clients(self) -> Collection[AmqpTransport]:
+        """Those connected now."""
+        return self.transports
+
+    async def listen(self, host: str, port: int, context: ssl.SSLContext | None = None) -> int:
+        """On one more port, behind TLS when there is a context for it; returns the port in use. Raises OSError."""
+        server = await self.loop.create_server(
+            lambda: Doorway(self.loop, self._amqp, self._arriving),
+            host,
+            port,
+            backlog=BACKLOG,
+            ssl=context,
+            ssl_handshake_timeout=HANDSHAKE_TIMEOUT if context else None,
+        )
+        self._servers.append(server)
+        if self._ticker is None:
+            self._ticker = self.loop.call_later(TICK, self._tick)
+        bound = int(server.sockets[0].getsockname()[1])
+        if (host, bound, context) not in self._ports:
+            self._ports.append((host, bound, context))
+        return bound
+
+    async def close_ports(self) -> None:
+        """Hang up on everybody and stop listening; everything else stays."""
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
+        self.drop()
+
+    async def open_ports(self) -> None:
+        """Listen again, on the same ports. Raises OSError when one was taken meanwhile."""
+        for port in list(self._ports):
+            await self.listen(*port)
+
+    def _tick(self) -> None:
+        self._ticker = self.loop.call_later(TICK, self._tick)
+        self.namespace.sweep()
+        if not self._commit():
+            return
+        for transport in list(self.transports):
+            transport.tick()
+
+    def _commit(self) -> bool:
+        """Make safe what was noted. When that fails everybody is hung up on before anything is answered, and the loop stops."""
+        try:
+            self.journal.commit()
+        except OSError as error:
+            if self.failure is None:
+                self.failure = error
+                _log.critical("the Service Bus emulator stops: %s", error)
+                self.drop()
+                self.loop.stop()
+            return False
+        return True
+
+    async def close(self) -> None:
+        """Stop listening and hang up on everybody, those in the middle of a TLS handshake included."""
+        if self._ticker is not None:
+            self._ticker.cancel()
+        for server in self._servers:
+            server.close()
+        accepting = asyncio.all_tasks(self.loop) - {asyncio.current_task()}
+        for task in accepting:
+            task.cancel()
+        await asyncio.gather(*accepting, return_exceptions=True)
+        self.drop()
+        while self.transports or self._arriving:
+            await asyncio.sleep(0)
+        for server in self._servers:
+            await server.wait_closed()
+
+    def drop(self) -> None:
+        """Hang up on everybody."""
+        for transport in list(self.transports):
+            transport.abort()
+        for newcomer in list(self._arriving):
+            newcomer.abort()
