@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,10 @@ from emulators.servicebus.journal import Forgetful
 from emulators.servicebus.message import Message, parse_message
 from emulators.servicebus.rules import Copies, InvalidRule
 from emulators.servicebus.rules.description import CorrelationFilter, RuleDescription, RuleInfo, SqlFilter
+from emulators.servicebus.storage.recovery import recover
+from emulators.servicebus.storage.sqlite_journal import SqliteJournal
+
+from .messages import make_message
 
 
 def nowhere(target: str, message: Message, now: int) -> None:
@@ -22,6 +27,15 @@ def nowhere(target: str, message: Message, now: int) -> None:
 
 
 AROUND = Surroundings(Forgetful(), nowhere, lambda moment: None)
+
+
+class Clock:
+    """Seconds since the Unix epoch."""
+
+    seconds = 1_000.0
+
+    def __call__(self) -> float:
+        return self.seconds
 
 
 class Failing:
@@ -84,3 +98,36 @@ def test_a_rule_put_back_keeps_its_time() -> None:
     rule = RuleInfo("r", RuleDescription(CorrelationFilter(label="x")), moment)
     restore_rule(namespace, "t/subscriptions/s", rule)
     assert namespace.rule("T/Subscriptions/S", "R") == rule
+
+
+def dead_letters(namespace: Namespace) -> list[Message]:
+    store = namespace.find("t/subscriptions/s/$deadletterqueue").store
+    assert store is not None
+    return sorted(store.messages(), key=lambda message: message.sequence)
+
+
+def test_no_two_dead_letters_of_a_subscription_have_one_number(tmp_path: Path) -> None:
+    """What a rule failed on is numbered by the subscription, as what it took in is: its topic counts on its own."""
+    clock = Clock()
+    for restarts in range(2):
+        journal = SqliteJournal(tmp_path)
+        namespace = Namespace(clock, journal)
+        recover(journal, namespace)
+        if not restarts:
+            wanted = SubscriptionDescription(
+                dead_lettering_on_filter_evaluation_exceptions=True, dead_lettering_on_message_expiration=True
+            )
+            namespace.create("t", TopicDescription())
+            namespace.create("t/subscriptions/s", wanted, ("typed", RuleDescription(SqlFilter("colour > 5"))))
+            namespace.create_rule("t/subscriptions/s", "all", RuleDescription())
+        for _ in range(2):
+            message = make_message({"colour": "red"})
+            message.ttl = 1000
+            namespace.transfer("t", message, namespace.now())
+        clock.seconds += 2
+        namespace.sweep()
+        dead = dead_letters(namespace)
+        assert [message.sequence for message in dead] == list(range(1, 4 * restarts + 5))
+        assert sum(FILTER_FAILED.encode() in message.tail for message in dead) == 2 * restarts + 2
+        journal.commit()
+        journal.close()
