@@ -1,6 +1,6 @@
 """Where a SQL Server is and who logs in: the URL and the ADO spelling, read into one frozen value. Opens no connection.
 
-Refused by name: integrated and Entra login (DStream logs in with user and password), named pipes, shared memory, LocalDB, unknown keys.
+Refused by name: integrated and Entra login (docs/decisions/sql-server-login.md), named pipes, shared memory, LocalDB, unknown keys.
 No error holds any of the text: a `;` in an unquoted password makes the rest of it look like a key.
 https://learn.microsoft.com/en-us/dotnet/api/microsoft.data.sqlclient.sqlconnection.connectionstring
 https://github.com/microsoft/go-mssqldb#the-connection-string-can-be-specified-in-one-of-three-formats (URL form)
@@ -28,7 +28,7 @@ _KEYS = {
     **dict.fromkeys(("password", "pwd"), "password"),
     "encrypt": "encrypt",
     **dict.fromkeys(("trustedconnection", "integratedsecurity"), "integrated"),
-    "authentication": "authentication",
+    **dict.fromkeys(("authentication", "fedauth"), "authentication"),
     "trustservercertificate": "trust_server_certificate",
     "hostnameincertificate": "host_name_in_certificate",
     "servercertificate": "server_certificate",
@@ -81,7 +81,9 @@ _ENCRYPT: Mapping[str, Encrypt] = {
     "strict": "strict",
     "disable": "disable",
 }
-_NO_LOGIN = "asks for integrated login, which cannot work here: give a SQL Server login (User Id and Password)"
+_LOGIN = "give a SQL Server login (User Id and Password)"
+_NO_LOGIN = f"asks for integrated login, which cannot work here: {_LOGIN}"
+_NO_IDENTITY = f"the driver (pymssql on FreeTDS) cannot log in with a token of Microsoft Entra ID: {_LOGIN}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +115,13 @@ class SqlAddress:
 def _build(given: dict[str, str]) -> SqlAddress:
     if given.get("integrated", "false").lower() not in _FALSE:
         raise ValueError(_NO_LOGIN)
-    if given.get("authentication", "SqlPassword").replace(" ", "").lower() not in ("sqlpassword", "notspecified"):
+    authentication = given.get("authentication", "SqlPassword").replace(" ", "").lower()
+    if authentication.startswith("activedirectory"):
+        raise ValueError(f"asks for an identity (Authentication of Active Directory), and {_NO_IDENTITY}")
+    if authentication not in ("sqlpassword", "notspecified"):
         raise ValueError("asks for an Authentication other than SqlPassword, which DStream does not offer")
+    if given.get("database") and not given.get("user") and not given.get("password"):
+        raise ValueError(f"has neither user nor password, and {_NO_IDENTITY}")
     host, port, instance = _server(given.get("server", ""))
     if (more := given.get("port")) is not None:
         port = _port(more)
