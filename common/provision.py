@@ -124,11 +124,13 @@ class _Manager:
         quiet_sdk()
         scheme, netloc = management_address(address, endpoint)
         self._where = netloc
-        self._client = ServiceBusAdministrationClient.from_connection_string(
-            address.connection_string,
-            transport=_Redirected(scheme, netloc, connection_timeout=10, read_timeout=30),
-            retry_total=2,
-        )
+        transport = _Redirected(scheme, netloc, connection_timeout=10, read_timeout=30)
+        options: dict[str, Any] = {"transport": transport, "retry_total": 2}
+        if address.connection_string is not None:
+            self._client = ServiceBusAdministrationClient.from_connection_string(address.connection_string, **options)
+        else:
+            assert address.identity is not None
+            self._client = ServiceBusAdministrationClient(address.host, address.identity, **options)
 
     def __enter__(self) -> _Manager:
         self._client.__enter__()
@@ -232,7 +234,10 @@ def management_error(error: Exception, doing: str) -> DStreamError:
     if isinstance(error, ClientAuthenticationError) or status in {401, 403}:
         return PermanentError(
             text,
-            hint='this needs a policy with the Manage right; without one, create the entities beforehand and set provision = "none"',
+            hint=(
+                "this needs a policy with the Manage right, or an identity with the role Azure Service Bus Data Owner; without one, "
+                'create the entities beforehand and set provision = "none"'
+            ),
         )
     if isinstance(error, HttpResponseError) and status is not None and 400 <= status < 500 and status not in {408, 429}:
         return PermanentError(text)

@@ -33,6 +33,7 @@ from azure.servicebus.exceptions import (
 )
 
 from common import servicebus_settle as settle
+from common.azure_identity import Identity
 from common.bus import Delivery, MessageTooLarge, Receiver
 from common.errors import ConfigurationError, TransientError
 from common.message import Message
@@ -40,6 +41,7 @@ from common.servicebus_address import ServiceBusAddress, read_address
 from common.servicebus_errors import quiet_sdk, translated
 from common.servicebus_links import tend
 from common.servicebus_messages import from_sdk, to_sdk
+from common.topology import BusSettings
 
 OPEN_TIMEOUT = 20.0
 """Seconds for one attempt to open a link, sign-in included; a healthy one takes about half a second."""
@@ -395,11 +397,24 @@ class QueueReceivers:
 
 
 class ServiceBus:
-    """One namespace: where senders and receivers come from. Holds no connection itself; callable from any thread."""
+    """One namespace: where senders and receivers come from. Holds no connection of theirs; callable from any thread."""
 
     def __init__(self, address: ServiceBusAddress) -> None:
         quiet_sdk()
         self.address = address
+
+    @classmethod
+    def of(cls, settings: BusSettings, *, proven: bool = False) -> ServiceBus:
+        """The namespace that `settings` name, by their key or by the identity that this process runs under.
+
+        `proven`: another process has signed in with that identity, so that trouble with it passes. Raises ConfigurationError as
+        `from_connection_string` does, and for a variable that is not set.
+        """
+        if settings.connection_string is not None:
+            return cls.from_connection_string(settings.connection_string.get_secret_value())
+        host, identity = settings.host, Identity(proven=proven)
+        assert host is not None  # the settings have one of the two
+        return cls(ServiceBusAddress(host, emulator=False, entity_path=None, connection_string=None, identity=identity))
 
     @classmethod
     def from_connection_string(cls, text: str) -> ServiceBus:
@@ -419,6 +434,11 @@ class ServiceBus:
         self._check(queue)
         return QueueReceivers(self.address, queue, sessions=sessions, prefetch=max(prefetch, 1))
 
+    def close(self) -> None:
+        """Close the identity, where there is one; senders and receivers are closed by whoever opened them."""
+        if self.address.identity is not None:
+            self.address.identity.close()
+
     def _check(self, entity: str) -> None:
         scope = self.address.entity_path
         if scope is not None and scope.lower() != entity.lower():
@@ -429,7 +449,11 @@ class ServiceBus:
 
 
 def _client(address: ServiceBusAddress, *, try_timeout: float = OPEN_TIMEOUT) -> ServiceBusClient:
-    return ServiceBusClient.from_connection_string(address.connection_string, retry_total=0, try_timeout=try_timeout)
+    options: dict[str, Any] = {"retry_total": 0, "try_timeout": try_timeout}
+    if address.connection_string is not None:
+        return ServiceBusClient.from_connection_string(address.connection_string, **options)
+    assert address.identity is not None
+    return ServiceBusClient(address.host, address.identity, **options)
 
 
 def _close_quietly(*handles: Any) -> None:

@@ -1,11 +1,18 @@
-"""Service Bus connection strings: read, checked, and kept so that no secret shows in a repr or an error. No I/O, no SDK."""
+"""Where a Service Bus namespace is and by what right it is used: a connection string, read and checked, or an identity. No I/O, no SDK.
+
+No secret shows in a repr or an error.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from common.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from common.azure_identity import Identity
 
 _NAMES = {
     name.lower(): name
@@ -24,7 +31,7 @@ _HINT = "Endpoint=sb://NAME.servicebus.windows.net/;SharedAccessKeyName=POLICY;S
 
 @dataclass(frozen=True, slots=True)
 class ServiceBusAddress:
-    """A namespace and the right to use it. `connection_string` is what the SDK is given; only `host` is ever shown.
+    """A namespace and the right to use it: one of `connection_string` and `identity`, which the SDK is given; only `host` is ever shown.
 
     `host`: name and, where one was written, port. `entity_path`: the one entity that the policy belongs to, or None.
     """
@@ -32,7 +39,8 @@ class ServiceBusAddress:
     host: str
     emulator: bool
     entity_path: str | None
-    connection_string: str = field(repr=False)
+    connection_string: str | None = field(repr=False)
+    identity: Identity | None = field(default=None, repr=False, compare=False)
 
     @property
     def hostname(self) -> str:

@@ -26,16 +26,21 @@ from common.errors import DStreamError, PermanentError, TransientError
 _PERMANENT_CONDITIONS = ("amqp:not-allowed", "amqp:not-implemented", "amqp:invalid-field", "amqp:decode-error")
 """Conditions that say the request itself is wrong (AMQP 1.0, 2.8.15); the SDK has no class for them."""
 
+_RIGHTS = (
+    "check the policy's name and key, and that it has the Send and Listen rights it needs here; or, where an identity is used, that it has "
+    "the roles Azure Service Bus Data Sender and Azure Service Bus Data Receiver (an assignment takes minutes to hold)"
+)
+
 _HINTS: tuple[tuple[tuple[type[Exception], ...], type[TransientError | PermanentError], str], ...] = (
     (
         (MessagingEntityNotFoundError,),
         PermanentError,
-        'create the entity, or set provision = "create" with a policy that has the Manage right',
+        'create the entity, or set provision = "create" with a policy that has the Manage right (an identity: Azure Service Bus Data Owner)',
     ),
     (
         (ServiceBusAuthenticationError, ServiceBusAuthorizationError, ClientAuthenticationError),
         PermanentError,
-        "check the policy's name and key, and that it has the Send and Listen rights it needs here",
+        _RIGHTS,
     ),
     (
         (ServiceBusQuotaExceededError,),
@@ -56,6 +61,11 @@ def quiet_sdk() -> None:
 
 def translate(error: Exception, doing: str) -> DStreamError:
     """What `error` means to a caller; `doing` is a participle with facts ("sending to orders")."""
+    inner = getattr(error, "inner_exception", None)
+    if isinstance(inner, DStreamError):
+        # The identity has said already what is wrong; the SDK wraps whatever a credential raises.
+        kind_of_inner = TransientError if isinstance(inner, TransientError) else PermanentError
+        return kind_of_inner(f"{doing}: {inner.message}", hint=inner.hint)
     text = f"{doing}: {_one_line(error)}"
     refusal = _refused_sign_in(error)
     if isinstance(error, ServiceBusAuthenticationError) and refusal is None:

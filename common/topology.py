@@ -6,10 +6,12 @@ of zero or none stand in the text. docs/configuration.md is written from it.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, SecretStr, ValidationInfo, model_validator
 
 from common.config import Location, Problem, Secret, Settings, Unset, UnsetSecret, complain
 from common.names import Ordering, Origin, TableName, check_server_name, colliding, server_label
@@ -30,6 +32,17 @@ def _bus_string(secret: SecretStr) -> SecretStr:
     if not any(part.strip().lower().startswith("endpoint=sb://") for part in parts):
         raise ValueError("is no Service Bus connection string: it has no Endpoint=sb://...")
     return secret
+
+
+def _namespace(value: Any) -> str | Unset:
+    if isinstance(value, Unset):
+        return value
+    if not isinstance(value, str):
+        raise ValueError("must be text in double quotes")
+    # A bare name is not completed: which cloud it is in would be a guess (servicebus.usgovcloudapi.net, servicebus.chinacloudapi.cn).
+    if not re.fullmatch(r"(?=.{1,253}\Z)[A-Za-z0-9][A-Za-z0-9-]*(\.[A-Za-z0-9-]+)+", value):
+        raise ValueError("must be the namespace's host name and nothing else: NAME.servicebus.windows.net")
+    return value.lower()
 
 
 def _http_url(text: str) -> str:
@@ -81,6 +94,7 @@ BusType = Annotated[Literal["azure_service_bus"], BeforeValidator(_bus_type)]
 BusString = Annotated[Secret, AfterValidator(_bus_string)]
 EntityName = Annotated[str, AfterValidator(_entity_name)]
 HttpUrl = Annotated[str, AfterValidator(_http_url)]
+Namespace = Annotated[str | Unset, PlainValidator(_namespace)]
 
 
 class BusSettings(Settings):
@@ -90,16 +104,43 @@ class BusSettings(Settings):
         default="azure_service_bus",
         description="The technology. `servicebus` means the same. There is one, hence the default.",
     )
-    connection_string: BusString = Field(
-        description="Connection string of the namespace: `Endpoint=sb://...`. Secret. Rights: see operations.md.",
+    connection_string: BusString | None = Field(
+        default=None,
+        description=(
+            "Connection string of the namespace: `Endpoint=sb://...`. Secret. Rights: see operations.md. This or `namespace` must be given. "
+            "None, the default: the identity is used."
+        ),
+    )
+    namespace: Namespace | None = Field(
+        default=None,
+        description=(
+            "Host name of the namespace, `NAME.servicebus.windows.net`, to be used with the identity that the process runs under "
+            "(DefaultAzureCredential) instead of a key. Roles: see operations.md. None, the default: the connection string says both."
+        ),
     )
     management_endpoint: HttpUrl | None = Field(
         default=None,
         description=(
             "Address of the management API, for emulators that serve it apart from the namespace (`http://localhost:5300`). "
-            "None, the default: the namespace itself, over https."
+            "None, the default: the namespace itself, over https. With `namespace` it must be https as well."
         ),
     )
+
+    @model_validator(mode="after")
+    def _one_way_in(self, info: ValidationInfo) -> Self:
+        """For settings made in code; a file's are checked with their lines by `one_way_in`."""
+        if not (info.context or {}).get("checked") and (wrong := next(_ways_in(dict(self)), None)):
+            raise ValueError(" ".join([*map(str, wrong[0]), wrong[1]]))
+        return self
+
+    @property
+    def host(self) -> str | None:
+        """The namespace's host, where an identity is used. Raises ConfigurationError when its environment variable is not set."""
+        if isinstance(self.namespace, Unset):
+            raise complain(
+                self.namespace.path, [Problem(self.namespace.line, f"namespace: {self.namespace.complaint()}")]
+            )
+        return self.namespace
 
 
 class QueueSettings(BusSettings):
@@ -177,6 +218,25 @@ class Topology(Settings):
         """The parts of every name. Raises ConfigurationError as `db` does, when a part has to come from the address."""
         server = self.server_name if self.server_name is not None else server_label(self.db.host)
         return Origin(server.lower(), self.database if self.database is not None else self.db.database)
+
+
+def one_way_in(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
+    """A check for `bind`: each namespace of a block is reached by a key or by an identity."""
+    for name in ("queue", "source", "output"):
+        given = data.get(name)
+        if isinstance(given, dict):
+            yield from (((name, *at), text) for at, text in _ways_in(given))
+
+
+def _ways_in(given: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
+    by_key, by_identity = (given.get(key) is not None for key in ("connection_string", "namespace"))
+    if not by_key and not by_identity:
+        yield (), "wants a connection_string or a namespace"
+    if by_key and by_identity:
+        yield ("namespace",), "is given beside a connection_string; one of them is the way in"
+    endpoint = given.get("management_endpoint")
+    if by_identity and isinstance(endpoint, str) and endpoint.lower().startswith("http:"):
+        yield ("management_endpoint",), "must be https:// beside a namespace: a token must not travel in the clear"
 
 
 def twice_listed(data: Any) -> list[tuple[Location, str]]:

@@ -18,6 +18,7 @@ from typing import Any
 from azure.core.exceptions import AzureError, HttpResponseError, ResourceExistsError, ResourceNotFoundError
 from azure.storage.blob import BlobClient, BlobLeaseClient, BlobServiceClient
 
+from common.azure_identity import default_credential
 from common.errors import ConfigurationError, DStreamError, LeaseLost, PermanentError
 from ingester.azure_blob_errors import RIGHTS, TAKEN, code_of, status_of, translated
 from ingester.locks import Clock, Lease, steady, this_owner
@@ -45,9 +46,7 @@ def connect(*, connection_string: str | None, account_url: str | None, seconds: 
             problem = "ingester.locks.connection_string is not a storage account's connection string"
             raise ConfigurationError([problem]) from None
     assert account_url is not None
-    from azure.identity import DefaultAzureCredential  # slow to import, and needed by few
-
-    return BlobServiceClient(account_url, credential=DefaultAzureCredential(), **options)
+    return BlobServiceClient(account_url, credential=default_credential(), **options)
 
 
 class AzureBlobLocks:

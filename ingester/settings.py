@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, mod
 from common.config import Bound, Document, Location, Problem, Secret, Settings, UnsetPolicy, bind
 from common.durations import Duration, PositiveDuration, format_duration, parse_duration
 from common.names import TableName
-from common.topology import Table, Topology, listed, twice_listed
+from common.topology import Table, Topology, listed, one_way_in, twice_listed
 
 
 def _container_name(text: str) -> str:
@@ -246,7 +246,7 @@ def from_document(document: Document, *, unset: UnsetPolicy = "refuse") -> Bound
     block = document.block("ingester")
     if block is None:
         return Bound(None, [Problem(1, 'block "ingester" is missing')])
-    return bind(block, IngesterSettings, unset=unset, checks=(twice_listed, _check_overrides))
+    return bind(block, IngesterSettings, unset=unset, checks=(twice_listed, one_way_in, _check_overrides))
 
 
 def _check_overrides(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:

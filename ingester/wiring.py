@@ -9,6 +9,7 @@ import posixpath
 import random
 import threading
 import time
+from contextlib import closing
 from functools import partial
 
 import structlog
@@ -110,14 +111,11 @@ def _places(settings: IngesterSettings) -> list[str]:
 def _open_queue(settings: IngesterSettings) -> None:
     """The queue is there before anything is read; the router does the same, whoever comes first."""
     queue = settings.queue
-    bus = ServiceBus.from_connection_string(queue.connection_string.get_secret_value())
     need = QueueNeed(queue.name, sessions=queue.ordering != "none")
-    provision(bus.address, [need], how=queue.provision, management_endpoint=queue.management_endpoint)
-    sender = bus.sender(queue.name)
-    try:
-        sender.open()
-    finally:
-        sender.close()
+    with closing(ServiceBus.of(queue)) as bus:
+        provision(bus.address, [need], how=queue.provision, management_endpoint=queue.management_endpoint)
+        with closing(bus.sender(queue.name)) as sender:
+            sender.open()
 
 
 def _job_settings(settings: IngesterSettings) -> JobSettings:

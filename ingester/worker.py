@@ -43,6 +43,8 @@ class Worker:
 
     def __init__(self, settings: IngesterSettings) -> None:
         self._settings = settings
+        # One for all benches, so that an identity is asked for a token once; the driver has signed in before any task was sent.
+        self._bus = ServiceBus.of(settings.queue, proven=True)
         self._idle: list[_Bench] = []
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="table")
@@ -77,8 +79,7 @@ class Worker:
                 return self._idle.pop()
         settings = self._settings
         connection = Connection(settings.db, proven=True)  # the driver has logged in before any task was sent
-        bus = ServiceBus.from_connection_string(settings.queue.connection_string.get_secret_value())
-        sender = bus.sender(settings.queue.name)
+        sender = self._bus.sender(settings.queue.name)
         source = SqlServerSource(
             connection,
             before_images=settings.before_images,

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field
 
 from common.config import Block, Bound, Document, Problem, Settings, UnsetPolicy, bind
 from common.names import Ordering, TableName
-from common.topology import BusSettings, Provision, Topology, twice_listed
+from common.topology import BusSettings, Provision, Topology, one_way_in, twice_listed
 
 
 def _subscription_name(text: str) -> str:
@@ -102,7 +102,7 @@ def bind_block(document: Document, *, unset: UnsetPolicy) -> Bound[RouterBlock]:
     block = document.block("router", "publisher")
     if block is None:
         return Bound(None, [Problem(1, 'block "router" is missing')])
-    return bind(block, RouterBlock, unset=unset)
+    return bind(block, RouterBlock, unset=unset, checks=(one_way_in,))
 
 
 def _nameless(shared: Topology) -> list[Problem]:
@@ -118,4 +118,4 @@ def _topology(document: Document) -> Bound[Topology]:
     if block is None:
         return Bound(None, [Problem(1, 'block "ingester" is missing: the router takes queue and tables from it')])
     shared = [entry for entry in block.entries if entry[0] in Topology.model_fields]
-    return bind(Block(block.name, block.line, shared), Topology, unset="hold", checks=(twice_listed,))
+    return bind(Block(block.name, block.line, shared), Topology, unset="hold", checks=(twice_listed, one_way_in))

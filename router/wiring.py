@@ -29,8 +29,7 @@ def run(
     Raises ConfigurationError, PermanentError or TransientError when it cannot start: whoever started it learns at once, and starts it
     again. Raises PermanentError when the queue is gone while it runs; `stop` is set then.
     """
-    source = ServiceBus.from_connection_string(settings.source.connection_string.get_secret_value())
-    output = ServiceBus.from_connection_string(settings.output.connection_string.get_secret_value())
+    source, output = ServiceBus.of(settings.source), ServiceBus.of(settings.output)
     publishers = Publishers(Publisher(topic, output.sender(topic)) for topic in settings.destinations)
     tally = tally or Tally()
     try:
@@ -53,6 +52,8 @@ def run(
         return status
     finally:
         publishers.close()
+        source.close()
+        output.close()
 
 
 def _provision(settings: RouterSettings, source: ServiceBus, output: ServiceBus) -> None:

@@ -16,6 +16,7 @@ def test_a_whole_string_is_read_in_any_case_and_with_spaces() -> None:
     text = f" endpoint=sb://ns.servicebus.windows.net/ ; SHAREDACCESSKEYNAME=policy; SharedAccessKey={SECRET} ;"
     address = read_address(text)
     assert (address.host, address.emulator, address.entity_path) == ("ns.servicebus.windows.net", False, None)
+    assert address.connection_string is not None
     assert f"SharedAccessKey={SECRET}" in address.connection_string
 
 
@@ -23,6 +24,7 @@ def test_a_whole_string_is_read_in_any_case_and_with_spaces() -> None:
 def test_the_emulator_flag_is_understood_however_it_is_spelled(spelling: str) -> None:
     address = read_address(f"{WHOLE};UseDevelopmentEmulator={spelling}")
     assert address.emulator
+    assert address.connection_string is not None
     assert "UseDevelopmentEmulator=true" in address.connection_string
 
 

@@ -182,7 +182,7 @@ def test_a_required_key_that_is_missing_is_told_at_its_block(tmp_path: Path) -> 
         (2, 'ingester: key "db_connection_string" is missing'),
         (2, 'ingester: key "db_type" is missing'),
         (2, 'ingester: key "tables" is missing'),
-        (3, 'ingester.queue: key "connection_string" is missing'),
+        (3, "ingester.queue wants a connection_string or a namespace"),
         (3, 'ingester.queue: key "name" is missing'),
     ]
 
@@ -228,6 +228,53 @@ def test_the_queue_is_checked(tmp_path: Path, queue: str, words: str) -> None:
     ((line, text),) = complaints(tmp_path, source(queue=queue))
     assert line == 8
     assert words in text
+
+
+NS = "NAME.servicebus.windows.net"
+
+
+def with_namespace(namespace: str, more: str = "") -> str:
+    return source(queue=more).replace(f'connection_string = "{BUS}"', f"namespace = {namespace}")
+
+
+def test_a_namespace_stands_for_a_connection_string(tmp_path: Path) -> None:
+    queue = load(tmp_path, with_namespace(f'"{NS}"')).queue
+    assert (queue.connection_string, queue.host) == (None, NS.lower())
+
+
+@pytest.mark.parametrize("text", ["NAME", f"sb://{NS}", f"{NS}/", f"{NS}:5671", f"{NS};", "", " ", "-a.b", "a..b"])
+def test_a_namespace_is_a_whole_host_name_and_nothing_else(tmp_path: Path, text: str) -> None:
+    told = complaints(tmp_path, with_namespace(f'"{text}"'))
+    assert told == [
+        (7, f"ingester.queue.namespace must be the namespace's host name and nothing else: {NS}"),
+    ]
+
+
+def test_key_and_identity_exclude_each_other_and_a_token_does_not_travel_in_the_clear(tmp_path: Path) -> None:
+    assert complaints(tmp_path, source(queue=f'namespace = "{NS}"\n')) == [
+        (8, "ingester.queue.namespace is given beside a connection_string; one of them is the way in")
+    ]
+    assert complaints(tmp_path, with_namespace("7", 'management_endpoint = "http://localhost:5300"\n')) == [
+        (7, "ingester.queue.namespace must be text in double quotes"),
+        (
+            8,
+            "ingester.queue.management_endpoint must be https:// beside a namespace: a token must not travel in the clear",
+        ),
+    ]
+    load(tmp_path, with_namespace(f'"{NS}"', 'management_endpoint = "https://proxy"\n'))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "wants a connection_string or a namespace"),
+        ({"connection_string": BUS, "namespace": NS}, "namespace is given beside a connection_string"),
+        ({"namespace": NS, "management_endpoint": "http://x"}, "management_endpoint must be https://"),
+    ],
+)
+def test_a_queue_made_in_code_has_one_way_in(given: dict[str, str], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        QueueSettings.model_validate({"name": "q"} | given)
 
 
 def test_a_connection_string_for_something_else_is_found_before_the_first_connect(tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ def bound(
 def test_the_router_runs_on_its_own_variables_when_names_are_set(tmp_path: Path, block: str) -> None:
     settings = bound(tmp_path, {"BUS": BUS}, names=NAMES, block=block).value
     assert settings is not None
+    assert settings.source.connection_string is not None
     assert settings.source.connection_string.get_secret_value() == BUS
     assert settings.source.management_endpoint is None
     assert settings.output.management_endpoint == "http://localhost:5300"
@@ -116,6 +117,51 @@ def test_no_subscriptions_is_a_choice(tmp_path: Path) -> None:
     settings = bound(tmp_path, {"BUS": BUS}, names=NAMES, more="subscriptions = []").value
     assert settings is not None
     assert settings.subscriptions == ()
+
+
+NS = "name.servicebus.windows.net"
+
+
+def with_namespaces(tmp_path: Path, environ: Mapping[str, str], namespace: str = f'"{NS}"') -> Bound[RouterSettings]:
+    path = tmp_path / "f.hcl"
+    text = FILE.replace("NAMES", NAMES).replace("BLOCK", "router").replace("MORE", "")
+    for variable in ("BUS", "INGEST"):
+        text = text.replace(f'connection_string = "{{{{ env "{variable}" }}}}"', f"namespace = {namespace}")
+    path.write_text(text.replace("http://localhost:5300/", "https://localhost"), encoding="utf-8")
+    return from_document(read(path, environ))
+
+
+def test_source_and_output_may_be_namespaces(tmp_path: Path) -> None:
+    settings = with_namespaces(tmp_path, {}).value
+    assert settings is not None
+    for bus in (settings.source, settings.output):
+        assert (bus.host, bus.connection_string) == (NS, None)
+
+
+def test_the_ingesters_namespace_need_not_be_set_for_the_router_and_its_own_must(tmp_path: Path) -> None:
+    told = with_namespaces(tmp_path, {}, '"{{ env "NAMESPACE" }}"').problems
+    assert [(problem.line, problem.text) for problem in told] == [
+        (18, "router.source.namespace: environment variable NAMESPACE is not set"),
+        (22, "router.output.namespace: environment variable NAMESPACE is not set"),
+    ]
+
+
+def test_each_side_has_one_way_in(tmp_path: Path) -> None:
+    path = tmp_path / "f.hcl"
+    text = FILE.replace("NAMES", NAMES).replace("BLOCK", "router").replace("MORE", "")
+    text = text.replace('    type = "servicebus"\n', f'    namespace = "{NS}"\n')
+    path.write_text(
+        text.replace('source {\n    connection_string = "{{ env "BUS" }}"\n', "source {\n"), encoding="utf-8"
+    )
+    told = [(problem.line, problem.text) for problem in from_document(read(path, {"BUS": BUS})).problems]
+    assert sorted(told) == [
+        (17, "router.source wants a connection_string or a namespace"),
+        (20, "router.output.namespace is given beside a connection_string; one of them is the way in"),
+        (
+            22,
+            "router.output.management_endpoint must be https:// beside a namespace: a token must not travel in the clear",
+        ),
+    ]
 
 
 def test_a_file_without_blocks_says_which_are_missing(tmp_path: Path) -> None:

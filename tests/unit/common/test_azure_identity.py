@@ -1,0 +1,148 @@
+"""What it means that a token cannot be had, and when the credential is made and closed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from azure.core.credentials import AccessToken
+from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError
+from azure.identity import CredentialUnavailableError
+from azure.servicebus.exceptions import ServiceBusError
+
+from common.azure_identity import Identity
+from common.errors import ConfigurationError, PermanentError, TransientError
+from common.servicebus import ServiceBus
+from common.servicebus_errors import translate
+from common.topology import BusSettings
+
+SECRET = "hunter2-hunter2"
+
+
+class StandIn:
+    """Gives a token, or fails, and counts."""
+
+    made = 0
+    closed = 0
+    fail: Exception | None = None
+
+    def __init__(self) -> None:
+        StandIn.made += 1
+
+    def get_token(self, *scopes: str, **options: Any) -> AccessToken:
+        if StandIn.fail is not None:
+            raise StandIn.fail
+        return AccessToken(SECRET, 2_000_000_000)
+
+    def close(self) -> None:
+        StandIn.closed += 1
+
+
+@pytest.fixture(autouse=True)
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "azure.identity", SimpleNamespace(DefaultAzureCredential=StandIn))
+    StandIn.made, StandIn.closed, StandIn.fail = 0, 0, None
+
+
+def refused(status: int) -> ClientAuthenticationError:
+    error = ClientAuthenticationError("refused")
+    error.status_code = status
+    return error
+
+
+def test_the_credential_is_made_at_the_first_token_and_once() -> None:
+    identity = Identity()
+    assert StandIn.made == 0
+    assert identity.get_token("scope").token == identity.get_token("scope").token == SECRET
+    assert StandIn.made == 1
+
+
+def test_closing_closes_the_credential_once_and_what_was_never_made_not_at_all() -> None:
+    identity = Identity()
+    identity.close()
+    assert StandIn.closed == 0
+    identity.get_token("scope")
+    identity.close()
+    identity.close()
+    assert StandIn.closed == 1
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        CredentialUnavailableError("no response\nfrom the IMDS endpoint"),
+        ClientAuthenticationError("DefaultAzureCredential failed to retrieve a token"),
+        refused(400),
+        refused(401),
+        ValueError("Invalid value for AZURE_TOKEN_CREDENTIALS"),
+    ],
+    ids=lambda error: f"{type(error).__name__}-{getattr(error, 'status_code', None)}",
+)
+def test_no_identity_is_a_matter_for_a_person_who_is_told_the_roles(error: Exception) -> None:
+    StandIn.fail = error
+    with pytest.raises(PermanentError, match="asking for a token of Microsoft Entra ID: ") as raised:
+        Identity().get_token("scope")
+    assert raised.value.__cause__ is error
+    assert "\n" not in str(raised.value)
+    for word in ("AZURE_CLIENT_ID", "Data Sender", "Data Receiver", "Data Owner"):
+        assert word in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [refused(408), refused(410), refused(429), refused(503), ServiceRequestError("no answer"), TimeoutError("late")],
+    ids=lambda error: f"{type(error).__name__}-{getattr(error, 'status_code', None)}",
+)
+def test_a_token_service_that_is_away_is_asked_again(error: Exception) -> None:
+    StandIn.fail = error
+    with pytest.raises(TransientError, match="asking for a token"):
+        Identity().get_token("scope")
+
+
+def test_an_identity_that_was_there_before_will_be_there_again() -> None:
+    identity = Identity()
+    identity.get_token("scope")
+    StandIn.fail = CredentialUnavailableError("no response from the IMDS endpoint")
+    for known in (identity, Identity(proven=True)):
+        with pytest.raises(TransientError, match="IMDS"):
+            known.get_token("scope")
+
+
+def test_what_the_sdk_wraps_keeps_its_kind_and_its_remedy() -> None:
+    for kind in (TransientError, PermanentError):
+        inner = kind("asking for a token: no", hint="sign in")
+        told = translate(ServiceBusError("Handler failed", error=inner), "opening a sender for q")
+        assert type(told) is kind
+        assert str(told) == "opening a sender for q: asking for a token: no (sign in)"
+
+
+def test_a_namespace_is_reached_by_the_identity_and_shows_no_token() -> None:
+    bus = ServiceBus.of(BusSettings(namespace="NS.servicebus.windows.net"))
+    assert bus.address.identity is not None
+    bus.address.identity.get_token("scope")
+    assert (bus.address.host, bus.address.connection_string) == ("ns.servicebus.windows.net", None)
+    for shown in (repr(bus), repr(bus.address), repr(bus.address.identity), repr(bus.sender("q"))):
+        assert SECRET not in shown
+    bus.close()
+    assert StandIn.closed == 1
+
+
+def test_a_key_needs_no_identity() -> None:
+    key = {"connection_string": f"Endpoint=sb://x;SharedAccessKeyName=n;SharedAccessKey={SECRET}"}
+    bus = ServiceBus.of(BusSettings.model_validate(key))
+    assert bus.address.identity is None
+    bus.close()
+    assert StandIn.made == 0
+
+
+def test_nobody_pays_for_azure_identity_who_has_a_key() -> None:
+    code = "import sys, router.wiring; sys.exit('azure.identity' in sys.modules)"
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
+
+
+def test_a_string_that_is_none_is_told_as_before() -> None:
+    with pytest.raises(ConfigurationError, match="no SharedAccessKeyName"):
+        ServiceBus.of(BusSettings.model_validate({"connection_string": "Endpoint=sb://x"}))
