@@ -60,6 +60,23 @@ class World:
         return counts.active, counts.dead_letter, counts.transfer_dead_letter
 
 
+def test_a_queue_that_forwards_to_itself_buries_what_it_gets() -> None:
+    world = World()
+    world.namespace.create("q", QueueDescription())
+    world.namespace.update("q", QueueDescription(forward_to="Q", forward_dead_lettered_messages_to="q"))
+    world.send("q")
+    assert world.counts("q") == (0, 1, 0)
+
+
+def test_a_subscription_that_forwards_to_its_topic_copies_four_times_to_every_other() -> None:
+    world = World()
+    world.namespace.create("t", TopicDescription())
+    world.namespace.create("t/Subscriptions/back", SubscriptionDescription(forward_to="t"))
+    world.namespace.create("t/Subscriptions/stay", SubscriptionDescription())
+    world.send("t")
+    assert [world.counts(f"t/Subscriptions/{name}") for name in ("back", "stay")] == [(0, 1, 0), (5, 0, 0)]
+
+
 def test_dead_letters_going_round_come_to_rest() -> None:
     """Through a and b and back: four hops, one more for a dead letter, and then it stays."""
     world = World()
