@@ -15,8 +15,8 @@ from azure.core.exceptions import AzureError, ClientAuthenticationError
 
 from common.errors import DStreamError, PermanentError, TransientError
 
-MAX_TEXT = 600
-"""Characters that are kept of what the credential says: it tells of each kind of identity that it looked for, in its order."""
+MAX_TEXT = 1_500
+"""Characters that are kept of what the credential says: it tells of each kind of identity that it looked for, the managed one third."""
 
 _PASSING_STATUS = {408, 410, 429}
 """410: the metadata endpoint is being updated, for up to 70 s
