@@ -17,8 +17,6 @@ from azure.servicebus.exceptions import ServiceBusAuthenticationError
 
 from .conftest import Bus
 
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # the SDK forgets failed ones
-
 
 def opening(handler: Any) -> Callable[[], None]:
     def open_and_close() -> None:

@@ -13,8 +13,6 @@ from azure.core.exceptions import (
     AzureError,
     ClientAuthenticationError,
     HttpResponseError,
-    ResourceExistsError,
-    ResourceNotFoundError,
 )
 from azure.servicebus.management import AuthorizationRule, CorrelationRuleFilter, ServiceBusAdministrationClient
 
@@ -56,65 +54,11 @@ def client(request: pytest.FixtureRequest) -> Iterator[ServiceBusAdministrationC
             yield opened
 
 
-def test_queue_comes_back_with_the_settings_it_was_created_with(client: ServiceBusAdministrationClient) -> None:
-    client.create_queue(
-        "ingest-queue",
-        requires_session=True,
-        requires_duplicate_detection=True,
-        duplicate_detection_history_time_window=timedelta(hours=1, seconds=1.5),
-        lock_duration=timedelta(seconds=30),
-        max_delivery_count=5,
-        user_metadata="<by & for tests>",
-    )
-
-    queue = client.get_queue("ingest-queue")
-
-    assert queue.requires_session is True
-    assert queue.requires_duplicate_detection is True
-    assert queue.duplicate_detection_history_time_window == timedelta(hours=1, seconds=1.5)
-    assert queue.lock_duration == timedelta(seconds=30)
-    assert queue.max_delivery_count == 5
-    assert queue.user_metadata == "<by & for tests>"
-
-
-def test_defaults_are_the_services_and_never_expiring_stays_so(client: ServiceBusAdministrationClient) -> None:
-    queue = client.create_queue("plain")
-
-    assert queue.lock_duration == timedelta(minutes=1)
-    assert queue.max_delivery_count == 10
-    assert queue.requires_session is False
-    assert isinstance(queue.default_message_time_to_live, timedelta)
-    assert queue.default_message_time_to_live.days == 10_675_199
-    client.update_queue(queue)
-    assert client.get_queue("plain").default_message_time_to_live == queue.default_message_time_to_live
-
-
 def test_entity_names_keep_their_slashes_and_compare_without_case(client: ServiceBusAdministrationClient) -> None:
     client.create_queue("Region/Orders")
 
     assert client.get_queue("region/orders").name == "region/orders"
     assert [queue.name for queue in client.list_queues()] == ["Region/Orders"]
-
-
-def test_missing_entities_are_not_found(client: ServiceBusAdministrationClient) -> None:
-    client.create_topic("topic")
-    with pytest.raises(ResourceNotFoundError):
-        client.get_queue("nowhere")
-    with pytest.raises(ResourceNotFoundError):
-        client.get_subscription("topic", "nowhere")
-    with pytest.raises(ResourceNotFoundError):
-        client.create_subscription("nowhere", "sub1")
-    with pytest.raises(ResourceNotFoundError):
-        client.delete_topic("nowhere")
-
-
-def test_creating_twice_says_it_exists(client: ServiceBusAdministrationClient) -> None:
-    client.create_topic("events")
-    client.create_subscription("events", "sub1")
-    with pytest.raises(ResourceExistsError):
-        client.create_topic("Events")
-    with pytest.raises(ResourceExistsError):
-        client.create_subscription("events", "SUB1")
 
 
 def test_subscription_and_its_topic_are_created_updated_listed_and_deleted(
@@ -152,20 +96,6 @@ def test_runtime_counts_are_told(server: AdminServer, entities: Entities) -> Non
 
     assert (counts.active_message_count, counts.dead_letter_message_count) == (7, 2)
     assert (counts.scheduled_message_count, counts.total_message_count, counts.size_in_bytes) == (1, 10, 4096)
-
-
-@pytest.mark.parametrize("name", ["-begins", "ends.", "has space", "q" * 261, "percent%"])
-def test_names_the_service_refuses_are_refused(client: ServiceBusAdministrationClient, name: str) -> None:
-    with pytest.raises(HttpResponseError) as refused:
-        client.create_queue(name)
-    assert refused.value.status_code == 400
-
-
-def test_subscription_name_has_at_most_fifty_characters(client: ServiceBusAdministrationClient) -> None:
-    client.create_topic("events")
-    client.create_subscription("events", "s" * 50)
-    with pytest.raises(HttpResponseError, match="at most 50"):
-        client.create_subscription("events", "s" * 51)
 
 
 def test_what_is_fixed_at_creation_cannot_be_updated(client: ServiceBusAdministrationClient) -> None:

@@ -43,8 +43,6 @@ from emulators.servicebus.storage.sqlite_journal import SqliteJournal
 
 from .conftest import Clock
 
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # the SDK forgets failed ones
-
 
 class Life:
     """One run of the emulator on the directory, and a client."""

@@ -104,16 +104,6 @@ def test_a_busy_server_refuses_every_second_send_and_the_rest_is_there(
     assert rest(emulator, client, queue) == ["0", "2"]
 
 
-def test_a_client_that_tries_again_gets_through_a_busy_server(
-    emulator: ServiceBusEmulator, patient: ServiceBusClient, queue: str
-) -> None:
-    """Row 49."""
-    with patient.get_queue_sender(queue) as sender, emulator.inject(faults.ServerBusy(60, 2)):
-        for number in range(4):
-            sender.send_messages(ServiceBusMessage(str(number)))
-    assert rest(emulator, patient, queue) == ["0", "1", "2", "3"]
-
-
 def test_a_busy_server_refuses_to_deliver_and_to_manage_until_it_is_idle_again(
     emulator: ServiceBusEmulator, client: ServiceBusClient, queue: str
 ) -> None:
@@ -207,21 +197,6 @@ def test_a_detached_sender_is_attached_again_and_loses_nothing(
         with emulator.inject(faults.LinksDetached(queue)):
             sender.send_messages(ServiceBusMessage("b"))
     assert rest(emulator, patient, queue) == ["a", "b"]
-
-
-def test_a_detached_receiver_leaves_its_lock_and_settles_by_other_means(
-    emulator: ServiceBusEmulator, patient: ServiceBusClient, queue: str
-) -> None:
-    """Row 50. SDK settle_through_mgmt_link_due_to_broken_receiver_link."""
-    with patient.get_queue_sender(queue) as sender, patient.get_queue_receiver(queue) as receiver:
-        sender.send_messages([ServiceBusMessage("a"), ServiceBusMessage("b")])
-        (first,) = take(receiver)
-        with emulator.inject(faults.LinksDetached(queue)):
-            receiver.complete_message(first)
-        (second,) = take(receiver)
-        assert (str(second), second.delivery_count) == ("b", 0)
-        receiver.complete_message(second)
-    assert emulator.admin.get(queue).counts.active == 0
 
 
 def test_links_may_be_detached_again_and_again(

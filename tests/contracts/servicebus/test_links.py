@@ -9,13 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
-from azure.servicebus.exceptions import ServiceBusConnectionError
 
 from emulators.servicebus.amqp.connection import LINK_IDLE, LINKLESS
 from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.server import ServiceBusEmulator
-
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # the SDK forgets failed connections
 
 _STEP = 100.0
 """Seconds that pass at once: less than the silence that ends a connection."""
@@ -68,42 +65,6 @@ def settle(emulator: ServiceBusEmulator) -> None:
     end = time.monotonic() + 10
     while any(c.now < emulator._amqp._monotonic() - 1 for c in before if not c.closed) and time.monotonic() < end:
         time.sleep(0.01)
-
-
-def links(emulator: ServiceBusEmulator) -> int:
-    """Links to the queue."""
-    return len(emulator._amqp.namespace._entries["q"].links)
-
-
-def test_an_idle_link_is_detached_and_the_next_call_says_so(emulator: ServiceBusEmulator, monotonic: Monotonic) -> None:
-    with client_of(emulator, 0) as client, client.get_queue_sender("q") as sender:
-        sender.send_messages(ServiceBusMessage("a"))
-        wait(emulator, monotonic, LINK_IDLE - 10)
-        assert links(emulator) == 1
-        wait(emulator, monotonic, 12)
-        assert links(emulator) == 0
-        with pytest.raises(ServiceBusConnectionError):
-            sender.send_messages(ServiceBusMessage("b"))
-        sender.send_messages(ServiceBusMessage("c"))
-    assert emulator.admin.get("q").counts.active == 2
-
-
-def test_a_client_that_tries_again_does_not_notice(emulator: ServiceBusEmulator, monotonic: Monotonic) -> None:
-    """SDK resume_after_link_timeout."""
-    with (
-        client_of(emulator, 3) as client,
-        client.get_queue_sender("q") as sender,
-        client.get_queue_receiver("q") as receiver,
-    ):
-        assert receiver.receive_messages(1, max_wait_time=0.1) == []
-        for body in ("a", "b"):
-            sender.send_messages(ServiceBusMessage(body))
-            (message,) = receiver.receive_messages(1, max_wait_time=5)
-            assert str(message) == body
-            receiver.complete_message(message)
-            wait(emulator, monotonic, LINK_IDLE + 2)
-            assert links(emulator) == 0
-    assert emulator.admin.get("q").counts.active == 0
 
 
 def test_a_connection_whose_links_are_all_gone_is_closed(emulator: ServiceBusEmulator, monotonic: Monotonic) -> None:

@@ -21,8 +21,6 @@ from tests.unit.emulators.servicebus.messages import BODY, section
 from tests.unit.emulators.servicebus.wire import Peer
 
 # Sockets that the SDK forgot in other modules may be found missing while these tests run.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-
 SUBSCRIPTION = "topic/Subscriptions/all"
 
 

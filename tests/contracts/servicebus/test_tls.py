@@ -32,8 +32,6 @@ from emulators.servicebus.transport import doorway
 
 from .leaks import leaks
 
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed <s:ResourceWarning")  # the SDK forgets failed sockets
-
 SASL_HEADER = b"AMQP\x03\x01\x00\x00"
 SOON = 0.2
 """Seconds until a time-out that a test waits for."""

@@ -19,10 +19,9 @@ from emulators.certificates import TlsSettings
 from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.server import ServiceBusEmulator
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:unclosed <s:ResourceWarning"),  # the SDK forgets failed sockets
-    pytest.mark.filterwarnings("ignore:ssl=None is deprecated:DeprecationWarning"),  # and speaks to aiohttp as it was
-]
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:ssl=None is deprecated:DeprecationWarning"
+)  # the SDK's words to aiohttp
 BODY = "x" * 150_000
 
 

@@ -28,8 +28,6 @@ KEY = b"SAS_KEY_VALUE"
 _PATIENCE = 20.0
 _ROUND = 100
 
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # the SDK forgets failed connections
-
 
 @pytest.fixture(scope="module")
 def emulator() -> Iterator[ServiceBusEmulator]:

@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -38,13 +37,6 @@ def pytest_configure(config: pytest.Config) -> None:
 def names_of(test: pytest.Function) -> tuple[str, ...]:
     """name[case], and the name alone."""
     return test.name, test.originalname
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The SDK forgets the socket of a connection that failed: whichever test the collector finds it in is not to blame."""
-    for test in items:
-        if test.path.parent == Path(__file__).parent:
-            test.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
 
 
 @pytest.fixture(scope="session")

@@ -12,25 +12,35 @@ import time
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from azure.core.pipeline.transport import RequestsTransport
 from azure.servicebus import (
     ServiceBusClient,
     ServiceBusMessage,
-    ServiceBusReceivedMessage,
     ServiceBusReceiveMode,
     ServiceBusReceiver,
     ServiceBusSender,
     ServiceBusSubQueue,
 )
-from azure.servicebus.management import QueueRuntimeProperties, ServiceBusAdministrationClient
+from azure.servicebus.management import ServiceBusAdministrationClient
+
+from tests.contracts.servicebus.contract.receiving import take
 
 Handler = TypeVar("Handler", ServiceBusSender, ServiceBusReceiver)
 
 SECOND = timedelta(seconds=1)
 LOCK = 5 * SECOND
 """The shortest lock that Service Bus allows."""
+
+
+class Counts(NamedTuple):
+    """Messages of an entity, and its size in octets."""
+
+    active: int
+    dead: int
+    scheduled: int
+    size: int
 
 
 class PlainTransport(RequestsTransport):  # type: ignore[misc]
@@ -133,15 +143,6 @@ class Namespace:
         """A receiver of the queue's dead letters, opened; closed with the test."""
         return self.receiver(queue, sub_queue=ServiceBusSubQueue.DEAD_LETTER, **options)
 
-    def take(self, receiver: ServiceBusReceiver, count: int = 1) -> list[ServiceBusReceivedMessage]:
-        """So many messages, however many calls that takes; fewer fail the test."""
-        patience = 60 if self.real else 5
-        messages: list[ServiceBusReceivedMessage] = []
-        while len(messages) < count and (more := receiver.receive_messages(count - len(messages), patience)):
-            messages += more
-        assert len(messages) == count
-        return messages
-
     def nothing(self, receiver: ServiceBusReceiver) -> bool:
         """Does nothing come? The receiver keeps its credit: it gets the next message, and no other receiver before it."""
         return receiver.receive_messages(1, max_wait_time=5 if self.real else 0.2) == []
@@ -149,11 +150,22 @@ class Namespace:
     def drain(self, queue: str, count: int) -> list[str]:
         """Take so many messages out, by receive-and-delete; their bodies."""
         receiver = self.receiver(queue, receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE)
-        return [str(message) for message in self.take(receiver, count)]
+        return [str(message) for message in take(receiver, count)]
 
-    def counts(self, queue: str) -> QueueRuntimeProperties:
-        """How many messages are where."""
-        return self.admin.get_queue_runtime_properties(queue)
+    def counts(self, queue: str) -> Counts:
+        """Of a queue, as the administration tells it."""
+        told = self.admin.get_queue_runtime_properties(queue)
+        return Counts(
+            told.active_message_count or 0,
+            told.dead_letter_message_count or 0,
+            told.scheduled_message_count or 0,
+            told.size_in_bytes or 0,
+        )
+
+    def subscription_counts(self, topic: str, subscription: str = "subscription") -> Counts:
+        """Of a subscription, as the administration tells it, but for its size, which counts as the topic's."""
+        told = self.admin.get_subscription_runtime_properties(topic, subscription)
+        return Counts(told.active_message_count or 0, told.dead_letter_message_count or 0, 0, 0)
 
     def now(self) -> datetime:
         """By the service's clock."""

@@ -1,14 +1,10 @@
-"""Receiving in tests: so many messages and no fewer, what was in them, and how many are left."""
+"""Receiving in tests: so many messages and no fewer, and what was in them."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from azure.servicebus import ServiceBusReceivedMessage, ServiceBusReceiver
 
-from tests.contracts.servicebus.contract.namespace import Namespace
-
-WAIT = 10.0
+WAIT = 30.0
 """Seconds after which a message that should be there is missing."""
 
 
@@ -39,29 +35,3 @@ def completed(receiver: ServiceBusReceiver, count: int = 1) -> list[ServiceBusRe
     for message in messages:
         receiver.complete_message(message)
     return messages
-
-
-class Counts(NamedTuple):
-    """Messages of an entity, and its size in octets."""
-
-    active: int
-    dead: int
-    scheduled: int
-    size: int
-
-
-def counts(namespace: Namespace, queue: str) -> Counts:
-    """Of a queue, as the administration tells it."""
-    told = namespace.admin.get_queue_runtime_properties(queue)
-    return Counts(
-        told.active_message_count or 0,
-        told.dead_letter_message_count or 0,
-        told.scheduled_message_count or 0,
-        told.size_in_bytes or 0,
-    )
-
-
-def subscription_counts(namespace: Namespace, topic: str, subscription: str = "subscription") -> Counts:
-    """Of a subscription, as the administration tells it, but for its size, which counts as the topic's."""
-    told = namespace.admin.get_subscription_runtime_properties(topic, subscription)
-    return Counts(told.active_message_count or 0, told.dead_letter_message_count or 0, 0, 0)

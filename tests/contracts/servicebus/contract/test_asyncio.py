@@ -7,12 +7,19 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from azure.servicebus import ServiceBusMessage, ServiceBusMessageState
+from azure.servicebus import NEXT_AVAILABLE_SESSION, ServiceBusMessage, ServiceBusMessageState
 from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
-from azure.servicebus.exceptions import MessageAlreadySettled, MessageLockLostError, MessageNotFoundError
+from azure.servicebus.exceptions import (
+    MessageAlreadySettled,
+    MessageLockLostError,
+    MessageNotFoundError,
+    MessagingEntityNotFoundError,
+    SessionCannotBeLockedError,
+)
 
 from tests.contracts.servicebus.contract.labels import item
 from tests.contracts.servicebus.contract.namespace import LOCK, SECOND, Namespace
+from tests.contracts.servicebus.contract.receiving import take
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # the SDK forgets transports, too
 
@@ -54,8 +61,8 @@ def test_asyncio_receives_in_order_and_settles_side_by_side(namespace: Namespace
             await receiver.dead_letter_message(messages[-1], reason="last")
 
     run(namespace, scenario)
-    assert namespace.counts(queue).active_message_count == 0
-    assert namespace.take(namespace.dead_letters(queue))[0].dead_letter_reason == "last"
+    assert namespace.counts(queue).active == 0
+    assert take(namespace.dead_letters(queue))[0].dead_letter_reason == "last"
 
 
 @item(10, "documented")
@@ -72,7 +79,7 @@ def test_asyncio_releases_what_it_prefetched(namespace: Namespace) -> None:
             assert await one(receiver) == "a"
 
     run(namespace, scenario)
-    again = namespace.take(namespace.receiver(queue), 2)
+    again = take(namespace.receiver(queue), 2)
     assert [(str(m), m.delivery_count) for m in again] == [("b", 0), ("c", 0)]
 
 
@@ -137,5 +144,43 @@ def test_asyncio_schedules_cancels_and_peeks(namespace: Namespace) -> None:
             await sender.cancel_scheduled_messages(numbers[0])
             namespace.let_pass(21 * SECOND)
             assert await one(receiver) == "b"
+
+    run(namespace, scenario)
+
+
+@item(33, "documented")
+def test_asyncio_holds_a_session_alone_with_its_state(namespace: Namespace) -> None:
+    """The next available one; whoever asks for it by name is told that it is held.
+
+    Source: Microsoft, "Message sessions", Message session state; "Service Bus messaging exceptions", SessionCannotBeLockedException.
+    """
+    queue = namespace.queue(requires_session=True)
+    namespace.send(queue, "a", session_id="S")
+
+    async def scenario(client: ServiceBusClient) -> None:
+        async with client.get_queue_receiver(queue, session_id=NEXT_AVAILABLE_SESSION) as receiver:
+            assert receiver.session.session_id == "S"
+            await receiver.session.set_state(b"state")
+            assert await receiver.session.get_state() == b"state"
+            with pytest.raises(SessionCannotBeLockedError):
+                async with client.get_queue_receiver(queue, session_id="S"):
+                    pass
+            assert await one(receiver) == "a"
+
+    run(namespace, scenario)
+    assert namespace.counts(queue).active == 0
+
+
+@item(45, "documented")
+def test_asyncio_is_told_of_a_missing_entity(namespace: Namespace) -> None:
+    """When a link is opened.
+
+    Source: Microsoft, "Service Bus messaging exceptions", MessagingEntityNotFoundException.
+    """
+
+    async def scenario(client: ServiceBusClient) -> None:
+        with pytest.raises(MessagingEntityNotFoundError):
+            async with client.get_queue_sender(namespace.new_name()):
+                pass
 
     run(namespace, scenario)

@@ -11,26 +11,27 @@ from azure.servicebus.exceptions import ServiceBusError
 
 from tests.contracts.servicebus.contract.labels import item
 from tests.contracts.servicebus.contract.namespace import LOCK, SECOND, Namespace
+from tests.contracts.servicebus.contract.receiving import take
 
 
 def buried(namespace: Namespace, queue: str, **properties: Any) -> None:
     """One message, dead-lettered by its receiver."""
     namespace.send(queue, "x", **properties)
     receiver = namespace.receiver(queue)
-    receiver.dead_letter_message(namespace.take(receiver)[0], reason="why", error_description="because")
+    receiver.dead_letter_message(take(receiver)[0], reason="why", error_description="because")
 
 
 def abandon(namespace: Namespace, queue: str, times: int) -> None:
     """Take a message so many times; each time it says how often that was."""
     receiver = namespace.receiver(queue)
     for count in range(times):
-        (message,) = namespace.take(receiver)
+        (message,) = take(receiver)
         assert message.delivery_count == count
         receiver.abandon_message(message)
 
 
 def one_dead_letter(namespace: Namespace, queue: str) -> ServiceBusReceivedMessage:
-    return namespace.take(namespace.dead_letters(queue))[0]
+    return take(namespace.dead_letters(queue))[0]
 
 
 @item(13, "documented")
@@ -46,7 +47,7 @@ def test_a_message_is_dead_lettered_at_its_last_delivery_that_fails(namespace: N
     abandon(namespace, queue, most)
     dead = one_dead_letter(namespace, queue)
     assert (str(dead), dead.dead_letter_reason) == ("bad", "MaxDeliveryCountExceeded")
-    assert namespace.counts(queue).active_message_count == 0
+    assert namespace.counts(queue).active == 0
 
 
 @item(13, "documented")
@@ -58,7 +59,7 @@ def test_ten_deliveries_are_allowed_unless_said_otherwise(namespace: Namespace) 
     queue = namespace.queue()
     namespace.send(queue, "bad")
     abandon(namespace, queue, 9)
-    assert namespace.take(namespace.receiver(queue))[0].delivery_count == 9
+    assert take(namespace.receiver(queue))[0].delivery_count == 9
 
 
 @item(13, "documented")
@@ -70,7 +71,7 @@ def test_a_lock_that_expires_counts_as_a_delivery_that_failed(namespace: Namespa
     queue = namespace.queue(max_delivery_count=1)
     namespace.send(queue, "never settled")
     receiver = namespace.receiver(queue)
-    namespace.take(receiver)
+    take(receiver)
     namespace.let_pass(LOCK + SECOND)
     assert namespace.nothing(receiver)
     assert one_dead_letter(namespace, queue).dead_letter_reason == "MaxDeliveryCountExceeded"
@@ -128,7 +129,7 @@ def test_a_dead_letter_is_the_message_it_was(namespace: Namespace) -> None:
     namespace.sender(queue).send_messages(sent)
     abandon(namespace, queue, 1)
     receiver = namespace.receiver(queue)
-    receiver.dead_letter_message(namespace.take(receiver)[0], reason="why")
+    receiver.dead_letter_message(take(receiver)[0], reason="why")
     dead = one_dead_letter(namespace, queue)
     assert (str(dead), dead.message_id, dead.subject, dead.correlation_id) == ("x", "m", "s", "c")
     assert (dead.time_to_live, dead.delivery_count) == (timedelta(hours=1), 1)
@@ -142,11 +143,11 @@ def test_the_queue_counts_its_dead_letters_apart(namespace: Namespace) -> None:
     """
     queue = namespace.queue()
     namespace.send(queue, "alive")
-    counts = namespace.counts(queue)
+    counts = namespace.admin.get_queue_runtime_properties(queue)
     assert (counts.active_message_count, counts.dead_letter_message_count, counts.total_message_count) == (1, 0, 1)
     namespace.drain(queue, 1)
     buried(namespace, queue)
-    counts = namespace.counts(queue)
+    counts = namespace.admin.get_queue_runtime_properties(queue)
     assert (counts.active_message_count, counts.dead_letter_message_count, counts.total_message_count) == (0, 1, 1)
 
 
@@ -159,7 +160,7 @@ def test_a_dead_letter_may_have_no_reason(namespace: Namespace) -> None:
     queue = namespace.queue()
     namespace.send(queue, "x")
     receiver = namespace.receiver(queue)
-    receiver.dead_letter_message(namespace.take(receiver)[0])
+    receiver.dead_letter_message(take(receiver)[0])
     dead = one_dead_letter(namespace, queue)
     assert (dead.dead_letter_reason, dead.dead_letter_error_description) == (None, None)
 
@@ -173,7 +174,7 @@ def test_dead_letters_have_a_path(namespace: Namespace, path: str) -> None:
     """
     queue = namespace.queue()
     buried(namespace, queue)
-    assert str(namespace.take(namespace.receiver(f"{queue}/{path}"))[0]) == "x"
+    assert str(take(namespace.receiver(f"{queue}/{path}"))[0]) == "x"
 
 
 @item(14, "unverified")
@@ -184,7 +185,7 @@ def test_the_path_of_dead_letters_is_found_in_any_case(namespace: Namespace) -> 
     """
     queue = namespace.queue()
     buried(namespace, queue)
-    assert str(namespace.take(namespace.receiver(f"{queue}/$deadLETTERqueue"))[0]) == "x"
+    assert str(take(namespace.receiver(f"{queue}/$deadLETTERqueue"))[0]) == "x"
 
 
 @item(14, "documented")
@@ -198,10 +199,10 @@ def test_a_subscription_has_dead_letters_of_its_own(namespace: Namespace) -> Non
         namespace.subscription(topic, name)
     namespace.topic_sender(topic).send_messages(ServiceBusMessage("x"))
     receiver = namespace.subscriber(topic, "failing")
-    receiver.dead_letter_message(namespace.take(receiver)[0], reason="why")
-    dead = namespace.take(namespace.subscriber(topic, "failing", sub_queue=ServiceBusSubQueue.DEAD_LETTER))
+    receiver.dead_letter_message(take(receiver)[0], reason="why")
+    dead = take(namespace.subscriber(topic, "failing", sub_queue=ServiceBusSubQueue.DEAD_LETTER))
     assert [(str(message), message.dead_letter_reason) for message in dead] == [("x", "why")]
-    assert [str(message) for message in namespace.take(namespace.subscriber(topic, "working"))] == ["x"]
+    assert [str(message) for message in take(namespace.subscriber(topic, "working"))] == ["x"]
 
 
 @item(14, "documented")
@@ -224,11 +225,11 @@ def test_a_dead_letter_is_received_under_a_lock(namespace: Namespace) -> None:
     queue = namespace.queue()
     buried(namespace, queue)
     first, second = namespace.dead_letters(queue), namespace.dead_letters(queue)
-    (dead,) = namespace.take(first)
+    (dead,) = take(first)
     assert namespace.nothing(second)
     first.abandon_message(dead)
-    second.complete_message(namespace.take(second)[0])
-    assert namespace.counts(queue).dead_letter_message_count == 0
+    second.complete_message(take(second)[0])
+    assert namespace.counts(queue).dead == 0
 
 
 @item(15, "documented")
@@ -241,9 +242,9 @@ def test_nothing_expires_in_a_dead_letter_queue(namespace: Namespace) -> None:
     buried(namespace, queue, time_to_live=6 * SECOND)
     namespace.let_pass(10 * SECOND)
     dead_letters = namespace.dead_letters(queue)
-    (dead,) = namespace.take(dead_letters)
+    (dead,) = take(dead_letters)
     dead_letters.abandon_message(dead)
-    assert namespace.take(dead_letters)[0].dead_letter_reason == "why"
+    assert take(dead_letters)[0].dead_letter_reason == "why"
 
 
 @item(15, "documented")
@@ -256,11 +257,11 @@ def test_a_dead_letter_cannot_be_dead_lettered(namespace: Namespace) -> None:
     queue = namespace.queue()
     buried(namespace, queue)
     dead_letters = namespace.dead_letters(queue)
-    (dead,) = namespace.take(dead_letters)
+    (dead,) = take(dead_letters)
     with pytest.raises(ServiceBusError):
         dead_letters.dead_letter_message(dead, reason="again")
     namespace.let_pass((60 if namespace.real else 61) * SECOND)
-    (dead,) = namespace.take(dead_letters)
+    (dead,) = take(dead_letters)
     assert (dead.dead_letter_reason, dead.delivery_count) == ("why", 0)
 
 
@@ -275,10 +276,10 @@ def test_abandoning_a_dead_letter_is_not_counted(namespace: Namespace) -> None:
     buried(namespace, queue)
     dead_letters = namespace.dead_letters(queue)
     for _ in range(3):
-        (dead,) = namespace.take(dead_letters)
+        (dead,) = take(dead_letters)
         assert (dead.delivery_count, dead.dead_letter_reason) == (0, "why")
         dead_letters.abandon_message(dead)
-    assert namespace.counts(queue).dead_letter_message_count == 1
+    assert namespace.counts(queue).dead == 1
 
 
 @item(15, "measured")
@@ -290,10 +291,10 @@ def test_the_lock_of_a_dead_letter_that_expires_is_not_counted(namespace: Namesp
     queue = namespace.queue()
     buried(namespace, queue)
     dead_letters = namespace.dead_letters(queue)
-    (dead,) = namespace.take(dead_letters)
+    (dead,) = take(dead_letters)
     assert dead.locked_until_utc is not None
     namespace.let_pass(dead.locked_until_utc - namespace.now() + SECOND)
-    assert namespace.take(dead_letters)[0].delivery_count == 0
+    assert take(dead_letters)[0].delivery_count == 0
 
 
 @item(15, "documented")
@@ -305,11 +306,11 @@ def test_a_dead_letter_can_be_deferred(namespace: Namespace) -> None:
     queue = namespace.queue()
     buried(namespace, queue)
     dead_letters = namespace.dead_letters(queue)
-    (dead,) = namespace.take(dead_letters)
+    (dead,) = take(dead_letters)
     number = dead.sequence_number or 0
     dead_letters.defer_message(dead)
     with pytest.raises(ServiceBusError):
         namespace.receiver(queue).receive_deferred_messages(number)
     (again,) = dead_letters.receive_deferred_messages(number)
     dead_letters.complete_message(again)
-    assert namespace.counts(queue).dead_letter_message_count == 0
+    assert namespace.counts(queue).dead == 0

@@ -12,6 +12,7 @@ from azure.servicebus.exceptions import MessageNotFoundError, ServiceBusError
 
 from tests.contracts.servicebus.contract.labels import item
 from tests.contracts.servicebus.contract.namespace import LOCK, SECOND, Namespace
+from tests.contracts.servicebus.contract.receiving import take
 
 
 def deferred(namespace: Namespace, *bodies: str, **settings: Any) -> tuple[str, ServiceBusReceiver, list[int]]:
@@ -21,7 +22,7 @@ def deferred(namespace: Namespace, *bodies: str, **settings: Any) -> tuple[str, 
     namespace.send(queue, *bodies, time_to_live=time_to_live)
     receiver = namespace.receiver(queue)
     numbers = []
-    for message in namespace.take(receiver, len(bodies)):
+    for message in take(receiver, len(bodies)):
         numbers.append(message.sequence_number or 0)
         receiver.defer_message(message)
     return queue, receiver, numbers
@@ -43,7 +44,7 @@ def test_deferred_messages_are_received_by_number_alone(namespace: Namespace) ->
         assert message.state is ServiceBusMessageState.DEFERRED
         assert message.lock_token is not None
         other.complete_message(message)
-    assert namespace.counts(queue).active_message_count == 0
+    assert namespace.counts(queue).active == 0
     with pytest.raises(MessageNotFoundError):
         other.receive_deferred_messages(numbers)
 
@@ -70,7 +71,7 @@ def test_a_deferred_message_can_be_dead_lettered(namespace: Namespace) -> None:
     queue, receiver, numbers = deferred(namespace, "a")
     (message,) = receiver.receive_deferred_messages(numbers)
     receiver.dead_letter_message(message, reason="why", error_description="because")
-    (dead,) = namespace.take(namespace.dead_letters(queue))
+    (dead,) = take(namespace.dead_letters(queue))
     assert (dead.dead_letter_reason, dead.dead_letter_error_description) == ("why", "because")
     assert (str(dead), dead.delivery_count) == ("a", 1)
 
@@ -99,7 +100,7 @@ def test_deferring_a_message_at_its_last_delivery_dead_letters_it(namespace: Nam
     Source: Azure/azure-service-bus issue 375.
     """
     queue, receiver, numbers = deferred(namespace, "a", max_delivery_count=1)
-    (dead,) = namespace.take(namespace.dead_letters(queue))
+    (dead,) = take(namespace.dead_letters(queue))
     assert (str(dead), dead.dead_letter_reason) == ("a", "MaxDeliveryCountExceeded")
     with pytest.raises(MessageNotFoundError):
         receiver.receive_deferred_messages(numbers)
@@ -121,7 +122,7 @@ def test_the_lock_of_a_deferred_message_can_be_renewed(namespace: Namespace) -> 
     namespace.let_pass(LOCK - 2 * SECOND)
     assert message.delivery_count == 1
     receiver.complete_message(message)
-    assert namespace.counts(queue).active_message_count == 0
+    assert namespace.counts(queue).active == 0
 
 
 @item(18, "documented")
@@ -133,7 +134,7 @@ def test_a_deferred_message_can_be_received_and_deleted(namespace: Namespace) ->
     queue, _, numbers = deferred(namespace, "a", "b")
     receiver = namespace.receiver(queue, receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE)
     assert [str(message) for message in receiver.receive_deferred_messages(numbers)] == ["a", "b"]
-    assert namespace.counts(queue).active_message_count == 0
+    assert namespace.counts(queue).active == 0
     with pytest.raises(MessageNotFoundError):
         receiver.receive_deferred_messages(numbers)
 
@@ -175,7 +176,7 @@ def test_a_message_that_was_not_deferred_is_not_found(namespace: Namespace) -> N
     queue = namespace.queue()
     namespace.send(queue, "locked", "active")
     receiver = namespace.receiver(queue)
-    (message,) = namespace.take(receiver)
+    (message,) = take(receiver)
     for number in (message.sequence_number or 0, (message.sequence_number or 0) + 1):
         with pytest.raises(MessageNotFoundError):
             receiver.receive_deferred_messages(number)
@@ -216,7 +217,7 @@ def test_a_deferred_message_does_not_expire_by_itself(namespace: Namespace) -> N
     namespace.let_pass(LOCK + SECOND)
     assert namespace.nothing(receiver)
     assert [m.sequence_number for m in namespace.receiver(queue).peek_messages(5)] == numbers
-    assert namespace.counts(queue).dead_letter_message_count == 0
+    assert namespace.counts(queue).dead == 0
 
 
 @item(20, "documented")
@@ -231,7 +232,7 @@ def test_a_deferred_message_that_expired_is_dead_lettered_when_asked_for(namespa
     namespace.let_pass(LOCK + SECOND)
     with suppress(ServiceBusError):
         receiver.receive_deferred_messages(numbers)
-    (dead,) = namespace.take(namespace.dead_letters(queue))
+    (dead,) = take(namespace.dead_letters(queue))
     assert (str(dead), dead.dead_letter_reason) == ("a", "TTLExpiredException")
 
 
@@ -249,7 +250,7 @@ def test_a_deferred_message_that_expired_is_not_found(namespace: Namespace, dead
     with pytest.raises(MessageNotFoundError):
         receiver.receive_deferred_messages(numbers)
     counts = namespace.counts(queue)
-    assert (counts.active_message_count, counts.dead_letter_message_count) == (0, int(dead_lettering))
+    assert (counts.active, counts.dead) == (0, int(dead_lettering))
 
 
 @item(20, "documented")

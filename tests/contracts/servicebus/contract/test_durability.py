@@ -19,8 +19,6 @@ from tests.contracts.servicebus.contract.conftest import forget_sockets
 from tests.contracts.servicebus.contract.labels import item
 from tests.contracts.servicebus.contract.receiving import completed, take
 
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # the SDK forgets broken connections
-
 
 class Service(NamedTuple):
     """The emulator as a program that may be killed, and a client that does not retry."""

@@ -22,9 +22,7 @@ from emulators.servicebus.server import ServiceBusEmulator
 from tests.contracts.servicebus.contract.conftest import Alone
 from tests.contracts.servicebus.contract.labels import item
 from tests.contracts.servicebus.contract.namespace import Namespace
-from tests.contracts.servicebus.contract.receiving import complete, completed, counts, take, take_one
-
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # the SDK forgets broken ones
+from tests.contracts.servicebus.contract.receiving import complete, completed, take, take_one
 
 LONG = timedelta(minutes=5)
 
@@ -57,7 +55,7 @@ def test_a_throttled_request_is_answered_with_server_busy(namespace: Namespace, 
             sender.send_messages(ServiceBusMessage("refused"))
         with pytest.raises(ServiceBusServerBusyError, match=text):
             receiver.peek_messages()
-    assert counts(namespace, queue).active == 0
+    assert namespace.counts(queue).active == 0
 
 
 @item(49, "documented")
@@ -94,7 +92,7 @@ def test_a_message_is_settled_though_its_link_is_gone(namespace: Namespace, emul
         with emulator.inject(faults.LinksDetached(queue)):
             receiver.complete_message(first)
         assert complete(receiver) == ["b"]
-    assert counts(namespace, queue).active == 0
+    assert namespace.counts(queue).active == 0
 
 
 @item(50, "documented")
@@ -110,7 +108,7 @@ def test_a_lock_outlives_the_connection(namespace: Namespace, emulator: ServiceB
         message = take_one(receiver)
         with emulator.inject(faults.ConnectionsCut()):
             receiver.complete_message(message)
-    assert counts(namespace, queue).active == 0
+    assert namespace.counts(queue).active == 0
 
 
 @item(50, "documented")
@@ -146,7 +144,7 @@ def test_a_message_is_completed_on_another_receiver(namespace: Namespace) -> Non
     first, second = namespace.receiver(queue), namespace.receiver(queue)
     message = take_one(first)
     by_management(second, message)
-    assert counts(namespace, queue).active == 0
+    assert namespace.counts(queue).active == 0
 
 
 @item(51, "documented")
@@ -161,7 +159,7 @@ def test_a_message_is_completed_after_its_receiver_was_closed(namespace: Namespa
     message = take_one(first)
     first.close()
     by_management(namespace.receiver(queue), message)
-    assert counts(namespace, queue).active == 0
+    assert namespace.counts(queue).active == 0
 
 
 @item(51, "documented")
@@ -193,7 +191,7 @@ def test_one_disposition_settles_a_range(namespace: Namespace) -> None:
     receiver = namespace.receiver(queue)
     messages = take(receiver, 5)
     assert servicebus_settle.complete(receiver, messages[1:4], timeout=10) == []
-    assert counts(namespace, queue).active == 2
+    assert namespace.counts(queue).active == 2
     for message in (messages[0], messages[4]):
         receiver.abandon_message(message)
     assert complete(receiver, 2) == ["a", "e"]
@@ -211,7 +209,7 @@ def test_a_lost_lock_in_a_range_is_told_of_that_delivery_alone(namespace: Namesp
     messages = take(receiver, 3)
     by_management(namespace.receiver(queue), messages[1])
     assert servicebus_settle.complete(receiver, messages, timeout=10) == [messages[1]]
-    assert counts(namespace, queue).active == 0
+    assert namespace.counts(queue).active == 0
 
 
 # -- 53
@@ -227,7 +225,7 @@ def test_one_request_settles_several_tokens(namespace: Namespace) -> None:
     namespace.send(queue, *"abc")
     receiver = namespace.receiver(queue)
     by_management(receiver, *take(receiver, 3))
-    assert counts(namespace, queue).active == 0
+    assert namespace.counts(queue).active == 0
 
 
 @item(53, "unverified")
@@ -243,9 +241,9 @@ def test_one_lost_token_fails_the_request_for_all(namespace: Namespace) -> None:
     by_management(receiver, first)
     with pytest.raises(MessageLockLostError):
         by_management(receiver, second, first)
-    assert counts(namespace, queue).active == 1
+    assert namespace.counts(queue).active == 1
     by_management(receiver, second)
-    assert counts(namespace, queue).active == 0
+    assert namespace.counts(queue).active == 0
 
 
 # -- 54

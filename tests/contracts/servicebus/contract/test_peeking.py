@@ -7,6 +7,7 @@ from azure.servicebus import ServiceBusMessage, ServiceBusMessageState
 
 from tests.contracts.servicebus.contract.labels import item
 from tests.contracts.servicebus.contract.namespace import SECOND, Namespace
+from tests.contracts.servicebus.contract.receiving import take
 
 
 @item(22, "documented")
@@ -23,7 +24,7 @@ def test_peeking_locks_nothing(namespace: Namespace) -> None:
     assert (peeked.state, peeked.lock_token) == (ServiceBusMessageState.ACTIVE, None)
     with pytest.raises(ValueError, match="peek"):
         receiver.complete_message(peeked)
-    (message,) = namespace.take(receiver)
+    (message,) = take(receiver)
     assert (message.sequence_number, message.delivery_count) == (peeked.sequence_number, 0)
 
 
@@ -60,7 +61,7 @@ def test_peeking_begins_at_a_sequence_number(namespace: Namespace) -> None:
     numbers = [message.sequence_number or 0 for message in receiver.peek_messages(3)]
     assert str(receiver.peek_messages(1, sequence_number=numbers[1])[0]) == "b"
     assert str(receiver.peek_messages(1)[0]) == "c"
-    receiver.complete_message(namespace.take(receiver)[0])
+    receiver.complete_message(take(receiver)[0])
     assert str(receiver.peek_messages(1, sequence_number=numbers[0])[0]) == "b"
 
 
@@ -75,7 +76,7 @@ def test_peeking_sees_what_cannot_be_received(namespace: Namespace) -> None:
     namespace.send(queue, "locked", "deferred", "active")
     sender.schedule_messages(ServiceBusMessage("scheduled"), namespace.now() + 60 * SECOND)
     receiver = namespace.receiver(queue)
-    _, deferred = namespace.take(receiver, 2)
+    _, deferred = take(receiver, 2)
     receiver.defer_message(deferred)
     seen = namespace.receiver(queue).peek_messages(10)
     assert [(str(message), message.state) for message in seen] == [
@@ -106,7 +107,7 @@ def test_dead_letters_are_peeked_where_they_are(namespace: Namespace) -> None:
     queue = namespace.queue()
     namespace.send(queue, "dead", "alive")
     receiver = namespace.receiver(queue)
-    receiver.dead_letter_message(namespace.take(receiver)[0], reason="why")
+    receiver.dead_letter_message(take(receiver)[0], reason="why")
     assert [str(message) for message in namespace.receiver(queue).peek_messages(5)] == ["alive"]
     (dead,) = namespace.dead_letters(queue).peek_messages(5)
     assert (str(dead), dead.dead_letter_reason) == ("dead", "why")

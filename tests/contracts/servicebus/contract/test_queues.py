@@ -13,6 +13,7 @@ from azure.servicebus.exceptions import MessageSizeExceededError, ServiceBusErro
 
 from tests.contracts.servicebus.contract.labels import item
 from tests.contracts.servicebus.contract.namespace import LOCK, SECOND, Namespace
+from tests.contracts.servicebus.contract.receiving import take
 
 STANDARD = 256 * 1024
 """Octets that a message and a batch may have in the Standard tier; Premium allows more."""
@@ -22,7 +23,7 @@ def sent_and_received(namespace: Namespace, message: ServiceBusMessage | AmqpAnn
     """The message as it comes out of a queue of its own."""
     queue = namespace.queue()
     namespace.sender(queue).send_messages(message)
-    return namespace.take(namespace.receiver(queue))[0]
+    return take(namespace.receiver(queue))[0]
 
 
 @item(1, "documented")
@@ -170,7 +171,7 @@ def test_a_batch_arrives_whole_and_its_messages_follow_each_other(namespace: Nam
     for number in range(20):
         batch.add_message(ServiceBusMessage(str(number), message_id=f"id{number}"))
     sender.send_messages(batch)
-    got = namespace.take(namespace.receiver(queue), 20)
+    got = take(namespace.receiver(queue), 20)
     assert [(str(m), m.message_id) for m in got] == [(str(n), f"id{n}") for n in range(20)]
     first = got[0].sequence_number or 0
     assert [m.sequence_number for m in got] == list(range(first, first + 20))
@@ -204,9 +205,9 @@ def test_a_batch_with_a_message_that_is_refused_leaves_nothing_behind(namespace:
     good = ServiceBusMessage("a", session_id="s", message_id="id")
     with pytest.raises(ServiceBusError):
         sender.send_messages([good, ServiceBusMessage("without a session", message_id="other")])
-    assert namespace.counts(queue).active_message_count == 0
+    assert namespace.counts(queue).active == 0
     sender.send_messages(ServiceBusMessage("a", session_id="s", message_id="id"))
-    assert namespace.counts(queue).active_message_count == 1
+    assert namespace.counts(queue).active == 1
 
 
 @item(3, "documented")
@@ -235,7 +236,7 @@ def test_a_list_that_does_not_fit_a_batch_is_refused(namespace: Namespace) -> No
     half = ServiceBusMessage(b"x" * (sender.create_message_batch().max_size_in_bytes // 2))
     with pytest.raises(MessageSizeExceededError):
         sender.send_messages([half, half])
-    assert namespace.counts(queue).active_message_count == 0
+    assert namespace.counts(queue).active == 0
 
 
 @item(3, "documented")
@@ -286,7 +287,7 @@ def test_sequence_numbers_strictly_increase(namespace: Namespace) -> None:
     for body in "abc":
         namespace.send(queue, body)
         namespace.send(other, "x", "y")
-    received = namespace.take(namespace.receiver(queue), 3)
+    received = take(namespace.receiver(queue), 3)
     first = received[0].sequence_number or 0
     assert [str(message) for message in received] == ["a", "b", "c"]
     assert [message.sequence_number for message in received] == [first, first + 1, first + 2]
@@ -304,7 +305,7 @@ def test_the_service_says_when_it_enqueued(namespace: Namespace) -> None:
     namespace.let_pass(2 * SECOND)
     namespace.send(queue, "b")
     after = namespace.now()
-    first, second = (m.enqueued_time_utc for m in namespace.take(namespace.receiver(queue), 2))
+    first, second = (m.enqueued_time_utc for m in take(namespace.receiver(queue), 2))
     assert first is not None
     assert second is not None
     skew = 30 * SECOND if namespace.real else SECOND
@@ -321,18 +322,18 @@ def test_a_message_keeps_its_number_and_time_whatever_becomes_of_it(namespace: N
     queue = namespace.queue()
     namespace.send(queue, "x")
     receiver = namespace.receiver(queue)
-    (message,) = namespace.take(receiver)
+    (message,) = take(receiver)
     birth = (message.sequence_number, message.enqueued_time_utc)
     receiver.abandon_message(message)
-    namespace.take(receiver)
+    take(receiver)
     namespace.let_pass(LOCK + SECOND)
-    (message,) = namespace.take(receiver)
+    (message,) = take(receiver)
     assert (message.sequence_number, message.enqueued_time_utc) == birth
     receiver.defer_message(message)
     (message,) = receiver.receive_deferred_messages(birth[0] or 0)
     assert (message.sequence_number, message.enqueued_time_utc) == birth
     receiver.dead_letter_message(message)
-    (dead,) = namespace.take(namespace.dead_letters(queue))
+    (dead,) = take(namespace.dead_letters(queue))
     assert (dead.sequence_number, dead.enqueued_time_utc) == birth
 
 
@@ -351,12 +352,12 @@ def test_one_consumer_receives_in_the_order_sent(namespace: Namespace, mode: Ser
     receiver = namespace.receiver(queue, receive_mode=mode)
     got = []
     for _ in range(3):
-        for message in namespace.take(receiver, 10):
+        for message in take(receiver, 10):
             got.append(str(message))
             if mode is ServiceBusReceiveMode.PEEK_LOCK:
                 receiver.complete_message(message)
     assert got == bodies
-    assert namespace.counts(queue).active_message_count == 0
+    assert namespace.counts(queue).active == 0
 
 
 @item(6, "documented")

@@ -10,6 +10,7 @@ from azure.servicebus.exceptions import MessageAlreadySettled, MessageLockLostEr
 
 from tests.contracts.servicebus.contract.labels import item
 from tests.contracts.servicebus.contract.namespace import LOCK, SECOND, Namespace
+from tests.contracts.servicebus.contract.receiving import take
 
 DELETE = ServiceBusReceiveMode.RECEIVE_AND_DELETE
 
@@ -23,10 +24,10 @@ def test_a_message_whose_lock_expires_is_delivered_again(namespace: Namespace) -
     queue = namespace.queue()
     namespace.send(queue, "one")
     first, second = namespace.receiver(queue), namespace.receiver(queue)
-    namespace.take(first)
+    take(first)
     assert namespace.nothing(second)
     namespace.let_pass(LOCK + SECOND)
-    (again,) = namespace.take(second)
+    (again,) = take(second)
     assert again.delivery_count == 1
 
 
@@ -39,8 +40,8 @@ def test_other_receivers_get_the_next_messages(namespace: Namespace) -> None:
     queue = namespace.queue()
     namespace.send(queue, "a", "b", "c")
     first, second = namespace.receiver(queue), namespace.receiver(queue)
-    (held,) = namespace.take(first)
-    others = namespace.take(second, 2)
+    (held,) = take(first)
+    others = take(second, 2)
     assert (str(held), [str(message) for message in others]) == ("a", ["b", "c"])
     second.complete_message(others[0])
     assert namespace.nothing(second)
@@ -54,7 +55,7 @@ def test_the_lock_lasts_as_long_as_the_queue_says(namespace: Namespace) -> None:
     """
     queue = namespace.queue(lock_duration=60 * SECOND)
     namespace.send(queue, "x")
-    (message,) = namespace.take(namespace.receiver(queue))
+    (message,) = take(namespace.receiver(queue))
     assert message.locked_until_utc is not None
     assert abs(message.locked_until_utc - namespace.now() - 60 * SECOND) < 5 * SECOND
 
@@ -68,8 +69,8 @@ def test_complete_removes_for_good(namespace: Namespace) -> None:
     queue = namespace.queue()
     namespace.send(queue, "x")
     receiver = namespace.receiver(queue)
-    receiver.complete_message(namespace.take(receiver)[0])
-    assert namespace.counts(queue).active_message_count == 0
+    receiver.complete_message(take(receiver)[0])
+    assert namespace.counts(queue).active == 0
     namespace.let_pass(LOCK + SECOND)
     assert namespace.nothing(receiver)
 
@@ -84,7 +85,7 @@ def test_a_settled_message_cannot_be_settled_again(namespace: Namespace, settlem
     queue = namespace.queue()
     namespace.send(queue, "x")
     receiver: Any = namespace.receiver(queue)
-    (message,) = namespace.take(receiver)
+    (message,) = take(receiver)
     getattr(receiver, f"{settlement}_message")(message)
     with pytest.raises(MessageAlreadySettled):
         receiver.complete_message(message)
@@ -102,8 +103,8 @@ def test_an_abandoned_message_comes_again_at_once_and_counted(namespace: Namespa
     queue = namespace.queue(lock_duration=60 * SECOND)
     namespace.send(queue, "x")
     first, second = namespace.receiver(queue), namespace.receiver(queue)
-    first.abandon_message(namespace.take(first)[0])
-    (again,) = namespace.take(second)
+    first.abandon_message(take(first)[0])
+    (again,) = take(second)
     assert (str(again), again.delivery_count) == ("x", 1)
 
 
@@ -116,8 +117,8 @@ def test_an_abandoned_message_comes_before_those_behind_it(namespace: Namespace)
     queue = namespace.queue()
     namespace.send(queue, *(str(number) for number in range(10)))
     receiver = namespace.receiver(queue)
-    receiver.abandon_message(namespace.take(receiver)[0])
-    assert "0" in [str(message) for message in namespace.take(receiver, 5)]
+    receiver.abandon_message(take(receiver)[0])
+    assert "0" in [str(message) for message in take(receiver, 5)]
 
 
 @item(9, "unverified")
@@ -129,10 +130,10 @@ def test_abandoned_messages_come_again_in_the_order_of_their_numbers(namespace: 
     queue = namespace.queue()
     namespace.send(queue, "a", "b", "c", "d")
     receiver = namespace.receiver(queue)
-    first, second, third = namespace.take(receiver, 3)
+    first, second, third = take(receiver, 3)
     for message in (third, first, second):
         receiver.abandon_message(message)
-    again = [(str(m), m.delivery_count) for m in namespace.take(receiver, 4)]
+    again = [(str(m), m.delivery_count) for m in take(receiver, 4)]
     assert again == [("a", 1), ("b", 1), ("c", 1), ("d", 0)]
 
 
@@ -145,8 +146,8 @@ def test_what_a_receiver_prefetched_is_released_when_it_closes(namespace: Namesp
     queue = namespace.queue(lock_duration=60 * SECOND)
     namespace.send(queue, "a", "b", "c")
     with namespace.client.get_queue_receiver(queue, prefetch_count=10) as prefetching:
-        prefetching.complete_message(namespace.take(prefetching)[0])
-    again = namespace.take(namespace.receiver(queue), 2)
+        prefetching.complete_message(take(prefetching)[0])
+    again = take(namespace.receiver(queue), 2)
     assert [(str(m), m.delivery_count) for m in again] == [("b", 0), ("c", 0)]
 
 
@@ -159,9 +160,9 @@ def test_what_the_application_left_unsettled_counts_when_its_lock_expires(namesp
     queue = namespace.queue()
     namespace.send(queue, "x")
     with namespace.client.get_queue_receiver(queue) as receiver:
-        namespace.take(receiver)
+        take(receiver)
     namespace.let_pass(LOCK + SECOND)
-    (again,) = namespace.take(namespace.receiver(queue))
+    (again,) = take(namespace.receiver(queue))
     assert again.delivery_count == 1
 
 
@@ -174,7 +175,7 @@ def test_what_the_application_left_unsettled_stays_locked(namespace: Namespace) 
     queue = namespace.queue()
     namespace.send(queue, "x")
     with namespace.client.get_queue_receiver(queue) as receiver:
-        namespace.take(receiver)
+        take(receiver)
     assert namespace.nothing(namespace.receiver(queue))
 
 
@@ -188,11 +189,11 @@ def test_whoever_lost_the_lock_cannot_settle(namespace: Namespace, settlement: s
     queue = namespace.queue()
     namespace.send(queue, "x")
     receiver: Any = namespace.receiver(queue)
-    (late,) = namespace.take(receiver)
+    (late,) = take(receiver)
     namespace.let_pass(LOCK + SECOND)
     with pytest.raises(MessageLockLostError):
         getattr(receiver, f"{settlement}_message")(late)
-    (again,) = namespace.take(receiver)
+    (again,) = take(receiver)
     assert (str(again), again.delivery_count) == ("x", 1)
 
 
@@ -205,14 +206,14 @@ def test_a_late_settlement_does_not_touch_the_next_holder(namespace: Namespace) 
     queue = namespace.queue()
     namespace.send(queue, "x")
     first, second = namespace.receiver(queue), namespace.receiver(queue)
-    (late,) = namespace.take(first)
+    (late,) = take(first)
     namespace.let_pass(LOCK + SECOND)
-    (again,) = namespace.take(second)
+    (again,) = take(second)
     assert again.lock_token != late.lock_token
     with pytest.raises(MessageLockLostError):
         first.abandon_message(late)
     second.complete_message(again)
-    assert namespace.counts(queue).active_message_count == 0
+    assert namespace.counts(queue).active == 0
 
 
 @item(11, "unverified")
@@ -224,9 +225,9 @@ def test_expired_messages_come_before_those_behind_them(namespace: Namespace) ->
     queue = namespace.queue()
     namespace.send(queue, "a", "b", "c")
     receiver = namespace.receiver(queue)
-    namespace.take(receiver, 2)
+    take(receiver, 2)
     namespace.let_pass(LOCK + SECOND)
-    again = namespace.take(receiver, 3)
+    again = take(receiver, 3)
     assert [(str(m), m.delivery_count) for m in again] == [("a", 1), ("b", 1), ("c", 0)]
 
 
@@ -240,7 +241,7 @@ def test_renewing_extends_the_lock_from_now(namespace: Namespace) -> None:
     queue = namespace.queue()
     namespace.send(queue, "x")
     receiver, other = namespace.receiver(queue), namespace.receiver(queue)
-    (message,) = namespace.take(receiver)
+    (message,) = take(receiver)
     for _ in range(3):
         namespace.let_pass(LOCK - 2 * SECOND)
         until = receiver.renew_message_lock(message)
@@ -248,7 +249,7 @@ def test_renewing_extends_the_lock_from_now(namespace: Namespace) -> None:
         assert message.locked_until_utc == until
     assert namespace.nothing(other)
     receiver.abandon_message(message)
-    assert namespace.take(other)[0].delivery_count == 1
+    assert take(other)[0].delivery_count == 1
 
 
 @item(12, "documented")
@@ -260,7 +261,7 @@ def test_a_lock_that_expired_cannot_be_renewed(namespace: Namespace) -> None:
     queue = namespace.queue()
     namespace.send(queue, "x")
     receiver = namespace.receiver(queue)
-    (message,) = namespace.take(receiver)
+    (message,) = take(receiver)
     namespace.let_pass(LOCK + SECOND)
     with pytest.raises(MessageLockLostError):
         receiver.renew_message_lock(message)
@@ -275,8 +276,8 @@ def test_receive_and_delete_leaves_nothing(namespace: Namespace) -> None:
     queue = namespace.queue()
     namespace.send(queue, "x")
     receiver: Any = namespace.receiver(queue, receive_mode=DELETE)
-    (message,) = namespace.take(receiver)
-    assert namespace.counts(queue).active_message_count == 0
+    (message,) = take(receiver)
+    assert namespace.counts(queue).active == 0
     for settlement in ("complete", "abandon", "defer", "dead_letter"):
         with pytest.raises(ValueError, match="not supported in"):
             getattr(receiver, f"{settlement}_message")(message)
@@ -295,9 +296,9 @@ def test_what_was_prefetched_to_be_deleted_is_lost_with_its_receiver(namespace: 
     queue = namespace.queue()
     namespace.send(queue, "a", "b", "c")
     with namespace.client.get_queue_receiver(queue, receive_mode=DELETE, prefetch_count=10) as receiver:
-        assert str(namespace.take(receiver)[0]) == "a"
+        assert str(take(receiver)[0]) == "a"
     assert namespace.nothing(namespace.receiver(queue))
-    assert namespace.counts(queue).active_message_count == 0
+    assert namespace.counts(queue).active == 0
 
 
 @item(24, "documented")
@@ -309,13 +310,13 @@ def test_the_lock_of_a_prefetched_message_runs_from_its_prefetching(namespace: N
     queue = namespace.queue()
     namespace.send(queue, "a", "b")
     receiver = namespace.receiver(queue, prefetch_count=5)
-    receiver.complete_message(namespace.take(receiver)[0])
+    receiver.complete_message(take(receiver)[0])
     namespace.let_pass(LOCK + SECOND)
-    (stale,) = namespace.take(receiver)
+    (stale,) = take(receiver)
     assert (str(stale), stale.delivery_count) == ("b", 0)
     with pytest.raises(MessageLockLostError):
         receiver.complete_message(stale)
-    (again,) = namespace.take(receiver)
+    (again,) = take(receiver)
     assert (str(again), again.delivery_count) == ("b", 1)
     receiver.complete_message(again)
 
@@ -328,7 +329,7 @@ def test_a_prefetched_message_is_hidden_from_others(namespace: Namespace) -> Non
     """
     queue = namespace.queue()
     namespace.send(queue, "a", "b")
-    namespace.take(namespace.receiver(queue, prefetch_count=5))
+    take(namespace.receiver(queue, prefetch_count=5))
     assert namespace.nothing(namespace.receiver(queue))
 
 
@@ -341,7 +342,7 @@ def test_messages_that_only_lie_in_the_buffer_are_dead_lettered_in_the_end(names
     queue = namespace.queue(max_delivery_count=1)
     namespace.send(queue, "a", "b")
     receiver = namespace.receiver(queue, prefetch_count=5)
-    receiver.complete_message(namespace.take(receiver)[0])
+    receiver.complete_message(take(receiver)[0])
     namespace.let_pass(LOCK + SECOND)
-    (dead,) = namespace.take(namespace.dead_letters(queue))
+    (dead,) = take(namespace.dead_letters(queue))
     assert (str(dead), dead.dead_letter_reason) == ("b", "MaxDeliveryCountExceeded")

@@ -9,6 +9,7 @@ from azure.servicebus import ServiceBusMessage
 
 from tests.contracts.servicebus.contract.labels import item
 from tests.contracts.servicebus.contract.namespace import LOCK, SECOND, Namespace
+from tests.contracts.servicebus.contract.receiving import take
 
 SHORT = 3 * SECOND
 """A time to live, shorter than a lock and long enough to receive a message in."""
@@ -27,7 +28,7 @@ def test_an_expired_message_is_not_delivered(namespace: Namespace) -> None:
     namespace.let_pass(SHORT + SECOND)
     assert namespace.drain(queue, 2) == ["before", "behind"]
     counts = namespace.counts(queue)
-    assert (counts.active_message_count, counts.dead_letter_message_count) == (0, 0)
+    assert (counts.active, counts.dead) == (0, 0)
 
 
 @item(16, "documented")
@@ -39,7 +40,7 @@ def test_a_message_in_its_time_is_delivered(namespace: Namespace) -> None:
     queue = namespace.queue()
     namespace.send(queue, "x", time_to_live=60 * SECOND)
     namespace.let_pass(SHORT)
-    (message,) = namespace.take(namespace.receiver(queue))
+    (message,) = take(namespace.receiver(queue))
     assert message.time_to_live == 60 * SECOND
     assert message.enqueued_time_utc is not None
     assert message.expires_at_utc == message.enqueued_time_utc + 60 * SECOND
@@ -55,7 +56,7 @@ def test_an_expired_message_is_dead_lettered_where_the_queue_says_so(namespace: 
     namespace.send(queue, "x", message_id="m", time_to_live=SHORT)
     namespace.let_pass(SHORT + SECOND)
     assert namespace.nothing(namespace.receiver(queue))
-    (dead,) = namespace.take(namespace.dead_letters(queue))
+    (dead,) = take(namespace.dead_letters(queue))
     assert (str(dead), dead.message_id) == ("x", "m")
     assert dead.dead_letter_reason == "TTLExpiredException"
     assert dead.dead_letter_error_description == "The message expired and was dead lettered."
@@ -70,12 +71,12 @@ def test_a_locked_message_can_be_completed_after_its_time(namespace: Namespace) 
     queue = namespace.queue(dead_lettering_on_message_expiration=True)
     namespace.send(queue, "x", time_to_live=SHORT)
     receiver = namespace.receiver(queue)
-    (message,) = namespace.take(receiver)
+    (message,) = take(receiver)
     namespace.let_pass(SHORT + SECOND)
     receiver.complete_message(message)
     assert namespace.nothing(receiver)
     counts = namespace.counts(queue)
-    assert (counts.active_message_count, counts.dead_letter_message_count) == (0, 0)
+    assert (counts.active, counts.dead) == (0, 0)
 
 
 @item(16, "documented")
@@ -87,12 +88,12 @@ def test_the_lock_of_an_expired_message_can_be_renewed(namespace: Namespace) -> 
     queue = namespace.queue(dead_lettering_on_message_expiration=True)
     namespace.send(queue, "x", time_to_live=SHORT)
     receiver = namespace.receiver(queue)
-    (message,) = namespace.take(receiver)
+    (message,) = take(receiver)
     for _ in range(2):
         namespace.let_pass(SHORT)
         receiver.renew_message_lock(message)
     receiver.complete_message(message)
-    assert namespace.counts(queue).dead_letter_message_count == 0
+    assert namespace.counts(queue).dead == 0
 
 
 @item(16, "documented")
@@ -105,12 +106,12 @@ def test_expiration_takes_effect_when_the_lock_ends(namespace: Namespace, how: s
     queue = namespace.queue(dead_lettering_on_message_expiration=True)
     namespace.send(queue, "x", time_to_live=SHORT)
     receiver = namespace.receiver(queue)
-    (message,) = namespace.take(receiver)
+    (message,) = take(receiver)
     namespace.let_pass(SHORT + SECOND if how == "abandon" else LOCK + SECOND)
     if how == "abandon":
         receiver.abandon_message(message)
     assert namespace.nothing(receiver)
-    assert namespace.take(namespace.dead_letters(queue))[0].dead_letter_reason == "TTLExpiredException"
+    assert take(namespace.dead_letters(queue))[0].dead_letter_reason == "TTLExpiredException"
 
 
 @item(17, "documented")
@@ -134,11 +135,11 @@ def test_the_default_is_the_most_a_message_can_have(namespace: Namespace) -> Non
     queue = namespace.queue(default_message_time_to_live=60 * SECOND)
     namespace.send(queue, "longer", time_to_live=timedelta(hours=1))
     namespace.send(queue, "shorter", time_to_live=30 * SECOND)
-    messages = namespace.take(namespace.receiver(queue), 2)
+    messages = take(namespace.receiver(queue), 2)
     assert [message.time_to_live for message in messages] == [60 * SECOND, 30 * SECOND]
     namespace.let_pass(LOCK + 30 * SECOND)
     assert namespace.drain(queue, 1) == ["longer"]
-    assert namespace.counts(queue).active_message_count == 0
+    assert namespace.counts(queue).active == 0
 
 
 @item(17, "unverified")
@@ -149,7 +150,7 @@ def test_a_message_shows_the_default_as_its_own(namespace: Namespace) -> None:
     """
     queue = namespace.queue(default_message_time_to_live=60 * SECOND)
     namespace.send(queue, "x")
-    assert namespace.take(namespace.receiver(queue))[0].time_to_live == 60 * SECOND
+    assert take(namespace.receiver(queue))[0].time_to_live == 60 * SECOND
 
 
 @item(17, "documented")
@@ -165,7 +166,7 @@ def test_a_topic_caps_what_its_subscriptions_allow(namespace: Namespace) -> None
     namespace.let_pass(SHORT + SECOND)
     assert namespace.nothing(namespace.subscriber(topic, "shorter"))
     longer = namespace.subscriber(topic, "longer")
-    longer.abandon_message(namespace.take(longer)[0])
+    longer.abandon_message(take(longer)[0])
     namespace.let_pass(60 * SECOND)
     assert namespace.nothing(longer)
 
@@ -181,5 +182,5 @@ def test_without_a_default_a_message_does_not_expire(namespace: Namespace) -> No
     namespace.send(queue, "x")
     if not namespace.real:
         namespace.let_pass(timedelta(days=400))
-    (message,) = namespace.take(namespace.receiver(queue))
+    (message,) = take(namespace.receiver(queue))
     assert message.time_to_live is None

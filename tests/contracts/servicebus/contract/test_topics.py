@@ -13,9 +13,7 @@ from azure.servicebus.management import CorrelationRuleFilter, FalseRuleFilter, 
 from tests.contracts.servicebus.contract.labels import item
 from tests.contracts.servicebus.contract.namespace import LOCK, Namespace
 from tests.contracts.servicebus.contract.publishing import DEFAULT_RULE, bodies, delivered, message, subscribed
-from tests.contracts.servicebus.contract.receiving import complete, completed, subscription_counts, take, take_one
-
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # the SDK forgets refused ones
+from tests.contracts.servicebus.contract.receiving import complete, completed, take, take_one
 
 
 def topic_with(namespace: Namespace, *subscriptions: str) -> str:
@@ -55,8 +53,8 @@ def test_settling_a_copy_leaves_the_others_alone(namespace: Namespace) -> None:
     two.abandon_message(first)
     (again,) = completed(two)
     assert (str(again), again.delivery_count) == ("a", 1)
-    assert subscription_counts(namespace, topic, "one").dead == 0
-    assert subscription_counts(namespace, topic, "two").dead == 1
+    assert namespace.subscription_counts(topic, "one").dead == 0
+    assert namespace.subscription_counts(topic, "two").dead == 1
     (dead,) = completed(namespace.subscriber(topic, "two", sub_queue=ServiceBusSubQueue.DEAD_LETTER))
     assert (str(dead), dead.dead_letter_reason) == ("b", "no")
 
@@ -87,8 +85,8 @@ def test_subscriptions_count_their_own_messages(namespace: Namespace) -> None:
     topic = topic_with(namespace, "one", "two")
     namespace.topic_sender(topic).send_messages([ServiceBusMessage(body) for body in "abc"])
     complete(namespace.subscriber(topic, "one"), 2)
-    assert subscription_counts(namespace, topic, "one").active == 1
-    assert subscription_counts(namespace, topic, "two").active == 3
+    assert namespace.subscription_counts(topic, "one").active == 1
+    assert namespace.subscription_counts(topic, "two").active == 3
     assert namespace.admin.get_topic_runtime_properties(topic).subscription_count == 2
 
 
@@ -152,11 +150,11 @@ def test_a_scheduled_message_reaches_the_subscriptions_when_it_is_due(namespace:
     cancelled = sender.schedule_messages(ServiceBusMessage("never"), due)
     assert namespace.admin.get_topic_runtime_properties(topic).scheduled_message_count == 2
     sender.cancel_scheduled_messages(cancelled)
-    assert subscription_counts(namespace, topic, "one").active == 0
+    assert namespace.subscription_counts(topic, "one").active == 0
     namespace.let_pass(timedelta(seconds=21))
     for name in ("one", "two"):
         assert complete(namespace.subscriber(topic, name)) == ["later"]
-    assert subscription_counts(namespace, topic, "one").active == 0
+    assert namespace.subscription_counts(topic, "one").active == 0
 
 
 @item(36, "documented")
@@ -171,7 +169,7 @@ def test_a_topic_drops_duplicates_for_all_its_subscriptions(namespace: Namespace
     for body, message_id in (("a", "1"), ("again", "1"), ("b", "2")):
         sender.send_messages(ServiceBusMessage(body, message_id=message_id))
     assert complete(namespace.subscriber(topic), 2) == ["a", "b"]
-    assert subscription_counts(namespace, topic).active == 0
+    assert namespace.subscription_counts(topic).active == 0
 
 
 @item(36, "documented")
@@ -221,7 +219,7 @@ def test_without_a_rule_nothing_is_delivered(namespace: Namespace) -> None:
     assert list(namespace.admin.list_rules(topic, "none")) == []
     namespace.topic_sender(topic).send_messages(message("a"))
     assert complete(namespace.subscriber(topic, "all")) == ["a"]
-    assert subscription_counts(namespace, topic, "none")[:2] == (0, 0)
+    assert namespace.subscription_counts(topic, "none")[:2] == (0, 0)
 
 
 @item(37, "documented")
@@ -272,7 +270,7 @@ def test_a_changed_rule_is_for_messages_of_later(namespace: Namespace) -> None:
     sender.send_messages(message("after"))
     assert complete(namespace.subscriber(topic, "all"), 2) == ["before", "after"]
     assert complete(namespace.subscriber(topic, "one")) == ["before"]
-    assert subscription_counts(namespace, topic, "one").active == 0
+    assert namespace.subscription_counts(topic, "one").active == 0
 
 
 @item(37, "documented")
