@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Final
 
 from emulators.servicebus.amqp.values import AmqpError
-from emulators.servicebus.description import FOREVER, QueueDescription, SubscriptionDescription
+from emulators.servicebus.description import FOREVER, QueueDescription, RuntimeCounts, SubscriptionDescription
 from emulators.servicebus.journal import DEAD_LETTERS, TRANSFER_DEAD_LETTERS, Journal
 from emulators.servicebus.message import Message
 from emulators.servicebus.store.competing import CompetingStore
@@ -103,6 +103,15 @@ class Outlet:
     def size(self) -> int:
         """Octets of all messages."""
         return self.store.size + self.dead_letters.size + self.transfer_dead_letters.size
+
+    def counts(self) -> RuntimeCounts:
+        """What is here now."""
+        return RuntimeCounts(
+            active=len(self.store),
+            dead_letter=len(self.dead_letters),
+            transfer_dead_letter=len(self.transfer_dead_letters),
+            size_in_bytes=self.size,
+        )
 
     def bury(self, message: Message, now: int, reason: str, description: str) -> None:
         """Take in a message as a dead letter that was never ready here."""

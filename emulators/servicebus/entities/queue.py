@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from emulators.servicebus.description import Description, QueueDescription, RuntimeCounts
 from emulators.servicebus.message import Message
 
@@ -32,14 +34,7 @@ class Queue(Ingress):
 
     def counts(self) -> RuntimeCounts:
         """What is here now."""
-        store, dead, undelivered = self.outlet.stores()
-        return RuntimeCounts(
-            active=len(store),
-            dead_letter=len(dead),
-            transfer_dead_letter=len(undelivered),
-            scheduled=len(self.schedule),
-            size_in_bytes=self.size,
-        )
+        return replace(self.outlet.counts(), scheduled=len(self.schedule), size_in_bytes=self.size)
 
     @property
     def due(self) -> int:

@@ -51,13 +51,7 @@ class Subscription:
 
     def counts(self) -> RuntimeCounts:
         """What is here now."""
-        store, dead, undelivered = self.outlet.stores()
-        return RuntimeCounts(
-            active=len(store),
-            dead_letter=len(dead),
-            transfer_dead_letter=len(undelivered),
-            size_in_bytes=self.outlet.size,
-        )
+        return self.outlet.counts()
 
     @property
     def due(self) -> int:

@@ -84,15 +84,14 @@ class SendEndpoint:
         self.on_detach()
 
 
-class ReceiveEndpoint:
-    """A client receives from a queue, a subscription or a dead-letter queue without sessions."""
+class _Outgoing:
+    """Messages on their way to a client."""
 
-    def __init__(self, link: Link, store: CompetingStore, clock: Clock, passage: Passage) -> None:
+    def __init__(self, link: Link, clock: Clock, passage: Passage) -> None:
         self.link = link
         self.receive_and_delete = link.settled_deliveries
         self.on_detach: Callable[[], None] = _nothing
         self._passage = passage
-        self._store = store
         self._clock = clock
 
     @property
@@ -106,17 +105,36 @@ class ReceiveEndpoint:
         lock = None if self.receive_and_delete else token
         self.link.send(token, render(message, locked_until, lock), self.receive_and_delete)
 
+    def received(self, link: Link, delivery: Delivery) -> None:
+        """No client sends on a link it receives on."""
+
+    def _asks(self) -> bool:
+        """May the client have messages? If not it is detached: nothing else answers its asking."""
+        if self.link.granted == 0:
+            return True
+        try:
+            self._passage.ask()
+        except AmqpError as failure:
+            self.link.close(failure)
+            return False
+        return True
+
+
+class ReceiveEndpoint(_Outgoing):
+    """A client receives from a queue, a subscription or a dead-letter queue without sessions."""
+
+    def __init__(self, link: Link, store: CompetingStore, clock: Clock, passage: Passage) -> None:
+        super().__init__(link, clock, passage)
+        self._store = store
+
     def detach(self, failure: AmqpError) -> None:
         """The client may not go on."""
         self.link.close(failure)
 
     def credited(self, link: Link) -> None:
         """Deliver what the client will take."""
-        if _ask(link, self._passage):
+        if self._asks():
             self._store.feed(self, self._clock())
-
-    def received(self, link: Link, delivery: Delivery) -> None:
-        """No client sends on a link it receives on."""
 
     def settle(self, link: Link, tag: bytes, state: Described) -> AmqpError | None:
         """Apply an outcome; released messages come back in the same turn."""
@@ -133,14 +151,11 @@ class ReceiveEndpoint:
         self.on_detach()
 
 
-class SessionEndpoint:
+class SessionEndpoint(_Outgoing):
     """A client receives the messages of one session, once it is granted."""
 
     def __init__(self, link: Link, store: SessionStore, clock: Clock, passage: Passage) -> None:
-        self.link = link
-        self.receive_and_delete = link.settled_deliveries
-        self.on_detach: Callable[[], None] = _nothing
-        self._passage = passage
+        super().__init__(link, clock, passage)
         wanted = filters_of(link).get(SESSION_FILTER)
         if not isinstance(wanted, str | None):
             raise AmqpError("amqp:invalid-field", "The session filter must be a string or null.")
@@ -148,7 +163,6 @@ class SessionEndpoint:
         self.session_id: str | None = None
         self._answered = False
         self._store = store
-        self._clock = clock
 
     def request(self) -> None:
         """Ask for the session; the attach is answered when it is granted or denied."""
@@ -172,17 +186,6 @@ class SessionEndpoint:
         self.link.refuse(failure)
         self.on_detach()
 
-    @property
-    def credit(self) -> int:
-        """Messages the client will take."""
-        return 0 if self._passage.closed else self.link.credit
-
-    def deliver(self, message: Message, token: bytes, locked_until: int | None) -> None:
-        """Send a message."""
-        self._passage.deliver()
-        lock = None if self.receive_and_delete else token
-        self.link.send(token, render(message, locked_until, lock), self.receive_and_delete)
-
     def detach(self, failure: AmqpError) -> None:
         """The session is lost, or its entity deleted."""
         if self._answered:
@@ -193,11 +196,8 @@ class SessionEndpoint:
 
     def credited(self, link: Link) -> None:
         """Deliver what the client will take."""
-        if _ask(link, self._passage):
+        if self._asks():
             self._store.feed(self, self._clock())
-
-    def received(self, link: Link, delivery: Delivery) -> None:
-        """No client sends on a link it receives on."""
 
     def settle(self, link: Link, tag: bytes, state: Described) -> AmqpError | None:
         """Apply an outcome, under the session's lock."""
@@ -219,18 +219,6 @@ class SessionEndpoint:
 def filters_on(entity: Ingress) -> int:
     """How many filters a message sent to the entity is held against."""
     return sum(len(s.rules) for s in entity.subscriptions.values()) if isinstance(entity, Topic) else 0
-
-
-def _ask(link: Link, passage: Passage) -> bool:
-    """May the client have messages? If not it is detached: nothing else answers its asking."""
-    if link.granted == 0:
-        return True
-    try:
-        passage.ask()
-    except AmqpError as failure:
-        link.close(failure)
-        return False
-    return True
 
 
 def _session_filter(link: Link, session_id: str) -> dict[Value, Value]:
