@@ -292,6 +292,11 @@ class Namespace:
         """Raises EntityMissing."""
         return self._entry(path).entity
 
+    def holds(self, path: str) -> bool:
+        """Is there a queue or topic of that path, whatever place or subscription of it is meant? The empty path is the namespace."""
+        key, _ = split_place(path.strip("/").lower(), (TRANSFER_DEAD_LETTERS, DEAD_LETTERS))
+        return not key or key.partition(_SUBSCRIPTIONS)[0] in self._entries
+
     def attached(self, path: str) -> list[str]:
         """Of each link to an entity the right it uses. Raises EntityMissing."""
         return [link.right for link in self._entry(path).links]

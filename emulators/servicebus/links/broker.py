@@ -73,7 +73,9 @@ class ClientBroker:
         return True
 
     def put_token(self, token: str, audience: str | None = None) -> None:
-        """`audience`: the URI of what the token is for, as the client says. Raises InvalidToken, WrongAudience.
+        """`audience`: the URI of what the token is for, as the client says. Raises InvalidToken, WrongAudience, and AmqpError
+        amqp:not-found for a queue or topic that is not there: who may ask is told so before any link, but of a subscription
+        by its link alone (Azure/azure-service-bus issue 451; MicrosoftDocs/azure-docs issue 73870).
 
         The stated type is not asked: azure-servicebus calls its signatures "jwt".
         """
@@ -81,6 +83,8 @@ class ClientBroker:
         grant = self._policies.verify(token, now)
         if audience is not None and not grant.covers(resource_path(audience), now):
             raise WrongAudience("the authorization header contains a token with a wrong audience")
+        if audience is not None and not self._namespace.holds(resource_path(audience).removesuffix(MANAGEMENT)):
+            raise AmqpError("amqp:not-found", f"The messaging entity '{audience}' could not be found.")
         self._grants[grant.path] = grant
 
     def permitted(self, path: str, right: str) -> bool:
@@ -226,11 +230,11 @@ class CbsEndpoint(RequestEndpoint):
         self._broker = broker
 
     def refusal(self, failure: AmqpError) -> Response:
-        """400: the request, not the token, is wrong."""
-        return Response(400, failure.description)
+        """404 of an entity that is not there; else 400: the request, not the token, is wrong."""
+        return Response(404 if failure.condition == "amqp:not-found" else 400, failure.description)
 
     def handle(self, link: Link, request: Request) -> Response:
-        """put-token; 202 or 401. Raises AmqpError for any other operation."""
+        """put-token; 202 or 401. Raises AmqpError for any other operation, or an entity that is not there."""
         operation = text(request.properties.get("operation"))
         if operation != "put-token":
             raise AmqpError("amqp:not-implemented", f"Operation '{operation}' is not supported.")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,25 +14,13 @@ from azure.servicebus.aio import ServiceBusClient as AsyncServiceBusClient
 from azure.servicebus.exceptions import MessagingEntityNotFoundError, ServiceBusConnectionError, ServiceBusError
 
 from emulators.certificates import TlsSettings
-from emulators.servicebus.description import QueueDescription
+from emulators.servicebus.description import QueueDescription, TopicDescription
 from emulators.servicebus.server import ServiceBusEmulator
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:ssl=None is deprecated:DeprecationWarning"
-)  # the SDK's words to aiohttp
+from .conftest import forget_sockets
+
+pytestmark = pytest.mark.filterwarnings("ignore:ssl=None is deprecated:DeprecationWarning")  # as the SDK calls aiohttp
 BODY = "x" * 150_000
-
-
-@pytest.fixture(scope="module")
-def tls() -> TlsSettings:
-    return TlsSettings.self_made()
-
-
-@pytest.fixture(scope="module")
-def ca(tls: TlsSettings, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("tls") / "ca.pem"
-    path.write_text(tls.authority)
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -42,14 +28,13 @@ def emulator(tls: TlsSettings) -> Iterator[ServiceBusEmulator]:
     with ServiceBusEmulator(tls=tls) as running:
         running.admin.create("q", QueueDescription())
         running.admin.create("s", QueueDescription(requires_session=True))
+        running.admin.create("t", TopicDescription())
         yield running
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
+    forget_sockets()
 
 
 @pytest.fixture(params=["ws", "wss"])
-def options(request: pytest.FixtureRequest, emulator: ServiceBusEmulator, ca: Path) -> dict[str, Any]:
+def options(request: pytest.FixtureRequest, emulator: ServiceBusEmulator, ca: str) -> dict[str, Any]:
     common = {"transport_type": TransportType.AmqpOverWebsocket, "retry_total": 0, "keep_alive": 0}
     if request.param == "ws":
         address = f"sb://localhost:{emulator.port}"
@@ -57,7 +42,7 @@ def options(request: pytest.FixtureRequest, emulator: ServiceBusEmulator, ca: Pa
     return {
         "conn_str": emulator.secure_connection_string,
         "custom_endpoint_address": f"sb://localhost:{emulator.tls_port}",
-        "connection_verify": str(ca),
+        "connection_verify": ca,
         **common,
     }
 
@@ -110,7 +95,7 @@ def test_errors_are_those_of_amqp(options: dict[str, Any]) -> None:
     with (
         ServiceBusClient.from_connection_string(**options) as client,
         pytest.raises(MessagingEntityNotFoundError),
-        client.get_queue_sender("nowhere"),
+        client.get_subscription_receiver("t", "nobody"),
     ):
         pass
     # With a custom endpoint the SDK calls a refused token a failed connection, whatever it travels on.

@@ -15,7 +15,6 @@ from azure.core.exceptions import ClientAuthenticationError
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, parse_connection_string
 from azure.servicebus._pyamqp import cbs
 from azure.servicebus.exceptions import (
-    MessagingEntityNotFoundError,
     ServiceBusAuthenticationError,
     ServiceBusAuthorizationError,
     ServiceBusConnectionError,
@@ -144,10 +143,12 @@ def test_who_may_nothing_is_not_told_what_is_there(namespace: Namespace) -> None
     """
     missing = namespace.new_name()
     elsewhere = signed(namespace, namespace.queue(), in_an_hour(namespace))
-    with pytest.raises(REFUSED):
+    with pytest.raises(REFUSED) as refused:
         send(with_signature(namespace, elsewhere), missing)
-    with pytest.raises(MessagingEntityNotFoundError):
+    assert getattr(refused.value.inner_exception, "status_code", None) == 401
+    with pytest.raises(ServiceBusAuthenticationError) as told:
         send(namespace.connect(), missing)
+    assert getattr(told.value.inner_exception, "status_code", None) == 404
 
 
 @item(47, "documented")

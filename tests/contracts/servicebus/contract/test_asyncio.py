@@ -13,7 +13,7 @@ from azure.servicebus.exceptions import (
     MessageAlreadySettled,
     MessageLockLostError,
     MessageNotFoundError,
-    MessagingEntityNotFoundError,
+    ServiceBusAuthenticationError,
     SessionCannotBeLockedError,
 )
 
@@ -173,13 +173,13 @@ def test_asyncio_holds_a_session_alone_with_its_state(namespace: Namespace) -> N
 
 @item(45, "documented")
 def test_asyncio_is_told_of_a_missing_entity(namespace: Namespace) -> None:
-    """When a link is opened.
+    """When it puts its token.
 
-    Source: Microsoft, "Service Bus messaging exceptions", MessagingEntityNotFoundException.
+    Source: azure-servicebus, test_sb_client_bad_entity_async.
     """
 
     async def scenario(client: ServiceBusClient) -> None:
-        with pytest.raises(MessagingEntityNotFoundError):
+        with pytest.raises(ServiceBusAuthenticationError):
             async with client.get_queue_sender(namespace.new_name()):
                 pass
 

@@ -11,6 +11,7 @@ from azure.servicebus import ServiceBusMessage, ServiceBusSubQueue
 from azure.servicebus.exceptions import (
     MessagingEntityDisabledError,
     MessagingEntityNotFoundError,
+    ServiceBusAuthenticationError,
     ServiceBusError,
     ServiceBusQuotaExceededError,
 )
@@ -42,34 +43,36 @@ def set_status(namespace: Namespace, queue: str, status: str) -> None:
     ],
 )
 def test_a_missing_entity_is_not_found(namespace: Namespace, open_it: Callable[[Namespace, str], Any]) -> None:
-    """Whoever wants to send or to receive.
+    """Whoever wants to send or to receive is told when it puts its token, so that the SDK calls it an authentication error.
 
-    Source: SDK test_sb_client_bad_entity; Microsoft, "Service Bus messaging exceptions", MessagingEntityNotFoundException.
+    Source: SDK test_sb_client_bad_entity; Azure/azure-service-bus issues 304 and 451.
     """
-    with pytest.raises(MessagingEntityNotFoundError):
+    with pytest.raises(ServiceBusAuthenticationError) as told:
         open_it(namespace, namespace.new_name())
+    assert getattr(told.value.inner_exception, "status_code", None) == 404
 
 
 @item(45, "documented")
 def test_a_missing_subscription_is_not_found(namespace: Namespace) -> None:
-    """Though its topic is there.
+    """Though its topic is there: it is the link that is refused.
 
-    Source: Microsoft, "Service Bus messaging exceptions", MessagingEntityNotFoundException.
+    Source: Microsoft, "Service Bus messaging exceptions", MessagingEntityNotFoundException; MicrosoftDocs/azure-docs issue 73870.
     """
     with pytest.raises(MessagingEntityNotFoundError):
         namespace.subscriber(namespace.topic(), "nobody")
 
 
 @item(45, "documented")
-def test_a_missing_entity_is_not_tried_again(namespace: Namespace) -> None:
+def test_a_missing_subscription_is_not_tried_again(namespace: Namespace) -> None:
     """Retrying doesn't help, and the SDK knows: no backing off.
 
     Source: Microsoft, "Service Bus messaging exceptions"; SDK _ServiceBusErrorPolicy.
     """
+    topic = namespace.topic()
     with namespace.connect(retry_total=3, retry_backoff_factor=30) as patient:
         began = time.monotonic()
         with pytest.raises(MessagingEntityNotFoundError):
-            patient.get_queue_sender(namespace.new_name()).__enter__()
+            patient.get_subscription_receiver(topic, "nobody").__enter__()
         assert time.monotonic() - began < 20
 
 
@@ -112,8 +115,9 @@ def test_a_topic_takes_its_subscriptions_along(namespace: Namespace) -> None:
     topic = namespace.topic()
     namespace.subscription(topic)
     namespace.admin.delete_topic(topic)
-    with pytest.raises(MessagingEntityNotFoundError):
+    with pytest.raises(ServiceBusAuthenticationError) as told:
         namespace.subscriber(topic)
+    assert getattr(told.value.inner_exception, "status_code", None) == 404
 
 
 # -- 46

@@ -12,6 +12,7 @@ import pytest
 
 from emulators.servicebus.amqp.link import Link
 from emulators.servicebus.amqp.values import AmqpError
+from emulators.servicebus.description import QueueDescription, TopicDescription
 from emulators.servicebus.entities.namespace import Namespace
 from emulators.servicebus.entities.node import Node
 from emulators.servicebus.journal import Forgetful
@@ -24,10 +25,10 @@ POLICIES = AccessPolicies({"root": "key"})
 NOW = 1_000_000.0
 
 
-def signed(expiry: str, name: str = "root") -> str:
-    digest = hmac.new(b"key", f"sb%3A%2F%2Fns%2Fq\n{expiry}".encode(), hashlib.sha256).digest()
+def signed(expiry: str, name: str = "root", resource: str = "sb%3A%2F%2Fns%2Fq") -> str:
+    digest = hmac.new(b"key", f"{resource}\n{expiry}".encode(), hashlib.sha256).digest()
     signature = base64.b64encode(digest).decode().replace("+", "%2B").replace("/", "%2F").replace("=", "%3D")
-    return f"SharedAccessSignature sr=sb%3A%2F%2Fns%2Fq&sig={signature}&se={expiry}&skn={name}"
+    return f"SharedAccessSignature sr={resource}&sig={signature}&se={expiry}&skn={name}"
 
 
 def web_token() -> str:
@@ -71,11 +72,33 @@ def test_putting_a_token_is_answered_in_the_services_words(
     token: str, audience: str | None, answer: tuple[int, str]
 ) -> None:
     """As users of its clients report them."""
-    broker = ClientBroker(Namespace(lambda: NOW, Forgetful()), POLICIES, lambda: NOW)
+    namespace = Namespace(lambda: NOW, Forgetful())
+    namespace.create("q", QueueDescription())
+    broker = ClientBroker(namespace, POLICIES, lambda: NOW)
     properties = {"operation": "put-token"} | ({} if audience is None else {"name": audience})
     response = CbsEndpoint(broker).handle(cast(Link, None), Request(1, None, properties, token))
     assert (response.status, response.description) == answer
     assert broker.permitted("q", "Send") is (response.status == 202)
+
+
+@pytest.mark.parametrize(("audience", "status"), [
+    ("sb://ns/", 202), ("sb://ns/t/Subscriptions/nobody", 202), ("sb://ns/t/$management", 202),
+    ("sb://ns/nothing", 404), ("sb://ns/nothing/$DeadLetterQueue", 404), ("sb://ns/nothing/$management", 404),
+    ("sb://ns/nothing/Subscriptions/nobody", 404),
+])  # fmt: skip
+def test_whoever_may_ask_is_told_of_a_missing_queue_or_topic_by_its_token(audience: str, status: int) -> None:
+    """Of a missing subscription by its link (MicrosoftDocs/azure-docs issue 73870)."""
+    namespace = Namespace(lambda: NOW, Forgetful())
+    namespace.create("t", TopicDescription())
+    token = signed("2000000", resource="sb%3A%2F%2Fns%2F")
+    request = Request(1, None, {"operation": "put-token", "name": audience}, token)
+    endpoint = CbsEndpoint(ClientBroker(namespace, POLICIES, lambda: NOW))
+    try:
+        response = endpoint.handle(cast(Link, None), request)
+    except AmqpError as failure:
+        response = endpoint.refusal(failure)
+        assert response.description == f"The messaging entity '{audience}' could not be found."
+    assert response.status == status
 
 
 def test_a_token_may_live_as_long_as_anybody_asks() -> None:
