@@ -27,6 +27,7 @@ from azure.servicebus import (
 )
 from azure.servicebus._pyamqp import client
 
+from emulators.certificates import TlsSettings
 from emulators.servicebus.description import Description, QueueDescription
 from emulators.servicebus.server import ServiceBusEmulator
 
@@ -38,6 +39,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for test in items:
         if test.path.is_relative_to(Path(__file__).parent):
             test.add_marker(pytest.mark.filterwarnings("ignore:unclosed <s:ResourceWarning"))
+
+
+def forget_sockets() -> None:
+    """The SDK forgets the socket of a connection that failed or was refused: let none outlive those who can bear it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 class Impatient:
@@ -57,6 +65,20 @@ def impatient_client() -> Iterator[None]:
         for module in (_servicebus_sender, _servicebus_receiver, _session_browser, client):
             patch.setattr(module, "time", Impatient())
         yield
+
+
+@pytest.fixture(scope="session")
+def tls() -> TlsSettings:
+    """A certificate for localhost."""
+    return TlsSettings.self_made()
+
+
+@pytest.fixture(scope="session")
+def ca(tls: TlsSettings, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The file of its authority's certificate."""
+    path = tmp_path_factory.mktemp("tls") / "ca.pem"
+    path.write_text(tls.authority)
+    return str(path)
 
 
 class Clock:
@@ -94,10 +116,7 @@ class Bus:
             list(pool.map(lambda handler: handler.close(), self._open.values()))
         self.client.close()
         self.emulator.stop()
-        # The SDK forgets the socket of a connection that failed or was refused: let none outlive its test module.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ResourceWarning)
-            gc.collect()
+        forget_sockets()
 
     def create(self, path: str, description: Description | None = None) -> str:
         """Create an entity unless it is there; a queue with a short lock when nothing is said."""

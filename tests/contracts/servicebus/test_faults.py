@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import re
 import subprocess
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -30,6 +28,8 @@ from emulators.servicebus.faults import catalogue as faults
 from emulators.servicebus.faults.injection import Fault
 from emulators.servicebus.server import ServiceBusEmulator
 
+from .conftest import forget_sockets
+
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # the SDK forgets failed connections
 
 
@@ -37,9 +37,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # th
 def emulator() -> Iterator[ServiceBusEmulator]:
     with ServiceBusEmulator() as running:
         yield running
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
+    forget_sockets()
 
 
 @pytest.fixture

@@ -22,11 +22,6 @@ SASL_HEADER = b"AMQP\x03\x01\x00\x00"
 PORTS = ["port", "http_port", "tls_port", "https_port"]
 
 
-@pytest.fixture(scope="module")
-def tls() -> TlsSettings:
-    return TlsSettings.self_made()
-
-
 def test_starting_and_stopping_leaves_nothing_behind(tls: TlsSettings) -> None:
     def live() -> None:
         with ServiceBusEmulator(tls=tls) as emulator:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import time
-import warnings
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +11,8 @@ from azure.servicebus import ServiceBusClient, ServiceBusMessage
 from emulators.servicebus.amqp.connection import LINK_IDLE, LINKLESS
 from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.server import ServiceBusEmulator
+
+from .conftest import forget_sockets
 
 _STEP = 100.0
 """Seconds that pass at once: less than the silence that ends a connection."""
@@ -38,9 +38,7 @@ def emulator(monotonic: Monotonic) -> Iterator[ServiceBusEmulator]:
     with ServiceBusEmulator(monotonic=monotonic) as running:
         running.admin.create("q", QueueDescription())
         yield running
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
+    forget_sockets()
 
 
 def client_of(emulator: ServiceBusEmulator, retries: int) -> ServiceBusClient:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import warnings
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -16,6 +14,7 @@ from emulators.servicebus.description import QueueDescription, SubscriptionDescr
 from emulators.servicebus.server import ServiceBusEmulator
 
 from .administration import PlainHttp
+from .conftest import forget_sockets
 
 
 class Clock:
@@ -38,9 +37,7 @@ def throttled(clock: Clock) -> Iterator[ServiceBusEmulator]:
     with ServiceBusEmulator(credits_per_second=10, clock=clock) as running:
         running.admin.create("q", QueueDescription())
         yield running
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
+    forget_sockets()
 
 
 @pytest.fixture

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import signal
 import socket
 import ssl
 import subprocess
 import sys
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,23 +28,12 @@ from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.server import ServiceBusEmulator
 from emulators.servicebus.transport import doorway
 
+from .conftest import forget_sockets
 from .leaks import leaks
 
 SASL_HEADER = b"AMQP\x03\x01\x00\x00"
 SOON = 0.2
 """Seconds until a time-out that a test waits for."""
-
-
-@pytest.fixture(scope="module")
-def tls() -> TlsSettings:
-    return TlsSettings.self_made()
-
-
-@pytest.fixture(scope="module")
-def ca(tls: TlsSettings, tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = tmp_path_factory.mktemp("tls") / "ca.pem"
-    path.write_text(tls.authority)
-    return str(path)
 
 
 @pytest.fixture(scope="module")
@@ -61,9 +48,7 @@ def emulator(tls: TlsSettings) -> Iterator[ServiceBusEmulator]:
     with ServiceBusEmulator(tls=tls) as running:
         running.admin.create("q", QueueDescription())
         yield running
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
+    forget_sockets()
 
 
 def options(emulator: ServiceBusEmulator, ca: str, host: str = "localhost") -> dict[str, Any]:

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import socket
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -21,6 +19,7 @@ from azure.servicebus import NEXT_AVAILABLE_SESSION, ServiceBusClient, ServiceBu
 from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.server import ServiceBusEmulator
 
+from .conftest import forget_sockets
 from .hostile_cases import Pieces, by_hand, case, receiving, recorded
 
 SHORT, FULL = 1500, 10_000
@@ -36,9 +35,7 @@ def emulator() -> Iterator[ServiceBusEmulator]:
         running.admin.create("sessions", QueueDescription(requires_session=True))
         running.admin.create("good", QueueDescription())
         yield running
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
+    forget_sockets()
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,8 @@ DSTREAM_TEST_SERVICEBUS_MANAGEMENT: host:port of an emulator's management API.
 
 from __future__ import annotations
 
-import gc
 import os
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -21,7 +19,7 @@ from azure.servicebus.management import _shared_key_policy
 
 from emulators.servicebus.server import ServiceBusEmulator
 from tests.contracts.contract_plugin import ContractPlugin
-from tests.contracts.servicebus.conftest import Clock
+from tests.contracts.servicebus.conftest import Clock, forget_sockets
 from tests.contracts.servicebus.contract.known_gaps import GAPS
 from tests.contracts.servicebus.contract.labels import CONTRACT
 from tests.contracts.servicebus.contract.namespace import Namespace
@@ -80,13 +78,6 @@ def tokens_by(clock: Clock) -> Iterator[None]:
         patch.setattr(_base_handler, "time", ServiceTime(clock, 0))
         patch.setattr(_shared_key_policy, "time", ServiceTime(clock, 120))
         yield
-
-
-def forget_sockets() -> None:
-    """The SDK forgets the socket of a connection that failed or was refused: let none outlive the contract."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
 from azure.servicebus.exceptions import ServiceBusError
 
-from tests.contracts.servicebus.contract.conftest import forget_sockets
+from tests.contracts.servicebus.conftest import forget_sockets
 from tests.contracts.servicebus.contract.labels import item
 from tests.contracts.servicebus.contract.receiving import completed, take
 
