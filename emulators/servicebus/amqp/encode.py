@@ -15,6 +15,7 @@ from .values import (
     Array,
     Byte,
     Char,
+    Decimal,
     Described,
     Float,
     Int,
@@ -139,6 +140,13 @@ def _array(value: Array) -> bytes:
     return _sized(0xE0, len(value), body)
 
 
+_DECIMALS = {4: b"\x74", 8: b"\x84", 16: b"\x94"}
+
+
+def _decimal(value: Decimal) -> bytes:
+    return _DECIMALS[len(value.octets)] + value.octets
+
+
 def _described(value: Described) -> bytes:
     return b"\x00" + encode(value.descriptor) + encode(value.value)
 
@@ -171,6 +179,7 @@ _ENCODERS: dict[type, Callable[[Value], bytes]] = {
     float: _fixed(0x82, _f64),
     Char: _fixed(0x73, lambda value: _u32(ord(value))),
     Timestamp: _fixed(0x83, _i64),
+    Decimal: _decimal,
     UUID: _fixed(0x98, _uuid_bytes),
     bytes: _binary,
     str: _string,

@@ -2,12 +2,14 @@
 
 Plain Python stands for the types one meets daily (long, double, boolean, string, binary, list, map, uuid); a thin
 subclass stands for every other one, so that a value read is written back as the type it was.
-Refuses the three decimal types by name: no Service Bus client sends them and Python has no equal.
+The three decimal types are kept as their octets: clients write and read decimal128 in more ways than IEEE 754 has, so that
+only whoever wrote one knows its number.
 Source: OASIS AMQP 1.0, part 1 (types), section 1.6.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 Value = Any
@@ -97,6 +99,13 @@ class Float(float):
     """IEEE 754 binary32. A plain float is a double."""
 
     __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Decimal:
+    """A decimal32, decimal64 or decimal128 in its 4, 8 or 16 octets."""
+
+    octets: bytes
 
 
 class Raw(bytes):

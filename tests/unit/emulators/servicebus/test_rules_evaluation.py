@@ -11,6 +11,7 @@ import pytest
 from emulators.servicebus.amqp.values import (
     Byte,
     Char,
+    Decimal,
     Described,
     Float,
     Int,
@@ -99,6 +100,13 @@ def test_a_failure(text: str) -> None:
 def test_a_failure_names_operator_and_types() -> None:
     with pytest.raises(FilterError, match="the operator > cannot be applied to string and long"):
         holds("color > 10", {"color": "red"})
+
+
+def test_a_decimal_is_there_but_cannot_be_compared() -> None:
+    application = {"price": Decimal(bytes(16)), "color": "red"}
+    assert holds("color = 'red' AND EXISTS(price)", application)
+    with pytest.raises(FilterError, match="a property of type Decimal cannot be evaluated"):
+        holds("price = 1", application)
 
 
 def test_and_and_or_stop_when_the_result_is_certain() -> None:
