@@ -18,6 +18,8 @@ from .amqp.decode import compound, decode, skip
 from .amqp.encode import encode, encode_list, encode_map_body, encode_uint
 from .amqp.values import DecodeError, Symbol, Timestamp, UInt, Value
 
+UNLOCKED: Final = b""
+"""The token of a delivery that locks nothing."""
 BATCH_FORMAT: Final = 0x80013700
 """Message format of a batch: every data section of the body is a message."""
 
@@ -46,6 +48,7 @@ _LOCK_TOKEN: Final = encode(Symbol("x-opt-lock-token")) + b"\x98"
 _LOCKED: Final = encode(Symbol("x-opt-locked-until")) + b"\x83"
 _STATE: Final = encode(Symbol("x-opt-message-state")) + b"\x71"
 _ENQUEUE_SEQUENCE: Final = encode(Symbol("x-opt-enqueue-sequence-number")) + b"\x81"
+_NO_DELIVERY_ANNOTATIONS: Final = b"\x00\x53\x71" + encode({})
 _DEAD_LETTER_SOURCE: Final = encode(Symbol("x-opt-deadletter-source"))
 _pack_long = struct.Struct(">q").pack
 _pack_int = struct.Struct(">i").pack
@@ -227,7 +230,8 @@ def render(message: Message, locked_until: int | None = None, token: bytes | Non
     """The message as it goes out, with what the broker knows in its header and annotations.
 
     `token`: of the lock, in .NET's order of octets, as in a delivery's tag. As a UUID it is among the delivery annotations, where
-    Go's client looks for that of a deferred message, which has no tag.
+    Go's client looks for that of a deferred message, which has no tag. UNLOCKED: that section is there and empty, as
+    in receive-and-delete mode (azure-servicebus, test_message_backcompat_receive_and_delete_databody); None: there is none.
     """
     header = encode_list(
         (
@@ -257,8 +261,10 @@ def render(message: Message, locked_until: int | None = None, token: bytes | Non
 
 
 def _delivery(token: bytes | None) -> bytes:
-    """The section of delivery annotations, where there is a lock."""
+    """The section of delivery annotations, or none."""
     if token is None:
         return b""
+    if not token:
+        return _NO_DELIVERY_ANNOTATIONS
     ordered = token[3::-1] + token[5:3:-1] + token[7:5:-1] + token[8:]
     return b"\x00\x53\x71" + encode_map_body(2, _LOCK_TOKEN + ordered)

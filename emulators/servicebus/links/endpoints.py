@@ -16,7 +16,7 @@ from emulators.servicebus.amqp.values import AmqpError, Described, Symbol, Value
 from emulators.servicebus.entities.admission import too_large
 from emulators.servicebus.entities.ingress import Ingress
 from emulators.servicebus.entities.topic import Topic
-from emulators.servicebus.message import BATCH_FORMAT, Message, parse_message, render, split_batch
+from emulators.servicebus.message import BATCH_FORMAT, UNLOCKED, Message, parse_message, render, split_batch
 from emulators.servicebus.store.competing import CompetingStore
 from emulators.servicebus.store.message_store import MessageStore
 from emulators.servicebus.store.outcomes import Outcome
@@ -28,7 +28,8 @@ from .passage import Passage
 SESSION_FILTER: Final = "com.microsoft:session-filter"
 _LOCKED_UNTIL: Final = "com.microsoft:locked-until-utc"
 _TIMEOUT: Final = "com.microsoft:timeout"
-_DEFAULT_TIMEOUT: Final = 60_000
+_DEFAULT_TIMEOUT: Final = 65_000
+"""Milliseconds; what the service tells of itself ("00:01:05", Azure/azure-sdk-for-python issue 28495)."""
 _TICKS_TO_1970: Final = 621_355_968_000_000_000
 _TICKS_PER_MILLISECOND: Final = 10_000
 
@@ -102,7 +103,7 @@ class _Outgoing:
     def deliver(self, message: Message, token: bytes, locked_until: int | None) -> None:
         """Send a message."""
         self._passage.deliver()
-        lock = None if self.receive_and_delete else token
+        lock = UNLOCKED if self.receive_and_delete else token
         self.link.send(token, render(message, locked_until, lock), self.receive_and_delete)
 
     def received(self, link: Link, delivery: Delivery) -> None:

@@ -306,6 +306,18 @@ def test_a_session_wait_ends_with_a_refusal_when_its_entity_is_deleted(peer: Pee
     assert peer.heard() == []
 
 
+def test_a_session_nobody_asked_a_time_for_is_waited_for_65_seconds(peer: Peer) -> None:
+    """Azure/azure-sdk-for-python issue 28495: "the allotted timeout of 00:01:05"."""
+    peer.create("s", QueueDescription(requires_session=True))
+    peer.attach("s", receive=True, handle=RECEIVE, filters={Symbol("com.microsoft:session-filter"): None})
+    peer.now += 64.9
+    peer.namespace.sweep()
+    assert peer.heard() == []
+    peer.now += 0.2
+    peer.namespace.sweep()
+    assert error_of(peer.heard(p.DETACH)[0]) == "com.microsoft:timeout"
+
+
 MALFORMED = [
     b"\x00\x00\x00\x07\x02\x00\x00\x01", b"\xff\xff\xff\xff\x02\x00\x00\x01", b"\x00\x00\x00\x09\x01\x00\x00\x01x",
     b"\x00\x00\x00\x0c\xff\x00\x00\x01abcd", frame(1, b"\x40"), frame(1, b"\x00\x53\x99\x45"),
