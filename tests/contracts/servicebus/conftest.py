@@ -6,6 +6,7 @@ for the length of the naps it takes while it polls.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import time
 import warnings
@@ -26,6 +27,8 @@ from azure.servicebus import (
     _session_browser,
 )
 from azure.servicebus._pyamqp import client
+from azure.servicebus._pyamqp.aio import _client_async
+from azure.servicebus.aio import _servicebus_receiver_async, _servicebus_sender_async, _session_browser_async
 
 from emulators.certificates import TlsSettings
 from emulators.servicebus.description import Description, QueueDescription
@@ -58,12 +61,24 @@ class Impatient:
         time.sleep(seconds / 20)
 
 
+class ImpatientLoop:
+    """The asyncio module, for the same loops of the asyncio client."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds / 20)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def impatient_client() -> Iterator[None]:
     """Opening takes the SDK half a second of sleeps of 50 ms, closing a second for its keep-alive thread to wake up."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (_servicebus_sender, _servicebus_receiver, _session_browser, client):
             patch.setattr(module, "time", Impatient())
+        for module in (_servicebus_sender_async, _servicebus_receiver_async, _session_browser_async, _client_async):
+            patch.setattr(module, "asyncio", ImpatientLoop())
         yield
 
 
