@@ -1,7 +1,7 @@
 """The management API without sockets: requests to answers, as the SDKs' administration clients speak.
 
-Every request but `GET /health` and `GET /` must carry a shared access signature of a policy with the Manage right. Forwarding
-asks for a signature for its destination as well: in a header of its own, or the request's own when that covers it.
+Every request but `GET /health`, and `GET /` without an api-version, must carry a shared access signature of a policy with the
+Manage right. Forwarding asks for a signature for its destination as well: in a header of its own, or the request's own when that covers it.
 Updates say `If-Match: *`; entities have no versions here, so that any other value does not match (412).
 
 Source: https://learn.microsoft.com/rest/api/servicebus/.
@@ -71,6 +71,10 @@ class Request:
     def updates(self) -> bool:
         return "if-match" in self.headers
 
+    @property
+    def version(self) -> str:
+        return self.query.get("api-version", [API_VERSIONS[-1]])[0]
+
     def page(self) -> tuple[int, int]:
         """`$skip` and `$top`. Raises InvalidEntity."""
         try:
@@ -125,7 +129,10 @@ class SasCheck:
 
 
 class AdminApi:
-    """The whole management API as one function, `answer`. `page` renders what `GET /` shows, from the query."""
+    """The whole management API as one function, `answer`. `scheme`: of the addresses in its documents.
+
+    `page` renders, from the query, what `GET /` shows to whom is no client of the API: those state its version.
+    """
 
     def __init__(
         self,
@@ -133,11 +140,13 @@ class AdminApi:
         authorize: Callable[[str | None, str], None],
         *,
         namespace: str,
+        scheme: str = "http",
         page: Callable[[Query], str] | None = None,
     ) -> None:
         self._admin = admin
         self._authorize = authorize
         self._namespace = namespace
+        self._scheme = scheme
         self._page = page
         self._created = datetime.now(UTC)
 
@@ -149,10 +158,10 @@ class AdminApi:
         if method == "GET" and parts.path == "/health":
             return Answer(200, b'{"status":"healthy","message":"Service is healthy"}', "application/json")
         try:
-            if method == "GET" and parts.path == "/" and self._page is not None:
+            if method == "GET" and parts.path == "/" and self._page is not None and "api-version" not in query:
                 return Answer(200, self._page(query).encode(), _HTML)
             self._authorize(known.get("authorization"), parts.path)
-            base = f"http://{known.get('host', self._namespace)}"
+            base = f"{self._scheme}://{known.get('host', self._namespace)}"
             return self._dispatch(Request(method, parts.path, query, known, body, base))
         except _Unauthorized as error:
             return refusal(401, str(error))
@@ -166,10 +175,9 @@ class AdminApi:
             return refusal(412, str(error))
 
     def _dispatch(self, request: Request) -> Answer:
-        version = request.query.get("api-version", [API_VERSIONS[-1]])[0]
-        if version not in API_VERSIONS:
-            raise InvalidEntity(f"api-version {version} is not supported: {', '.join(API_VERSIONS)} are")
-        writer = atom.EntityWriter(request.base, version, self._filter_counts)
+        if request.version not in API_VERSIONS:
+            raise InvalidEntity(f"api-version {request.version} is not supported: {', '.join(API_VERSIONS)} are")
+        writer = atom.EntityWriter(request.base, request.version, self._filter_counts)
         lowered = request.path.lower()
         if lowered == "/$namespaceinfo" and request.method == "GET":
             entry = atom.namespace_entry(self._namespace, self._created, request.base + request.path)
@@ -200,10 +208,10 @@ class AdminApi:
         host = urlsplit(request.base).netloc
         if request.updates:
             current = self._admin.get(target.path)
-            changed = atom.read_description(request.body, current.description, host=host).settings
+            changed = atom.read_description(request.body, request.version, current.description, host=host).settings
             self._check_forwarding(request, changed)
             return Answer(200, writer.entry(self._admin.update(current.path, changed)))
-        asked = atom.read_description(request.body, host=host)
+        asked = atom.read_description(request.body, request.version, host=host)
         _check_kind(target, asked.settings)
         self._check_forwarding(request, asked.settings)
         return Answer(201, writer.entry(self._admin.create(target.path, asked.settings, asked.default_rule)))

@@ -167,7 +167,7 @@ _READERS: Final[dict[type, Callable[[str], Any]]] = {
 }
 
 
-def _settings(kind: type, described: ET.Element) -> dict[str, Any]:
+def _settings(kind: type, described: ET.Element, api_version: str) -> dict[str, Any]:
     """The writable settings in a description element, by attribute name. Raises InvalidEntity naming what it refuses."""
     defaults = kind()
     known = {spec.name: getattr(defaults, spec.name) for spec in fields(kind)}
@@ -176,6 +176,8 @@ def _settings(kind: type, described: ET.Element) -> dict[str, Any]:
         name, text = feed.local_name(element), element.text or ""
         if name in READ_ONLY or name == "DefaultRuleDescription" or (not text and len(element) == 0):
             continue
+        if ADDED.get(name, "") > api_version:
+            raise InvalidEntity(f"{name} is known from api-version {ADDED[name]} on, not to {api_version}")
         if name in NOT_IMITATED:
             if feed.read_bool(text):
                 raise InvalidEntity(f"{name}: {NOT_IMITATED[name]}")
@@ -211,10 +213,13 @@ def entity_of(address: str, host: str) -> str:
     return parts.path.strip("/")
 
 
-def read_description(body: bytes, current: Description | None = None, *, host: str = "localhost") -> ReadDescription:
+def read_description(
+    body: bytes, api_version: str, current: Description | None = None, *, host: str = "localhost"
+) -> ReadDescription:
     """The settings in a PUT: over the defaults, or over `current` when it updates one.
 
-    Raises InvalidEntity for what is malformed, not imitated, or fixed at creation and different from `current`.
+    Raises InvalidEntity for what is malformed, not imitated, newer than the version of the API, or fixed at creation and
+    different from `current`.
     """
     described = feed.read_content(body)
     kind = KINDS.get(feed.local_name(described))
@@ -222,7 +227,7 @@ def read_description(body: bytes, current: Description | None = None, *, host: s
         raise InvalidEntity(f"{feed.local_name(described)} is not a description this emulator knows")
     if current is not None and type(current) is not kind:
         raise InvalidEntity(f"the entity is a {type(current).__name__.removesuffix('Description').lower()}")
-    values = _settings(kind, described)
+    values = _settings(kind, described, api_version)
     for name in _FORWARDING:
         if name in values:
             values[name] = entity_of(values[name], host)

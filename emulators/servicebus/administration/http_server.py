@@ -99,6 +99,8 @@ class AdminServer:
     `keys`: policy name to key; `manage`: the policies with the Manage right (None: all of them). `page`: what `GET /` shows.
     """
 
+    scheme = "http"
+
     def __init__(
         self,
         admin: EntityAdmin,
@@ -110,7 +112,7 @@ class AdminServer:
         namespace: str = NAMESPACE,
         page: Callable[[Query], str] | None = None,
     ) -> None:
-        self._api = AdminApi(admin, SasCheck(keys, manage), namespace=namespace, page=page)
+        self._api = AdminApi(admin, SasCheck(keys, manage), namespace=namespace, scheme=self.scheme, page=page)
         self._address = (host, port)
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None

@@ -37,6 +37,8 @@ class SecureListener(socket.socket):
 class SecureAdminServer(AdminServer):
     """See `AdminServer`."""
 
+    scheme = "https"
+
     def __init__(self, *arguments: Any, context: ssl.SSLContext, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._context = context

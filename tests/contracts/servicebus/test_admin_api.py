@@ -214,7 +214,7 @@ def test_authorization_rules_of_an_entity_are_refused_by_name(client: ServiceBus
 
 def test_settings_nobody_knows_are_refused_by_name() -> None:
     with pytest.raises(InvalidEntity, match="LockDurations"):
-        read_description(described("QueueDescription", "<LockDurations>PT1M</LockDurations>"))
+        read_description(described("QueueDescription", "<LockDurations>PT1M</LockDurations>"), "2024-05")
 
 
 def test_every_api_version_tells_what_it_knows(server: AdminServer) -> None:
@@ -227,6 +227,15 @@ def test_every_api_version_tells_what_it_knows(server: AdminServer) -> None:
             name = f"events-{version}"
             assert (client.create_topic(name).max_message_size_in_kilobytes is not None) is tells_size
             assert (client.get_topic_runtime_properties(name).sql_filter_count is not None) is tells_filters
+
+
+def test_a_setting_that_a_version_does_not_know_is_refused_by_name(server: AdminServer) -> None:
+    """CreateQueue: MaxMessageSizeInKilobytes from 2021-05 on; azure-servicebus, test_mgmt_queue_basic_v2017_04."""
+    with (
+        connect(server, api_version="2017-04") as client,
+        pytest.raises(HttpResponseError, match="MaxMessageSizeInKilobytes is known from api-version 2021-05 on"),
+    ):
+        client.create_queue("large", max_message_size_in_kilobytes=1024)
 
 
 def test_an_unknown_api_version_is_refused_by_name(entities: Entities) -> None:
@@ -355,7 +364,7 @@ def test_health_needs_no_signature_and_everything_else_does(server: AdminServer)
 )
 def test_malformed_bodies_are_bad_requests(body: bytes) -> None:
     with pytest.raises(InvalidEntity):
-        read_description(body)
+        read_description(body, "2024-05")
 
 
 def test_stop_hangs_up_on_clients_that_stay_connected(entities: Entities) -> None:

@@ -223,3 +223,12 @@ def test_a_missing_entity_is_not_found(busy: Bus) -> None:
     answer = connection.getresponse()
     assert (answer.status, b"nowhere" in answer.read()) == (404, True)
     connection.close()
+
+
+def test_a_client_of_the_api_gets_no_page(bus: Bus) -> None:
+    """azure-servicebus, test_mgmt_queue_get_runtime_properties_negative: an entity without a name is an error."""
+    connection = http.client.HTTPConnection("127.0.0.1", bus.emulator.http_port, timeout=5)
+    connection.request("GET", "/?api-version=2021-05")
+    answer = connection.getresponse()
+    assert (answer.status, b"40100" in answer.read()) == (401, True)
+    connection.close()

@@ -9,6 +9,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 from azure.core.exceptions import ServiceRequestError
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, TransportType
+from azure.servicebus._base_handler import ServiceBusSharedKeyCredential
 from azure.servicebus.aio import ServiceBusClient as AsyncServiceBusClient
 from azure.servicebus.exceptions import ServiceBusError
 from azure.servicebus.management import ServiceBusAdministrationClient
@@ -25,7 +27,7 @@ from emulators.servicebus import amqp_server
 from emulators.servicebus.__main__ import main
 from emulators.servicebus.administration import https_server
 from emulators.servicebus.description import QueueDescription
-from emulators.servicebus.server import ServiceBusEmulator
+from emulators.servicebus.server import DEVELOPMENT_KEY, ROOT_POLICY, ServiceBusEmulator
 from emulators.servicebus.transport import doorway
 
 from .conftest import forget_sockets
@@ -120,6 +122,14 @@ def test_administration_is_done_over_https(emulator: ServiceBusEmulator, ca: str
         admin.create_queue("made")
         assert "made" in [queue.name for queue in admin.list_queues()]
         admin.delete_queue("made")
+
+
+def test_documents_had_over_https_name_addresses_there(emulator: ServiceBusEmulator, ca: str) -> None:
+    address = f"https://127.0.0.1:{emulator.https_port}/q"
+    headers = {"Authorization": ServiceBusSharedKeyCredential(ROOT_POLICY, DEVELOPMENT_KEY).get_token(address).token}
+    context = ssl.create_default_context(cafile=ca)
+    with urllib.request.urlopen(urllib.request.Request(address, headers=headers), context=context) as answer:
+        assert f"<id>{address}</id>" in answer.read().decode()
 
 
 def test_administration_is_not_done_with_another_authority(emulator: ServiceBusEmulator, wrong_ca: str) -> None:
