@@ -13,13 +13,17 @@ from common.message import Message
 
 
 class MessageTooLarge(PermanentError):
-    """One message fits no message of the entity. `refused` is that message, `accepted` those that the broker took before it."""
+    """One message fits no message of the entity. `refused` is that message, `accepted` those that the broker took before it.
+
+    `size`: bytes of its body; `limit`: bytes of the entity's largest message, properties included.
+    """
 
     def __init__(self, entity: str, refused: Message, *, limit: int, accepted: Sequence[Message] = ()) -> None:
-        size, message_id = len(refused.body), refused.message_id
+        self.size, self.limit = len(refused.body), limit
         super().__init__(
-            f"sending to {entity}: message {message_id} has a body of {size} bytes and the entity takes {limit}",
-            hint="raise the entity's maximum message size (Premium tier), or dead-letter oversized changes",
+            f"sending to {entity}: message {refused.message_id} has a body of {self.size} bytes, "
+            f"and the entity takes messages of {limit}, properties included",
+            hint="raise the entity's maximum message size (Premium tier)",
         )
         self.refused = refused
         self.accepted = tuple(accepted)
@@ -27,6 +31,10 @@ class MessageTooLarge(PermanentError):
 
 class Sender(Protocol):
     """Sends to one entity. Not thread-safe: one sender a thread."""
+
+    def batch_bytes(self) -> int:
+        """What a batch may hold, as the broker says. Raises TransientError or PermanentError as `send` does."""
+        ...
 
     def send(self, messages: Sequence[Message]) -> None:
         """Return when the broker has accepted all of `messages`, in as few batches as their size and sessions allow.

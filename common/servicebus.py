@@ -87,6 +87,9 @@ class BusSender:
         """Open the link now, so that a missing entity or right shows. Raises TransientError or PermanentError."""
         self._opened()
 
+    def batch_bytes(self) -> int:
+        return self._batch(self._opened()).max_size_in_bytes
+
     def send(self, messages: Sequence[Message]) -> None:
         accepted: list[Message] = []
         stale = self._sender is not None and time.monotonic() - self._used > STALE_AFTER

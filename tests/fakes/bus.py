@@ -90,6 +90,9 @@ class FakeSender:
         self.opened += 1
         self._broker.entity(self._name)
 
+    def batch_bytes(self) -> int:
+        return self._broker.entity(self._name).limit
+
     def send(self, messages: Sequence[Message]) -> None:
         entity = self._broker.entity(self._name)
         if entity.faults:

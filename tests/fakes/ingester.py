@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from common.bus import MessageTooLarge
 from common.errors import LeaseLost, PermanentError, TransientError
 from common.message import Message
 from common.names import Origin, TableName
@@ -46,7 +47,7 @@ def instance(table: TableName = PERSONS, start: int = 1, name: str | None = None
 
 @dataclass
 class FakeSource:
-    """Change tables by capture instance: positions in order. `fail`: raised by the next call, once."""
+    """Change tables by capture instance: positions in order. `fail`: raised by the next call, once. `wide`: rows with so many bytes."""
 
     instances: dict[TableName, tuple[CaptureInstance, ...]] = field(default_factory=dict)
     rows: dict[str, list[Position]] = field(default_factory=dict)
@@ -56,6 +57,8 @@ class FakeSource:
     fail: Exception | None = None
     after_page: Callable[[], None] | None = None
     pages: int = 0
+    asked: list[int] = field(default_factory=list)
+    wide: dict[Position, int] = field(default_factory=dict)
 
     def states(self, tables: Sequence[TableName]) -> Mapping[TableName, TableState]:
         self._raise()
@@ -80,16 +83,21 @@ class FakeSource:
     def page(self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int) -> Page:
         self._raise()
         self.pages += 1
+        self.asked.append(rows)
         low = self.low.get(instance.name, instance.start_lsn)
         found = [p for p in self.rows.get(instance.name, ()) if after < p <= upto and p.lsn >= low][:rows]
         if self.after_page is not None:
             self.after_page()
         changes = [
-            Change(instance.table, instance.name, p, Operation(p.operation), {"ID": int.from_bytes(p.lsn.value, "big")})
+            Change(instance.table, instance.name, p, Operation(p.operation), self._data(p), key=(p.seqval[-1],))
             for p in found
         ]
         low = self.low.get(instance.name, instance.start_lsn)
         return Page(changes, found[-1] if found else None, len(found) == rows, low)
+
+    def _data(self, at: Position) -> dict[str, object]:
+        data: dict[str, object] = {"ID": int.from_bytes(at.lsn.value, "big")}
+        return {**data, "Name": "x" * self.wide[at]} if at in self.wide else data
 
     def close(self) -> None:
         pass
@@ -137,17 +145,29 @@ class FakeOffsets:
 
 @dataclass
 class FakeSender:
-    """What was accepted. `fail_after`: accept so many messages of the next send, then break."""
+    """What was accepted. `fail_after`: accept so many messages of the next send, then break. `limit`: bytes a body may have."""
 
     sent: list[Message] = field(default_factory=list)
     fail_after: int | None = None
+    limit: int = 262_144
+
+    def batch_bytes(self) -> int:
+        return self.limit
 
     def send(self, messages: Sequence[Message]) -> None:
         if self.fail_after is not None:
             self.sent += messages[: self.fail_after]
             self.fail_after = None
             raise TransientError("sending: the connection broke")
-        self.sent += messages
+        groups: dict[str | None, list[Message]] = {}
+        for message in messages:
+            groups.setdefault(message.session_id, []).append(message)
+        accepted: list[Message] = []
+        for message in (message for group in groups.values() for message in group):
+            if len(message.body) > self.limit:
+                raise MessageTooLarge("ingest-queue", message, limit=self.limit, accepted=accepted)
+            accepted.append(message)
+            self.sent.append(message)
 
     def close(self) -> None:
         pass

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import common.servicebus
-from common.bus import Receivers
+from common.bus import MessageTooLarge, Receivers
 from common.errors import PermanentError, TransientError
 from common.message import Message
-from common.servicebus import BusReceiver, ServiceBus
+from common.servicebus import ENVELOPE, BusReceiver, ServiceBus
 from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.server import ServiceBusEmulator
 
@@ -147,6 +147,47 @@ def test_a_batch_that_the_service_finds_too_large_goes_in_halves(
         sender.send([Message(b"x", f"m{number:04d}", "s" * 100) for number in range(2_500)])
     assert flushed[1] == flushed[0] // 2
     assert active(emulator, "lanes") == 2_500
+
+
+KILOBYTES = pytest.mark.parametrize("kilobytes", [256, 1024])
+
+
+@KILOBYTES
+def test_a_batch_is_what_the_link_takes_at_most_1_mb(
+    emulator: ServiceBusEmulator, bus: ServiceBus, kilobytes: int
+) -> None:
+    emulator.admin.create("sized", QueueDescription(max_message_size_in_kilobytes=kilobytes))
+    emulator.admin.create("huge", QueueDescription(max_message_size_in_kilobytes=100 * 1024))
+    with closing(bus.sender("sized")) as sender:
+        assert sender.batch_bytes() == kilobytes * 1024 - ENVELOPE
+    with closing(bus.sender("huge")) as sender:
+        assert sender.batch_bytes() == 1024 * 1024 - ENVELOPE
+
+
+@KILOBYTES
+def test_around_the_limit_a_message_is_taken_or_named_and_the_link_goes_on(
+    emulator: ServiceBusEmulator, bus: ServiceBus, kilobytes: int
+) -> None:
+    """A body just below the limit is refused by the service alone, which counts its properties."""
+    emulator.admin.create("sized", QueueDescription(max_message_size_in_kilobytes=kilobytes, requires_session=True))
+    limit = kilobytes * 1024
+    with closing(bus.sender("sized")) as sender:
+        for number, (size, fits) in enumerate([(limit - 1_000, True), (limit - 20, False), (limit + 1, False)]):
+            small = Message(b"small", f"small-{number}", "s")
+            large = Message(b"x" * size, f"large-{number}", "s")
+            if fits:
+                sender.send([small, large])
+                continue
+            with pytest.raises(MessageTooLarge) as refused:
+                sender.send([small, large])
+            assert refused.value.refused is large
+            assert (refused.value.accepted, refused.value.size, refused.value.limit) == ((small,), size, limit)
+        sender.send([Message(b"last", "last", "s")])
+    with closing(opened(bus.receivers("sized", sessions=True, prefetch=50))) as receiver:
+        found: list[str | None] = []
+        while len(found) < 5 and (more := receiver.receive(max_count=5, max_wait=3)):
+            found += [delivery.message.message_id for delivery in more]
+    assert found == ["small-0", "large-0", "small-1", "small-2", "last"]
 
 
 def test_a_link_that_was_quiet_for_long_is_opened_anew_without_an_error(

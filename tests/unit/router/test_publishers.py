@@ -81,6 +81,9 @@ class Meeting:
     def open(self) -> None:
         self._barrier.wait(timeout=10)
 
+    def batch_bytes(self) -> int:
+        return 262_144
+
     def send(self, messages: Sequence[Message]) -> None: ...
 
     def close(self) -> None: ...
