@@ -12,8 +12,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from common.bus import Delivery
+from common.message import Message
 
-Reason = Literal["MalformedMessage", "MissingDestination", "UnknownDestination", "MessageTooLarge"]
+Reason = Literal["MalformedMessage", "MissingDestination", "UnknownDestination", "MessageTooLarge", "Oversize"]
+
+_KEY_TEXT = 500
+"""Characters of a row's key that a description tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,8 @@ def route(delivery: Delivery, known: Collection[str]) -> str | Poison:
     """The destination of one delivery, or why it has none. Topic names compare without regard to case."""
     if delivery.fault is not None:
         return Poison(delivery, "MalformedMessage", delivery.fault)
+    if delivery.message.application_properties.get("oversize") is True:
+        return Poison(delivery, "Oversize", _oversize(delivery.message))
     named: object = delivery.message.application_properties.get("destination")
     if named is None:
         try:
@@ -77,6 +83,22 @@ def route(delivery: Delivery, known: Collection[str]) -> str | Poison:
             f"the topic {named!r} belongs to no configured table; add the table to the router's configuration and send this again",
         )
     return named.lower()
+
+
+def _oversize(message: Message) -> str:
+    """What an ingester's stand-in stands for; where its body does not tell, what its properties do."""
+    told = message.application_properties
+    where = f"a change of {told.get('schema')!s}.{told.get('table')!s}"
+    try:
+        content = json.loads(message.body)
+        metadata, key = content["metadata"], json.dumps(content["data"], ensure_ascii=False)
+        size, limit = metadata["Oversize"]["Bytes"], metadata["Oversize"]["Limit"]
+        position = f"commit LSN 0x{metadata['LSN']}, seqval 0x{metadata['SeqVal']}"
+    except (ValueError, RecursionError, LookupError, TypeError):
+        return f"{where} at commit LSN 0x{told.get('lsn')!s} fits no message"
+    return (
+        f"{where} with key {key[:_KEY_TEXT]} at {position} fits no message: {size} bytes, and the queue takes {limit}"
+    )
 
 
 def _named_in(body: bytes) -> object:

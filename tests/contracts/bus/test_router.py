@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -191,6 +191,18 @@ def test_poison_is_found_in_the_dead_letter_queue_with_its_reason(outcome: Outco
     }
     unknown = outcome.dead["srv.db.nowhere.events-1"]
     assert "srv.db.nowhere.events" in (unknown.dead_letter_error_description or "")
+
+
+def test_a_stand_in_is_dead_lettered_from_between_changes_that_are_delivered(emulator: ServiceBusEmulator) -> None:
+    changes = [change(PERSONS, number, PERSONS) for number in range(5)]
+    properties = {**changes[2].application_properties, "oversize": True, "schema": "dbo", "table": "Persons"}
+    changes[2] = replace(changes[2], application_properties=properties)
+    put(emulator, changes)
+    with routing(settings(emulator), routed(5)) as tally:
+        pass
+    assert tally.dead_lettered == {"Oversize": 1}
+    assert left(emulator) == (0, 1)
+    assert [found.message_id for found in read(emulator, PERSONS, 4)] == [f"{PERSONS}-{n}" for n in (0, 1, 3, 4)]
 
 
 def test_a_queue_without_sessions_is_routed_by_one_slot_in_order(emulator: ServiceBusEmulator) -> None:

@@ -103,3 +103,35 @@ def test_what_is_done_leaves_the_group_and_an_empty_group_is_none() -> None:
     group = Group("srv.db.orders.events", (first, last))
     assert without(group, {id(first)}) == Group("srv.db.orders.events", (last,))
     assert without(group, {id(first), id(last)}) is None
+
+
+STAND_IN: dict[str, PropertyValue] = {
+    "destination": "srv.db.persons.events",
+    "schema": "dbo",
+    "table": "Persons",
+    "lsn": "0000003600000b200003",
+    "oversize": True,
+}
+
+
+def test_a_stand_in_for_a_change_that_fitted_no_message_is_no_change_and_says_which_it_was() -> None:
+    body = (
+        b'{"data": {"ID": 7}, "metadata": {"LSN": "0000003600000b200003", "SeqVal": "0000003600000b200002", '
+        b'"Oversize": {"Bytes": 300000, "Limit": 262144}}}'
+    )
+    poison = poison_of(delivery(body, STAND_IN))
+    assert poison.reason == "Oversize"
+    for fact in ("dbo.Persons", '{"ID": 7}', "0000003600000b200003", "0000003600000b200002", "300000", "262144"):
+        assert fact in poison.description
+
+
+@pytest.mark.parametrize("body", [b"", b"\xff", b"[]", b"{}", b'{"data": 1, "metadata": []}', b"[" * 100_000])
+def test_a_stand_in_whose_body_does_not_tell_is_told_by_its_properties(body: bytes) -> None:
+    poison = poison_of(delivery(body, STAND_IN))
+    assert poison.reason == "Oversize"
+    assert poison.description == "a change of dbo.Persons at commit LSN 0x0000003600000b200003 fits no message"
+
+
+@pytest.mark.parametrize("value", [False, "true", 1.0])
+def test_only_a_true_oversize_marks_a_stand_in(value: PropertyValue) -> None:
+    assert plan([delivery(b"{}", {**STAND_IN, "oversize": value})], KNOWN).poison == ()
