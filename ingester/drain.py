@@ -1,21 +1,23 @@
 """One table, one slice of its window: page -> encode -> send -> commit, until the window's end or the slice's bounds.
 
-Never runs ahead of a stored offset, never sends after `not_after`. Failures come back as values: a bad table must not fail its
-neighbours, and a slice that is run again begins at the stored offset.
+Never runs ahead of a stored offset, never sends after `not_after`, never leaves out a change that fits no message. Failures come back
+as values: a bad table must not fail its neighbours, and a slice that is run again begins at the stored offset.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
-from common.bus import Sender
+from common.bus import MessageTooLarge, Sender
 from common.errors import DStreamError, LeaseLost, PermanentError, TransientError
 from common.names import TableName
 from ingester.encode import Encoder
 from ingester.locks import Clock, steady
 from ingester.lsn import Position
 from ingester.offsets import Offsets
+from ingester.oversize import Outgoing, Oversized, oversized
+from ingester.page_size import learnt, page_rows
 from ingester.source import CaptureInstance, Page, Source
 from ingester.window import gap
 
@@ -29,6 +31,7 @@ class Slice:
     Nothing may be sent after `not_after` (Unix time), nor `lease_seconds` after the slice was begun, whatever becomes of the driver:
     the one clock is common to all machines, the other cannot be set. None if the lease cannot run out.
     `seconds`: how long new pages are begun. `skip_gaps`: `on_gap = "skip"`.
+    `rows`: most rows a page; `row_bytes`: what a row of the table was encoded to lately, None if that is not known.
     """
 
     table: TableName
@@ -41,6 +44,7 @@ class Slice:
     not_after: float | None = None
     lease_seconds: float | None = None
     skip_gaps: bool = False
+    row_bytes: float | None = None
 
 
 class Trouble(Enum):
@@ -55,7 +59,10 @@ class Trouble(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SliceResult:
-    """How far a slice came. `position` is the stored offset as far as known; `more`: the window was not finished."""
+    """How far a slice came. `position` is the stored offset as far as known; `more`: the window was not finished.
+
+    `row_bytes`: for the table's next slice. `set_aside`: changes that fitted no message and were sent as stand-ins, up to `position`.
+    """
 
     table: TableName
     position: Position | None
@@ -65,6 +72,8 @@ class SliceResult:
     trouble: Trouble | None = None
     message: str = ""
     hint: str | None = None
+    row_bytes: float | None = None
+    set_aside: tuple[Oversized, ...] = ()
 
 
 class _Expired(DStreamError):
@@ -76,14 +85,27 @@ class _Progress:
     """`begun`: time of the steady clock."""
 
     begun: float
+    row_bytes: float | None = None
     position: Position | None = None
     changes: int = 0
     pages: int = 0
+    set_aside: tuple[Oversized, ...] = ()
+
+    def result(self, table: TableName, *, more: bool) -> SliceResult:
+        return SliceResult(
+            table,
+            self.position,
+            self.changes,
+            self.pages,
+            more,
+            row_bytes=self.row_bytes,
+            set_aside=self.set_aside,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """The parts a slice is drained with. `now` is Unix time, `clock` the steady clock."""
+    """The parts a slice is drained with. `now` is Unix time, `clock` the steady clock; `stand_ins`: `on_oversize = "dead_letter"`."""
 
     source: Source
     offsets: Offsets
@@ -91,15 +113,16 @@ class Drain:
     encoder: Encoder
     now: Clock
     clock: Clock = steady
+    stand_ins: bool = False
 
     def run(self, todo: Slice) -> SliceResult:
         """Drain `todo`. Never raises for what DStream knows; see `failed` for the rest."""
-        progress = _Progress(self.clock())
+        progress = _Progress(self.clock(), todo.row_bytes)
         try:
             more = self._drain(todo, progress)
         except DStreamError as error:
-            return failed(todo, error, progress.position, progress.changes, progress.pages)
-        return SliceResult(todo.table, progress.position, progress.changes, progress.pages, more)
+            return _in_trouble(progress.result(todo.table, more=True), error)
+        return progress.result(todo.table, more=more)
 
     def _drain(self, todo: Slice, progress: _Progress) -> bool:
         table, deadline = todo.table, self.now() + todo.seconds
@@ -107,22 +130,46 @@ class Drain:
         after = todo.start if seen is None else seen
         while after < todo.upto:
             self._refuse_expired(todo, progress)
-            page = self.source.page(todo.instance, after=after, upto=todo.upto, rows=todo.rows)
+            rows = page_rows(todo.rows, progress.row_bytes, self.sender.batch_bytes())
+            page = self.source.page(todo.instance, after=after, upto=todo.upto, rows=rows)
             self._refuse_gap(todo, after, page)
             if page.end is None:
                 return False
-            messages = [self.encoder.message(change) for change in page.changes]
-            self._refuse_expired(todo, progress)
-            self.sender.send(messages)
-            self.offsets.commit(table, todo.epoch, seen=seen, position=page.end)
-            progress.position = seen = after = page.end
-            progress.changes += len(messages)
-            progress.pages += 1
+            out, refused = self._send(todo, page, progress)
+            end = page.end if refused is None else page.changes[out.end - 1].position if out.end else None
+            if end is not None:
+                self.offsets.commit(table, todo.epoch, seen=seen, position=end)
+                progress.position = seen = after = end
+                progress.changes += out.end
+                progress.pages += 1
+                progress.set_aside += out.set_aside
+            if refused is not None:
+                raise refused.refusal()
             if not page.full:
                 return False
             if self.now() >= deadline or self._expired(todo, progress):
                 return True
         return False
+
+    def _send(self, todo: Slice, page: Page, progress: _Progress) -> tuple[Outgoing, Oversized | None]:
+        """Send a page; or what comes before the change that stops the table, and that change."""
+        out = Outgoing([self.encoder.message(change) for change in page.changes])
+        progress.row_bytes = learnt(progress.row_bytes, out.left)
+        refused: Oversized | None = None
+        while left := out.left:
+            self._refuse_expired(todo, progress)
+            try:
+                self.sender.send(left)
+                break
+            except MessageTooLarge as error:
+                at = out.refused(error)
+                found = oversized(page.changes[at], todo.instance.columns, error)
+                if self.stand_ins and not out.is_stand_in(at):
+                    out.stand_in(at, self.encoder.stand_in(page.changes[at], found), found)
+                else:
+                    refused = found
+                    out.stop_before(at)
+        return out, refused
 
     def _expired(self, todo: Slice, progress: _Progress) -> bool:
         """Whether either clock says so; a commit needs no such look, since the epoch guards it."""
@@ -151,13 +198,15 @@ def gap_error(instance: CaptureInstance, offset: Position, low_watermark: str) -
     )
 
 
-def failed(
-    todo: Slice, error: Exception, position: Position | None = None, changes: int = 0, pages: int = 0
-) -> SliceResult:
-    """A slice's failure as a value."""
+def failed(todo: Slice, error: Exception) -> SliceResult:
+    """A failure as a value, of a slice of which nothing is known."""
+    return _in_trouble(SliceResult(todo.table, None, more=True), error)
+
+
+def _in_trouble(result: SliceResult, error: Exception) -> SliceResult:
     hint = error.hint if isinstance(error, DStreamError) else None
     text = error.message if isinstance(error, DStreamError) else f"{type(error).__name__}: {error}"
-    return SliceResult(todo.table, position, changes, pages, True, _trouble(error), text, hint)
+    return replace(result, trouble=_trouble(error), message=text, hint=hint)
 
 
 def _trouble(error: Exception) -> Trouble:

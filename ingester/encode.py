@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 import orjson
 
-from common.message import Message
+from common.message import Message, PropertyValue
 from common.names import Ordering, Origin, TableName
 from ingester.change import OPERATION_NAMES, Change
 from ingester.lsn import Position
+from ingester.oversize import Oversized
 
 _ID_LENGTH = 128
 """What Service Bus takes as a message id (quotas page), in characters."""
@@ -29,27 +30,46 @@ class Encoder:
 
     def message(self, change: Change) -> Message:
         """The message of one change."""
+        return self._message(change, None)
+
+    def stand_in(self, change: Change, what: Oversized) -> Message:
+        """What is sent in the place of a change that fits no message: all but its values, of which the key's are left.
+
+        The application property `oversize` tells it from changes, and `metadata.Oversize` why it is there.
+        """
+        return self._message(change, what)
+
+    def _message(self, change: Change, oversized: Oversized | None) -> Message:
         table = change.table
         destination = self.origin.topic(table)
         operation = OPERATION_NAMES[change.operation]
         event_id = event_identity(self.origin.database, table, change.position)
         lsn = change.position.lsn.hex
+        metadata = self._metadata(change, destination, event_id)
+        body: dict[str, object] = {"data": change.data, "metadata": metadata}
+        if change.before is not None:
+            body["before"] = change.before
+        properties: dict[str, PropertyValue] = {
+            "table": table.table,
+            "schema": table.schema,
+            "database": self.origin.database,
+            "operation": operation,
+            "lsn": lsn,
+            "destination": destination,
+        }
+        if oversized is not None:
+            why = {"Bytes": oversized.size, "Limit": oversized.limit}
+            body = {"data": orjson.Fragment(oversized.key), "metadata": {**metadata, "Oversize": why}}
+            properties["oversize"] = True
         return Message(
-            body=orjson.dumps(self._body(change, destination, event_id)),
+            body=orjson.dumps(body),
             message_id=event_id,
             session_id=self._session(change),
             subject=operation,
-            application_properties={
-                "table": table.table,
-                "schema": table.schema,
-                "database": self.origin.database,
-                "operation": operation,
-                "lsn": lsn,
-                "destination": destination,
-            },
+            application_properties=properties,
         )
 
-    def _body(self, change: Change, destination: str, event_id: str) -> Mapping[str, object]:
+    def _metadata(self, change: Change, destination: str, event_id: str) -> Mapping[str, object]:
         position = change.position
         metadata: dict[str, object] = {
             "CaptureInstance": change.capture_instance,
@@ -71,10 +91,7 @@ class Encoder:
             metadata["ChangedColumns"] = change.changed_columns
         if change.unavailable:
             metadata["Unavailable"] = change.unavailable
-        body: dict[str, object] = {"data": change.data, "metadata": metadata}
-        if change.before is not None:
-            body["before"] = change.before
-        return body
+        return metadata
 
     def _session(self, change: Change) -> str | None:
         if self.ordering != "key" or not change.key:

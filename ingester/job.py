@@ -213,6 +213,7 @@ class Job:
             rows=self._settings.page_rows,
             seconds=self._settings.slice_seconds if table.backlog else _FIRST_LOOK_SECONDS,
             skip_gaps=self._settings.skip_gaps,
+            row_bytes=table.row_bytes,
         )
 
     def _stamped(self, todo: Slice) -> Slice:
@@ -239,6 +240,17 @@ class Job:
         if table is None:
             return None
         self.changes += result.changes
+        table.row_bytes = result.row_bytes or table.row_bytes
+        for found in result.set_aside:
+            log.warning(
+                "change fits no message, sent to be dead-lettered",
+                table=table.name.key,
+                key=found.key_text,
+                lsn=found.position.lsn.hex,
+                seqval=found.position.seqval.hex(),
+                bytes=found.size,
+                limit=found.limit,
+            )
         if result.position is not None:
             table.offset, table.stored_at = result.position, self._now()
         if result.trouble is not None:

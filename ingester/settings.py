@@ -170,8 +170,8 @@ class IngesterSettings(Topology):
     on_oversize: Literal["fail", "dead_letter"] = Field(
         default="fail",
         description=(
-            "What happens to a change that fits no message: `fail` stops that table, `dead_letter` sets the change aside and goes on. "
-            "`fail`, because setting aside breaks the order."
+            "What happens to a change that fits no message: `fail` stops that table, naming the row's key and the position; `dead_letter` "
+            "leaves a dead letter with the key in the ingest queue and goes on. `fail`, because subscribers do not get the change then."
         ),
     )
     query_mode: Literal["direct", "function"] = Field(
@@ -198,8 +198,8 @@ class IngesterSettings(Topology):
         ge=1,
         le=100_000,
         description=(
-            "Most rows a page, and so the most that is sent again after a crash. 2000 keeps a page near a second; wide rows end it "
-            "sooner, after 4 MiB of text and binary."
+            "Most rows a page, and so the most that is sent again after a crash. 2000 keeps a page near a second. Tables of wide rows "
+            "have fewer: a page follows their encoded size, to eight full batches (2 MB on Standard), and ends after 4 MiB in any case."
         ),
     )
     slice: PositiveDuration = Field(

@@ -14,7 +14,6 @@ from functools import partial
 
 import structlog
 
-from common.errors import ConfigurationError
 from common.provision import QueueNeed, provision
 from common.servicebus import ServiceBus
 from ingester.job import Job, JobSettings
@@ -41,7 +40,6 @@ def run(settings: IngesterSettings, stop: threading.Event) -> int:
 
     Raises ConfigurationError, and PermanentError or TransientError when it could not start.
     """
-    _refuse_what_is_missing(settings)
     locks = _locks(settings)
     connection = Connection(settings.db)
     try:
@@ -72,12 +70,6 @@ def run(settings: IngesterSettings, stop: threading.Event) -> int:
     finally:
         locks.close()
         connection.close()
-
-
-def _refuse_what_is_missing(settings: IngesterSettings) -> None:
-    """What this version cannot do, so that nobody relies on it."""
-    if settings.on_oversize != "fail":
-        raise ConfigurationError(['ingester.on_oversize = "dead_letter" is not available in this version; use "fail"'])
 
 
 def _locks(settings: IngesterSettings) -> Locks:

@@ -88,7 +88,15 @@ class Worker:
         )
         queue = settings.queue
         encoder = Encoder(settings.origin, queue.name, queue.ordering, queue.key_buckets)
-        return _Bench(Drain(source, SqlServerOffsets(connection), sender, encoder, time.time), connection, sender)
+        drain = Drain(
+            source,
+            SqlServerOffsets(connection),
+            sender,
+            encoder,
+            time.time,
+            stand_ins=settings.on_oversize == "dead_letter",
+        )
+        return _Bench(drain, connection, sender)
 
 
 _worker: Worker | None = None

@@ -11,6 +11,7 @@ from common.names import Origin, TableName
 from ingester.change import Change, Operation
 from ingester.encode import Encoder, event_identity
 from ingester.lsn import Lsn, Position
+from ingester.oversize import Oversized
 from tests.fakes.ingester import position
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "messages"
@@ -70,10 +71,14 @@ def change(name: str) -> Change:
 ENCODER = Encoder(Origin("server", "database"), "ingest-queue")
 
 
-@pytest.mark.parametrize("name", ["insert", "update", "update_with_before", "delete_in_another_schema"])
+TOO_LARGE = Oversized(TableName("dbo", "Persons"), '{"ID":180}', AT, 300_000, 262_144)
+
+
+@pytest.mark.parametrize("name", ["insert", "update", "update_with_before", "delete_in_another_schema", "stand_in"])
 def test_golden_messages(name: str) -> None:
     """Each file holds the body's bytes on its first line and the properties, as JSON, below it."""
-    message = ENCODER.message(change(name))
+    stand_in = name == "stand_in"
+    message = ENCODER.stand_in(change("insert"), TOO_LARGE) if stand_in else ENCODER.message(change(name))
     body, properties = (GOLDEN / f"{name}.txt").read_bytes().split(b"\n", 1)
     assert message.body == body
     assert {

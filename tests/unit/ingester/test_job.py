@@ -40,6 +40,7 @@ class World:
         skip_gaps: bool = False,
         rows: int = 5,
         shared: bool = False,
+        stand_ins: bool = False,
     ) -> None:
         self.clock = 1000.0
         self.service = LockService(lambda: self.clock)
@@ -58,7 +59,7 @@ class World:
         places = ("place 0", "place 1") if shared else ()
         self.leases = LeaseKeeper(self.locks, clock=lambda: self.clock, shuffle=lambda names: None, places=places)
         self.executor = ThreadExecutor(
-            Drain(self.source, self.offsets, self.sender, encoder(), self.now, lambda: self.clock)
+            Drain(self.source, self.offsets, self.sender, encoder(), self.now, lambda: self.clock, stand_ins)
         )
         self.events: list[tuple[float, Callable[[], None]]] = []
         rhythm = Rhythm(5.0, 60.0)
@@ -172,6 +173,46 @@ def test_with_on_gap_skip_reading_goes_on_from_the_watermark_with_a_warning() ->
     _, logs = world.run(30)
     assert len(world.sent()) == 3
     assert any(entry["event"] == "skipping lost changes" for entry in logs)
+
+
+def with_a_wide_row(*, stand_ins: bool) -> World:
+    """Persons has one in the middle of transaction 2; Orders goes on with transaction 3 and, much later, 4."""
+    world = World(stand_ins=stand_ins)
+    world.source.wide = {position(2, seq=2): 300_000}
+    world.at(3, lambda: world.commit(2))
+    world.at(5, lambda: world.commit(3, name="sales_Orders"))
+    world.at(100, lambda: world.commit(4, name="sales_Orders"))
+    return world
+
+
+def test_a_change_that_fits_no_message_stops_its_table_saying_so_once_and_the_others_go_on() -> None:
+    world = with_a_wide_row(stand_ins=False)
+    status, logs = world.run(300)
+    assert status == 0
+    [error] = [entry for entry in logs if entry["log_level"] == "error"]
+    assert error["table"] == "dbo.Persons"
+    assert 'key {"ID":2}' in error["error"]
+    assert (len(world.sent()), len(world.sent("Orders"))) == (1, 6)
+    assert world.offsets.stored[PERSONS] == position(2, seq=1)
+
+
+def test_a_change_that_is_set_aside_is_told_once_with_its_key_and_its_table_goes_on() -> None:
+    world = with_a_wide_row(stand_ins=True)
+    _, logs = world.run(300)
+    [warning] = [entry for entry in logs if entry["log_level"] == "warning"]
+    assert warning["event"] == "change fits no message, sent to be dead-lettered"
+    assert (warning["table"], warning["key"], warning["lsn"]) == ("dbo.Persons", '{"ID":2}', lsn(2).hex)
+    assert warning["bytes"] > warning["limit"] == 262_144
+    assert (len(world.sent()), len(world.sent("Orders"))) == (3, 6)
+
+
+def test_the_driver_remembers_how_wide_a_tables_rows_are() -> None:
+    world = World(rows=5000)
+    world.at(3, lambda: world.commit(2))
+    world.at(60, lambda: world.commit(3))
+    world.run(120)
+    assert world.source.asked[0] == 100
+    assert world.source.asked[-1] > 1000
 
 
 def test_a_missing_table_is_reported_once_and_found_when_it_appears() -> None:
