@@ -19,7 +19,7 @@ from .amqp.encode import encode, encode_list, encode_map_body, encode_uint
 from .amqp.values import DecodeError, Symbol, Timestamp, UInt, Value
 
 UNLOCKED: Final = b""
-"""The token of a delivery that locks nothing."""
+"""The tag of a delivery that locks nothing (Azure/azure-sdk-for-js pull request 1021)."""
 BATCH_FORMAT: Final = 0x80013700
 """Message format of a batch: every data section of the body is a message."""
 

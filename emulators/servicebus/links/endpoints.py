@@ -104,7 +104,7 @@ class _Outgoing:
         """Send a message."""
         self._passage.deliver()
         lock = UNLOCKED if self.receive_and_delete else token
-        self.link.send(token, render(message, locked_until, lock), self.receive_and_delete)
+        self.link.send(lock, render(message, locked_until, lock), self.receive_and_delete)
 
     def received(self, link: Link, delivery: Delivery) -> None:
         """No client sends on a link it receives on."""

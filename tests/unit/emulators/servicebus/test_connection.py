@@ -306,6 +306,16 @@ def test_a_session_wait_ends_with_a_refusal_when_its_entity_is_deleted(peer: Pee
     assert peer.heard() == []
 
 
+@pytest.mark.parametrize(("settled", "tag_octets"), [(True, 0), (False, 16)])
+def test_only_a_delivery_that_locks_has_a_tag(peer: Peer, settled: bool, tag_octets: int) -> None:
+    """In receive-and-delete mode it is empty: Azure/azure-sdk-for-js pull request 1021."""
+    peer.attach("q", receive=True, handle=RECEIVE, settled=settled)
+    peer.credit(RECEIVE, 1)
+    peer.transfer(SEND, message(b"x"))
+    ((_, fields, _),) = peer.heard(p.TRANSFER)
+    assert len(fields[2]) == tag_octets
+
+
 def test_a_session_nobody_asked_a_time_for_is_waited_for_65_seconds(peer: Peer) -> None:
     """Azure/azure-sdk-for-python issue 28495: "the allotted timeout of 00:01:05"."""
     peer.create("s", QueueDescription(requires_session=True))
