@@ -213,6 +213,6 @@ def test_a_stand_in_behind_the_change_that_stops_the_table_is_not_told_yet() -> 
     early, late = (Oversized(PERSONS, "{}", ROWS[n], 1, 1) for n in (0, 3))
     out.stand_in(3, Message(b"stand-in", "3"), late)
     out.stand_in(0, Message(b"stand-in", "0"), early)
-    assert out.set_aside == (early, late)
+    assert list(out.set_aside) == [early, late]
     out.stop_before(1)
-    assert out.set_aside == (early,)
+    assert list(out.set_aside) == [early]
