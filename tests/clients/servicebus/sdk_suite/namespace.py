@@ -1,8 +1,9 @@
 """The one namespace of a run of the SDK's tests: an emulator in this process, and how its clients come to it.
 
-The tests name a namespace and nothing else, so the SDK would go to a fixed port of a host in Azure. `bring_clients_here` gives its
-clients the public options (`custom_endpoint_address`, `connection_verify`) that lead to the emulator's TLS port instead; clients of
-any other namespace are led to a port where nobody listens, since no test may leave the machine.
+The tests name a namespace and nothing else, so that the SDK goes to a fixed port of that host, and trusts what `certifi` does.
+`bring_clients_here` makes that port the emulator's TLS port, certifi's file that of the emulator's authority, and lets this process
+know no other host: no test may leave the machine. A custom endpoint would lead here too, but the SDK calls a refused sign-in a failed
+connection then; only WebSockets need one, since their port is not to be changed.
 """
 
 from __future__ import annotations
@@ -11,10 +12,14 @@ import functools
 import itertools
 import os
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from azure.servicebus import ServiceBusClient
+import certifi
+from azure.servicebus import ServiceBusClient, TransportType
+from azure.servicebus._pyamqp import _connection
+from azure.servicebus._pyamqp.aio import _connection_async
 from azure.servicebus.aio import ServiceBusClient as AsyncServiceBusClient
 
 from emulators.certificates import TlsSettings
@@ -24,11 +29,13 @@ ROOT: Final = ROOT_POLICY
 KEY: Final = DEVELOPMENT_KEY
 POLICIES: Final = {ROOT: ("Manage",), "listener": ("Listen",), "sender": ("Send",)}
 HOST: Final = "localhost"
-AUTHORITY_FILE: Final = Path(os.environ["SSL_CERT_FILE"])
-"""Where whoever starts the run wants the certificate of the emulator's authority; aiohttp and requests read it from there."""
+_HERE: Final = (None, HOST, "127.0.0.1", "::1")
+AUTHORITY_FILE: Final = Path(os.environ["SDK_SUITE_AUTHORITY"])
+"""Where whoever starts the run wants the certificate of the emulator's authority: a new file, never one that a machine trusts by."""
 
 _tls = TlsSettings.self_made()
-AUTHORITY_FILE.write_text(_tls.authority)
+with AUTHORITY_FILE.open("x") as _file:
+    _file.write(_tls.authority)
 EMULATOR: Final = ServiceBusEmulator(tls=_tls, keys=dict.fromkeys(POLICIES, KEY), rights=POLICIES)
 EMULATOR.start()
 SUFFIX: Final = f":{EMULATOR.https_port}"
@@ -50,26 +57,32 @@ def connection_string(policy: str = ROOT, entity: str | None = None) -> str:
 
 def bring_clients_here() -> None:
     """From now on clients that say nothing else connect to the emulator."""
+    modules: tuple[Any, ...] = (_connection, _connection_async)
+    for module in modules:
+        module.SECURE_PORT = EMULATOR.tls_port
+    certifi.where = lambda: str(AUTHORITY_FILE)
+    socket.getaddrinfo = _known_hosts(socket.getaddrinfo)
     for client in (ServiceBusClient, AsyncServiceBusClient):
-        _redirect(client)
+        _redirect_websockets(client)
 
 
-def _redirect(client: Any) -> None:
+def _known_hosts(resolve: Callable[..., Any]) -> Callable[..., Any]:
+    def resolve_known(host: bytes | str | None, *arguments: Any, **options: Any) -> Any:
+        name = host.decode() if isinstance(host, bytes) else host
+        if name not in _HERE:
+            raise socket.gaierror(socket.EAI_NONAME, f"{name}: no test leaves the machine")
+        return resolve(host, *arguments, **options)
+
+    return resolve_known
+
+
+def _redirect_websockets(client: Any) -> None:
     original = client.__init__
-    nowhere = _closed_port()
 
     @functools.wraps(original)
     def init(self: Any, fully_qualified_namespace: str, credential: Any, **options: Any) -> None:
-        port = EMULATOR.tls_port if fully_qualified_namespace.strip("/") == FULL_NAME else nowhere
-        options.setdefault("custom_endpoint_address", f"sb://{HOST}:{port}")
-        if "ssl_context" not in options:
-            options.setdefault("connection_verify", str(AUTHORITY_FILE))
+        if options.get("transport_type") is TransportType.AmqpOverWebsocket:
+            options.setdefault("custom_endpoint_address", f"sb://{HOST}:{EMULATOR.tls_port}")
         original(self, fully_qualified_namespace, credential, **options)
 
     client.__init__ = init
-
-
-def _closed_port() -> int:
-    with socket.socket() as taken:
-        taken.bind((HOST, 0))
-        return int(taken.getsockname()[1])

@@ -117,7 +117,7 @@ class ServiceBusTopicPreparer(_Named):
 
 
 class ServiceBusSubscriptionPreparer(_Named):
-    """A subscription of the test's topic; it goes with that."""
+    """A subscription of the test's topic; it goes with that. Locks last half a minute unless the test says otherwise."""
 
     parameter = "servicebus_subscription"
     settings = _SUBSCRIPTION_SETTINGS
@@ -126,7 +126,7 @@ class ServiceBusSubscriptionPreparer(_Named):
     def made(self, given: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         name = namespace.fresh_name(self._prefix)
         with _administration() as administration:
-            settings = {"lock_duration": "PT60S", **self._options}
+            settings = {"lock_duration": "PT30S", **self._options}
             administration.create_subscription(given["servicebus_topic"].name, name, **settings)
         yield {self._parameter: Resource(name)}
 
