@@ -36,8 +36,8 @@ SHORT: Final = (
 )  # fmt: skip
 """Arguments of pytest, a process each: those that need a few seconds each."""
 
-_MINUTES: Final = "keep_conn_alive or large_messages_w_sleep"
-"""These sleep for more than five minutes each, by design."""
+_MINUTES: Final = "keep_conn_alive or large_messages_w_sleep or after_link_timeout"
+"""These sleep for five minutes or more each, by design."""
 
 
 def _parts(files: tuple[str, ...], *keywords: str) -> tuple[tuple[str, ...], ...]:

@@ -39,6 +39,7 @@ KNOWN_FAILURES: Final[dict[str, str]] = {
     "test_message::test_message_property": _DECIMAL,
     "test_sessions::test_session_partition_batch": _PARTITION,
     "test_sessions_async::test_async_session_partition_batch": _PARTITION,
+    "test_queues::test_queue_operation_negative": _OLD_STANDIN,
     "test_queues_async::test_async_queue_operation_negative": _OLD_STANDIN,
     "test_sessions_async::test_async_session_by_servicebus_client_renew_client_locks": _OLD_LOCK,
     "test_sessions::test_next_available_session_timeout_value": _CLIENTS,
@@ -49,5 +50,7 @@ RACES: Final[dict[str, str]] = {
     "test_sessions::test_session_by_queue_client_conn_str_receive_handler_receiveanddelete": "waits 5 s for more messages of a"
     " session whose lock ends after 5 s; at the service the lock did not end under a waiting receiver until May 2026"
     " (Azure/azure-service-bus issue 694)",
+    "test_queues::test_queue_receive_handler_with_autolockrenew_many_msgs": "the SDK's renewer spins over 300 messages in the process"
+    " that the emulator is in: on a busy machine they come too late",
 }
 """What passes or fails as the two ends of a race come."""
