@@ -36,8 +36,8 @@ SHORT: Final = (
 )  # fmt: skip
 """Arguments of pytest, a process each: those that need a few seconds each."""
 
-_MINUTES: Final = "keep_conn_alive or large_messages_w_sleep or after_link_timeout"
-"""These sleep for five minutes or more each, by design."""
+_MINUTES: Final = "keep_conn_alive or large_messages_w_sleep"
+"""These sleep for more than five minutes each, by design."""
 
 
 def _parts(files: tuple[str, ...], *keywords: str) -> tuple[tuple[str, ...], ...]:
@@ -62,4 +62,4 @@ LONG: Final = (
         "async_tests/test_topic_async.py", "async_tests/test_subscriptions_async.py", "async_tests/test_sb_client_async.py",
     )),
 )  # fmt: skip
-"""The same; they sleep more than they work, most of ten minutes."""
+"""The same; they sleep more than they work, a quarter of an hour in all."""
