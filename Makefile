@@ -17,7 +17,7 @@ demo: setup
 	$(BIN)/dstream demo
 
 test: setup scriptdom clients azurite
-	$(BIN)/python -m pytest -m "not soak"
+	$(BIN)/python -m tests.side_by_side
 
 check: setup
 	$(BIN)/ruff check .
