@@ -26,17 +26,18 @@ from common.errors import DStreamError, PermanentError, TransientError
 _PERMANENT_CONDITIONS = ("amqp:not-allowed", "amqp:not-implemented", "amqp:invalid-field", "amqp:decode-error")
 """Conditions that say the request itself is wrong (AMQP 1.0, 2.8.15); the SDK has no class for them."""
 
+_NO_ENTITY = "Status 404"
+"""How the answer to a token begins when it is good and there is no such queue or topic."""
+
 _RIGHTS = (
     "check the policy's name and key, and that it has the Send and Listen rights it needs here; or, where an identity is used, that it has "
     "the roles Azure Service Bus Data Sender and Azure Service Bus Data Receiver (an assignment takes minutes to hold)"
 )
 
+_CREATE = 'create the entity, or set provision = "create" with a policy that has the Manage right (an identity: Azure Service Bus Data Owner)'
+
 _HINTS: tuple[tuple[tuple[type[Exception], ...], type[TransientError | PermanentError], str], ...] = (
-    (
-        (MessagingEntityNotFoundError,),
-        PermanentError,
-        'create the entity, or set provision = "create" with a policy that has the Manage right (an identity: Azure Service Bus Data Owner)',
-    ),
+    ((MessagingEntityNotFoundError,), PermanentError, _CREATE),
     (
         (ServiceBusAuthenticationError, ServiceBusAuthorizationError, ClientAuthenticationError),
         PermanentError,
@@ -71,6 +72,8 @@ def translate(error: Exception, doing: str) -> DStreamError:
     if isinstance(error, ServiceBusAuthenticationError) and refusal is None:
         # The SDK calls it an authentication error too when the connection breaks during the sign-in.
         return TransientError(text)
+    if refusal is not None and refusal.startswith(_NO_ENTITY):
+        return PermanentError(f"{text} {refusal}", hint=_CREATE)
     for classes, kind, hint in _HINTS:
         if isinstance(error, classes):
             return kind(f"{text} {refusal}" if refusal else text, hint=hint)

@@ -235,3 +235,11 @@ def test_a_receiver_has_one_reader_since_two_would_mix_up_the_order(
     with closing(opened(bus.receivers(queue, sessions=session is not None, prefetch=1))) as receiver:
         handler: Any = receiver._receiver._handler
         assert handler._keep_alive_thread is None
+
+
+def test_a_queue_that_is_not_there_is_said_with_how_to_have_it(bus: ServiceBus) -> None:
+    """The service says so when it is shown a token, before there is a link; the SDK calls that a failed sign-in."""
+    with closing(bus.sender("nowhere")) as sender, pytest.raises(PermanentError) as refused:
+        sender.open()
+    assert "could not be found" in refused.value.message
+    assert (refused.value.hint or "").startswith("create the entity")
