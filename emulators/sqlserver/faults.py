@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING
 
+from emulators import fault_names
 from emulators.sqlserver.injection import Fault
 from emulators.sqlserver.results import Cancel, Event, LoginRequest, Session, SqlError, TransactionChanged
 
@@ -275,7 +276,7 @@ class CaptureStopped(CaptureFault):
         return capture_stopped(cdc)
 
 
-NAMES: Mapping[str, tuple[Callable[..., Fault], tuple[Callable[[str], object], ...], str]] = {
+NAMES: Mapping[str, fault_names.Named[Fault]] = {
     "connection_cut_after": (ConnectionCutAfter, (int, int), "BYTES[,TIMES]"),
     "answer_delayed": (AnswerDelayed, (float, str), "SECONDS[,PATTERN]"),
     "query_that_hangs": (QueryThatHangs, (int, str), "[TIMES[,PATTERN]]"),
@@ -292,23 +293,12 @@ NAMES: Mapping[str, tuple[Callable[..., Fault], tuple[Callable[[str], object], .
 
 def usage() -> str:
     """Every fault's name with its arguments."""
-    return ", ".join(f"{name}{f':{wanted}' if wanted else ''}" for name, (_, _, wanted) in NAMES.items())
+    return fault_names.usage(NAMES)
 
 
 def parse(text: str) -> Fault:
     """A fault as a command line names it, `NAME[:ARGUMENT,...]`; the last argument may hold commas. Raises ValueError."""
-    name, _, given = text.partition(":")
-    if name not in NAMES:
-        raise ValueError(f"there is no fault {name!r}; the faults are {usage()}")
-    make, types, wanted = NAMES[name]
-    parts = given.split(",", maxsplit=max(len(types) - 1, 0)) if given else []
-    how = f"the fault {name} is written {name}{f':{wanted}' if wanted else ''}"
-    if len(parts) > len(types):
-        raise ValueError(how)
-    try:
-        return make(*(read(part) for read, part in zip(types, parts, strict=False)))
-    except (TypeError, ValueError, re.error) as error:
-        raise ValueError(f"{how}: {error}") from None
+    return fault_names.parse(text, NAMES, last_holds_commas=True)
 
 
 def _wait(seconds: float | None, cancelled: Cancel, over: threading.Event) -> None:

@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from emulators import fault_names
 from emulators.servicebus.amqp.connection import Connection
 from emulators.servicebus.amqp.values import AmqpError
 from emulators.servicebus.store.outcomes import lock_lost
@@ -215,7 +216,7 @@ class ServerRestart(Fault):
             await server.open_ports()
 
 
-NAMES: Final[Mapping[str, tuple[Callable[..., Fault], tuple[Callable[[str], object], ...], str]]] = {
+NAMES: Final[Mapping[str, fault_names.Named[Fault]]] = {
     "server_busy": (ServerBusy, (float, int, str), "SECONDS[,EVERY[,ENTITY]]"),
     "sends_refused": (SendsRefused, (str, str, int), "ENTITY[,CONDITION[,TIMES]]"),
     "entity_full": (EntityFull, (str,), "ENTITY"),
@@ -236,20 +237,9 @@ NAMES: Final[Mapping[str, tuple[Callable[..., Fault], tuple[Callable[[str], obje
 
 def usage() -> str:
     """Every fault's name with its arguments."""
-    return ", ".join(f"{name}{f':{wanted}' if wanted else ''}" for name, (_, _, wanted) in NAMES.items())
+    return fault_names.usage(NAMES)
 
 
 def parse(text: str) -> Fault:
     """A fault as a command line names it, `NAME[:ARGUMENT,...]`. Raises ValueError."""
-    name, _, given = text.partition(":")
-    if name not in NAMES:
-        raise ValueError(f"there is no fault {name!r}; the faults are {usage()}")
-    make, types, wanted = NAMES[name]
-    parts = given.split(",") if given else []
-    how = f"the fault {name} is written {name}{f':{wanted}' if wanted else ''}"
-    if len(parts) > len(types):
-        raise ValueError(how)
-    try:
-        return make(*(read(part) for read, part in zip(types, parts, strict=False)))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{how}: {error}") from None
+    return fault_names.parse(text, NAMES, last_holds_commas=False)
