@@ -26,9 +26,6 @@ from common.errors import DStreamError, PermanentError, TransientError
 _PERMANENT_CONDITIONS = ("amqp:not-allowed", "amqp:not-implemented", "amqp:invalid-field", "amqp:decode-error")
 """Conditions that say the request itself is wrong (AMQP 1.0, 2.8.15); the SDK has no class for them."""
 
-_NO_ENTITY = "Status 404"
-"""How the answer to a token begins when it is good and there is no such queue or topic."""
-
 _RIGHTS = (
     "check the policy's name and key, and that it has the Send and Listen rights it needs here; or, where an identity is used, that it has "
     "the roles Azure Service Bus Data Sender and Azure Service Bus Data Receiver (an assignment takes minutes to hold)"
@@ -68,11 +65,13 @@ def translate(error: Exception, doing: str) -> DStreamError:
         kind_of_inner = TransientError if isinstance(inner, TransientError) else PermanentError
         return kind_of_inner(f"{doing}: {inner.message}", hint=inner.hint)
     text = f"{doing}: {_one_line(error)}"
-    refusal = _refused_sign_in(error)
+    refusal = _refused_sign_in(inner)
     if isinstance(error, ServiceBusAuthenticationError) and refusal is None:
         # The SDK calls it an authentication error too when the connection breaks during the sign-in.
         return TransientError(text)
-    if refusal is not None and refusal.startswith(_NO_ENTITY):
+    if (
+        refusal is not None and getattr(inner, "status_code", None) == 404
+    ):  # the token is good, and there is no such entity
         return PermanentError(f"{text} {refusal}", hint=_CREATE)
     for classes, kind, hint in _HINTS:
         if isinstance(error, classes):
@@ -83,12 +82,11 @@ def translate(error: Exception, doing: str) -> DStreamError:
     return TransientError(text)
 
 
-def _refused_sign_in(error: Exception) -> str | None:
+def _refused_sign_in(inner: object) -> str | None:
     """What the service said when it refused the token: status 401, 403 or 404 and a text; None for any other failure.
 
-    The SDK keeps the answer in the inner exception and leaves it out of the message.
+    The SDK keeps the answer in the inner exception, `inner`, and leaves it out of the message.
     """
-    inner = getattr(error, "inner_exception", None)
     status = getattr(inner, "status_code", None)
     if status not in {401, 403, 404}:
         return None
