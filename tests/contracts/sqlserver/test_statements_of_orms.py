@@ -10,17 +10,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from emulators.sqlserver.build import build_engine
-from emulators.sqlserver.results import ErrorMessage, LoginRequest, ResultSet, Session, SqlError, Value
-
-Row = tuple[Value, ...]
+from emulators.sqlserver.results import Session
+from tests.contracts.sqlserver.statements import Row, answer, session_after
 
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[Session]:
-    engine = build_engine(users={"sa": "secret"}, databases=["demo"], capture_interval=3600)
-    made = engine.login(LoginRequest("sa", "secret", "demo"))
-    for sql in (
+    statements = (
         "CREATE SCHEMA sales",
         (
             "CREATE TABLE dbo.people (id int IDENTITY(10, 5) NOT NULL CONSTRAINT pk_people PRIMARY KEY, "
@@ -35,21 +31,9 @@ def session() -> Iterator[Session]:
         "CREATE INDEX ix_note ON sales.orders (note DESC) INCLUDE (person)",
         "CREATE UNIQUE INDEX ux_note ON sales.orders (note) WHERE [note] IS NOT NULL",
         "CREATE VIEW dbo.debtors AS SELECT id, name FROM dbo.people WHERE debt > 0",
-    ):
-        answer(made, sql)
-    yield made
-    engine.close()
-
-
-def answer(session: Session, sql: str) -> list[Row]:
-    """The rows of the last result set. Raises SqlError for an error of any kind."""
-    rows: list[Row] = []
-    for event in session.batch(sql, {}, lambda: False):
-        if isinstance(event, ErrorMessage):
-            raise SqlError(event.number, event.message)
-        if isinstance(event, ResultSet):
-            rows = [tuple(row) for row in event.rows]
-    return rows
+    )
+    with session_after(statements) as made:
+        yield made
 
 
 CONNECTING: list[tuple[str, list[Row]]] = [

@@ -11,17 +11,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from emulators.sqlserver.build import build_engine
-from emulators.sqlserver.results import ErrorMessage, LoginRequest, ResultSet, Session, SqlError, Value
-
-Row = tuple[Value, ...]
+from emulators.sqlserver.results import Session, SqlError
+from tests.contracts.sqlserver.statements import answer, session_after
 
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[Session]:
-    engine = build_engine(users={"sa": "secret"}, databases=["demo"], capture_interval=3600)
-    made = engine.login(LoginRequest("sa", "secret", "demo"))
-    for sql in (
+    statements = (
         (
             "CREATE TABLE dbo.items (id int NOT NULL CONSTRAINT pk_items PRIMARY KEY, name nvarchar(40) NULL, price decimal(9, 2) NULL, "
             "changed datetime2(3) NOT NULL DEFAULT SYSUTCDATETIME())"
@@ -34,21 +30,9 @@ def session() -> Iterator[Session]:
         "INSERT dbo.items (id, name, price) VALUES (1, N'pen', 1.50), (2, N'ink', 9)",
         "UPDATE dbo.items SET price = 2 WHERE id = 1",
         "EXEC sys.sp_cdc_scan",
-    ):
-        answer(made, sql)
-    yield made
-    engine.close()
-
-
-def answer(session: Session, sql: str) -> list[Row]:
-    """The rows of the last result set. Raises SqlError for an error of any kind."""
-    rows: list[Row] = []
-    for event in session.batch(sql, {}, lambda: False):
-        if isinstance(event, ErrorMessage):
-            raise SqlError(event.number, event.message)
-        if isinstance(event, ResultSet):
-            rows = [tuple(row) for row in event.rows]
-    return rows
+    )
+    with session_after(statements) as made:
+        yield made
 
 
 ONE_ROW = [
