@@ -17,28 +17,12 @@ from emulators.servicebus.amqp.values import Described, Symbol, UInt, ULong
 from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.message import BATCH_FORMAT
 
-from .wire import Peer, body_of, error_of, message
-
-SEND, RECEIVE = 0, 1
+from .wire import RECEIVE, SEND, Peer, body_of, deliveries, error_of, message, peer_with_sender, send
 
 
 @pytest.fixture
 def peer() -> Peer:
-    fresh = Peer()
-    fresh.create("q")
-    fresh.open()
-    fresh.attach("q", receive=False, handle=SEND)
-    return fresh
-
-
-def send(peer: Peer, *bodies: bytes) -> None:
-    for body in bodies:
-        peer.transfer(SEND, message(body))
-    peer.heard()
-
-
-def deliveries(peer: Peer) -> list[tuple[int, Any]]:
-    return [(fields[1], body_of(payload)) for _, fields, payload in peer.heard(p.TRANSFER)]
+    return peer_with_sender()
 
 
 def test_sasl_offers_what_the_service_offers_and_plain_checks_the_key() -> None:

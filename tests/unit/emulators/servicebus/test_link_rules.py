@@ -11,30 +11,15 @@ from emulators.servicebus.amqp.connection import FIRST_LINK, LINK_IDLE, LINKLESS
 from emulators.servicebus.amqp.session import WINDOW
 from emulators.servicebus.amqp.values import Described, Symbol, UByte, UInt, ULong
 
-from .wire import Peer, body_of, error_of, message
+from .wire import RECEIVE, SEND, Peer, deliveries, error_of, message, peer_with_sender, send
 
-SEND, RECEIVE = 0, 1
 LAST = 2**32 - 1
 ACCEPTED = Described(ULong(p.ACCEPTED), [])
 
 
 @pytest.fixture
 def peer() -> Peer:
-    fresh = Peer()
-    fresh.create("q")
-    fresh.open()
-    fresh.attach("q", receive=False, handle=SEND)
-    return fresh
-
-
-def send(peer: Peer, *bodies: bytes) -> None:
-    for body in bodies:
-        peer.transfer(SEND, message(body))
-    peer.heard()
-
-
-def deliveries(peer: Peer) -> list[tuple[int, Any]]:
-    return [(fields[1], body_of(payload)) for _, fields, payload in peer.heard(p.TRANSFER)]
+    return peer_with_sender()
 
 
 def attach_raw(peer: Peer, handle: int, name: str, receive: bool, **over: Any) -> list[Any]:

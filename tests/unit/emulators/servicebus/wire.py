@@ -20,6 +20,8 @@ from emulators.servicebus.sas import AccessPolicies
 KEY = "key"
 WINDOW = 65_536
 CHANNEL = 1
+SEND, RECEIVE = 0, 1
+"""Handles of a sender and a receiver of `peer_with_sender`'s queue."""
 
 
 class Peer:
@@ -129,3 +131,24 @@ def body_of(payload: bytes) -> Any:
     code, start, _ = sections(payload)[-1]
     assert code in (0x75, 0x77)
     return decode(payload, start)[0]
+
+
+def peer_with_sender() -> Peer:
+    """A peer with an open connection, a queue `q` and a sender to it."""
+    fresh = Peer()
+    fresh.create("q")
+    fresh.open()
+    fresh.attach("q", receive=False, handle=SEND)
+    return fresh
+
+
+def send(peer: Peer, *bodies: bytes) -> None:
+    """Messages of these bodies to `q`; what is heard meanwhile is forgotten."""
+    for body in bodies:
+        peer.transfer(SEND, message(body))
+    peer.heard()
+
+
+def deliveries(peer: Peer) -> list[tuple[int, Any]]:
+    """Delivery id and body of every message heard."""
+    return [(fields[1], body_of(payload)) for _, fields, payload in peer.heard(p.TRANSFER)]
