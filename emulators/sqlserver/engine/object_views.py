@@ -156,6 +156,17 @@ def _modules(view: Viewpoint) -> Iterator[Row]:
         yield found.object_id, found.text, 1, 1, 0
 
 
+_OBJECT = shape(
+    "name:name object_id:int principal_id:int schema_id:int parent_object_id:int type:code type_desc:text "
+    "create_date:datetime modify_date:datetime is_ms_shipped:bit"
+)
+_COLUMN = shape(
+    "object_id:int name:name column_id:int system_type_id:tiny user_type_id:int max_length:small "
+    "precision:tiny scale:tiny collation_name:name is_nullable:bit is_rowguidcol:bit is_identity:bit "
+    "is_computed:bit is_sparse:bit default_object_id:int rule_object_id:int is_xml_document:bit "
+    "is_ansi_padded:bit generated_always_type:tiny generated_always_type_desc:text"
+)
+
 VIEWS: Views = {
     "sys.schemas": (shape("name:name schema_id:int principal_id:int"), _schemas),
     "sys.tables": (
@@ -166,38 +177,10 @@ VIEWS: Views = {
         ),
         _tables,
     ),
-    "sys.objects": (
-        shape(
-            "name:name object_id:int principal_id:int schema_id:int parent_object_id:int type:code type_desc:text "
-            "create_date:datetime modify_date:datetime is_ms_shipped:bit"
-        ),
-        _objects,
-    ),
-    "sys.all_objects": (
-        shape(
-            "name:name object_id:int principal_id:int schema_id:int parent_object_id:int type:code type_desc:text "
-            "create_date:datetime modify_date:datetime is_ms_shipped:bit"
-        ),
-        _objects,
-    ),
-    "sys.columns": (
-        shape(
-            "object_id:int name:name column_id:int system_type_id:tiny user_type_id:int max_length:small "
-            "precision:tiny scale:tiny collation_name:name is_nullable:bit is_rowguidcol:bit is_identity:bit "
-            "is_computed:bit is_sparse:bit default_object_id:int rule_object_id:int is_xml_document:bit "
-            "is_ansi_padded:bit generated_always_type:tiny generated_always_type_desc:text"
-        ),
-        _sys_columns,
-    ),
-    "sys.all_columns": (
-        shape(
-            "object_id:int name:name column_id:int system_type_id:tiny user_type_id:int max_length:small "
-            "precision:tiny scale:tiny collation_name:name is_nullable:bit is_rowguidcol:bit is_identity:bit "
-            "is_computed:bit is_sparse:bit default_object_id:int rule_object_id:int is_xml_document:bit "
-            "is_ansi_padded:bit generated_always_type:tiny generated_always_type_desc:text"
-        ),
-        _sys_columns,
-    ),
+    "sys.objects": (_OBJECT, _objects),
+    "sys.all_objects": (_OBJECT, _objects),
+    "sys.columns": (_COLUMN, _sys_columns),
+    "sys.all_columns": (_COLUMN, _sys_columns),
     "sys.types": (
         shape(
             "name:name system_type_id:tiny user_type_id:int schema_id:int max_length:small precision:tiny "
