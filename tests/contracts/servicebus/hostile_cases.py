@@ -10,6 +10,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from emulators.servicebus.amqp import performatives as p
@@ -17,9 +18,9 @@ from emulators.servicebus.amqp.encode import encode
 from emulators.servicebus.amqp.frames import AMQP_HEADER, HEARTBEAT, SASL_FRAME, SASL_HEADER, frame
 from emulators.servicebus.amqp.values import Described, Symbol, UByte, UInt, ULong, UShort
 from emulators.servicebus.message import BATCH_FORMAT
+from tests.contracts.mutations import Bend, Mutation, cut, flip, leave_out, place, put_in, repeat, swap, take_out
 
 Pieces = Sequence[bytes]
-Mutation = Callable[[random.Random, list[bytes]], None]
 
 _FRAME_HEAD = 8
 _EXTREMES = (0, 1, 2, 7, 8, 0x7F, 0x80, 0xFE, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE, 0xFFFFFFFF)
@@ -185,28 +186,18 @@ def case(number: int, conversations: Sequence[Pieces]) -> bytes:
     return data[: source.randrange(len(data) + 1)] if source.random() < 0.1 else data
 
 
-def _place(source: random.Random, pieces: list[bytes]) -> int:
-    """Rather a later one: the first ones, when broken, end everything."""
-    return max(source.randrange(len(pieces)), source.randrange(len(pieces)))
-
-
 def _change_body(source: random.Random, pieces: list[bytes], change: Callable[[bytearray], None]) -> None:
     """Bend a frame's body and, mostly, keep its size true, so that it is read to the end."""
-    place = _place(source, pieces)
-    head, body = bytearray(pieces[place][:_FRAME_HEAD]), bytearray(pieces[place][_FRAME_HEAD:])
+    at = place(source, pieces)
+    head, body = bytearray(pieces[at][:_FRAME_HEAD]), bytearray(pieces[at][_FRAME_HEAD:])
     change(body)
     if source.random() < 0.9 and not head.startswith(b"AMQP"):
         struct.pack_into(">I", head, 0, len(body) + _FRAME_HEAD)
-    pieces[place] = bytes(head + body)
+    pieces[at] = bytes(head + body)
 
 
-def _flip(source: random.Random, pieces: list[bytes]) -> None:
-    def change(body: bytearray) -> None:
-        for _ in range(source.randrange(1, 9)):
-            if body:
-                body[source.randrange(len(body))] = source.randrange(256)
-
-    _change_body(source, pieces, change)
+def _in_body(bend: Bend) -> Mutation:
+    return lambda source, pieces: _change_body(source, pieces, partial(bend, source))
 
 
 def _change_a_type(source: random.Random, pieces: list[bytes]) -> None:
@@ -225,26 +216,6 @@ def _change_the_code(source: random.Random, pieces: list[bytes]) -> None:
     _change_body(source, pieces, change)
 
 
-def _cut(source: random.Random, pieces: list[bytes]) -> None:
-    _change_body(source, pieces, lambda body: body.__delitem__(slice(source.randrange(len(body) + 1), None)))
-
-
-def _take_out(source: random.Random, pieces: list[bytes]) -> None:
-    def change(body: bytearray) -> None:
-        at = source.randrange(len(body) + 1)
-        del body[at : at + source.randrange(1, 20)]
-
-    _change_body(source, pieces, change)
-
-
-def _put_in(source: random.Random, pieces: list[bytes]) -> None:
-    def change(body: bytearray) -> None:
-        at = source.randrange(len(body) + 1)
-        body[at:at] = source.randbytes(source.randrange(1, 40))
-
-    _change_body(source, pieces, change)
-
-
 def _overwrite_a_number(source: random.Random, pieces: list[bytes]) -> None:
     def change(body: bytearray) -> None:
         size = source.choice((1, 2, 4, 8))
@@ -256,8 +227,8 @@ def _overwrite_a_number(source: random.Random, pieces: list[bytes]) -> None:
 
 
 def _overwrite_head(source: random.Random, pieces: list[bytes]) -> None:
-    place = _place(source, pieces)
-    piece = bytearray(pieces[place])
+    at = place(source, pieces)
+    piece = bytearray(pieces[at])
     what = source.randrange(4)
     if what == 0:
         struct.pack_into(">I", piece, 0, source.choice((*_EXTREMES, len(piece) - 1, len(piece) + 1)))
@@ -267,29 +238,24 @@ def _overwrite_head(source: random.Random, pieces: list[bytes]) -> None:
         piece[5] = source.choice((0, 1, 2, 255))
     else:
         struct.pack_into(">H", piece, 6, source.choice((0, 1, 2, 255, 4999, 5000, 0xFFFF)))
-    pieces[place] = bytes(piece)
-
-
-def _repeat(source: random.Random, pieces: list[bytes]) -> None:
-    pieces.insert(_place(source, pieces), source.choice(pieces))
+    pieces[at] = bytes(piece)
 
 
 def _repeat_often(source: random.Random, pieces: list[bytes]) -> None:
-    place = _place(source, pieces)
-    pieces[place:place] = [pieces[place]] * source.randrange(2, 60)
-
-
-def _swap(source: random.Random, pieces: list[bytes]) -> None:
-    one, other = _place(source, pieces), _place(source, pieces)
-    pieces[one], pieces[other] = pieces[other], pieces[one]
-
-
-def _leave_out(source: random.Random, pieces: list[bytes]) -> None:
-    if len(pieces) > 1:
-        del pieces[source.randrange(len(pieces))]
+    at = place(source, pieces)
+    pieces[at:at] = [pieces[at]] * source.randrange(2, 60)
 
 
 _MUTATIONS: Sequence[Mutation] = (
-    *(_flip, _flip, _change_a_type, _change_a_type, _change_the_code, _cut, _take_out, _put_in),
-    *(_overwrite_a_number, _overwrite_a_number, _overwrite_head, _repeat, _repeat_often, _swap, _leave_out),
+    *(
+        _in_body(flip),
+        _in_body(flip),
+        _change_a_type,
+        _change_a_type,
+        _change_the_code,
+        _in_body(cut),
+        _in_body(take_out),
+        _in_body(put_in),
+    ),
+    *(_overwrite_a_number, _overwrite_a_number, _overwrite_head, repeat, _repeat_often, swap, leave_out),
 )

@@ -7,13 +7,15 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from tests.contracts.mutations import Bend, Mutation, cut, flip, leave_out, place, put_in, repeat, swap, take_out
 
 _HEADER = 8
 _EXTREMES = (0, 1, 7, 8, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFE, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
 _TYPES = (0x01, 0x03, 0x04, 0x06, 0x07, 0x0E, 0x10, 0x11, 0x12, 0x16, 0x17, 0x99)
 
 Packets = Sequence[bytes]
-Mutation = Callable[[random.Random, list[bytes]], None]
 
 
 def recorded(port: int, talk: Callable[[int], object]) -> list[bytes]:
@@ -64,48 +66,18 @@ def case(number: int, conversations: Sequence[Packets]) -> bytes:
     return data[: source.randrange(len(data) + 1)] if source.random() < 0.1 else data
 
 
-def _place(source: random.Random, packets: list[bytes]) -> int:
-    """Rather one of the later packets: the first two, when broken, end everything."""
-    return max(source.randrange(len(packets)), source.randrange(len(packets)))
-
-
 def _change_body(source: random.Random, packets: list[bytes], change: Callable[[bytearray], None]) -> None:
     """Bend a packet's body and, mostly, keep its header true, so that it is read to the end."""
-    place = _place(source, packets)
-    head, body = bytearray(packets[place][:_HEADER]), bytearray(packets[place][_HEADER:])
+    at = place(source, packets)
+    head, body = bytearray(packets[at][:_HEADER]), bytearray(packets[at][_HEADER:])
     change(body)
     if source.random() < 0.85:
         struct.pack_into(">H", head, 2, min(len(body) + _HEADER, 0xFFFF))
-    packets[place] = bytes(head + body)
+    packets[at] = bytes(head + body)
 
 
-def _flip(source: random.Random, packets: list[bytes]) -> None:
-    def change(body: bytearray) -> None:
-        for _ in range(source.randrange(1, 9)):
-            if body:
-                body[source.randrange(len(body))] = source.randrange(256)
-
-    _change_body(source, packets, change)
-
-
-def _cut(source: random.Random, packets: list[bytes]) -> None:
-    _change_body(source, packets, lambda body: body.__delitem__(slice(source.randrange(len(body) + 1), None)))
-
-
-def _take_out(source: random.Random, packets: list[bytes]) -> None:
-    def change(body: bytearray) -> None:
-        at = source.randrange(len(body) + 1)
-        del body[at : at + source.randrange(1, 20)]
-
-    _change_body(source, packets, change)
-
-
-def _put_in(source: random.Random, packets: list[bytes]) -> None:
-    def change(body: bytearray) -> None:
-        at = source.randrange(len(body) + 1)
-        body[at:at] = source.randbytes(source.randrange(1, 40))
-
-    _change_body(source, packets, change)
+def _in_body(bend: Bend) -> Mutation:
+    return lambda source, packets: _change_body(source, packets, partial(bend, source))
 
 
 def _overwrite_a_number(source: random.Random, packets: list[bytes]) -> None:
@@ -120,8 +92,8 @@ def _overwrite_a_number(source: random.Random, packets: list[bytes]) -> None:
 
 
 def _overwrite_header(source: random.Random, packets: list[bytes]) -> None:
-    place = _place(source, packets)
-    packet = bytearray(packets[place])
+    at = place(source, packets)
+    packet = bytearray(packets[at])
     what = source.randrange(3)
     if what == 0:
         packet[0] = source.choice(_TYPES)
@@ -129,24 +101,18 @@ def _overwrite_header(source: random.Random, packets: list[bytes]) -> None:
         packet[1] = source.randrange(256)
     else:
         struct.pack_into(">H", packet, 2, source.choice((*_EXTREMES[:11], len(packet) - 1, len(packet) + 1)))
-    packets[place] = bytes(packet)
-
-
-def _repeat(source: random.Random, packets: list[bytes]) -> None:
-    packets.insert(_place(source, packets), source.choice(packets))
-
-
-def _swap(source: random.Random, packets: list[bytes]) -> None:
-    one, other = _place(source, packets), _place(source, packets)
-    packets[one], packets[other] = packets[other], packets[one]
-
-
-def _leave_out(source: random.Random, packets: list[bytes]) -> None:
-    if len(packets) > 1:
-        del packets[source.randrange(len(packets))]
+    packets[at] = bytes(packet)
 
 
 _MUTATIONS: Sequence[Mutation] = (
-    *(_flip, _flip, _cut, _take_out, _put_in, _overwrite_a_number, _overwrite_a_number),
-    *(_overwrite_header, _repeat, _swap, _leave_out),
+    *(
+        _in_body(flip),
+        _in_body(flip),
+        _in_body(cut),
+        _in_body(take_out),
+        _in_body(put_in),
+        _overwrite_a_number,
+        _overwrite_a_number,
+    ),
+    *(_overwrite_header, repeat, swap, leave_out),
 )
