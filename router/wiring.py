@@ -9,7 +9,8 @@ import structlog
 
 from common.errors import DStreamError
 from common.provision import QueueNeed, TopicNeed, provision
-from common.servicebus import QueueReceivers, ServiceBus
+from common.servicebus import ServiceBus
+from common.servicebus_receiver import QueueReceivers
 from router.forward import Forwarder, Gate, Pace
 from router.publishers import Publisher, Publishers
 from router.settings import RouterSettings

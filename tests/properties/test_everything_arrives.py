@@ -19,7 +19,8 @@ from pydantic import SecretStr
 
 from common.names import Origin, TableName
 from common.provision import QueueNeed, provision
-from common.servicebus import BusSender, ServiceBus
+from common.servicebus import ServiceBus
+from common.servicebus_sender import BusSender
 from common.sqladdress import SqlAddress
 from common.topology import BusSettings
 from dstream.demo import types_table

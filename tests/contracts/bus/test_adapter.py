@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
-import common.servicebus
+import common.servicebus_receiver
+import common.servicebus_sender
 from common.bus import MessageTooLarge, Receivers
 from common.errors import PermanentError, TransientError
 from common.message import Message
-from common.servicebus import ENVELOPE, BusReceiver, ServiceBus
+from common.servicebus import ServiceBus
+from common.servicebus_receiver import BusReceiver
+from common.servicebus_sender import ENVELOPE
 from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.server import ServiceBusEmulator
 
@@ -120,7 +123,7 @@ def test_message_locks_are_renewed_one_by_one(bus: ServiceBus, clock: Clock) -> 
 def test_a_receiver_asks_to_be_reopened_long_before_the_sdk_fails(
     monkeypatch: pytest.MonkeyPatch, bus: ServiceBus
 ) -> None:
-    monkeypatch.setattr(common.servicebus, "MAX_RENEWALS", 1)
+    monkeypatch.setattr(common.servicebus_receiver, "MAX_RENEWALS", 1)
     put(bus, "lanes", some(1, "a"))
     with closing(opened(bus.receivers("lanes", sessions=True, prefetch=10))) as receiver:
         receiver._lock_length = 1_000.0
@@ -133,7 +136,7 @@ def test_a_batch_that_the_service_finds_too_large_goes_in_halves(
     monkeypatch: pytest.MonkeyPatch, emulator: ServiceBusEmulator, bus: ServiceBus
 ) -> None:
     monkeypatch.setattr(
-        common.servicebus, "ENVELOPE", 0
+        common.servicebus_sender, "ENVELOPE", 0
     )  # full to the brim by the SDK's count, which forgets the envelope
     with closing(bus.sender("lanes")) as sender:
         flushed: list[int] = []
@@ -196,7 +199,7 @@ def test_a_link_that_was_quiet_for_long_is_opened_anew_without_an_error(
     with closing(bus.sender("plain")) as sender:
         sender.send(some(1))
         emulator.drop_connections()
-        monkeypatch.setattr(common.servicebus, "STALE_AFTER", 0.0)
+        monkeypatch.setattr(common.servicebus_sender, "STALE_AFTER", 0.0)
         sender.send(some(2))
     assert active(emulator, "plain") == 3
 

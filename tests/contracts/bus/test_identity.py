@@ -26,7 +26,7 @@ from azure.core.exceptions import ClientAuthenticationError
 from azure.servicebus import ServiceBusClient, TransportType
 
 import common.provision
-import common.servicebus
+import common.servicebus_client
 from common.errors import PermanentError, TransientError
 from common.message import Message
 from common.provision import Need, QueueNeed, TopicNeed, provision
@@ -93,7 +93,7 @@ def settings(emulator: ServiceBusEmulator, ca: Path, monkeypatch: pytest.MonkeyP
         transport_type=TransportType.Amqp,
         connection_verify=str(ca),
     )
-    monkeypatch.setattr(common.servicebus, "ServiceBusClient", elsewhere)
+    monkeypatch.setattr(common.servicebus_client, "ServiceBusClient", elsewhere)
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(ca))
     monkeypatch.setitem(sys.modules, "azure.identity", SimpleNamespace(DefaultAzureCredential=StandIn))
     StandIn.give, StandIn.asked = lambda: WEB_TOKEN, set()
@@ -156,7 +156,9 @@ def test_a_refused_token_names_the_roles_and_is_not_shown(
     emulator: ServiceBusEmulator, settings: BusSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On the plain port: given another endpoint's address, the SDK takes every refusal for a wrong address."""
-    monkeypatch.setattr(common.servicebus, "ServiceBusClient", functools.partial(ServiceBusClient, use_tls=False))
+    monkeypatch.setattr(
+        common.servicebus_client, "ServiceBusClient", functools.partial(ServiceBusClient, use_tls=False)
+    )
     here = dataclasses.replace(ServiceBus.of(settings).address, host=f"127.0.0.1:{emulator.port}")
     with closing(ServiceBus(here)) as bus:
         opening: list[Callable[[], object]] = [

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.message import Message
-from common.servicebus import by_session
 from common.servicebus_messages import to_sdk
+from common.servicebus_sender import by_session
 from common.servicebus_settle import contiguous, supported
 
 

@@ -1,0 +1,235 @@
+"""Receiving from a queue, or from one session of it after the other; each receiver is a connection of its own.
+
+It refuses to hide a lost lock: what was not completed is returned, and comes again.
+"""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+from azure.servicebus import NEXT_AVAILABLE_SESSION, ServiceBusClient, ServiceBusReceivedMessage, ServiceBusReceiver
+from azure.servicebus._pyamqp.error import AMQPException
+from azure.servicebus.exceptions import (
+    MessageLockLostError,
+    OperationTimeoutError,
+    SessionCannotBeLockedError,
+    SessionLockLostError,
+)
+
+from common import servicebus_settle as settle
+from common.bus import Delivery, Receiver
+from common.errors import TransientError
+from common.message import Message
+from common.servicebus_address import ServiceBusAddress
+from common.servicebus_client import OPEN_TIMEOUT, close_quietly, open_client
+from common.servicebus_errors import translated
+from common.servicebus_links import tend
+from common.servicebus_messages import from_sdk
+
+SETTLE_TIMEOUT = 15.0
+"""Seconds for the answer to a settlement; shorter than the 20 s a stop may take."""
+
+MAX_RENEWALS = 5_000
+"""Lock renewals on one receiver before it asks to be reopened: the SDK dies silently after 10,000 management answers on a link."""
+
+MAX_DEAD_LETTER_TEXT = 4_000
+"""Characters of a dead letter's description that are kept: the service limits a message's properties to 32 KB in all."""
+
+log = structlog.get_logger(__name__)
+
+
+class BusDelivery:
+    """A `common.bus.Delivery`: read once, kept with the SDK's message, which is needed to settle it."""
+
+    __slots__ = ("_fault", "_message", "received")
+
+    def __init__(self, received: ServiceBusReceivedMessage) -> None:
+        self.received = received
+        self._message, self._fault = from_sdk(received)
+
+    @property
+    def message(self) -> Message:
+        return self._message
+
+    @property
+    def fault(self) -> str | None:
+        return self._fault
+
+    @property
+    def delivery_count(self) -> int:
+        return self.received.delivery_count or 0
+
+
+class BusReceiver:
+    """A `common.bus.Receiver` for a queue, or for one session of it."""
+
+    def __init__(self, client: ServiceBusClient, receiver: ServiceBusReceiver, queue: str) -> None:
+        self._client = client
+        self._receiver = receiver
+        self._queue = queue
+        self._session_id = receiver.session.session_id if receiver.session else None
+        self._renewals = 0
+        self._lock_length = self._remaining(None) if self._session_id is not None else 0.0
+        self._ranged = settle.supported()
+
+    def __repr__(self) -> str:
+        return f"<BusReceiver {self._where}>"
+
+    @property
+    def _where(self) -> str:
+        return self._queue if self._session_id is None else f"session {self._session_id} of {self._queue}"
+
+    @property
+    def session_id(self) -> str | None:
+        return self._session_id
+
+    def receive(self, *, max_count: int, max_wait: float) -> Sequence[BusDelivery]:
+        if self._renewals >= MAX_RENEWALS:
+            raise TransientError(
+                f"receiving from {self._where}: the link has served {self._renewals} renewals and is due to be reopened"
+            )
+        with translated(f"receiving from {self._where}"):
+            # One message is waited for, the others are taken if they are here already: asking the SDK for
+            # many at once makes it wait 0.2 s for more after the first.
+            first = self._receiver.receive_messages(1, max_wait_time=max(max_wait, 0.001))
+            if not first:
+                return ()
+            deliveries = [BusDelivery(message) for message in (*first, *self._at_hand(max_count - 1))]
+        if self._session_id is None:
+            self._lock_length = max(self._lock_length, self._remaining(deliveries[0]))
+        return deliveries
+
+    def _at_hand(self, count: int) -> Sequence[ServiceBusReceivedMessage]:
+        """What the SDK has buffered and what lies in the socket: no waiting. Nothing where the SDK is built otherwise."""
+        handler: Any = getattr(self._receiver, "_handler", None)
+        buffered: Any = getattr(handler, "_received_messages", None)
+        if buffered is None or count <= 0:
+            return ()
+        try:
+            while buffered.qsize() < count and _readable(handler) and handler.do_work():
+                continue
+        except (AMQPException, OSError) as error:
+            # What came before the fault is handed over; the next call meets the fault again.
+            log.debug("reading ahead failed", receiver=self._where, error=str(error))
+        ready = min(count, buffered.qsize())
+        return self._receiver.receive_messages(ready, max_wait_time=1) if ready else ()
+
+    def settle_many(self, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
+        held = [_own(delivery) for delivery in deliveries]
+        if not held:
+            return ()
+        doing = f"completing {len(held)} messages of {self._where}"
+        if self._ranged and all(settle.delivery_id(delivery.received) is not None for delivery in held):
+            with translated(doing):
+                try:
+                    lost = settle.complete(self._receiver, [each.received for each in held], timeout=SETTLE_TIMEOUT)
+                except settle.OutcomeUnknown as error:
+                    raise TransientError(f"{doing}: {error}") from error
+            refused = {id(message) for message in lost}
+            return self._report([delivery for delivery in held if id(delivery.received) in refused])
+        return self._report([delivery for delivery in held if not self._completed(delivery, doing)])
+
+    def _completed(self, delivery: BusDelivery, doing: str) -> bool:
+        try:
+            with translated(doing):
+                self._receiver.complete_message(delivery.received)
+        except TransientError as error:
+            if isinstance(error.__cause__, (MessageLockLostError, SessionLockLostError)):
+                return False
+            raise
+        return True
+
+    def _report(self, lost: Sequence[BusDelivery]) -> Sequence[BusDelivery]:
+        if lost:
+            log.warning("locks lost", queue=self._queue, session=self._session_id, messages=len(lost))
+        return lost
+
+    def dead_letter(self, delivery: Delivery, *, reason: str, description: str) -> None:
+        with translated(f"dead-lettering a message of {self._where}"):
+            self._receiver.dead_letter_message(
+                _own(delivery).received, reason=reason, error_description=description[:MAX_DEAD_LETTER_TEXT]
+            )
+
+    def release(self, deliveries: Sequence[Delivery]) -> None:
+        with translated(f"giving back {len(deliveries)} messages of {self._where}"):
+            settle.give_back(self._receiver, [_own(delivery).received for delivery in deliveries])
+
+    def renew(self, deliveries: Sequence[Delivery]) -> None:
+        with translated(f"renewing the lock of {self._where}"):
+            if self._session_id is not None:
+                if self._remaining(None) < self._lock_length / 2:
+                    self._renewals += 1
+                    self._receiver.session.renew_lock(timeout=OPEN_TIMEOUT)
+                return
+            for delivery in map(_own, deliveries):
+                if self._remaining(delivery) < self._lock_length / 2:
+                    self._renewals += 1
+                    self._receiver.renew_message_lock(delivery.received, timeout=OPEN_TIMEOUT)
+
+    def _remaining(self, delivery: BusDelivery | None) -> float:
+        """Seconds until the lock of `delivery` (None: of the session) runs out."""
+        until = self._receiver.session.locked_until_utc if delivery is None else delivery.received.locked_until_utc
+        return (until - datetime.now(UTC)).total_seconds() if until is not None else 0.0
+
+    def close(self) -> None:
+        close_quietly(self._receiver, self._client)
+
+
+def _own(delivery: Delivery) -> BusDelivery:
+    if not isinstance(delivery, BusDelivery):
+        raise TypeError(f"a {type(delivery).__name__} was not received here")
+    return delivery
+
+
+def _readable(handler: Any) -> bool:
+    """Whether a frame has begun to arrive: reading it will not wait."""
+    sock = getattr(getattr(getattr(handler, "_connection", None), "_transport", None), "sock", None)
+    if sock is None:
+        return False
+    pending = getattr(sock, "pending", None)
+    if pending is not None and pending() > 0:
+        return True
+    if hasattr(select, "poll"):  # select() itself refuses descriptors from 1,024 on
+        poll = select.poll()
+        poll.register(sock, select.POLLIN)
+        return bool(poll.poll(0))
+    return bool(select.select([sock], [], [], 0)[0])
+
+
+class QueueReceivers:
+    """`common.bus.Receivers` of one queue: with `sessions`, one session after the other; without, the queue itself."""
+
+    def __init__(self, address: ServiceBusAddress, queue: str, *, sessions: bool, prefetch: int) -> None:
+        self._address = address
+        self._queue = queue
+        self._sessions = sessions
+        self._prefetch = prefetch
+
+    def open(self, *, max_wait: float) -> Receiver | None:
+        client = open_client(self._address, try_timeout=max_wait + OPEN_TIMEOUT if self._sessions else OPEN_TIMEOUT)
+        receiver = client.get_queue_receiver(
+            self._queue,
+            session_id=NEXT_AVAILABLE_SESSION if self._sessions else None,
+            max_wait_time=max_wait if self._sessions else None,
+            prefetch_count=self._prefetch,
+            # One reader: the SDK's keep-alive thread reads frames as well, without a lock over reading and queueing, and what
+            # it read can be queued behind what was read after it. This receiver is always being read and needs no such thread.
+            keep_alive=None,
+        )
+        tend(receiver)
+        try:
+            with translated(f"opening a receiver for {self._queue}"):
+                receiver.__enter__()
+            return BusReceiver(client, receiver, self._queue)
+        except TransientError as error:
+            close_quietly(receiver, client)
+            if self._sessions and isinstance(error.__cause__, (OperationTimeoutError, SessionCannotBeLockedError)):
+                return None
+            raise
+        except BaseException:
+            close_quietly(receiver, client)
+            raise

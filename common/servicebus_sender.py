@@ -1,0 +1,172 @@
+"""Sending to a queue or topic: a link of its own, full batches of one session each, and what is too large for any.
+
+A batch is accepted as a whole or not at all; after a fault the link's state is unknown, so the next send begins with a fresh one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+import structlog
+from azure.servicebus import ServiceBusClient, ServiceBusMessageBatch, ServiceBusSender
+from azure.servicebus.exceptions import MessageSizeExceededError
+
+from common.bus import MessageTooLarge
+from common.errors import TransientError
+from common.message import Message
+from common.servicebus_address import ServiceBusAddress
+from common.servicebus_client import close_quietly, open_client
+from common.servicebus_errors import translated
+from common.servicebus_links import tend
+from common.servicebus_messages import to_sdk
+
+SEND_TIMEOUT = 15.0
+"""Seconds for the broker's answer to one send, less than the 20 s a stop may take; unbounded, the SDK waits for ever on an
+answer it cannot read."""
+
+STALE_AFTER = 60.0
+"""Seconds without a send after which a broken link is opened anew without a word: the service closes links idle for ten minutes,
+and connections sooner (https://learn.microsoft.com/azure/service-bus-messaging/service-bus-amqp-troubleshoot)."""
+
+ENVELOPE = 2_048
+"""Bytes kept free in a batch for its envelope, which repeats the first message's id, session and partition key (128 characters
+each): azure-servicebus 7.15 adds them after it has counted, so that a full batch would be refused."""
+
+log = structlog.get_logger(__name__)
+
+
+class BusSender:
+    """A `common.bus.Sender` for a queue or a topic. Opens its link on `open` or on first use, and again after a fault."""
+
+    def __init__(self, address: ServiceBusAddress, entity: str) -> None:
+        self._address = address
+        self._entity = entity
+        self._client: ServiceBusClient | None = None
+        self._sender: ServiceBusSender | None = None
+        self._used = 0.0
+
+    def __repr__(self) -> str:
+        return f"<BusSender {self._entity} at {self._address}: {'open' if self._sender else 'closed'}>"
+
+    def open(self) -> None:
+        """Open the link now, so that a missing entity or right shows. Raises TransientError or PermanentError."""
+        self._opened()
+
+    def batch_bytes(self) -> int:
+        return self._batch(self._opened()).max_size_in_bytes
+
+    def send(self, messages: Sequence[Message]) -> None:
+        accepted: list[Message] = []
+        stale = self._sender is not None and time.monotonic() - self._used > STALE_AFTER
+        try:
+            self._send_all(messages, accepted)
+        except TransientError as error:
+            if not stale:
+                raise
+            # The service detaches links that were quiet for minutes; that is its habit and no fault.
+            log.debug("reopening an idle sender", entity=self._entity, error=error.message)
+            done = {id(message) for message in accepted}
+            self._send_all([message for message in messages if id(message) not in done], accepted)
+
+    def _send_all(self, messages: Sequence[Message], accepted: list[Message]) -> None:
+        try:
+            with translated(f"sending to {self._entity}"):
+                for run in by_session(messages):
+                    self._send_session(run, accepted)
+        except TransientError:
+            # The link's state is unknown now; the next send begins with a fresh one.
+            self.close()
+            raise
+        self._used = time.monotonic()
+
+    def close(self) -> None:
+        sender, client, self._sender, self._client = self._sender, self._client, None, None
+        close_quietly(sender, client)
+
+    def _opened(self) -> ServiceBusSender:
+        if self._sender is None:
+            client = open_client(self._address)
+            sender = client.get_queue_sender(self._entity)  # one address space: a topic's name serves as well
+            tend(sender)
+            try:
+                with translated(f"opening a sender for {self._entity}"):
+                    sender.__enter__()
+            except BaseException:
+                close_quietly(sender, client)
+                raise
+            self._client, self._sender, self._used = client, sender, time.monotonic()
+        return self._sender
+
+    def _send_session(self, messages: Sequence[Message], accepted: list[Message]) -> None:
+        sender = self._opened()
+        batch, held = self._batch(sender), list[Message]()
+        for message in messages:
+            if not _added(batch, message):
+                if held:
+                    self._flush(sender, batch, held, accepted)
+                    batch, held = self._batch(sender), []
+                if not _added(batch, message):
+                    self._send_alone(sender, message, accepted)
+                    continue
+            held.append(message)
+        if held:
+            self._flush(sender, batch, held, accepted)
+
+    def _batch(self, sender: ServiceBusSender) -> ServiceBusMessageBatch:
+        limit = sender.create_message_batch().max_size_in_bytes
+        return sender.create_message_batch(max_size_in_bytes=max(limit - ENVELOPE, limit // 2))
+
+    def _flush(
+        self, sender: ServiceBusSender, batch: ServiceBusMessageBatch, held: Sequence[Message], accepted: list[Message]
+    ) -> None:
+        """Send a batch; one that the service finds too large after all goes in halves, so that nothing is tried for ever."""
+        try:
+            sender.send_messages(batch, timeout=SEND_TIMEOUT)
+        except MessageSizeExceededError as error:
+            if len(held) == 1:
+                raise MessageTooLarge(self._entity, held[0], limit=self._limit(sender), accepted=accepted) from error
+            middle = len(held) // 2
+            for half in (held[:middle], held[middle:]):
+                smaller = self._batch(sender)
+                for message in half:
+                    smaller.add_message(to_sdk(message))
+                self._flush(sender, smaller, half, accepted)
+            return
+        accepted += held
+
+    def _send_alone(self, sender: ServiceBusSender, message: Message, accepted: list[Message]) -> None:
+        """Larger than any batch: Premium entities take single messages far above the size of a batch."""
+        limit = self._limit(sender)
+        if len(message.body) > limit:
+            raise MessageTooLarge(self._entity, message, limit=limit, accepted=accepted)
+        try:
+            sender.send_messages(to_sdk(message), timeout=SEND_TIMEOUT)
+        except MessageSizeExceededError as error:
+            raise MessageTooLarge(self._entity, message, limit=limit, accepted=accepted) from error
+        accepted.append(message)
+
+    @staticmethod
+    def _limit(sender: ServiceBusSender) -> int:
+        """Bytes of the largest single message; the SDK keeps what the link says to itself."""
+        return int(getattr(sender, "_max_message_size_on_link", 0) or sender.create_message_batch().max_size_in_bytes)
+
+
+def by_session(messages: Sequence[Message]) -> Iterator[Sequence[Message]]:
+    """Messages of one session and partition each, in order of first appearance; the order inside each is kept.
+
+    "If your entity is session-enabled, the same requirement holds true for the SessionId property": one batch, one session.
+    Source: azure-sdk-for-net, Azure.Messaging.ServiceBus/TROUBLESHOOTING.md, "Cannot send batch with multiple partition keys".
+    """
+    groups: dict[tuple[str | None, str | None], list[Message]] = {}
+    for message in messages:
+        groups.setdefault((message.session_id, message.partition_key), []).append(message)
+    yield from groups.values()
+
+
+def _added(batch: ServiceBusMessageBatch, message: Message) -> bool:
+    try:
+        batch.add_message(to_sdk(message))
+    except MessageSizeExceededError:
+        return False
+    return True
