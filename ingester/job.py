@@ -6,8 +6,9 @@ One thread decides everything; rows never pass through here.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from queue import SimpleQueue
 
 import structlog
 
@@ -21,6 +22,7 @@ from ingester.locks import Lease
 from ingester.lsn import Position
 from ingester.offsets import Offsets
 from ingester.ownership import Ownership
+from ingester.reload import TableChanges
 from ingester.schedule import Outcome, Rhythm, Schedule
 from ingester.source import Source
 from ingester.table_state import Act, Decision, TrackedTable, absence, decide, superseded_notes
@@ -78,6 +80,9 @@ class Job:
         self._now = now
         self._schedule = Schedule(chance)
         self._tables = {name: TrackedTable(name, rhythm) for name, rhythm in settings.tables.items()}
+        self._leaving: dict[TableName, TrackedTable] = {}
+        """Removed, with a slice still under way."""
+        self._asked: SimpleQueue[tuple[TableChanges, Mapping[TableName, str]]] = SimpleQueue()
         self._catalog_at = float("-inf")
         self._disconnected_at: float | None = None
         self.changes = 0
@@ -94,7 +99,13 @@ class Job:
             self._finish()
         return 0 if self._tables else 1
 
+    def reconfigure(self, changes: TableChanges, lock_names: Mapping[TableName, str]) -> None:
+        """Take other tables from the loop's next turn on; `lock_names` has those of the added ones. From any thread."""
+        self._asked.put((changes, lock_names))
+
     def _turn(self) -> None:
+        while not self._asked.empty():
+            self._reconfigure(*self._asked.get())
         again = [self._settle(result) for result in self._dispatcher.results(self._wait_seconds())]
         ready = [table for table in again if table is not None]
         for name in self._ownership.news():
@@ -105,6 +116,32 @@ class Job:
         if ready and not self._stop.is_set():
             self._pass(ready)
         self._dispatcher.start()
+
+    def _reconfigure(self, changes: TableChanges, lock_names: Mapping[TableName, str]) -> None:
+        """Between two turns: a table is either in the schedule or has a slice under way."""
+        removed = [table for name in sorted(changes.removed) if (table := self._tables.pop(name, None)) is not None]
+        if self._disconnected_at is None:
+            self._want()
+        for table in removed:
+            if self._schedule.remove(table.name):
+                self._remove(table)
+            else:
+                self._leaving[table.name] = table
+        for name, rhythm in changes.added.items():
+            self._ownership.add(name, lock_names[name])
+            if name in self._leaving:  # its slice, once back, puts it into the schedule
+                self._tables[name] = self._leaving.pop(name)
+                self._schedule.pace(name, rhythm, self._now())
+            else:
+                self._tables[name] = TrackedTable(name, rhythm)
+                self._schedule.add(name, rhythm, self._now())
+            log.info("table added", table=name.key)
+        for name in changes.paced.keys() & self._tables.keys():
+            self._schedule.pace(name, changes.paced[name], self._now())
+
+    def _remove(self, table: TrackedTable) -> None:
+        self._ownership.remove(table)
+        log.info("table removed", table=table.name.key)
 
     def _wait_seconds(self) -> float:
         due_at = self._schedule.next_due()
@@ -236,7 +273,7 @@ class Job:
 
     def _settle(self, result: SliceResult) -> TrackedTable | None:
         """Take in what a slice came to; the table, if it is to be looked at again at once."""
-        table = self._tables.get(result.table)
+        table = self._tables.get(result.table) or self._leaving.get(result.table)
         if table is None:
             return None
         self.changes += result.changes
@@ -253,6 +290,9 @@ class Job:
             )
         if result.position is not None:
             table.offset, table.stored_at = result.position, self._now()
+        if self._leaving.pop(table.name, None) is not None:
+            self._remove(table)
+            return None
         if result.trouble is not None:
             self._in_trouble(table, result)
             return None
@@ -285,8 +325,11 @@ class Job:
         self._ownership.give_back(table)
         log.error("table stopped; restart the ingester once it is mended", table=table.name.key, error=str(error))
 
-    def _connection_works(self) -> None:
+    def _want(self) -> None:
         self._ownership.want(table for table in self._tables.values() if table.instances)
+
+    def _connection_works(self) -> None:
+        self._want()
         if self._disconnected_at is not None:
             self._disconnected_at = None
             log.info("reconnected to SQL Server")

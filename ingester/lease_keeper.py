@@ -89,6 +89,11 @@ class LeaseKeeper:
                 self._wake.set()
             self._wanted = wanted
 
+    def count_by(self, places: Sequence[str]) -> None:
+        """Other places from now on, all of the earlier ones among them: an ingester keeps the one that it has."""
+        with self._guard:
+            self._places = tuple(places)
+
     def news(self) -> list[str]:
         """The locks that were taken since this was asked last, or that were refused."""
         with self._guard:

@@ -1,4 +1,5 @@
-"""Which tables are ours: from a lock that was taken to a claimed offset, and back when the lease ends or others want their share."""
+"""Which tables are ours: from a lock that was taken to a claimed offset, and back when the lease ends, others want their share, or the table
+is no longer configured."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from dataclasses import replace
 
 import structlog
 
-from common.errors import DStreamError, LeaseLost
+from common.errors import DStreamError, LeaseLost, PermanentError
 from common.names import TableName
 from ingester.drain import Slice
 from ingester.lease_keeper import LeaseKeeper
@@ -23,16 +24,32 @@ class Ownership:
     def __init__(self, leases: LeaseKeeper, offsets: Offsets, lock_names: Mapping[TableName, str]) -> None:
         self._leases = leases
         self._offsets = offsets
-        self._lock_names = lock_names
+        self._lock_names = dict(lock_names)
         self._tables = {lock: table for table, lock in lock_names.items()}
+        self._dropped: set[str] = set()
 
     def want(self, tables: Iterable[TrackedTable]) -> None:
         """The tables to have, as far as others leave them to us."""
         self._leases.want([self._lock_names[table.name] for table in tables])
 
+    def add(self, table: TableName, lock: str) -> None:
+        """A table that was configured meanwhile."""
+        self._lock_names[table], self._tables[lock] = lock, table
+        self._dropped.discard(lock)
+
+    def remove(self, table: TrackedTable) -> None:
+        """`table` is no longer configured, and no longer wanted: its lock is free for others, its offset stays."""
+        self.give_back(table)
+        lock = self._lock_names.pop(table.name)
+        del self._tables[lock]
+        self._dropped.add(lock)
+
     def news(self) -> list[TableName]:
         """Tables to look at now, because something has become of their locks."""
-        return [self._tables[lock] for lock in self._leases.news() if lock in self._tables]
+        news = self._leases.news()
+        for lock in self._dropped.intersection(news):
+            self._refuse(lock)
+        return [self._tables[lock] for lock in news if lock in self._tables]
 
     def ours(self, table: TrackedTable) -> bool:
         """Whether `table` may be read. Raises PermanentError when its lock or its offset was refused, TransientError while the offsets
@@ -59,6 +76,15 @@ class Ownership:
         if table.lease is not None:
             self._leases.give_back(table.lease)
             table.lease, table.backlog = None, False
+
+    def _refuse(self, lock: str) -> None:
+        """A lock that was being taken while its table was removed."""
+        try:
+            lease = self._leases.lease(lock)
+        except PermanentError:
+            return
+        if lease is not None:
+            self._leases.give_back(lease)
 
     def close(self) -> None:
         """Give everything back, and wait a little until it is."""

@@ -82,6 +82,21 @@ class Schedule:
             self._due = waiting
             self._push(table, now)
 
+    def pace(self, table: TableName, rhythm: Rhythm, now: float) -> None:
+        """Another rhythm for `table` from now on; it is due at once, unless it is out."""
+        self._rhythms[table] = rhythm
+        self._intervals[table] = 0.0
+        self.hurry(table, now)
+
+    def remove(self, table: TableName) -> bool:
+        """Forget `table`. False when it is out: then it must not be put back."""
+        waiting = [entry for entry in self._due if entry[2] != table]
+        was_waiting = len(waiting) < len(self._due)
+        heapq.heapify(waiting)
+        self._due = waiting
+        del self._rhythms[table], self._intervals[table]
+        return was_waiting
+
     def next_due(self) -> float | None:
         """When the next table is due; None while all are out."""
         return self._due[0][0] if self._due else None

@@ -61,3 +61,26 @@ def test_a_table_that_is_hurried_is_due_now_and_once() -> None:
     schedule.hurry(ORDERS, 1.0)  # it is out: it comes back by itself
     assert schedule.take(1.0) == [PERSONS]
     assert schedule.next_due() is None
+
+
+def test_another_rhythm_makes_a_waiting_table_due_and_leaves_one_that_is_out() -> None:
+    schedule = Schedule(lambda: 0.0)
+    for table in (PERSONS, ORDERS):
+        schedule.add(table, RHYTHM, now=0)
+    schedule.take(0)
+    schedule.put(PERSONS, Outcome.IDLE, now=0)
+    for table in (PERSONS, ORDERS):
+        schedule.pace(table, Rhythm(1.0, 2.0), now=1)
+    assert schedule.take(1) == [PERSONS]
+    schedule.put(ORDERS, Outcome.CHANGED, now=1)
+    assert schedule.next_due() == 2
+
+
+def test_a_table_is_forgotten_and_whether_it_was_waiting_is_told() -> None:
+    schedule = Schedule(lambda: 0.0)
+    for table in (PERSONS, ORDERS):
+        schedule.add(table, RHYTHM, now=0)
+    assert schedule.remove(PERSONS)
+    assert schedule.take(0) == [ORDERS]
+    assert not schedule.remove(ORDERS)
+    assert schedule.next_due() is None

@@ -1,0 +1,25 @@
+"""Which settings differ between two readings of a configuration. Names alone: a value may be a secret. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from common.config import Settings
+
+
+def differing(old: Settings, new: Settings, *, block: str, besides: Collection[str] = ()) -> tuple[str, ...]:
+    """The dotted names of the settings that differ, `ingester.queue.name`, but for the fields `besides` of the block itself.
+
+    A block that is there in one reading alone is named itself.
+    """
+    found: list[str] = []
+    for name in type(old).model_fields:
+        if name in besides:
+            continue
+        one, other = getattr(old, name), getattr(new, name)
+        if one == other:
+            continue
+        dotted = f"{block}.{name}"
+        both = isinstance(one, Settings) and type(one) is type(other)
+        found += differing(one, other, block=dotted) if both else (dotted,)
+    return tuple(found)

@@ -1,0 +1,163 @@
+"""The loop when tables are added, removed and paced while it runs; the world of test_job.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from common.names import TableName
+from ingester.job import Job
+from ingester.reload import TableChanges
+from ingester.schedule import Rhythm
+from tests.fakes.ingester import ORDERS, PERSONS, instance, lsn, position
+from tests.fakes.locks import FakeLocks
+from tests.unit.ingester.test_job import World
+
+ITEMS = TableName("dbo", "Items")
+RHYTHM = Rhythm(5.0, 60.0)
+LOCKS = {PERSONS: "persons", ORDERS: "orders", ITEMS: "items"}
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop asks the clock instead of waiting."""
+    monkeypatch.setattr(Job, "_wait_seconds", lambda self: 0.0 if not self._dispatcher.running else 1.0)
+
+
+def change(
+    world: World,
+    *removed: TableName,
+    add: Mapping[TableName, Rhythm] | None = None,
+    pace: Mapping[TableName, Rhythm] | None = None,
+) -> Callable[[], None]:
+    """What another thread would say to the job."""
+    changes = TableChanges(add or {}, frozenset(removed), pace or {})
+    return lambda: world.job.reconfigure(changes, {name: LOCKS[name] for name in changes.added})
+
+
+def with_items(*, shared: bool = False) -> World:
+    """A world whose database has a third table, which is not configured, with a transaction in it."""
+    world = World(shared=shared)
+    world.source.instances[ITEMS] = (instance(ITEMS),)
+    world.source.rows["dbo_Items"] = []
+    world.commit(2, name="dbo_Items")
+    return world
+
+
+def events(logs: list[Any], table: TableName) -> list[str]:
+    return [entry["event"] for entry in logs if entry.get("table") == table.key]
+
+
+def during_the_first_page(world: World, what: Callable[[], None]) -> None:
+    """`what` happens while the first slice is under way."""
+
+    def once() -> None:
+        world.source.after_page = None
+        what()
+
+    world.source.after_page = once
+
+
+def test_an_added_table_is_locked_and_read_from_its_beginning() -> None:
+    world = with_items()
+    world.at(10, change(world, add={ITEMS: RHYTHM}))
+    world.at(9.9, lambda: world.snapshot.append(len(world.sent("Items"))))
+    status, logs = world.run(30)
+    assert (status, world.snapshot) == (0, [0])
+    assert len(world.sent("Items")) == 3
+    assert events(logs, ITEMS) == ["table added", "lock taken"]
+
+
+def test_a_removed_table_is_read_no_more_and_its_lock_is_free_while_its_offset_stays() -> None:
+    world = World(shared=True)
+    world.at(3, lambda: world.commit(2))
+    world.at(30, change(world, PERSONS))
+    world.at(31, lambda: world.commit(3))
+    world.at(60, lambda: world.snapshot.extend(world.tables_held()))
+    status, logs = world.run(100)
+    assert (status, world.snapshot) == (0, ["orders"])
+    assert len(world.sent()) == 3
+    assert world.offsets.stored[PERSONS] is not None
+    assert events(logs, PERSONS) == ["lock taken", "table removed"]
+
+
+def test_a_removed_table_finishes_its_running_slice_before_its_lock_is_given_back() -> None:
+    world = World(shared=True)
+    world.commit(2, 3)
+
+    def remove() -> None:
+        change(world, PERSONS)()
+        world.snapshot.extend(world.tables_held())
+
+    during_the_first_page(world, remove)
+    _, logs = world.run(60)
+    assert "persons" in world.snapshot
+    assert "persons" not in world.held_at_the_end
+    assert len(world.sent()) == 6
+    assert events(logs, PERSONS) == ["lock taken", "table removed"]
+
+
+def test_a_table_that_comes_back_while_its_slice_runs_goes_on_with_its_lock() -> None:
+    world = World(shared=True)
+    world.commit(2)
+
+    def twice() -> None:
+        change(world, PERSONS)()
+        change(world, add={PERSONS: RHYTHM})()
+
+    during_the_first_page(world, twice)
+    world.at(20, lambda: world.commit(3))
+    _, logs = world.run(60)
+    assert len(world.sent()) == 6
+    assert events(logs, PERSONS) == ["lock taken", "table added"]
+
+
+def test_a_table_that_had_stopped_starts_again_when_it_is_removed_and_added() -> None:
+    world = World()
+    world.offsets.stored[PERSONS] = position(2)
+    world.source.low["dbo_Persons"] = lsn(5)
+    world.commit(6)
+    world.at(20, world.source.low.clear)
+    world.at(40, change(world, PERSONS))
+    world.at(45, change(world, add={PERSONS: RHYTHM}))
+    world.at(44, lambda: world.snapshot.append(len(world.sent())))
+    _, logs = world.run(60)
+    assert world.snapshot == [0]
+    assert len(world.sent()) == 3
+    assert any(event.startswith("table stopped") for event in events(logs, PERSONS))
+
+
+def test_another_interval_holds_from_the_next_turn_on() -> None:
+    world = World()
+    world.at(150, change(world, pace={PERSONS: Rhythm(1.0, 1.0)}))
+    world.at(161, lambda: world.commit(2))
+    world.at(163, lambda: world.snapshot.append(len(world.sent())))
+    world.run(170)
+    assert world.snapshot == [3]
+
+
+def test_a_lock_that_was_being_taken_while_its_table_was_removed_is_given_back() -> None:
+    world = World(shared=True)
+    assert isinstance(world.locks, FakeLocks)
+    other = FakeLocks(world.service)
+    assert other.acquire("persons") is not None
+    acquire = world.locks.acquire
+
+    def slow(name: str) -> Any:
+        if name == "persons":
+            change(world, PERSONS)()
+            world.job._reconfigure(*world.job._asked.get())
+        return acquire(name)
+
+    world.locks.acquire = slow  # type: ignore[method-assign]
+    world.run(200)
+    assert world.held_at_the_end == ["orders"]
+
+
+def test_the_last_table_to_be_left_ends_the_loop_like_the_last_to_stop() -> None:
+    world = World()
+    world.at(3, change(world, PERSONS, ORDERS))
+    status, _ = world.run(60)
+    assert status == 1

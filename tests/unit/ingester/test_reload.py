@@ -1,0 +1,95 @@
+"""Old settings and new ones: what is taken over at once, and what is only told."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from common.names import TableName
+from ingester.reload import Plan, plan, rhythms
+from ingester.schedule import Rhythm
+from ingester.settings import IngesterSettings
+
+SECRET = "hunter2-hunter2"
+BUS = "Endpoint=sb://x;SharedAccessKeyName=n;SharedAccessKey="
+PERSONS, ORDERS, ITEMS = TableName("dbo", "Persons"), TableName("sales", "Orders"), TableName("dbo", "Items")
+
+
+def settings(*tables: str, **others: Any) -> IngesterSettings:
+    values: dict[str, Any] = {
+        "db_type": "sqlserver",
+        "db_connection_string": "sqlserver://u:p@sql01?database=Shop",
+        "queue": {"type": "servicebus", "name": "q", "connection_string": BUS + "first-key"},
+        "locks": {"type": "local"},
+        "tables": tables,
+        **others,
+    }
+    return IngesterSettings.model_validate(values)
+
+
+def planned(old: IngesterSettings, new: IngesterSettings) -> Plan:
+    return plan(old, rhythms(old), new)
+
+
+def test_nothing_is_to_be_done_for_the_same_settings() -> None:
+    found = planned(settings("Persons", "sales.Orders"), settings("sales.Orders", "Persons"))
+    assert not found.changes
+    assert found.restart == ()
+
+
+def test_tables_are_added_and_removed() -> None:
+    found = planned(settings("Persons", "sales.Orders"), settings("Persons", "Items"))
+    assert found.changes.added == {ITEMS: Rhythm(5.0, 120.0)}
+    assert found.changes.removed == {ORDERS}
+    assert found.changes.paced == {}
+    assert set(found.tables) == {PERSONS, ITEMS}
+    assert found.restart == ()
+
+
+def test_other_defaults_pace_the_tables_without_an_override_and_an_override_its_own() -> None:
+    own = {"overrides": ({"table_name": "Persons", "max_poll_interval": timedelta(minutes=10)},)}
+    old = settings("Persons", "sales.Orders", "Items")
+    found = planned(old, settings("Persons", "sales.Orders", "Items", tables_overrides=own))
+    assert found.changes.paced == {PERSONS: Rhythm(5.0, 600.0)}
+    defaults = {"max_poll_interval": timedelta(seconds=30)}
+    found = plan(
+        old,
+        found.tables,
+        settings("Persons", "sales.Orders", "Items", tables_overrides=own, poll_interval_defaults=defaults),
+    )
+    assert found.changes.paced == {ORDERS: Rhythm(5.0, 30.0), ITEMS: Rhythm(5.0, 30.0)}
+    assert found.restart == ()
+
+
+def test_every_other_setting_is_named_as_wanting_a_restart_and_the_rest_is_done_all_the_same() -> None:
+    new = settings(
+        "Persons",
+        "Items",
+        page_rows=10,
+        on_gap="skip",
+        queue={"name": "q", "connection_string": BUS + SECRET, "ordering": "key"},
+        spark={"conf": {"spark.executor.memory": "1g"}},
+    )
+    found = planned(settings("Persons"), new)
+    assert set(found.changes.added) == {ITEMS}
+    assert set(found.restart) == {
+        "ingester.page_rows",
+        "ingester.on_gap",
+        "ingester.queue.connection_string",
+        "ingester.queue.ordering",
+        "ingester.spark.conf",
+    }
+    assert SECRET not in repr(found)
+
+
+def test_what_wants_a_restart_is_told_again_until_there_was_one() -> None:
+    old, new = settings("Persons"), settings("Persons", on_gap="skip")
+    assert planned(old, new).restart == plan(old, planned(old, new).tables, new).restart == ("ingester.on_gap",)
+
+
+def test_a_table_that_is_only_spelled_anew_stays_as_it_is() -> None:
+    found = planned(settings("Persons"), settings("persons", poll_interval_defaults={"poll_interval": timedelta(1e-4)}))
+    assert not found.changes.added
+    assert not found.changes.removed
+    assert set(found.changes.paced) == set(found.tables) == {PERSONS}
+    assert found.restart == ("the spelling of dbo.persons in ingester.tables",)
