@@ -42,6 +42,7 @@ its file."""
 _BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
 _TRUSTS_ANY = "true"
 _APPLICATION = "dstream ingester"
+"""What a connection calls itself where the address does not say (`app name`)."""
 _SESSION = (
     *("ARITHABORT", "CONCAT_NULL_YIELDS_NULL", "ANSI_NULLS", "ANSI_NULL_DFLT_ON", "ANSI_PADDING", "ANSI_WARNINGS"),
     *("CURSOR_CLOSE_ON_COMMIT", "QUOTED_IDENTIFIER"),
@@ -149,7 +150,7 @@ class Connection:
             password=address.password.get_secret_value(),
             database=database,
             autocommit=True,
-            appname=_APPLICATION,
+            appname=address.options.get("app_name", _APPLICATION),
             login_timeout=LOGIN_TIMEOUT,
             timeout=self._query_seconds,
             tds_version="7.4",

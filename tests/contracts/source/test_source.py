@@ -19,6 +19,7 @@ from ingester.lsn import Position
 from ingester.source import CaptureInstance, ProbeRequest
 from ingester.sqlserver_connection import Connection
 from ingester.sqlserver_source import SqlServerSource
+from tests.conftest import PASSWORD, USER
 
 PERSONS = TableName("dbo", "Persons")
 
@@ -247,3 +248,17 @@ def test_a_lost_connection_is_opened_again_at_the_next_use() -> None:
         assert connection.rows("SELECT 1") == [(1,)]
         connection.close()
     engine.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"), [({}, "dstream ingester"), ({"app_name": "orders"}, "orders")], ids=["our own", "the address's"]
+)
+def test_a_connection_calls_itself_as_the_address_says(
+    sqlserver: SqlServerEmulator, options: dict[str, str], told: str
+) -> None:
+    connection = Connection(
+        SqlAddress("127.0.0.1", sqlserver.port, None, "master", USER, SecretStr(PASSWORD), options=options)
+    )
+    sql = "SELECT program_name FROM sys.dm_exec_sessions WHERE session_id = @@SPID"
+    assert connection.rows(sql) == [(told,)]
+    connection.close()
