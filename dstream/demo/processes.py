@@ -8,9 +8,9 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Protocol
 
 from dstream.demo.schema import TABLES
-from dstream.local import Emulators
 
 _CONFIG = """\
 ingester {{
@@ -30,13 +30,14 @@ ingester {{
     }}
 
     locks {{
-        type = "local"
+        {locks}
     }}
 
     tables = [{tables}]
+    {more}
 
     spark {{
-        master = "local[4]"
+        master = "local[{tasks}]"
     }}
 }}
 
@@ -56,25 +57,52 @@ router {{
 """
 
 
-def write_config(folder: Path, emulators: Emulators, poll_interval: str) -> Path:
-    """A `dstream.hcl` for the demo's tables; secrets stay in the environment."""
+class Addresses(Protocol):
+    """Where the services find what they connect."""
+
+    @property
+    def db_connection_string(self) -> str: ...
+
+    @property
+    def bus_connection_string(self) -> str: ...
+
+    @property
+    def management_endpoint(self) -> str: ...
+
+
+def write_config(
+    folder: Path,
+    addresses: Addresses,
+    poll_interval: str,
+    *,
+    locks: str = 'type = "local"',
+    more: str = "",
+    tasks: int = 4,
+) -> Path:
+    """A `dstream.hcl` for the demo's tables; secrets stay in the environment.
+
+    `locks`: the inside of that block. `more`: settings of the ingester besides. `tasks`: Spark's at a time.
+    """
     path = folder / "dstream.hcl"
     path.write_text(
         _CONFIG.format(
             poll_interval=poll_interval,
-            management_endpoint=emulators.management_endpoint,
+            management_endpoint=addresses.management_endpoint,
             tables=", ".join(f'"{table.key}"' for table in TABLES),
+            locks=locks,
+            more=more,
+            tasks=tasks,
         )
     )
     return path
 
 
-def environment(emulators: Emulators) -> dict[str, str]:
+def environment(addresses: Addresses) -> dict[str, str]:
     """The variables that the configuration asks for."""
     return {
-        "DSTREAM_DB_CONNECTION_STRING": emulators.db_connection_string,
-        "DSTREAM_INGEST_CONNECTION_STRING": emulators.bus_connection_string,
-        "DSTREAM_PUBLISHER_CONNECTION_STRING": emulators.bus_connection_string,
+        "DSTREAM_DB_CONNECTION_STRING": addresses.db_connection_string,
+        "DSTREAM_INGEST_CONNECTION_STRING": addresses.bus_connection_string,
+        "DSTREAM_PUBLISHER_CONNECTION_STRING": addresses.bus_connection_string,
     }
 
 

@@ -12,7 +12,8 @@ import pytest
 from dstream.demo.schema import TABLES
 from dstream.demo.workload import Pace
 from tests.azurite.server import Azurite, connection_string, missing
-from tests.pipeline.replicas import Replicas, good, has, signal_tree, tenures, wait_until
+from tests.faults.tenures import has, tenures
+from tests.faults.world import World, good, signal_tree, wait_until
 
 KEYS = {table.key for table in TABLES}
 
@@ -24,7 +25,7 @@ def test_a_paused_owner_cannot_commit_when_it_wakes_and_nothing_is_lost(tmp_path
         pytest.skip(reason)
     with Azurite() as azurite:
         locks = f'type = "azure_blob"\nconnection_string = "{connection_string(azurite.port)}"\nlease = "15s"'
-        with Replicas(tmp_path, locks=locks, pace=Pace(2500, 20, large=0), more="page_rows = 20") as world:
+        with World(tmp_path, locks=locks, pace=Pace(2500, 20, large=0), more="page_rows = 20") as world:
             world.workload.start()
             paused = world.start_ingester()
             wait_until(lambda: has(paused) == KEYS and len(world.offsets()) == len(KEYS), "it reads every table")

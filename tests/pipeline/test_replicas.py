@@ -13,7 +13,8 @@ from dstream.demo.schema import TABLES
 from dstream.demo.workload import Pace
 from tests.azurite.proxy import Answer, Proxy
 from tests.azurite.server import Azurite, connection_string, missing
-from tests.pipeline.replicas import Replicas, good, has, overlaps, tenures, wait_until
+from tests.faults.tenures import has, overlaps, tenures
+from tests.faults.world import World, good, wait_until
 
 KEYS = {table.key for table in TABLES}
 
@@ -27,7 +28,7 @@ def test_two_ingesters_share_the_tables_and_a_killed_ones_are_taken_over(tmp_pat
         pytest.skip(reason)
     with Azurite() as azurite, Proxy(azurite.port) as proxy:
         locks = f'type = "azure_blob"\nconnection_string = "{connection_string(proxy.port)}"\nlease = "{LEASE}s"'
-        with Replicas(tmp_path, locks=locks, pace=Pace(3000, 30, large=0)) as world:
+        with World(tmp_path, locks=locks, pace=Pace(3000, 30, large=0)) as world:
             world.workload.start()
             first, second = shared(world)
             proxy.answer = Answer(503, "ServerBusy")
@@ -51,7 +52,7 @@ def test_two_ingesters_share_the_tables_and_a_killed_ones_are_taken_over(tmp_pat
 
 @pytest.mark.timeout(240)
 def test_locks_in_the_database_are_shared_and_handed_over_at_a_stop(tmp_path: Path) -> None:
-    with Replicas(tmp_path, locks='type = "sqlserver"', pace=Pace(3000, 30, large=0)) as world:
+    with World(tmp_path, locks='type = "sqlserver"', pace=Pace(3000, 30, large=0)) as world:
         world.workload.start()
         first, second = shared(world)
         assert first.stop() == 0
@@ -60,7 +61,7 @@ def test_locks_in_the_database_are_shared_and_handed_over_at_a_stop(tmp_path: Pa
         assert good(world.verdict())
 
 
-def shared(world: Replicas) -> tuple[Service, Service]:
+def shared(world: World) -> tuple[Service, Service]:
     """Two ingesters, the second started when the first had everything, once each has its share."""
     first = world.start_ingester()
     wait_until(lambda: has(first) == KEYS, "the first has all tables")

@@ -1,0 +1,170 @@
+"""A world to break: both emulators in this process, a router and any number of ingesters as processes, a workload, a subscriber.
+
+The emulators are at hand for whoever wants to act at an exact point: `world.sqlserver.inject(fault)` and
+`world.servicebus.inject(fault)` take the faults of the catalogues and any Fault of a test's own. A connection to SQL Server calls
+itself by its ingester's name (LoginRequest.application), and an ingester may be led to Service Bus by another port.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from common.names import Origin
+from dstream.demo.ledger import Ledger
+from dstream.demo.processes import Service, environment, write_config
+from dstream.demo.schema import TABLES, create
+from dstream.demo.subscriber import Subscriber
+from dstream.demo.verdict import Verdict, judge
+from dstream.demo.workload import Pace, Workload
+from dstream.local import Login
+from emulators.servicebus.server import ServiceBusEmulator
+from emulators.sqlserver.build import build_engine
+from emulators.sqlserver.server import SqlServerEmulator
+
+DATABASE = "demo"
+CAPTURE_INTERVAL = 0.3
+"""Seconds between scans of the capture job."""
+_USER, _PASSWORD = "sa", "test-Password-1"
+_HOST = "localhost"
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Where a service of this world finds what it connects."""
+
+    db_connection_string: str
+    bus_connection_string: str
+    management_endpoint: str
+
+
+class Ingester(Service):
+    """One start of `dstream ingester`; started again it is another one. `name`: what it calls itself at SQL Server."""
+
+    def __init__(self, name: str, config: Path, addresses: Addresses, folder: Path) -> None:
+        called = replace(addresses, db_connection_string=f"{addresses.db_connection_string}&app name={name}")
+        super().__init__("ingester", config, environment(called), folder / f"{name}.log")
+        self.name = name
+
+    def kill_tree(self) -> None:
+        """SIGKILL to it, its JVM and Spark's workers: as a machine that loses power. `kill` leaves those to find out."""
+        signal_tree(self.pid, signal.SIGKILL)
+        self.kill()
+
+
+class World:
+    """Starts everything but the workload and the ingesters on entering, and stops everything on leaving.
+
+    `locks`: the inside of the configuration's `locks` block. `more`: settings of the ingester besides.
+    """
+
+    def __init__(self, folder: Path, *, pace: Pace, locks: str = 'type = "sqlserver"', more: str = "", seed: int = 3):
+        self._folder, self._locks, self._more = folder, locks, more
+        self._engine = build_engine(users={_USER: _PASSWORD}, databases=[DATABASE], capture_interval=CAPTURE_INTERVAL)
+        self.sqlserver = SqlServerEmulator(self._engine)
+        self.servicebus = ServiceBusEmulator()
+        self._pace, self._seed = pace, seed
+        self.ledger = Ledger()
+        self.ingesters: list[Ingester] = []
+        """All that were ever started, in that order; `died()` and `pid` tell of each."""
+
+    def __enter__(self) -> Self:
+        self.sqlserver.start()
+        self.servicebus.start()
+        self.login = Login(_HOST, self.sqlserver.port, _USER, _PASSWORD, DATABASE)
+        create(self.login)
+        self._addresses = Addresses(
+            f"sqlserver://{_USER}:{_PASSWORD}@{_HOST}:{self.sqlserver.port}?database={DATABASE}&encrypt=disable",
+            self.servicebus.connection_string,
+            f"http://127.0.0.1:{self.servicebus.http_port}",
+        )
+        self._config = write_config(self._folder, self._addresses, "200ms", locks=self._locks, more=self._more, tasks=2)
+        self.router = Service("router", self._config, environment(self._addresses), self._folder / "router.log")
+        self.router.start()
+        self.workload = Workload(self.login, self.ledger, self._pace, seed=self._seed)
+        topics = {table: Origin(_HOST, DATABASE).topic(table) for table in TABLES}
+        self.subscriber = Subscriber(self.servicebus.connection_string, topics)
+        self.subscriber.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.workload.stop()
+        self.subscriber.stop()
+        for service in (*self.ingesters, self.router):
+            service.stop()
+        self.servicebus.stop()
+        self.sqlserver.stop()
+        self._engine.close()
+
+    def start_ingester(self, *, bus_port: int | None = None) -> Ingester:
+        """One more; returns at once. `bus_port`: where it finds Service Bus instead of at the emulator itself."""
+        addresses = self._addresses
+        if bus_port is not None:
+            own = f":{self.servicebus.port};"
+            led = addresses.bus_connection_string.replace(own, f":{bus_port};")
+            addresses = replace(addresses, bus_connection_string=led)
+        ingester = Ingester(f"ingester-{len(self.ingesters)}", self._config, addresses, self._folder)
+        self.ingesters.append(ingester)
+        ingester.start()
+        return ingester
+
+    def delivered(self) -> bool:
+        """Whether as many messages have arrived on each topic as changes were committed."""
+        received = self.subscriber.counts()
+        return all(received.get(table, 0) >= count for table, count in self.ledger.counts().items())
+
+    def verdict(self, timeout: float = 60) -> Verdict:
+        """Both ends compared, once everything has arrived, or after `timeout` seconds without."""
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline and not self.delivered():
+            time.sleep(0.1)
+        time.sleep(1)
+        return judge(self.ledger, self.subscriber.received(), TABLES)
+
+    def offsets(self) -> dict[str, tuple[bytes, int, bytes, int]]:
+        """The stored offset of each table, in an order that compares as positions do."""
+        with self.login.connect() as connection, connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT table_name, last_lsn, last_command_id, last_seq, last_operation FROM dbo.cdc_offsets "
+                "WHERE last_lsn IS NOT NULL"
+            )
+            return {row[0]: (bytes(row[1]), row[2], bytes(row[3]), row[4]) for row in cursor.fetchall()}
+
+
+def good(verdict: Verdict) -> bool:
+    """Whether something was committed and all of it arrived once, in order; raises AssertionError with examples when it did not."""
+    examples = [example for table in verdict.tables.values() for example in table.examples]
+    seen = {count: verdict.total(count) for count in ("lost", "duplicated", "out_of_order", "wrong")}
+    assert seen == {"lost": 0, "duplicated": 0, "out_of_order": 0, "wrong": 0}, "\n".join(examples)
+    return verdict.total("committed") > 0
+
+
+def wait_until(condition: Callable[[], bool], what: str, timeout: float = 60) -> None:
+    """Raises AssertionError, naming `what`, when it does not become true."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, f"still not: {what}"
+        time.sleep(0.1)
+
+
+def signal_tree(pid: int, number: signal.Signals) -> None:
+    """A signal to a process and everything below it: the JVM and Spark's workers are in groups of their own."""
+    pids, at = [pid], 0
+    while at < len(pids):
+        with suppress(FileNotFoundError, ProcessLookupError):  # it, or a thread of it, has just ended
+            for task in Path(f"/proc/{pids[at]}/task").iterdir():
+                with suppress(FileNotFoundError, ProcessLookupError):
+                    pids += [int(child) for child in (task / "children").read_text().split()]
+        at += 1
+    for found in pids:
+        with suppress(ProcessLookupError):
+            os.kill(found, number)
