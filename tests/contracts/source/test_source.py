@@ -251,7 +251,9 @@ def test_a_lost_connection_is_opened_again_at_the_next_use() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"), [({}, "dstream ingester"), ({"app_name": "orders"}, "orders")], ids=["our own", "the address's"]
+    ("options", "told"),
+    [({}, "dstream ingester"), ({"app_name": "orders"}, "orders")],
+    ids=["our own", "the address's"],
 )
 def test_a_connection_calls_itself_as_the_address_says(
     sqlserver: SqlServerEmulator, options: dict[str, str], told: str
