@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from emulators.sqlserver.tsql import date_functions, math_functions, number_functions, text_functions
+from emulators.sqlserver.tsql import checksum, date_functions, math_functions, number_functions, text_functions
 from emulators.sqlserver.tsql.functions import BUILTINS, REFUSED, refused
 
-__all__ = ["BUILTINS", "REFUSED", "date_functions", "math_functions", "number_functions", "refused", "text_functions"]
+__all__ = [
+    "BUILTINS",
+    "REFUSED",
+    "checksum",
+    "date_functions",
+    "math_functions",
+    "number_functions",
+    "refused",
+    "text_functions",
+]

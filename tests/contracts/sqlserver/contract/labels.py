@@ -1,4 +1,4 @@
-"""The 71 items of the SQL Server contract, and the marker of its tests (see tests/contracts/claims.py)."""
+"""The 72 items of the SQL Server contract, and the marker of its tests (see tests/contracts/claims.py)."""
 
 from __future__ import annotations
 
@@ -78,6 +78,7 @@ ITEMS: Mapping[int, str] = {
     69: "A reader whose cursor fell below the low watermark is told so",
     70: "Views of the capture's state",
     71: "The Go dstream's checkpoint table",
+    72: "CHECKSUM: one number for what = holds equal",
 }
 
 CONTRACT = Contract("SQL Server contract", "sqlserver_item", ITEMS)

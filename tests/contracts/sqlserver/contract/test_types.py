@@ -1,4 +1,4 @@
-"""Items 11 to 15: values there and back, rounding, and LSNs as values."""
+"""Items 11 to 15 and 72: values there and back, rounding, LSNs as values, and CHECKSUM."""
 
 from __future__ import annotations
 
@@ -274,3 +274,56 @@ def test_a_short_binary_is_padded_with_zeros_on_the_right(connection: Connection
     """
     assert connection.value("SELECT CONVERT(binary(4), 0x0102)") == b"\x01\x02\0\0"
     assert connection.value("SELECT CONVERT(binary(2), 0x010203)") == b"\x01\x02"
+
+
+EQUAL = {
+    "int": ("7", "7"),
+    "bigint": ("-1", "-1"),
+    "decimal(18,4)": ("1.5", "1.5000"),
+    "varchar(20)": ("'Straight'", "'straight  '"),
+    "nvarchar(20)": ("N'ÄPFEL'", "N'äpfel'"),
+    "char(5)": ("'ab'", "'ab '"),
+    "uniqueidentifier": (f"'{_GUID}'", f"'{_GUID.lower()}'"),
+    "datetime2(7)": ("'2024-05-06T07:08:09.1234567'", "'2024-05-06 07:08:09.1234567'"),
+    "varbinary(8)": ("0x01", "0x0100"),
+    "float": ("0e0", "-0e0"),
+    "datetimeoffset(3)": ("'2024-05-06T07:08:09+00:00'", "'2024-05-06T09:08:09+02:00'"),
+}
+
+
+@item(72, "documented")
+@pytest.mark.parametrize("kind", EQUAL)
+def test_values_of_one_type_that_compare_equal_have_one_checksum(database: Database, kind: str) -> None:
+    """Of columns of one type and collation, alone and in a list; a NULL is as good as another.
+
+    Source: Microsoft, "CHECKSUM (Transact-SQL)", remarks.
+    """
+    one, other = EQUAL[kind]
+    column = f"{kind} COLLATE Latin1_General_CI_AS" if "char" in kind else kind
+    database.run(f"CREATE TABLE #sums (id int NOT NULL, value {column} NULL)")
+    database.run(f"INSERT INTO #sums VALUES (1, {one}), (1, {other}), (1, NULL), (1, NULL)")
+    assert database.value("SELECT COUNT(*) FROM #sums AS a JOIN #sums AS b ON a.value = b.value") == 4
+    of_each = "SELECT COUNT(DISTINCT CHECKSUM({0})) FROM #sums WHERE value IS {1}NULL"
+    assert [database.value(of_each.format("value", no)) for no in ("NOT ", "")] == [1, 1]
+    assert [database.value(of_each.format("id, value", no)) for no in ("NOT ", "")] == [1, 1]
+
+
+@item(72, "documented")
+def test_a_checksum_tells_most_values_and_the_order_of_a_list_apart(database: Database) -> None:
+    """An int of either sign; a list in another order is another list.
+
+    Source: Microsoft, "CHECKSUM (Transact-SQL)", remarks.
+    """
+    assert database.value("SELECT CHECKSUM(1, 2)") != database.value("SELECT CHECKSUM(2, 1)")
+    listed = ", ".join(f"({n})" for n in range(200))
+    assert database.value(f"SELECT COUNT(DISTINCT CHECKSUM(v.n)) FROM (VALUES {listed}) AS v (n)") > 190
+
+
+@item(72, "documented")
+@pytest.mark.parametrize("kind", ["text", "ntext", "image", "xml"])
+def test_a_type_that_cannot_be_compared_has_no_checksum(database: Database, kind: str) -> None:
+    """An error.
+
+    Source: Microsoft, "CHECKSUM (Transact-SQL)", arguments.
+    """
+    assert database.error(f"SELECT CHECKSUM(CAST(NULL AS {kind}))").number > 50

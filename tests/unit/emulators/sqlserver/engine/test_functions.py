@@ -110,7 +110,7 @@ def test_hashes_are_the_real_ones_over_the_stored_bytes(client: Client, name: st
     "call",
     [
         "FORMAT(1, 'N')",
-        "CHECKSUM(1)",
+        "BINARY_CHECKSUM(1)",
         "RAND()",
         "JSON_VALUE('{}', '$.a')",
         "HASHBYTES('MD2', 'a')",

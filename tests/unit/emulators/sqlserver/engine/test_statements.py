@@ -91,7 +91,7 @@ def test_strings_compare_without_case_and_trailing_spaces(persons: Client) -> No
         ("SELECT @x", 137),
         ("SELECT Name, COUNT(*) FROM Persons GROUP BY ID", 8120),
         ("SELECT (SELECT ID FROM Persons)", 512),
-        ("SELECT CHECKSUM(1)", 50001),
+        ("SELECT BINARY_CHECKSUM(1)", 50001),
         ("SELECT ID::int FROM Persons", 50001),
         ("SELECT ID FROM Persons WHERE Name ILIKE 'x'", 50001),
         ("SET TRANSACTION ISOLATION LEVEL SNAPSHOT SELECT * FROM Persons", 3952),
