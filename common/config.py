@@ -257,9 +257,9 @@ def _inner_model(model: type[BaseModel], key: str) -> tuple[type[BaseModel] | No
     """The model of a key that is a block, and whether the block may repeat."""
     if (declared := model.model_fields.get(key)) is None:
         return None, False
-    for candidate, repeats in ((declared.annotation, False), *((arg, True) for arg in get_args(declared.annotation))):
+    for candidate in (declared.annotation, *get_args(declared.annotation)):
         if isinstance(candidate, type) and get_origin(candidate) is None and issubclass(candidate, BaseModel):
-            return candidate, repeats
+            return candidate, get_origin(declared.annotation) is tuple
     return None, False
 
 

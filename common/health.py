@@ -1,0 +1,133 @@
+"""One HTTP port that tells whether this process is well: `/healthz`, `/readyz` and `/metrics`. Anything else is 404, any other method 405.
+
+What it tells is asked of the stage at each request, in a thread of its own, so that a stage that hangs is seen to hang. It changes nothing.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Self
+
+from common.errors import PermanentError
+from common.health_settings import HealthSettings
+from common.metrics import CONTENT_TYPE, Sample, exposition
+
+Ailment = Callable[[], str | None]
+"""What is the matter, in words for a person; None when all is well."""
+
+_TEXT = "text/plain; charset=utf-8"
+_REQUEST_SECONDS = 10
+"""How long a client may take over its request; nobody can hold a thread for longer."""
+
+
+class HealthEndpoint:
+    """Listens from the start, serves from `__enter__` to `__exit__`.
+
+    `alive`: answers 503 at `/healthz` with what it says, to have the process started anew. `ready`: the same at `/readyz`, to have others
+    wait for it. `samples`: the metrics of `/metrics`. All three are called from several threads.
+    Raises PermanentError when the address cannot be listened at.
+    """
+
+    def __init__(
+        self, settings: HealthSettings, *, alive: Ailment, ready: Ailment, samples: Callable[[], Iterable[Sample]]
+    ) -> None:
+        pages = {"/healthz": lambda: _verdict(alive()), "/readyz": lambda: _verdict(ready())}
+        self._server = _listening(settings, {**pages, "/metrics": lambda: (HTTPStatus.OK, exposition(samples()))})
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.2,), name="health", daemon=True)
+
+    @property
+    def port(self) -> int:
+        return int(self._server.server_address[1])
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+_Page = Callable[[], tuple[HTTPStatus, bytes]]
+
+
+def _verdict(ailment: str | None) -> tuple[HTTPStatus, bytes]:
+    status = HTTPStatus.OK if ailment is None else HTTPStatus.SERVICE_UNAVAILABLE
+    return status, f"{ailment or 'ok'}\n".encode()
+
+
+def _listening(settings: HealthSettings, pages: dict[str, _Page]) -> ThreadingHTTPServer:
+    class Handler(_Handler):
+        served = pages
+
+    class Server(ThreadingHTTPServer):
+        address_family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+        daemon_threads = True
+        block_on_close = False
+
+        def handle_error(self, request: object, client_address: object) -> None:
+            """A client that hung up is not our concern."""
+
+    try:
+        return Server((settings.host, settings.port), Handler)
+    except OSError as error:
+        raise PermanentError(
+            f"listening at {settings.host} port {settings.port} for health and metrics: {error.strerror or error}",
+            hint="choose another port or host in the health block; each stage on a machine needs a port of its own",
+        ) from error
+
+
+class _Handler(BaseHTTPRequestHandler):
+    served: dict[str, _Page]
+    server_version, sys_version = "dstream", ""
+    timeout = _REQUEST_SECONDS
+
+    def do_GET(self) -> None:
+        self._answer(body=True)
+
+    def do_HEAD(self) -> None:
+        self._answer(body=False)
+
+    def __getattr__(self, name: str) -> Callable[[], None]:
+        """The library looks up do_METHOD and has no 405 of its own."""
+        if name.startswith("do_"):
+            return self._refuse
+        raise AttributeError(name)
+
+    def _refuse(self) -> None:
+        self._write(HTTPStatus.METHOD_NOT_ALLOWED, _TEXT, b"only GET and HEAD\n", body=True)
+
+    def _answer(self, *, body: bool) -> None:
+        path = self.path.partition("?")[0]
+        page = self.served.get(path)
+        if page is None:
+            self._write(HTTPStatus.NOT_FOUND, _TEXT, f"there are {', '.join(self.served)}\n".encode(), body=body)
+            return
+        try:
+            status, content = page()
+        except Exception as error:  # a defect: said to who asks, not left as a connection that breaks
+            status, content = HTTPStatus.INTERNAL_SERVER_ERROR, f"unexpected {type(error).__name__}\n".encode()
+        kind = CONTENT_TYPE if path == "/metrics" and status is HTTPStatus.OK else _TEXT
+        self._write(status, kind, content, body=body)
+
+    def _write(self, status: HTTPStatus, kind: str, content: bytes, *, body: bool) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Connection", "close")
+        if status is HTTPStatus.METHOD_NOT_ALLOWED:
+            self.send_header("Allow", "GET, HEAD")
+        self.end_headers()
+        if body:
+            self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Probes come every few seconds: no line for them."""
