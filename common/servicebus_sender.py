@@ -16,6 +16,7 @@ from common.bus import MessageTooLarge
 from common.errors import TransientError
 from common.message import Message
 from common.servicebus_address import ServiceBusAddress
+from common.servicebus_batches import add
 from common.servicebus_client import close_quietly, open_client
 from common.servicebus_errors import translated
 from common.servicebus_links import tend
@@ -102,11 +103,11 @@ class BusSender:
         sender = self._opened()
         batch, held = self._batch(sender), list[Message]()
         for message in messages:
-            if not _added(batch, message):
+            if not add(batch, message):
                 if held:
                     self._flush(sender, batch, held, accepted)
                     batch, held = self._batch(sender), []
-                if not _added(batch, message):
+                if not add(batch, message):
                     self._send_alone(sender, message, accepted)
                     continue
             held.append(message)
@@ -128,10 +129,7 @@ class BusSender:
                 raise MessageTooLarge(self._entity, held[0], limit=self._limit(sender), accepted=accepted) from error
             middle = len(held) // 2
             for half in (held[:middle], held[middle:]):
-                smaller = self._batch(sender)
-                for message in half:
-                    smaller.add_message(to_sdk(message))
-                self._flush(sender, smaller, half, accepted)
+                self._send_session(half, accepted)
             return
         accepted += held
 
@@ -162,11 +160,3 @@ def by_session(messages: Sequence[Message]) -> Iterator[Sequence[Message]]:
     for message in messages:
         groups.setdefault((message.session_id, message.partition_key), []).append(message)
     yield from groups.values()
-
-
-def _added(batch: ServiceBusMessageBatch, message: Message) -> bool:
-    try:
-        batch.add_message(to_sdk(message))
-    except MessageSizeExceededError:
-        return False
-    return True

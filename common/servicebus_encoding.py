@@ -1,0 +1,196 @@
+"""A message as AMQP 1.0 octets: the sections that DStream's messages have, and nothing else of the protocol. Pure; no SDK.
+
+azure-servicebus 7.15 builds five objects and encodes twice for each message of a batch, 130 of the 145 us that it costs. These are the
+octets it would have made (AMQP 1.0, part 1 for types, part 3, 3.2 for sections), made once. Values of kinds that are not written here
+are answered with None, never guessed: the SDK writes those.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, Final
+from uuid import UUID
+
+from common.message import Message
+
+_HEADER: Final = b"\x00\x53\x70"
+_ANNOTATIONS: Final = b"\x00\x53\x72"
+_PROPERTIES: Final = b"\x00\x53\x73"
+_APPLICATION_PROPERTIES: Final = b"\x00\x53\x74"
+_DATA: Final = b"\x00\x53\x75"
+_NULL: Final = b"\x40"
+_PARTITION_KEY: Final = b"\xa3\x13x-opt-partition-key"
+
+_SHORT: Final = 255
+"""Octets up to which texts and binaries are written with a length of one octet, and less than which lists and maps are."""
+
+_LONGEST_NAME: Final = 128
+"""Characters of a message id, session id and partition key (https://learn.microsoft.com/azure/service-bus-messaging/service-bus-quotas)."""
+
+_LATEST: Final = 253_402_243_199_000
+"""Milliseconds of the latest expiry that the SDK writes, which is a day short of the year 10000."""
+
+_LONGEST_LIFE: Final = 0xFFFF_FFFF
+"""Milliseconds a header's time to live can say."""
+
+_pack_length = struct.Struct(">I").pack
+_pack_double = struct.Struct(">d").pack
+_pack_int = struct.Struct(">i").pack
+_pack_long = struct.Struct(">q").pack
+_pack_unsigned = struct.Struct(">Q").pack
+
+
+class _Unwritten(Exception):
+    """A value of a kind that this module does not write."""
+
+
+def encoded(message: Message, *, now: float) -> bytes | None:
+    """The octets of `message`, equal to the SDK's for all that the SDK takes; None where the SDK has to write it, or to refuse it.
+
+    `now`: Unix time; a message with a time to live says when it was made. What the SDK refuses and a broker may have delivered is written:
+    integers beyond 32 bits (as long, beyond that as ulong) and binaries that are no UTF-8. Raises UnicodeEncodeError for a lone surrogate.
+    """
+    if not message.message_id:
+        return None  # the SDK gives it one
+    session, partition = message.session_id, message.partition_key
+    if session is not None and partition != session:
+        partition = None  # a key that differs from the session is refused by the service: the session id wins
+    if any(len(name) > _LONGEST_NAME for name in (message.message_id, session, partition) if name):
+        return None
+    life = message.time_to_live
+    milliseconds = None if life is None else int(life.total_seconds()) * 1000
+    if milliseconds is not None and not 0 <= milliseconds <= _LONGEST_LIFE:
+        return None
+    parts = []
+    if milliseconds is not None:
+        parts.append(_HEADER + _list((_NULL, _NULL, _uint(milliseconds), _NULL, _NULL)))
+    if partition is not None:
+        parts.append(_ANNOTATIONS + _map(_PARTITION_KEY + _text(partition), 1))
+    parts.append(_properties(message, milliseconds, now))
+    try:
+        parts.append(_application_properties(message.application_properties))
+    except _Unwritten:
+        return None
+    body = message.body
+    parts.append(_DATA + _binary(body))
+    return b"".join(parts)
+
+
+def _properties(message: Message, milliseconds: int | None, now: float) -> bytes:
+    """Part 3, 3.2.4: thirteen fields, all of them written, as the SDK does."""
+    kind = message.content_type
+    expires = created = _NULL
+    if milliseconds:
+        at = int(now) * 1000
+        created, expires = b"\x83" + _pack_long(at), b"\x83" + _pack_long(min(_LATEST, at + milliseconds))
+    fields = (
+        _optional(message.message_id),
+        _NULL,  # user-id
+        _optional(message.to),
+        _optional(message.subject),
+        _optional(message.reply_to),
+        _optional(message.correlation_id),
+        _NULL if kind is None else _symbol(kind),
+        _NULL,  # content-encoding
+        expires,
+        created,
+        _optional(message.session_id),
+        _NULL,  # group-sequence
+        _NULL,  # reply-to-group-id
+    )
+    return _PROPERTIES + _list(fields)
+
+
+def _application_properties(held: Mapping[str, Any]) -> bytes:
+    """Part 3, 3.2.5. Raises _Unwritten."""
+    if not held:
+        return b""
+    content = []
+    for name, value in held.items():
+        write = _WRITERS.get(type(value))
+        if write is None or type(name) is not str:
+            raise _Unwritten
+        content.append(_name(name))
+        content.append(write(value))
+    return _APPLICATION_PROPERTIES + _map(b"".join(content), len(held))
+
+
+def _text(value: str) -> bytes:
+    octets = value.encode()
+    length = len(octets)
+    return (b"\xa1%c" % length if length <= _SHORT else b"\xb1" + _pack_length(length)) + octets
+
+
+_name = lru_cache(maxsize=1024)(_text)
+"""Names of properties are few and come again with every message."""
+
+
+def _optional(value: str | None) -> bytes:
+    return _NULL if value is None else _text(value)
+
+
+@lru_cache(maxsize=64)
+def _symbol(value: str) -> bytes:
+    octets = value.encode()
+    length = len(octets)
+    return (b"\xa3%c" % length if length <= _SHORT else b"\xb3" + _pack_length(length)) + octets
+
+
+def _binary(value: bytes) -> bytes:
+    length = len(value)
+    return (b"\xa0%c" % length if length <= _SHORT else b"\xb0" + _pack_length(length)) + value
+
+
+def _uint(value: int) -> bytes:
+    if value == 0:
+        return b"\x43"
+    return b"\x52%c" % value if value <= _SHORT else b"\x70" + _pack_length(value)
+
+
+def _integer(value: int) -> bytes:
+    """An int where it fits, as the SDK always writes; where it does not, the first of long and ulong that holds it."""
+    if -128 <= value <= 127:
+        return b"\x54%c" % (value & 0xFF)
+    if -(2**31) <= value < 2**31:
+        return b"\x71" + _pack_int(value)
+    if -(2**63) <= value < 2**63:
+        return b"\x81" + _pack_long(value)
+    if 0 <= value < 2**64:
+        return b"\x80" + _pack_unsigned(value)
+    raise _Unwritten
+
+
+def _octets(value: bytes) -> bytes:
+    """Text where it is UTF-8, as the SDK writes it; otherwise the binary that it is."""
+    try:
+        return _text(value.decode())
+    except UnicodeDecodeError:
+        return _binary(value)
+
+
+_WRITERS: Final[dict[type, Callable[[Any], bytes]]] = {
+    str: _text,
+    int: _integer,
+    bool: lambda value: b"\x56\x01" if value else b"\x56\x00",
+    float: lambda value: b"\x82" + _pack_double(value),
+    bytes: _octets,
+    UUID: lambda value: b"\x98" + value.bytes,
+    type(None): lambda value: _NULL,
+}
+
+
+def _list(fields: tuple[bytes, ...]) -> bytes:
+    content = b"".join(fields)
+    size = len(content)
+    if size < _SHORT:
+        return b"\xc0%c%c" % (size + 1, len(fields)) + content
+    return b"\xd0" + _pack_length(size + 4) + _pack_length(len(fields)) + content
+
+
+def _map(content: bytes, pairs: int) -> bytes:
+    size, count = len(content), 2 * pairs
+    if size < _SHORT and count <= _SHORT:
+        return b"\xc1%c%c" % (size + 1, count) + content
+    return b"\xd1" + _pack_length(size + 4) + _pack_length(count) + content
