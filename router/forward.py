@@ -1,23 +1,26 @@
 """The loop of one slot: take a session, receive, plan, send, settle; give it up when it is idle or had its turn.
 
 A message is completed only after the topic accepted it. What is in doubt is left to come again: nothing is hidden, nothing is
-sent twice on purpose. Order holds within a session because a slot goes on only when all of a batch is sent.
+sent twice on purpose. Order holds within a session because a slot goes on only when all of a batch is sent; a session whose
+destination is away is parked with what is left of its batch (router/parking.py), and the slot takes another.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import structlog
 
 from common.bus import Delivery, MessageTooLarge, Receiver, Receivers
 from common.errors import TransientError
 from common.retry import Backoff
+from router.parking import Parked, Parking
 from router.publishers import Publisher, Publishers
-from router.routes import Group, Poison, plan, without
+from router.routes import Group, Plan, Poison, before, plan, runs, without
+from router.settings import OnPoison
 from router.tally import Tally
 
 SOURCE_BACKOFF = Backoff(first=0.5, longest=15.0)
@@ -40,6 +43,8 @@ class Pace:
     """A session that is empty for so long is given up even when nobody waits; until then its next message comes at once."""
     turn: float = 30.0
     """A session is given up after so long while others may be waiting, and a destination's outage holds a slot no longer."""
+    linger: float = 1.0
+    """A destination that is to be left alone for longer than this has its sessions parked; for less, a slot waits with them."""
 
 
 class Gate:
@@ -82,9 +87,13 @@ class SessionGone(Exception):
     """This receiver is of no more use: close it and take the next. The text says why."""
 
 
+class SessionParked(Exception):
+    """This receiver is the parking's now: leave it alone."""
+
+
 @dataclass(slots=True)
 class Forwarder:
-    """One slot. `run` in a thread of its own; slots share publishers, gate, tally and stop."""
+    """One slot. `run` in a thread of its own; slots share publishers, gate, tally, parking and stop."""
 
     receivers: Receivers
     publishers: Publishers
@@ -95,15 +104,20 @@ class Forwarder:
     tally: Tally = field(default_factory=Tally)
     backoff: Backoff = SOURCE_BACKOFF
     clock: Callable[[], float] = time.monotonic
+    parking: Parking | None = None
+    """None: a slot waits with a session whose destination is away."""
+    on_poison: OnPoison = "dead_letter"
 
     def run(self) -> None:
         """Until `stop`. Raises PermanentError for a queue that is missing, not permitted, or of the wrong kind."""
         failures = 0
         while not self.stop.is_set():
             try:
-                receiver = self._next()
-                if receiver is not None:
-                    self._work(receiver)
+                parked = self.parking.take_ready() if self.parking is not None else None
+                if parked is not None:
+                    self._work(parked.receiver, parked.groups)
+                elif (receiver := self._next()) is not None:
+                    self._work(receiver, ())
                 failures = 0
             except TransientError as error:
                 failures += 1
@@ -124,13 +138,19 @@ class Forwarder:
             self.gate.leave(for_all, found=receiver is not None)
         return receiver
 
-    def _work(self, receiver: Receiver) -> None:
+    def _work(self, receiver: Receiver, left_over: Sequence[Group]) -> None:
+        """From what is left of an earlier batch to the end of the session's turn."""
         try:
+            self._deliver(receiver, left_over)
             self._drain(receiver)
+        except SessionParked:
+            return
         except SessionGone as reason:
             log.debug("session given up", session=receiver.session_id, reason=str(reason))
-        finally:
+        except BaseException:
             receiver.close()
+            raise
+        receiver.close()
 
     def _drain(self, receiver: Receiver) -> None:
         began = heard = self.clock()
@@ -146,16 +166,39 @@ class Forwarder:
     def _had_enough(self, began: float, heard: float) -> bool:
         now = self.clock()
         # An answer is as old as the question that is under way, and a slot's way there.
-        if self.gate.nobody_waits(self.pace.accept_wait + 2.0):
+        parked = self.parking is not None and self.parking.anyone_ready()
+        if not parked and self.gate.nobody_waits(self.pace.accept_wait + 2.0):
             return now - heard >= self.pace.idle
         return now - heard >= self.pace.poll or now - began >= self.pace.turn
 
     def _forward(self, receiver: Receiver, deliveries: Sequence[Delivery]) -> None:
         """Send and settle all of a batch, or raise: SessionGone and TransientError leave the rest to come again."""
+        for decided in self._plans(receiver, deliveries):
+            for poison in decided.poison:
+                self._put_aside(receiver, poison)
+            self._deliver(receiver, decided.groups)
+
+    def _plans(self, receiver: Receiver, deliveries: Sequence[Delivery]) -> Iterator[Plan]:
+        """One plan for all; where the first poison is the end, one for each run of neighbours, so that nothing goes before its turn."""
         decided = plan(deliveries, self.publishers.topics)
-        for poison in decided.poison:
-            self._dead_letter(receiver, poison)
-        groups = list(decided.groups)
+        if asked := [poison.destination for poison in decided.poison if poison.destination is not None]:
+            refused = self.publishers.admit(asked)
+            decided = plan(deliveries, self.publishers.topics)
+            decided = replace(decided, poison=tuple(_explained(poison, refused) for poison in decided.poison))
+        if not self._stops_at_poison(receiver):
+            yield decided
+            return
+        stopper = next((poison for poison in decided.poison if poison.stops), None)
+        whole = deliveries if stopper is None else before(deliveries, stopper)
+        yield from runs(whole, self.publishers.topics)
+        if stopper is not None:
+            yield Plan((), (stopper,))
+
+    def _stops_at_poison(self, receiver: Receiver) -> bool:
+        return self.on_poison == "stop" and receiver.session_id is not None
+
+    def _deliver(self, receiver: Receiver, planned: Sequence[Group]) -> None:
+        groups = list(planned)
         deadline = self.clock() + self.pace.turn
         while groups:
             # Those that are well go first, so that a destination that is away holds up only its own.
@@ -186,7 +229,7 @@ class Forwarder:
         self._settle(receiver, self.publishers[group.destination], done)
         refused = [delivery for delivery in group.deliveries if delivery.message is error.refused]
         for delivery in refused:
-            self._dead_letter(receiver, Poison(delivery, "MessageTooLarge", error.message))
+            self._put_aside(receiver, Poison(delivery, "MessageTooLarge", error.message))
         return without(group, {id(delivery) for delivery in (*done, *refused)})
 
     def _settle(self, receiver: Receiver, publisher: Publisher, deliveries: Sequence[Delivery]) -> None:
@@ -197,8 +240,21 @@ class Forwarder:
         if lost and receiver.session_id is not None:
             raise SessionGone(f"the lock was lost before {len(lost)} messages were completed")
 
-    def _dead_letter(self, receiver: Receiver, poison: Poison) -> None:
+    def _put_aside(self, receiver: Receiver, poison: Poison) -> None:
+        """Dead-letter it, or stop its session there: raises SessionParked, or SessionGone while the router stops."""
         message = poison.delivery.message
+        if poison.stops and self._stops_at_poison(receiver):
+            log.error(
+                "session stopped at a poisoned message",
+                session=receiver.session_id,
+                message_id=message.message_id,
+                reason=poison.reason,
+                description=poison.description,
+                hint='this session is not read on until a restart; mend what refuses the message, or set router.on_poison = "dead_letter"',
+            )
+            if self.parking is not None and self.parking.hold(receiver):
+                raise SessionParked
+            raise SessionGone("it stopped at a poisoned message")
         receiver.dead_letter(poison.delivery, reason=poison.reason, description=poison.description)
         self.tally.count_dead_letter(poison.reason)
         log.warning(
@@ -211,7 +267,9 @@ class Forwarder:
 
     def _wait(self, receiver: Receiver, groups: Sequence[Group], deadline: float) -> None:
         """Until a destination may be tried again, holding the locks; gives everything back at a stop or when the turn is over."""
-        pause = min(self.publishers[group.destination].pause() for group in groups)
+        pause = self._pause(groups)
+        if pause > self.pace.linger and self._parked(receiver, groups):
+            raise SessionParked
         until = self.clock() + pause
         held = [delivery for group in groups for delivery in group.deliveries]
         while (left := until - self.clock()) > 0:
@@ -220,3 +278,17 @@ class Forwarder:
                     receiver.release(held)
                 raise SessionGone("its destination is away")
             receiver.renew(held)
+
+    def _parked(self, receiver: Receiver, groups: Sequence[Group]) -> bool:
+        if self.parking is None or receiver.session_id is None:
+            return False
+        return self.parking.park(Parked(receiver, tuple(groups), ready=lambda: self._pause(groups) <= 0))
+
+    def _pause(self, groups: Sequence[Group]) -> float:
+        return min(self.publishers[group.destination].pause() for group in groups)
+
+
+def _explained(poison: Poison, refused: Mapping[str, str]) -> Poison:
+    """With why its topic could not be had, where that was tried."""
+    why = refused.get(poison.destination or "")
+    return poison if why is None else replace(poison, description=f"{poison.description}; {why}")

@@ -1,14 +1,16 @@
 """One open sender for every configured topic, made before the first message is taken; after a fault it is opened anew and backs off.
 
-No management call is made here. A topic that is missing shows when its sender opens, before anything was received.
+A topic that is missing shows when its sender opens, before anything was received. No management call is made here, except by what
+the wiring hands over for topics that turn up later.
 """
 
 from __future__ import annotations
 
 import random
+import re
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
@@ -23,6 +25,10 @@ OPENED_AT_ONCE = 16
 """Links opened side by side: each takes about half a second of waiting, and a namespace limits how many come at once."""
 
 DESTINATION_BACKOFF = Backoff(first=0.5, longest=30.0)
+
+_TOPIC_NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,258}[a-z0-9])?", re.ASCII)
+"""Letters, digits, periods, hyphens and underscores, at most 260; of what Service Bus takes, only slashes are left out, which its resource
+manager cannot address (https://learn.microsoft.com/azure/azure-resource-manager/management/resource-name-rules#microsoftservicebus)."""
 
 _T = TypeVar("_T")
 
@@ -46,15 +52,19 @@ class Publisher:
         backoff: Backoff = DESTINATION_BACKOFF,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
+        provide: Callable[[], None] = lambda: None,
     ) -> None:
+        """`provide` sees to it that the topic exists; it is called before the next send after a fault that time does not heal."""
         self.topic = topic
         self._sender = sender
         self._backoff = backoff
         self._clock = clock
         self._chance = chance
         self._guard = threading.Lock()
+        self._provide = provide
         self._failures = 0
         self._not_before = 0.0
+        self._to_be_provided = False
 
     def open(self) -> None:
         """Raises TransientError or PermanentError."""
@@ -69,18 +79,23 @@ class Publisher:
         """Raises TransientError, having backed off: nothing is known about `messages`; MessageTooLarge as the sender does."""
         with self._guard:
             try:
+                if self._to_be_provided:
+                    self._provide()
+                    self._to_be_provided = False
                 self._sender.send(messages)
             except MessageTooLarge:
                 self._recovered()
                 raise
             except DStreamError as error:
                 self._failed(error)
+                self._sender.close()  # a link to a topic that was deleted stays dead when the topic is back
                 # A topic deleted, or a right taken away, while the router runs holds up its own table and nobody else's.
                 raise TransientError(error.message, hint=error.hint) from error
             self._recovered()
 
     def _failed(self, error: DStreamError) -> None:
         self._failures += 1
+        self._to_be_provided = self._to_be_provided or isinstance(error, PermanentError)
         self._not_before = self._clock() + self._backoff.delay(self._failures, self._chance)
         if self._failures == 1:
             report = log.error if isinstance(error, PermanentError) else log.warning
@@ -99,8 +114,11 @@ class Publisher:
 class Publishers:
     """All publishers, by topic (lower case)."""
 
-    def __init__(self, publishers: Iterable[Publisher]) -> None:
+    def __init__(self, publishers: Iterable[Publisher], *, further: Callable[[str], Publisher] | None = None) -> None:
+        """`further` makes the publisher of a topic that turns up later, the topic included; None: there are none but the configured."""
         self._by_topic = {publisher.topic.lower(): publisher for publisher in publishers}
+        self._further = further
+        self._guard = threading.Lock()
 
     @property
     def topics(self) -> Collection[str]:
@@ -108,6 +126,32 @@ class Publishers:
 
     def __getitem__(self, topic: str) -> Publisher:
         return self._by_topic[topic]
+
+    def admit(self, topics: Iterable[str]) -> Mapping[str, str]:
+        """Add a publisher for each of these (lower case), where further ones are wanted; why not, by topic, for those that have none.
+
+        Raises TransientError when it could not be found out: the same question is to be asked again.
+        """
+        refused: dict[str, str] = {}
+        if self._further is None:
+            return refused
+        with self._guard:
+            for topic in dict.fromkeys(topics):
+                if topic in self._by_topic:
+                    continue
+                if _TOPIC_NAME.fullmatch(topic) is None:
+                    refused[topic] = "it is no name that a topic can have"
+                    continue
+                try:
+                    publisher = self._further(topic)
+                    publisher.open()
+                except PermanentError as error:
+                    refused[topic] = f"it could not be had: {error.message}"
+                    continue
+                # A new dict: the slots read this one without a lock.
+                self._by_topic = {**self._by_topic, topic: publisher}
+                log.info("destination added", topic=topic)
+        return refused
 
     def open(self) -> None:
         """Open all, side by side. Raises one PermanentError that names every topic it concerns, else the first TransientError."""

@@ -1,14 +1,15 @@
 """Where each delivery goes: pure decisions over what was received. Sends nothing, settles nothing.
 
 The destination is the application property `destination`; where it is missing, the body's `metadata.Destination` (SPEC 5).
-A message that names no configured destination is poison: it is dead-lettered with a reason, and the others go on.
+A message that names no destination with a publisher is poison: it is dead-lettered with a reason, and the others go on.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Literal
 
 from common.bus import Delivery
@@ -27,6 +28,13 @@ class Poison:
     delivery: Delivery
     reason: Reason
     description: str
+    destination: str | None = None
+    """The topic that an `UnknownDestination` asked for, lower case."""
+
+    @property
+    def stops(self) -> bool:
+        """Whether `on_poison = "stop"` is about it: a stand-in for what fits no message was meant for the dead-letter queue when it was sent."""
+        return self.reason != "Oversize"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +54,7 @@ class Plan:
 
 
 def plan(deliveries: Sequence[Delivery], known: Collection[str]) -> Plan:
-    """Group by destination, keeping order; `known` are the configured topics, lower case."""
+    """Group by destination, keeping order; `known` are the topics that have a publisher, lower case."""
     groups: dict[str, list[Delivery]] = {}
     poison: list[Poison] = []
     for delivery in deliveries:
@@ -56,6 +64,21 @@ def plan(deliveries: Sequence[Delivery], known: Collection[str]) -> Plan:
         else:
             groups.setdefault(routed, []).append(delivery)
     return Plan(tuple(Group(name, tuple(held)) for name, held in groups.items()), tuple(poison))
+
+
+def before(deliveries: Sequence[Delivery], poison: Poison) -> Sequence[Delivery]:
+    """Those that came before `poison`, which is one of them."""
+    return deliveries[: next(at for at, delivery in enumerate(deliveries) if delivery is poison.delivery)]
+
+
+def runs(deliveries: Sequence[Delivery], known: Collection[str]) -> Iterator[Plan]:
+    """Plans for neighbours that go to one destination: carried out in turn, nothing overtakes anything, whatever its destination."""
+    for _, run in groupby(deliveries, key=lambda delivery: _lane(route(delivery, known))):
+        yield plan(list(run), known)
+
+
+def _lane(routed: str | Poison) -> str | None:
+    return routed if isinstance(routed, str) else None
 
 
 def route(delivery: Delivery, known: Collection[str]) -> str | Poison:
@@ -81,6 +104,7 @@ def route(delivery: Delivery, known: Collection[str]) -> str | Poison:
             delivery,
             "UnknownDestination",
             f"the topic {named!r} belongs to no configured table; add the table to the router's configuration and send this again",
+            named.lower(),
         )
     return named.lower()
 

@@ -6,13 +6,16 @@ Needs no SQL Server password: names come from `ingester.server_name` and `ingest
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
 from common.config import Block, Bound, Document, Problem, Settings, UnsetPolicy, bind
 from common.names import Ordering, TableName
 from common.topology import BusSettings, Provision, Topology, one_way_in, twice_listed
+
+OnPoison = Literal["dead_letter", "stop"]
+UnknownDestination = Literal["dead_letter", "create"]
 
 
 def _subscription_name(text: str) -> str:
@@ -71,6 +74,36 @@ class RouterBlock(Settings):
         description="Most messages routed and settled together, and so the most that come again after a crash, a session.",
     )
 
+    workers: int | None = Field(
+        default=None,
+        ge=1,
+        le=64,
+        description=(
+            "Processes that route side by side, each with `sessions` of its own; Service Bus shares the sessions out among them. One Python "
+            "process uses one core: none, the default, starts one for each core that this process may use. 1: no further process is started."
+        ),
+    )
+    on_poison: OnPoison = Field(
+        default="dead_letter",
+        description=(
+            "What becomes of a message that no retry can deliver: it cannot be read, names no known topic, or is larger than its topic takes. "
+            "`dead_letter`: it goes to the queue's dead-letter queue with a reason and a description, and its session goes on. `stop`: its "
+            "session stops there, told by an error in the log: what came before it is delivered, it and everything behind it stay in the queue "
+            "in their order, and the process that found it keeps the session locked, so that no other router goes past it either; all other "
+            "sessions go on. A restart, or the loss of that lock, tries it again. Each loss of the lock raises the message's delivery count, "
+            "and the queue's own limit for that (`MaxDeliveryCount`) still holds. Needs a queue with sessions."
+        ),
+    )
+    unknown_destination: UnknownDestination = Field(
+        default="dead_letter",
+        description=(
+            "What becomes of a message for a topic that belongs to no configured table. `dead_letter`: it is poison, see `on_poison`. `create`: "
+            "the topic is made with its `subscriptions` as `provision` allows, and used from then on (also one that was deleted while the "
+            "router ran is made again); with `provision` other than `create` the topic must be there. A name that is no topic's name, or that "
+            "of the ingest queue, is poison all the same."
+        ),
+    )
+
 
 class RouterSettings(RouterBlock):
     """All that the router runs on."""
@@ -86,6 +119,8 @@ def from_document(document: Document) -> Bound[RouterSettings]:
     topology = _topology(document)
     shared = topology.value
     problems = block.problems + topology.problems + ([] if shared is None else _nameless(shared))
+    if shared is not None and block.value is not None:
+        problems += _sessionless(document, shared, block.value)
     if problems or block.value is None or shared is None:
         return Bound(None, problems)
     settings = RouterSettings(
@@ -110,6 +145,14 @@ def _nameless(shared: Topology) -> list[Problem]:
         return []
     remedy = "topic names need it: set it, or ingester.server_name and ingester.database"
     return [Problem(unset.line, f"ingester.db_connection_string: {unset.complaint()}; {remedy}")]
+
+
+def _sessionless(document: Document, shared: Topology, block: RouterBlock) -> list[Problem]:
+    if block.on_poison != "stop" or shared.queue.ordering != "none":
+        return []
+    found = document.block("router", "publisher")
+    line = next((line for key, line, _ in found.entries if key == "on_poison"), found.line) if found else 1
+    return [Problem(line, 'on_poison = "stop" needs sessions, and queue.ordering = "none" has none')]
 
 
 def _topology(document: Document) -> Bound[Topology]:

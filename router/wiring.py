@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterable
 
 import structlog
 
-from common.errors import DStreamError
+from common.errors import DStreamError, PermanentError
 from common.provision import QueueNeed, TopicNeed, provision
 from common.servicebus import ServiceBus
 from common.servicebus_receiver import QueueReceivers
 from router.forward import Forwarder, Gate, Pace
+from router.parking import Parking
 from router.publishers import Publisher, Publishers
 from router.settings import RouterSettings
 from router.tally import Tally
 
 STOP_WITHIN = 18.0
 """Seconds that slots have to finish what they hold; Kubernetes kills after 30 s, and the promise is 20."""
+
+PARKED_PER_SLOT = 8
+"""Sessions that wait for their destination without a slot, for each slot; every one of them is a connection."""
 
 log = structlog.get_logger(__name__)
 
@@ -31,8 +36,8 @@ def run(
     again. Raises PermanentError when the queue is gone while it runs; `stop` is set then.
     """
     source, output = ServiceBus.of(settings.source), ServiceBus.of(settings.output)
-    publishers = Publishers(Publisher(topic, output.sender(topic)) for topic in settings.destinations)
     tally = tally or Tally()
+    publishers = _publishers(settings, output)
     try:
         _provision(settings, source, output)
         publishers.open()
@@ -57,6 +62,24 @@ def run(
         output.close()
 
 
+def _publishers(settings: RouterSettings, output: ServiceBus) -> Publishers:
+    def configured(topic: str) -> Publisher:
+        return Publisher(topic, output.sender(topic))
+
+    def provided(topic: str) -> Publisher:
+        return Publisher(topic, output.sender(topic), provide=lambda: _provide_topics(settings, output, [topic]))
+
+    def further(topic: str) -> Publisher:
+        if topic == settings.queue_name.lower():
+            raise PermanentError("it is the ingest queue")
+        _provide_topics(settings, output, [topic])
+        return provided(topic)
+
+    if settings.unknown_destination == "create":
+        return Publishers(map(provided, settings.destinations), further=further)
+    return Publishers(map(configured, settings.destinations))
+
+
 def _provision(settings: RouterSettings, source: ServiceBus, output: ServiceBus) -> None:
     provision(
         source.address,
@@ -64,9 +87,13 @@ def _provision(settings: RouterSettings, source: ServiceBus, output: ServiceBus)
         how=settings.provision,
         management_endpoint=settings.source.management_endpoint,
     )
+    _provide_topics(settings, output, settings.destinations)
+
+
+def _provide_topics(settings: RouterSettings, output: ServiceBus, topics: Iterable[str]) -> None:
     provision(
         output.address,
-        [TopicNeed(topic, settings.subscriptions) for topic in settings.destinations],
+        [TopicNeed(topic, settings.subscriptions) for topic in topics],
         how=settings.provision,
         management_endpoint=settings.output.management_endpoint,
     )
@@ -94,17 +121,29 @@ def _route(
     sessions = settings.ordering != "none"
     receivers = _receivers(settings, source)
     gate = Gate()
+    parking = Parking(stop, room=PARKED_PER_SLOT * settings.sessions)
     fatal: list[BaseException] = []
 
     def work() -> None:
         try:
-            Forwarder(receivers, publishers, stop, sessions, pace, gate, tally).run()
+            Forwarder(
+                receivers,
+                publishers,
+                stop,
+                sessions,
+                pace,
+                gate,
+                tally,
+                parking=parking,
+                on_poison=settings.on_poison,
+            ).run()
         except BaseException as error:
             # Not only DStreamError: a slot that died of a defect must not leave a router that looks alive.
             fatal.append(error)
             stop.set()
 
     slots = [threading.Thread(target=work, name=f"slot-{number}", daemon=True) for number in range(settings.sessions)]
+    slots.append(threading.Thread(target=parking.keep, name="parking", daemon=True))
     for slot in slots:
         slot.start()
     stop.wait()

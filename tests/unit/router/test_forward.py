@@ -11,7 +11,9 @@ from common.errors import PermanentError, TransientError
 from common.message import Message
 from common.retry import Backoff
 from router.forward import Forwarder, Gate, Pace
+from router.parking import Parking
 from router.publishers import Publisher, Publishers
+from router.settings import OnPoison
 from router.tally import Tally
 from tests.fakes.bus import FakeBroker, FakeEntity, FakeReceivers, Held
 
@@ -22,7 +24,16 @@ PACE = Pace(batch=10, accept_wait=0.01, poll=0.005, idle=0.01, turn=5.0)
 class Bench:
     """A queue with sessions, two topics, and a slot that stops by itself when `done` says so."""
 
-    def __init__(self, *, sessions: bool = True, pace: Pace = PACE, destination_backoff: Backoff = QUICK) -> None:
+    def __init__(
+        self,
+        *,
+        sessions: bool = True,
+        pace: Pace = PACE,
+        destination_backoff: Backoff = QUICK,
+        on_poison: OnPoison = "dead_letter",
+        further: Callable[[str], Publisher] | None = None,
+        chance: Callable[[], float] = lambda: 1.0,
+    ) -> None:
         self.broker = FakeBroker()
         self.queue = self.broker.create("ingest", sessions=sessions)
         self.topics = {name: self.broker.create(name) for name in ("persons", "orders")}
@@ -30,10 +41,24 @@ class Bench:
         self.tally = Tally()
         self.receivers: FakeReceivers = self.broker.receivers("ingest", sessions=sessions)
         publishers = Publishers(
-            Publisher(name, self.broker.sender(name), backoff=destination_backoff) for name in self.topics
+            (
+                Publisher(name, self.broker.sender(name), backoff=destination_backoff, chance=chance)
+                for name in self.topics
+            ),
+            further=further,
         )
+        self.parking = Parking(self.stop, room=2)
         self.slot = Forwarder(
-            self.receivers, publishers, self.stop, sessions, pace, Gate(), self.tally, Backoff(0.001, 1.0, 0.001)
+            self.receivers,
+            publishers,
+            self.stop,
+            sessions,
+            pace,
+            Gate(),
+            self.tally,
+            Backoff(0.001, 1.0, 0.001),
+            parking=self.parking,
+            on_poison=on_poison,
         )
 
     def put(self, topic: str, *numbers: int, session: str | None = None) -> None:
@@ -64,6 +89,7 @@ class Bench:
         reached = done()
         self.stop.set()
         thread.join(10)
+        self.parking.close()
         if failed:
             raise failed[0]
         assert reached

@@ -172,3 +172,12 @@ def test_a_file_without_blocks_says_which_are_missing(tmp_path: Path) -> None:
         'block "router" is missing',
         'block "ingester" is missing: the router takes queue and tables from it',
     }
+
+
+def test_stop_at_poison_is_refused_where_the_queue_has_no_sessions(tmp_path: Path) -> None:
+    path = tmp_path / "f.hcl"
+    text = FILE.replace("NAMES", NAMES).replace("BLOCK", "router").replace("MORE", 'on_poison = "stop"')
+    path.write_text(text.replace('ordering = "key"', 'ordering = "none"'), encoding="utf-8")
+    (problem,) = from_document(read(path, {"BUS": BUS})).problems
+    assert problem.line == text[: text.index("on_poison")].count("\n") + 1
+    assert "needs sessions" in problem.text

@@ -1,0 +1,80 @@
+"""Sessions parked while their destination is away: the slot goes on, locks are kept, and order holds."""
+
+from __future__ import annotations
+
+import threading
+
+from common.errors import TransientError
+from common.message import Message
+from common.retry import Backoff
+from router.forward import Pace
+from router.parking import Parked, Parking
+from tests.fakes.bus import FakeBroker, FakeReceiver, Held
+from tests.unit.router.test_forward import Bench, bodies
+
+PARK_AT_ONCE = Pace(batch=10, accept_wait=0.01, poll=0.005, idle=0.01, turn=60.0, linger=0.0)
+
+
+def receiver(session: str = "persons") -> FakeReceiver:
+    broker = FakeBroker()
+    queue = broker.create("ingest", sessions=True)
+    queue.held.append(Held(Message(b"", "1", session)))
+    opened = broker.receivers("ingest", sessions=True).open(max_wait=0)
+    assert opened is not None
+    opened.receive(max_count=1, max_wait=0)
+    return opened
+
+
+def test_one_slot_serves_others_while_a_destination_is_away() -> None:
+    bench = Bench(pace=PARK_AT_ONCE, destination_backoff=Backoff(first=3600.0, longest=3600.0))
+    bench.put("persons", *range(3))
+    bench.put("orders", *range(25))
+    bench.topics["persons"].faults.append(TransientError("throttled"))
+    bench.run(until=lambda: len(bench.topics["orders"].held) == 25)
+    assert bodies(bench.topics["orders"]) == [f"orders-{number}" for number in range(25)]
+    assert [held.message.message_id for held in bench.queue.held] == ["persons-0", "persons-1", "persons-2"]
+    assert bench.receivers.opened.count("persons") == 1
+    assert [(held.holder, held.count) for held in bench.queue.held] == [(None, 0)] * 3
+
+
+def test_a_parked_session_goes_on_where_it_stood_when_its_destination_is_back() -> None:
+    bench = Bench(pace=PARK_AT_ONCE, destination_backoff=Backoff(first=0.02, longest=0.02))
+    bench.put("persons", *range(25))
+    bench.topics["persons"].faults.extend(TransientError("throttled") for _ in range(3))
+    bench.run()
+    assert bodies(bench.topics["persons"]) == [f"persons-{number}" for number in range(25)]
+    assert bench.receivers.opened == ["persons"]
+
+
+def test_where_there_is_no_room_a_slot_waits_with_its_session() -> None:
+    bench = Bench(pace=PARK_AT_ONCE, destination_backoff=Backoff(first=0.02, longest=0.02))
+    bench.slot.parking = Parking(bench.stop, room=0)
+    bench.put("persons", 0, 1)
+    bench.topics["persons"].faults.append(TransientError("throttled"))
+    bench.run()
+    assert bodies(bench.topics["persons"]) == ["persons-0", "persons-1"]
+
+
+def test_a_session_whose_lock_is_lost_while_it_is_parked_is_let_go() -> None:
+    parking = Parking(threading.Event(), room=2)
+    waiting, stopped = receiver("persons"), receiver("orders")
+    assert parking.park(Parked(waiting, (), ready=lambda: True))
+    assert parking.hold(stopped)
+    parking.look()
+    assert (waiting.renewals, stopped.renewals) == (1, 1)
+    waiting.lock_lost = stopped.lock_lost = True
+    parking.look()
+    assert parking.take_ready() is None
+    assert parking.stopped == 0
+
+
+def test_the_end_gives_everything_back_and_takes_nothing_more() -> None:
+    stop = threading.Event()
+    parking = Parking(stop, room=2)
+    waiting, late = receiver("persons"), receiver("orders")
+    parking.park(Parked(waiting, (), ready=lambda: False))
+    stop.set()
+    parking.keep()
+    assert not parking.park(Parked(late, (), ready=lambda: False))
+    assert not parking.hold(late)
+    assert waiting._broker.open_receivers == []

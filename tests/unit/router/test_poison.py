@@ -1,0 +1,152 @@
+"""What stops a session and what does not, and topics that turn up while the router runs, on the fake broker."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from common.errors import PermanentError, TransientError
+from common.message import Message
+from router.publishers import Publisher
+from tests.fakes.bus import Held
+from tests.unit.router.test_forward import Bench, bodies
+
+
+def put_raw(bench: Bench, body: bytes, message_id: str, session: str) -> None:
+    bench.queue.held.append(Held(Message(body, message_id, session)))
+
+
+def test_stop_delivers_what_came_before_and_keeps_the_rest_in_order() -> None:
+    bench = Bench(on_poison="stop")
+    bench.put("persons", 0, 1)
+    put_raw(bench, b"{", "bad", "persons")
+    bench.put("persons", 2, 3)
+    bench.run(until=lambda: bench.parking.stopped == 1)
+    assert bodies(bench.topics["persons"]) == ["persons-0", "persons-1"]
+    assert [held.message.message_id for held in bench.queue.held] == ["bad", "persons-2", "persons-3"]
+    assert [(held.holder, held.count) for held in bench.queue.held] == [(None, 0)] * 3
+    assert bench.queue.dead == []
+    assert bench.tally.dead_lettered == {}
+
+
+def test_a_stopped_session_holds_up_no_other_and_stays_locked() -> None:
+    bench = Bench(on_poison="stop")
+    put_raw(bench, b"{", "bad", "persons")
+    bench.put("persons", 0)
+    bench.put("orders", *range(15))
+    bench.run(until=lambda: len(bench.queue.held) == 2 and bench.parking.stopped == 1)
+    assert bodies(bench.topics["orders"]) == [f"orders-{number}" for number in range(15)]
+    assert bench.receivers.opened.count("persons") == 1
+
+
+def test_stop_is_told_with_session_message_reason_and_remedy(capsys: pytest.CaptureFixture[str]) -> None:
+    bench = Bench(on_poison="stop")
+    bench.put("invoices", 7, session="persons")
+    bench.run(until=lambda: bench.parking.stopped == 1)
+    said = capsys.readouterr().out
+    for part in ("session stopped", "persons", "invoices-7", "UnknownDestination", "on_poison"):
+        assert part in said
+
+
+def test_stop_lets_nothing_overtake_across_destinations_of_one_session() -> None:
+    bench = Bench(on_poison="stop")
+    bench.topics["persons"].limit = 10
+    bench.put("persons", 0, session="mixed")
+    bench.put("orders", 1, session="mixed")
+    bench.put("persons", 1_000_000, session="mixed")
+    bench.put("orders", 2, session="mixed")
+    bench.run(until=lambda: bench.parking.stopped == 1)
+    assert bodies(bench.topics["orders"]) == ["orders-1"]
+    assert bodies(bench.topics["persons"]) == ["persons-0"]
+    assert [held.message.message_id for held in bench.queue.held] == ["persons-1000000", "orders-2"]
+
+
+def test_a_stand_in_for_what_fits_no_message_stops_nothing() -> None:
+    bench = Bench(on_poison="stop")
+    stand_in = Message(b"{}", "large", "persons", application_properties={"destination": "persons", "oversize": True})
+    bench.queue.held.append(Held(stand_in))
+    bench.put("persons", 1)
+    bench.run()
+    assert [reason for _, reason, _ in bench.queue.dead] == ["Oversize"]
+    assert bodies(bench.topics["persons"]) == ["persons-1"]
+
+
+def test_without_sessions_there_is_nothing_to_stop_and_poison_is_dead_lettered() -> None:
+    bench = Bench(sessions=False, on_poison="stop")
+    put_raw(bench, b"{", "bad", "persons")
+    bench.put("persons", 1)
+    bench.run()
+    assert [reason for _, reason, _ in bench.queue.dead] == ["MalformedMessage"]
+
+
+class Further:
+    """Makes topics on a bench's broker as they are asked for; `fault` is what the next attempt meets."""
+
+    def __init__(self) -> None:
+        self.bench = Bench(further=self)
+        self.fault: Exception | None = None
+        self.made: list[str] = []
+
+    def __call__(self, topic: str) -> Publisher:
+        if self.fault is not None:
+            fault, self.fault = self.fault, None
+            raise fault
+        self.made.append(topic)
+        self.bench.topics[topic] = self.bench.broker.create(topic)
+        return Publisher(topic, self.bench.broker.sender(topic))
+
+
+def test_an_unknown_destination_gets_its_topic_once_and_its_messages_in_order() -> None:
+    further = Further()
+    further.bench.put("invoices", *range(15))
+    further.bench.run()
+    assert further.made == ["invoices"]
+    assert bodies(further.bench.topics["invoices"]) == [f"invoices-{number}" for number in range(15)]
+    assert further.bench.queue.dead == []
+
+
+@pytest.mark.parametrize("name", ["a b", "-a", "a/b", "a$", "x" * 261, "été"])
+def test_a_destination_that_is_no_topics_name_is_dead_lettered_and_says_so(name: str) -> None:
+    further = Further()
+    further.bench.put(name, 1)
+    further.bench.run()
+    [(_, reason, description)] = further.bench.queue.dead
+    assert reason == "UnknownDestination"
+    assert "no name that a topic can have" in description
+    assert further.made == []
+
+
+def test_a_topic_that_may_not_be_made_is_dead_lettered_with_the_reason() -> None:
+    further = Further()
+    further.fault = PermanentError("no Manage right")
+    further.bench.put("invoices", 1)
+    further.bench.run()
+    [(_, reason, description)] = further.bench.queue.dead
+    assert reason == "UnknownDestination"
+    assert "no Manage right" in description
+
+
+def test_a_topic_that_cannot_be_made_just_now_is_tried_again() -> None:
+    further = Further()
+    further.fault = TransientError("the management API does not answer")
+    further.bench.put("invoices", 1)
+    further.bench.run()
+    assert bodies(further.bench.topics["invoices"]) == ["invoices-1"]
+    assert further.bench.queue.dead == []
+
+
+def test_slots_that_meet_a_new_topic_together_make_it_once() -> None:
+    further = Further()
+    barrier = threading.Barrier(4)
+
+    def ask() -> None:
+        barrier.wait()
+        further.bench.slot.publishers.admit(["invoices"])
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert further.made == ["invoices"]
