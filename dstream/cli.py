@@ -5,13 +5,13 @@ Stages are imported inside their command, so that the router starts without Spar
 
 from __future__ import annotations
 
-import functools
 import logging
 import os
 import sys
 import traceback
 from collections.abc import Callable
 from enum import StrEnum
+from functools import partial, wraps
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar
@@ -56,7 +56,7 @@ S = TypeVar("S")
 def reported(command: Callable[P, int]) -> Callable[P, None]:
     """Make a command's result the exit status, and every failure one line a problem: never a traceback for a user's mistake."""
 
-    @functools.wraps(command)
+    @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             status = command(*args, **kwargs)
@@ -76,9 +76,12 @@ def reported(command: Callable[P, int]) -> Callable[P, None]:
 def ingester_command(
     config: Config = DEFAULT, log_level: LogLevel = Level.INFO, log_format: LogFormat = Format.TEXT
 ) -> int:
-    """Run stage 1, change tables to queue, until stopped."""
-    settings = prepared("load_ingester", config, log_level, log_format)
-    return started("ingester.wiring", settings)
+    """Run stage 1, change tables to queue, until stopped.
+
+    An edit of the configuration is taken over as it runs, as far as it concerns tables and how often they are looked at.
+    """
+    settings, watched = watching("load_ingester", config, log_level, log_format)
+    return started("ingester.wiring", settings, watched=watched)
 
 
 @app.command("router")
@@ -186,13 +189,27 @@ def logged(level: Level, format: Format) -> None:
 
 def prepared(loader: str, config: Path, level: Level, format: Format) -> Any:
     """Logging set up, the configuration loaded by `dstream.loading`, and its secrets known to the log."""
+    logged(level, format)
+    return loaded(loader, config)
+
+
+def loaded(loader: str, config: Path) -> Any:
+    """The configuration, with its secrets known to the log."""
     from common.telemetry import register_secrets
     from dstream import loading
 
-    logged(level, format)
     settings = getattr(loading, loader)(config, os.environ)
     register_secrets(settings)
     return settings
+
+
+def watching(loader: str, config: Path, level: Level, format: Format) -> tuple[Any, Any]:
+    """(settings, their `Watched`): as `prepared`, and later again when the file has changed."""
+    from dstream.watching import Watched
+
+    logged(level, format)
+    watched = Watched(config, partial(loaded, loader, config))
+    return watched.load(), watched
 
 
 def started(module: str, *settings: Any, **choices: Any) -> int:

@@ -9,18 +9,20 @@ import posixpath
 import random
 import threading
 import time
-from contextlib import closing
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 from functools import partial
 
 import structlog
 
+from common.names import TableName
 from common.provision import QueueNeed, provision
 from common.servicebus import ServiceBus
 from ingester.job import Job, JobSettings
 from ingester.lease_keeper import LeaseKeeper
 from ingester.local_locks import LocalLocks
 from ingester.locks import Locks, steady
-from ingester.schedule import Rhythm
+from ingester.reload import Rhythms, plan, rhythms
 from ingester.settings import IngesterSettings
 from ingester.spark import SparkExecutor
 from ingester.sqlserver_connection import Connection
@@ -34,13 +36,17 @@ log = structlog.get_logger("ingester")
 MOST_SHARING = 64
 """Ingesters that can be counted; more of them, or more than there are tables, stand by."""
 
+Watched = Callable[[Callable[[IngesterSettings], None]], AbstractContextManager[object]]
+"""Calls what it is given, from any thread, with each configuration that is to hold from then on, for as long as its context is open."""
 
-def run(settings: IngesterSettings, stop: threading.Event) -> int:
+
+def run(settings: IngesterSettings, stop: threading.Event, *, watched: Watched = lambda take: nullcontext()) -> int:
     """Run stage 1 until `stop`; the exit status.
 
     Raises ConfigurationError, and PermanentError or TransientError when it could not start.
     """
-    locks = _locks(settings)
+    keys = _lock_keys(settings, settings.tables)
+    locks = _locks(settings, keys)
     connection = Connection(settings.db)
     try:
         source, offsets = SqlServerSource(connection, query_mode=settings.query_mode), SqlServerOffsets(connection)
@@ -49,7 +55,7 @@ def run(settings: IngesterSettings, stop: threading.Event) -> int:
         _open_queue(settings)
         executor = SparkExecutor(partial(run_bucket, settings), master=settings.spark.master, conf=settings.spark.conf)
         try:
-            leases = LeaseKeeper(locks, clock=steady, places=_places(settings))
+            leases = LeaseKeeper(locks, clock=steady, places=_places(settings, len(settings.tables)))
             job = Job(
                 _job_settings(settings),
                 source=source,
@@ -62,7 +68,8 @@ def run(settings: IngesterSettings, stop: threading.Event) -> int:
             )
             log.info("ingester started", tables=len(settings.tables), slots=executor.slots)
             leases.start()
-            status = job.run()
+            with watched(_Reload(settings, job, leases, keys)):
+                status = job.run()
         finally:
             executor.close()
         log.info("ingester stopped", changes=job.changes)
@@ -72,12 +79,46 @@ def run(settings: IngesterSettings, stop: threading.Event) -> int:
         connection.close()
 
 
-def _locks(settings: IngesterSettings) -> Locks:
+class _Reload:
+    """Takes over what a later configuration says of the tables; what else it says is told. `keys`: those of the locks, to be kept complete.
+
+    Called by one thread.
+    """
+
+    def __init__(self, settings: IngesterSettings, job: Job, leases: LeaseKeeper, keys: dict[str, str]) -> None:
+        self._settings, self._job, self._leases, self._keys = settings, job, leases, keys
+        self._tables: Rhythms = rhythms(settings)
+        self._most = len(self._tables)
+
+    def __call__(self, new: IngesterSettings) -> None:
+        decided = plan(self._settings, self._tables, new)
+        if decided.restart:
+            log.warning("settings were changed that only a restart will bring", settings=list(decided.restart))
+        if not decided.changes:
+            return
+        added = list(decided.changes.added)
+        self._keys.update(_lock_keys(self._settings, added))
+        self._most = max(self._most, len(decided.tables))
+        self._leases.count_by(_places(self._settings, self._most))
+        self._job.reconfigure(decided.changes, _lock_names(self._settings, added))
+        self._tables = decided.tables
+        log.info("configuration taken over", tables=len(decided.tables), rhythms_changed=len(decided.changes.paced))
+
+
+def _lock_names(settings: IngesterSettings, tables: Sequence[TableName]) -> dict[TableName, str]:
+    return {table: settings.origin.lock_path(table) for table in tables}
+
+
+def _lock_keys(settings: IngesterSettings, tables: Sequence[TableName]) -> dict[str, str]:
+    """The offset's key of each table's lock."""
+    return {lock: table.key for table, lock in _lock_names(settings, tables).items()}
+
+
+def _locks(settings: IngesterSettings, keys: dict[str, str]) -> Locks:
     match settings.locks.type:
         case "local":
             return LocalLocks(time.time)
         case "sqlserver":
-            keys = {settings.origin.lock_path(table): table.key for table in settings.tables}
             return SqlServerLocks(Connection(settings.db, query_seconds=QUERY_SECONDS), keys)
         case "azure_blob":
             from ingester import azure_blob_locks as blob  # the SDK is slow to import, and needed here alone
@@ -92,12 +133,12 @@ def _locks(settings: IngesterSettings) -> Locks:
             return blob.AzureBlobLocks(service, given.container_name, lease_seconds=lease_seconds)
 
 
-def _places(settings: IngesterSettings) -> list[str]:
-    """Locks by which ingesters count each other, beside those of the tables. A name of one dot is no table's."""
+def _places(settings: IngesterSettings, tables: int) -> list[str]:
+    """Locks by which ingesters count each other, beside those of the tables, as many as those. A name of one dot is no table's."""
     if settings.locks.type == "local":
         return []
     folder = posixpath.dirname(settings.origin.lock_path(settings.tables[0]))
-    return [f"{folder}/ingester-{number}.lock" for number in range(min(MOST_SHARING, len(settings.tables)))]
+    return [f"{folder}/ingester-{number}.lock" for number in range(min(MOST_SHARING, tables))]
 
 
 def _open_queue(settings: IngesterSettings) -> None:
@@ -112,11 +153,8 @@ def _open_queue(settings: IngesterSettings) -> None:
 
 def _job_settings(settings: IngesterSettings) -> JobSettings:
     return JobSettings(
-        tables={
-            table.name: Rhythm(table.poll_interval.total_seconds(), table.max_poll_interval.total_seconds())
-            for table in settings.schedule
-        },
-        lock_names={table: settings.origin.lock_path(table) for table in settings.tables},
+        tables=rhythms(settings),
+        lock_names=_lock_names(settings, settings.tables),
         page_rows=settings.page_rows,
         slice_seconds=settings.slice.total_seconds(),
         coalesce_seconds=settings.coalesce.total_seconds(),

@@ -134,7 +134,7 @@ def test_a_stage_gets_its_settings_and_its_status_is_the_exit_status(
 ) -> None:
     seen: list[tuple[Any, ...]] = []
 
-    def stage(settings: Any, stop: Any) -> int:
+    def stage(settings: Any, stop: Any, watched: Any = None) -> int:
         seen.append((type(settings).__module__, stop))
         return status
 

@@ -1,0 +1,85 @@
+"""A configuration file that is looked at while a service runs on it: who is told when it has changed, and nothing of what it says.
+
+Its content is compared, not its time: Kubernetes swaps a symbolic link, editors put another file in its place. A content is taken only when
+two looks in a row have found it, so that half a file, or none between two, is passed over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+import structlog
+
+from common.errors import ConfigurationError
+
+LOOK_SECONDS = 2.0
+"""Between two looks, and so an edit is taken up within twice that; reading a small file costs nothing."""
+
+T = TypeVar("T")
+
+log = structlog.get_logger(__name__)
+
+
+class Watched(Generic[T]):
+    """`load` reads `path`, or raises ConfigurationError with every problem. The content as it is now counts as known: make this first, then load.
+
+    Used as `with watched(take):`, within which `take` is called, in a thread of its own, with each valid configuration that comes after.
+    """
+
+    def __init__(self, path: Path, load: Callable[[], T], *, seconds: float = LOOK_SECONDS) -> None:
+        self._path = path
+        self.load = load
+        self._seconds = seconds
+        self._taken = self._seen = self._content()
+        self._take: Callable[[T], None] = lambda settings: None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="configuration", daemon=True)
+
+    def __call__(self, take: Callable[[T], None]) -> Self:
+        self._take = take
+        return self
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def look(self) -> None:
+        """One look."""
+        before, self._seen = self._seen, self._content()
+        if self._seen == self._taken or self._seen != before:
+            return
+        self._taken = self._seen
+        try:
+            settings = self.load()
+        except ConfigurationError as error:
+            log.error(
+                "the configuration was changed and cannot be used; the one before it stays in force",
+                problems=list(error.problems),
+                hint=error.hint,
+            )
+            return
+        self._take(settings)
+
+    def _content(self) -> bytes | None:
+        try:
+            return hashlib.sha256(self._path.read_bytes()).digest()
+        except OSError:
+            return None  # `load` will say why, if it lasts
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._seconds):
+            try:
+                self.look()
+            except Exception as error:  # a defect: the service goes on as it is, and the next edit may do better
+                log.error("looking at the configuration failed", error=f"{type(error).__name__}: {error}")

@@ -1,0 +1,89 @@
+"""The configuration edited while services run: the fourth of the demo's tables comes in without a restart, and a mistake changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from common.names import Origin
+from dstream.demo.ledger import Ledger
+from dstream.demo.processes import Service, environment, write_config
+from dstream.demo.schema import EVERYTHING, TABLES, create
+from dstream.demo.subscriber import Subscriber
+from dstream.demo.verdict import judge
+from dstream.demo.workload import Pace, Workload
+from dstream.local import Emulators
+from tests.faults.world import good, wait_until
+
+DATABASE = "demo"
+ALL = ", ".join(f'"{table.key}"' for table in TABLES)
+THREE = ", ".join(f'"{table.key}"' for table in TABLES if table != EVERYTHING)
+
+
+class World:
+    """The demo's pipeline; the ingester has a file of its own, in which a table is missing."""
+
+    def __init__(self, folder: Path, emulators: Emulators) -> None:
+        create(emulators.login)
+        for stage in ("ingester", "router"):
+            (folder / stage).mkdir()
+        variables = environment(emulators)
+        self.config = write_config(folder / "ingester", emulators, "200ms", tasks=2)
+        self.edit(ALL, THREE)
+        self.ingester = Service("ingester", self.config, variables, folder / "ingester.log")
+        config = write_config(folder / "router", emulators, "200ms")
+        self.router = Service("router", config, variables, folder / "router.log")
+        self.ledger = Ledger()
+        self.workload = Workload(emulators.login, self.ledger, Pace(changes=400, seconds=1, large=100), seed=3)
+        topics = {table: Origin("localhost", DATABASE).topic(table) for table in TABLES}
+        self.subscriber = Subscriber(emulators.bus_connection_string, topics)
+
+    def edit(self, old: str, new: str) -> None:
+        """As an editor does it: another file in the place of the first."""
+        text = self.config.read_text()
+        assert old in text
+        beside = self.config.with_suffix(".new")
+        beside.write_text(text.replace(old, new))
+        beside.replace(self.config)
+
+    def log(self) -> str:
+        return self.ingester.log.read_text()
+
+    def delivered(self, *but: object) -> bool:
+        received = self.subscriber.counts()
+        committed = {table: count for table, count in self.ledger.counts().items() if table not in but}
+        return bool(committed) and all(received.get(table, 0) >= count for table, count in committed.items())
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    with Emulators(database=DATABASE, capture_interval=0.3) as emulators:
+        world = World(tmp_path, emulators)
+        world.router.start()
+        world.ingester.start()
+        world.subscriber.start()
+        try:
+            yield world
+        finally:
+            world.workload.stop()
+            world.subscriber.stop()
+            for service in (world.ingester, world.router):
+                service.stop()
+
+
+def test_a_table_that_is_added_to_the_configuration_arrives_without_a_restart(world: World) -> None:
+    world.workload.start()
+    world.workload.join()
+    wait_until(lambda: world.delivered(EVERYTHING), "the three tables arrived")
+    world.edit(THREE, f'{ALL}, "dbo.Everything"')
+    wait_until(lambda: "cannot be used" in world.log(), "the mistake was told")
+    assert "they would share a topic" in world.log()
+    assert f"{world.config}:" in world.log()
+    assert world.subscriber.counts().get(EVERYTHING, 0) == 0
+    world.edit(f'{ALL}, "dbo.Everything"', ALL)
+    wait_until(world.delivered, "the fourth table arrived")
+    assert good(judge(world.ledger, world.subscriber.received(), TABLES))
+    assert world.log().count("ingester started") == 1
+    assert world.ingester.stop() == 0

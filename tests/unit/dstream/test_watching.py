@@ -1,0 +1,133 @@
+"""When an edit of the configuration is taken up, and what is said of one that cannot be used."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from common.errors import ConfigurationError
+from dstream.watching import Watched
+
+
+class World:
+    """A file that loads as its text, unless that is "broken"."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "dstream.hcl"
+        self.path.write_text("one")
+        self.taken: list[str] = []
+        self.watched = Watched(self.path, self.load)(self.taken.append)
+
+    def load(self) -> str:
+        if not self.path.exists():
+            raise ConfigurationError(["no file"], hint="name it")
+        if (text := self.path.read_text()) == "broken":
+            raise ConfigurationError(["dstream.hcl:1: this", "dstream.hcl:2: that"])
+        return text
+
+    def look(self, times: int = 2) -> None:
+        for _ in range(times):
+            self.watched.look()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def test_a_file_that_stays_is_not_loaded_again(world: World) -> None:
+    world.path.write_text("one")
+    world.look(5)
+    assert world.taken == []
+
+
+def test_an_edit_is_taken_up_once(world: World) -> None:
+    world.path.write_text("two")
+    world.look(5)
+    assert world.taken == ["two"]
+
+
+def test_a_file_that_another_takes_the_place_of_is_seen_through_a_link_of_a_link(tmp_path: Path) -> None:
+    """As Kubernetes mounts a ConfigMap: dstream.hcl -> ..data/dstream.hcl, ..data -> a folder with a date."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "dstream.hcl").write_text(name)
+    (tmp_path / "..data").symlink_to("one")
+    (tmp_path / "dstream.hcl").symlink_to("..data/dstream.hcl")
+    taken: list[str] = []
+    path = tmp_path / "dstream.hcl"
+    watched = Watched(path, path.read_text)(taken.append)
+    (tmp_path / "new").symlink_to("two")
+    (tmp_path / "new").replace(tmp_path / "..data")
+    watched.look()
+    watched.look()
+    assert taken == ["two"]
+
+
+def test_half_a_file_is_passed_over(world: World) -> None:
+    with capture_logs() as logs:
+        for text in ("broken", "tw", "two"):
+            world.path.write_text(text)
+            world.look(1)
+        world.look(1)
+    assert world.taken == ["two"]
+    assert logs == []
+
+
+def test_an_edit_that_cannot_be_used_is_told_once_with_all_its_problems(world: World) -> None:
+    world.path.write_text("broken")
+    with capture_logs() as logs:
+        world.look(5)
+    [entry] = logs
+    assert (entry["log_level"], entry["problems"]) == ("error", ["dstream.hcl:1: this", "dstream.hcl:2: that"])
+    assert world.taken == []
+
+
+def test_what_comes_after_an_edit_that_cannot_be_used_is_taken_up(world: World) -> None:
+    for text in ("broken", "one"):
+        world.path.write_text(text)
+        world.look()
+    assert world.taken == ["one"]
+
+
+def test_a_file_that_is_gone_for_a_moment_is_passed_over_and_one_that_stays_away_is_told(world: World) -> None:
+    with capture_logs() as logs:
+        world.path.unlink()
+        world.look(1)
+        world.path.write_text("one")
+        world.look()
+        assert logs == []
+        world.path.unlink()
+        world.look(5)
+    assert [entry["problems"] for entry in logs] == [["no file"]]
+
+
+def test_an_edit_between_the_start_and_the_first_look_is_not_missed(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    assert world.watched.load() == "one"
+    world.path.write_text("two")
+    world.look()
+    assert world.taken == ["two"]
+
+
+def test_the_thread_looks_until_it_is_left_and_a_defect_does_not_end_it(tmp_path: Path) -> None:
+    path = tmp_path / "dstream.hcl"
+    path.write_text("one")
+    taken, both = list[str](), threading.Event()
+
+    def take(text: str) -> None:
+        taken.append(text)
+        if text == "two":
+            path.write_text("three")
+            raise ValueError("a defect")
+        both.set()
+
+    with capture_logs() as logs, Watched(path, path.read_text, seconds=0.01)(take):
+        path.write_text("two")
+        assert both.wait(30)
+    assert taken == ["two", "three"]
+    assert [entry["event"] for entry in logs] == ["looking at the configuration failed"]
+    assert "configuration" not in [thread.name for thread in threading.enumerate()]

@@ -1,0 +1,77 @@
+"""What wiring does with a later configuration: the job, the locks and the log hear of it."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from structlog.testing import capture_logs
+
+from common.names import TableName
+from ingester.job import Job
+from ingester.lease_keeper import LeaseKeeper
+from ingester.reload import TableChanges
+from ingester.settings import IngesterSettings
+from ingester.wiring import _Reload
+from tests.unit.ingester.test_reload import BUS, SECRET, settings
+
+ITEMS = TableName("dbo", "Items")
+
+
+class World:
+    """A running job and its lease keeper, as far as they are told anything."""
+
+    def __init__(self, started: IngesterSettings) -> None:
+        self.changes: list[TableChanges] = []
+        self.locks: dict[TableName, str] = {}
+        self.places: list[str] = []
+        self.keys: dict[str, str] = {}
+        self.reload = _Reload(started, cast(Job, self), cast(LeaseKeeper, self), self.keys)
+
+    def reconfigure(self, changes: TableChanges, lock_names: dict[TableName, str]) -> None:
+        self.changes.append(changes)
+        self.locks |= lock_names
+
+    def count_by(self, places: list[str]) -> None:
+        self.places = places
+
+    def take(self, new: IngesterSettings) -> list[Any]:
+        with capture_logs() as logs:
+            self.reload(new)
+        return [dict(entry) for entry in logs]
+
+
+def shared(*tables: str, **others: Any) -> IngesterSettings:
+    return settings(*tables, locks={"type": "sqlserver"}, **others)
+
+
+def test_an_added_table_gets_a_lock_an_epoch_and_a_place_to_be_counted_at() -> None:
+    world = World(shared("Persons"))
+    [told] = world.take(shared("Persons", "Items"))
+    assert (told["log_level"], told["tables"]) == ("info", 2)
+    assert world.locks == {ITEMS: "sql01/Shop/dbo.Items.lock"}
+    assert world.keys == {"sql01/Shop/dbo.Items.lock": "dbo.Items"}
+    assert len(world.places) == 2
+
+
+def test_an_ingester_does_not_lose_its_place_when_tables_are_removed() -> None:
+    world = World(shared("Persons", "Items", "Orders"))
+    world.take(shared("Persons"))
+    assert len(world.places) == 3
+    world.take(shared("Persons", "Items"))
+    assert [sorted(table.key for table in changes.added) for changes in world.changes] == [[], ["dbo.Items"]]
+
+
+def test_what_wants_a_restart_is_one_warning_without_a_value_and_the_locks_keep_their_names() -> None:
+    world = World(shared("Persons"))
+    new = shared("Persons", "Items", server_name="other", queue={"name": "q", "connection_string": BUS + SECRET})
+    logs = world.take(new)
+    [warning] = [entry for entry in logs if entry["log_level"] == "warning"]
+    assert warning["settings"] == ["ingester.server_name", "ingester.queue.connection_string"]
+    assert SECRET not in str(logs)
+    assert world.locks == {ITEMS: "sql01/Shop/dbo.Items.lock"}
+
+
+def test_the_same_settings_change_nothing() -> None:
+    world = World(shared("Persons"))
+    assert world.take(shared("Persons")) == []
+    assert world.changes == []
