@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from emulators.sqlserver.engine.extension import CallContext, ProcedureSpec
 from emulators.sqlserver.engine.names import SessionNames
+from emulators.sqlserver.engine.rights import offered_object_id
 from emulators.sqlserver.engine.security import (
     DATABASE,
     OBJECT,
@@ -239,7 +240,15 @@ class Principals:
         session = self._session
         database = SessionNames(session).database(target)
         catalog = database.catalog_for(session)
-        entry = catalog.find(target[-2] if len(target) > 1 and target[-2] else "dbo", target[-1])
+        schema = target[-2] if len(target) > 1 and target[-2] else "dbo"
+        entry = catalog.find(schema, target[-1])
+        offered = f"{database.name}.{schema}.{target[-1]}".lower()
+        if (
+            entry is None
+            and SessionNames(session).extension_view(offered)
+            and session.rights(database).allows("CONTROL")
+        ):
+            return offered_object_id(offered)
         if entry is None or not session.rights(database).allows_on("CONTROL", entry, catalog):
             raise cannot("find", "object", target[-1])
         return entry.table.object_id

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from emulators.sqlserver.engine.catalog import Catalog, TableEntry
 from emulators.sqlserver.engine.security import DatabaseSecurity
@@ -154,7 +155,7 @@ def check_entry(session: SqlSession, database: StoredDatabase) -> None:
 
 
 def check_view(session: SqlSession, database: StoredDatabase, view: str) -> None:
-    """The dynamic management views want VIEW SERVER STATE or VIEW DATABASE STATE. Raises 300 and 262."""
+    """The dynamic management views want VIEW SERVER STATE or VIEW DATABASE STATE, tables of msdb SELECT. Raises 229, 262, 300."""
     rights = session.rights(database)
     if rights.everything:
         return
@@ -162,6 +163,16 @@ def check_view(session: SqlSession, database: StoredDatabase, view: str) -> None
         raise SqlError(300, "VIEW SERVER STATE permission was denied on object 'server', database 'master'.", 14)
     if view.startswith("sys.dm_cdc_"):
         rights.require("VIEW DATABASE STATE")
+    if view.startswith("msdb."):
+        _, schema, table = view.split(".")
+        schema_id = database.catalog_for(session).schemas.get(schema, 0)
+        if not rights.allows("SELECT", schema_id, offered_object_id(view)):
+            raise permission_denied("SELECT", table, database.name, schema)
+
+
+def offered_object_id(view: str) -> int:
+    """A number for a table of msdb, which no catalog holds, so that rights on it can be given; below 0 as those of system objects."""
+    return -1 - crc32(view.encode()) % 2**30
 
 
 def check_statement(session: SqlSession, statement: Statement) -> None:

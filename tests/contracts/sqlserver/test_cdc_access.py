@@ -66,3 +66,27 @@ def test_a_user_who_is_no_owner_changes_nothing_about_capture(reader: Any) -> No
     """D: 22902 for the database, 22904 for its tables."""
     assert number_of(reader, "EXEC sys.sp_cdc_disable_db") in (22902, 22904)
     assert number_of(reader, "EXEC sys.sp_cdc_disable_table N'dbo', N'Persons', N'all'") == 22904
+
+
+def test_the_jobs_in_msdb_are_shown_to_those_who_may_select_them(client: Client, reader: Any) -> None:
+    """D: a table of msdb; everybody is guest there (GRANT Object Permissions, dbo.cdc_jobs)."""
+    asked = "SELECT job_type, retention FROM msdb.dbo.cdc_jobs WHERE database_id = DB_ID() ORDER BY job_type"
+    assert number_of(reader, asked) == 229
+    reader.execute("SELECT SUSER_SNAME()")
+    (login,) = reader.fetchone()
+    client.run(
+        f"USE msdb; CREATE USER {login} FOR LOGIN {login}; GRANT SELECT ON OBJECT::dbo.cdc_jobs TO {login}; "
+        f"USE {client.database}"
+    )
+    reader.execute(asked)
+    assert reader.fetchall() == [("capture", 0), ("cleanup", 4320)]
+    client.run(f"USE msdb; DROP USER {login}; USE {client.database}")
+
+
+def test_the_views_of_scans_want_a_permission_on_the_databases_state(client: Client, reader: Any) -> None:
+    """D: VIEW DATABASE STATE, on the pages of both views."""
+    for view in ("sys.dm_cdc_log_scan_sessions", "sys.dm_cdc_errors"):
+        assert number_of(reader, f"SELECT session_id FROM {view}") == 262
+    client.run("GRANT VIEW DATABASE STATE TO reader")
+    reader.execute("SELECT COUNT(*) FROM sys.dm_cdc_errors")
+    assert reader.fetchone() == (0,)
