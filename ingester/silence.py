@@ -1,0 +1,130 @@
+"""Why no changes come: nothing is written, capture stands still, or capture lags. Pure: what the server told in, a state and its text out.
+
+What it may not see it does not guess: the state is UNKNOWN then. Sources: the pages sys.dm_cdc_log_scan_sessions, sys.dm_cdc_errors and
+"Administer and monitor change data capture" under https://learn.microsoft.com/sql/relational-databases/
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from ingester.capture import CaptureFacts, CaptureJobs, Scan
+
+LAG_SECONDS = 60.0
+"""From commit to capture, or for one scan: so long is no lag yet. Capture looks every five seconds by default, Azure's every twenty."""
+
+_RECENT_SECONDS = 300.0
+"""A scan that ended longer ago says nothing of today's latency."""
+_PATIENCE_SECONDS = 60.0
+"""So long capture may be seen doing nothing, however short its interval: a server's restart takes as long."""
+_UNKNOWN_INTERVAL_SECONDS = 300.0
+"""The patience where this login may not see how often capture scans."""
+_ENTRY_SECONDS = 900.0
+"""An idle capture enters a moment in cdc.lsn_time_mapping every few minutes; so long without one is a sign, but no proof."""
+
+
+class Silence(Enum):
+    """FLOWING: there is no silence. The next three are the ones to tell apart (SPEC 6)."""
+
+    FLOWING = "flowing"
+    IDLE = "idle"
+    STOPPED = "capture_stopped"
+    LAGGING = "capture_lagging"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`text`: why, with the numbers. `remedy`: what a person can do; None when there is nothing to do."""
+
+    state: Silence
+    text: str
+    remedy: str | None = None
+
+
+def explain(facts: CaptureFacts, jobs: CaptureJobs | None, newest: float | None) -> Finding:
+    """Why nothing comes. `jobs`: None where this login may not see them; `newest`: seconds since the newest captured commit, None: never."""
+    if not facts.enabled:
+        return Finding(
+            Silence.STOPPED,
+            "Change Data Capture is switched off for the database",
+            "EXEC sys.sp_cdc_enable_db, then sys.sp_cdc_enable_table for each table",
+        )
+    if jobs is not None and not jobs.capture:
+        return Finding(
+            Silence.STOPPED,
+            f"the database has no capture job on this server{_held(facts)}",
+            "EXEC sys.sp_cdc_add_job N'capture'; each server of an availability group needs jobs of its own",
+        )
+    if facts.scans is None:
+        return _unseen(newest)
+    return _by_scans(facts, facts.scans, jobs, newest)
+
+
+def _by_scans(facts: CaptureFacts, scans: tuple[Scan, ...], jobs: CaptureJobs | None, newest: float | None) -> Finding:
+    last = scans[0] if scans else None
+    if last is None:
+        if newest is not None and newest <= _PATIENCE_SECONDS:
+            return Finding(Silence.IDLE, f"nothing to read: the newest change was committed {_age(newest)} ago")
+        return _standing(facts, "nobody has scanned the log since the server started")
+    if last.ended is None:
+        if last.began > LAG_SECONDS:
+            text = f"one scan of the log has been running for {_age(last.began)}{_held(facts)}"
+            return Finding(
+                Silence.LAGGING, text, "a large transaction takes its time; see that the capture job is not blocked"
+            )
+        return _idle(newest, "a scan of the log is running")
+    if last.failed:
+        return _standing(
+            facts, f"its scans fail, the last one {_age(last.ended)} ago", "see the errors of sys.dm_cdc_errors"
+        )
+    patience = _patience(jobs)
+    if patience is not None and last.ended > patience:
+        return _standing(facts, f"the log was last scanned {_age(last.ended)} ago")
+    behind = max((s.latency for s in scans if s.transactions and (s.ended or 0.0) <= _RECENT_SECONDS), default=0.0)
+    if behind > LAG_SECONDS:
+        text = f"changes were captured up to {_age(behind)} after their commit{_held(facts)}"
+        return Finding(
+            Silence.LAGGING, text, "raise @maxtrans and @maxscans of the capture job (sys.sp_cdc_change_job)"
+        )
+    return _idle(newest, f"the log was last scanned {_age(last.ended)} ago")
+
+
+def _patience(jobs: CaptureJobs | None) -> float | None:
+    """How long nobody may scan the log before capture counts as stopped; None for a job that runs by a schedule of its own."""
+    if jobs is None:
+        return _UNKNOWN_INTERVAL_SECONDS
+    return None if jobs.polling is None else max(_PATIENCE_SECONDS, 3 * jobs.polling)
+
+
+def _unseen(newest: float | None) -> Finding:
+    if newest is not None and newest <= _ENTRY_SECONDS:
+        return Finding(Silence.IDLE, f"nothing to read: capture was at work {_age(newest)} ago")
+    told = "it has captured nothing yet" if newest is None else f"its last trace is {_age(newest)} old"
+    return Finding(
+        Silence.UNKNOWN,
+        f"there is nothing to read, and this login may not see whether capture runs; {told}",
+        "GRANT VIEW DATABASE STATE to the login's user",
+    )
+
+
+def _standing(facts: CaptureFacts, text: str, remedy: str | None = None) -> Finding:
+    start = "EXEC sys.sp_cdc_start_job N'capture'; is SQL Server Agent running?"
+    return Finding(Silence.STOPPED, f"capture stands still: {text}{_held(facts)}", remedy or start)
+
+
+def _idle(newest: float | None, scanned: str) -> Finding:
+    told = "nothing was ever captured" if newest is None else f"the newest change was committed {_age(newest)} ago"
+    return Finding(Silence.IDLE, f"nothing to read: {told}, and {scanned}")
+
+
+def _held(facts: CaptureFacts) -> str:
+    """What a capture that does not come along does to the log. By itself the column proves nothing: it is as of the last truncation."""
+    return "; the transaction log waits for it and grows" if facts.log_wait == "REPLICATION" else ""
+
+
+def _age(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
