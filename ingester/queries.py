@@ -203,13 +203,11 @@ def page(
     Parameters: the position to begin after, the window's last LSN (itself in it if `inclusive`), the capture instance.
     Before images are left out on the server unless they are wanted: an update's after image holds every column.
     """
-    command = "ISNULL(ct.[__$command_id], 0)" if has_command_id else "0"
-    order = "ct.[__$start_lsn], ct.[__$command_id], ct.[__$seqval], ct.[__$operation]" if has_command_id else _BY_SEQVAL
     return (
-        f"SELECT TOP ({rows}) {_selected(command, columns, zone)}\n"
-        f"FROM [cdc].{quote_name(change_table)} AS ct {_TIMES}\n"
+        f"SELECT TOP ({rows}) {selected_of(command_id_of(has_command_id), columns, zone)}\n"
+        f"FROM [cdc].{quote_name(change_table)} AS ct {TIMES}\n"
         f"WHERE {after(has_command_id, after_command_id)} AND ct.[__$start_lsn] {'<=' if inclusive else '<'} {P}{_images(before_images)}\n"
-        f"ORDER BY {order};\n{LOW_WATERMARK}"
+        f"ORDER BY {order_of(has_command_id)};\n{LOW_WATERMARK}"
     )
 
 
@@ -233,8 +231,8 @@ def function_page(
     first, last = first_lsn(after_transaction), P if inclusive else f"sys.fn_cdc_decrement_lsn({P})"
     return (
         f"DECLARE @from binary(10) = {first}, @to binary(10) = {last};\n"
-        f"IF @from <= @to\nSELECT TOP ({rows}) WITH TIES {_selected('0', columns, zone)}\n"
-        f"FROM {_function(capture_instance)}(@from, @to, N'all update old') AS ct {_TIMES}\n"
+        f"IF @from <= @to\nSELECT TOP ({rows}) WITH TIES {selected_of('0', columns, zone)}\n"
+        f"FROM {_function(capture_instance)}(@from, @to, N'all update old') AS ct {TIMES}\n"
         f"WHERE {after(has_command_id=False, command_id=0)}{_images(before_images)}\n"
         f"ORDER BY {_BY_SEQVAL};\n{LOW_WATERMARK}"
     )
@@ -245,13 +243,25 @@ def first_lsn(after_transaction: bool) -> str:
     return f"sys.fn_cdc_increment_lsn({P})" if after_transaction else P
 
 
+_BY_COMMAND = "ct.[__$start_lsn], ct.[__$command_id], ct.[__$seqval], ct.[__$operation]"
 _BY_SEQVAL = "ct.[__$start_lsn], ct.[__$seqval], ct.[__$operation]"
-_TIMES = "LEFT JOIN cdc.lsn_time_mapping AS tm ON tm.start_lsn = ct.[__$start_lsn]"
+TIMES = "LEFT JOIN cdc.lsn_time_mapping AS tm ON tm.start_lsn = ct.[__$start_lsn]"
 
 
-def _selected(command: str, columns: Sequence[str], zone: str | None) -> str:
+def selected_of(command: str, columns: Sequence[str], zone: str | None) -> str:
+    """What is selected of a row, whatever it is read through: its place in the log, and `columns`."""
     meta = ("ct.[__$start_lsn]", f"{command} AS [__$command_id]", "ct.[__$seqval]", "ct.[__$operation]")
     return ", ".join([*meta, "ct.[__$update_mask]", f"{_commit_time(zone)} AS [__$commit_time]", *columns])
+
+
+def command_id_of(has_command_id: bool) -> str:
+    """The command id of a row; see `after` for those of an older server."""
+    return "ISNULL(ct.[__$command_id], 0)" if has_command_id else "0"
+
+
+def order_of(has_command_id: bool) -> str:
+    """Position order."""
+    return _BY_COMMAND if has_command_id else _BY_SEQVAL
 
 
 def _images(before_images: bool) -> str:

@@ -90,6 +90,28 @@ class Page:
     low_watermark: Lsn | None
 
 
+@dataclass(frozen=True, slots=True)
+class Stride:
+    """The first rows of a window, as many as were asked for or all: how many (before images not counted), and the last one's position."""
+
+    rows: int
+    end: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One of the `of` parts of a stride of `rows` rows: those whose `columns` hash to `number`, which is 0 to `of` - 1.
+
+    What the columns' types and collations hold equal is in one share, NULLs too. `stride`: tells the shares of one stride from another's.
+    """
+
+    stride: int
+    number: int
+    of: int
+    columns: tuple[str, ...]
+    rows: int
+
+
 class Source(Protocol):
     """Not thread-safe: one a thread. Every method raises TransientError (connection, deadlock) or PermanentError (rights, objects)."""
 
@@ -101,8 +123,17 @@ class Source(Protocol):
         """One round trip for all."""
         ...
 
-    def page(self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int) -> Page:
-        """The first changes of the window (after, upto]: about `rows` rows (at least 1), fewer where those are wide; whole changes only."""
+    def page(
+        self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int, share: Share | None = None
+    ) -> Page:
+        """The first changes of the window (after, upto]: about `rows` rows (at least 1), fewer where those are wide; whole changes only.
+
+        `upto` is the border of a transaction, or with a `share` any change's position.
+        """
+        ...
+
+    def stride(self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int) -> Stride | None:
+        """The first `rows` rows of the window (after, upto], or all there are. None for an empty one."""
         ...
 
     def close(self) -> None: ...

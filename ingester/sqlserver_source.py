@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from common.errors import DStreamError, PermanentError, TransientError
 from common.names import TableName
-from ingester import queries
+from ingester import queries, queries_of_shares
 from ingester.change import Operation
 from ingester.lsn import Lsn, Position
 from ingester.rows import RowReader
@@ -19,6 +19,8 @@ from ingester.source import (
     Probe,
     ProbeAnswer,
     ProbeRequest,
+    Share,
+    Stride,
     TableState,
 )
 from ingester.sqlserver_connection import Connection, is_error
@@ -174,14 +176,31 @@ class SqlServerSource:
                 hint="GRANT SELECT ON OBJECT::cdc.lsn_time_mapping, or on SCHEMA::cdc, to the login's user",
             )
 
-    def page(self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int) -> Page:
+    def stride(self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int) -> Stride | None:
+        """Raises PermanentError with query_mode "function", whose windows have no positions to end at."""
+        self._refuse_function()
+        sql = queries_of_shares.stride(instance, rows=rows, after_command_id=after.command_id, inclusive=_is_end(upto))
+        try:
+            found = self._connection.rows(sql, [*_ladder(after, instance.has_command_id), upto.lsn.value])
+        except DStreamError as error:
+            if is_error(error, _UNKNOWN_OBJECT):
+                raise self._gone(instance) from error
+            raise
+        if not found:
+            return None
+        lsn, command_id, seqval, operation, number = found[0]
+        return Stride(number, Position(Lsn(bytes(lsn)), command_id, bytes(seqval), operation))
+
+    def page(
+        self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int, share: Share | None = None
+    ) -> Page:
         reader = self._reader(instance)
         # one more than asked for, so that a before image which would end the page can take its after image along
         limit = rows + 1 if self._before_images else rows
         meter = _Meter(self._page_bytes, look_ahead=self._by_function)
         try:
             sets, whole = self._connection.rows_until(
-                *self._page_text(instance, reader, after, upto, limit), meter.enough
+                *self._page_text(instance, reader, after, upto, limit, share), meter.enough
             )
         except DStreamError as error:
             if is_error(error, _UNKNOWN_OBJECT):
@@ -203,9 +222,28 @@ class SqlServerSource:
         return Page([reader.change(p) for p in paired], paired[-1].row.position if paired else None, full, low)
 
     def _page_text(
-        self, instance: CaptureInstance, reader: RowReader, after: Position, upto: Position, rows: int
+        self,
+        instance: CaptureInstance,
+        reader: RowReader,
+        after: Position,
+        upto: Position,
+        rows: int,
+        share: Share | None,
     ) -> tuple[str, list[object]]:
         inclusive, zone = _is_end(upto), self._time_zone()
+        if share is not None:
+            self._refuse_function()
+            sql = queries_of_shares.page(
+                instance,
+                share,
+                reader.selected,
+                rows=rows,
+                after_command_id=after.command_id,
+                before_images=self._before_images,
+                zone=zone,
+            )
+            ladders = _ladder(after, instance.has_command_id), _ladder(upto, instance.has_command_id)
+            return sql, [*ladders[0], upto.lsn.value, *ladders[1], instance.name]
         if not self._by_function:
             sql = queries.page(
                 instance.change_table,
@@ -229,6 +267,10 @@ class SqlServerSource:
             zone=zone,
         )
         return sql, [after.lsn.value, upto.lsn.value, *_ladder(after, False), instance.name]
+
+    def _refuse_function(self) -> None:
+        if self._by_function:
+            raise PermanentError('reading a share: the published functions have no shares; set query_mode = "direct"')
 
     def _low(self, instance: CaptureInstance) -> bytes | None:
         found: bytes | None = self._connection.rows(queries.LOW_WATERMARK, (instance.name,))[0][0]

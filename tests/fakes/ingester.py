@@ -20,6 +20,8 @@ from ingester.source import (
     Probe,
     ProbeAnswer,
     ProbeRequest,
+    Share,
+    Stride,
     TableState,
 )
 
@@ -80,12 +82,20 @@ class FakeSource:
         )
         return ProbeAnswer(self.low.get(name, request.instance.start_lsn), pending)
 
-    def page(self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int) -> Page:
+    def stride(self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int) -> Stride | None:
+        self._raise()
+        found = [p for p in self.rows.get(instance.name, ()) if after < p <= upto][:rows]
+        return Stride(len(found), found[-1]) if found else None
+
+    def page(
+        self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int, share: Share | None = None
+    ) -> Page:
         self._raise()
         self.pages += 1
         self.asked.append(rows)
         low = self.low.get(instance.name, instance.start_lsn)
-        found = [p for p in self.rows.get(instance.name, ()) if after < p <= upto and p.lsn >= low][:rows]
+        found = [p for p in self.rows.get(instance.name, ()) if after < p <= upto and p.lsn >= low]
+        found = [p for p in found if share is None or p.seqval[-1] % share.of == share.number][:rows]
         if self.after_page is not None:
             self.after_page()
         changes = [

@@ -1,0 +1,106 @@
+"""The T-SQL of a stride, which several tasks read at once: where it ends, and the pages of one share of it.
+
+A row's share is a hash of some of its columns, made by the server: CHECKSUM gives one number for what the columns' types and collations
+hold equal, NULLs too. https://learn.microsoft.com/sql/t-sql/functions/checksum-transact-sql (Remarks)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from common.names import quote_name
+from ingester.queries import LOW_WATERMARK, TIMES, P, after, command_id_of, order_of, selected_of
+from ingester.source import CaptureInstance, Share
+
+_POSITION = ("[__$start_lsn]", "[__$command_id]", "[__$seqval]", "[__$operation]")
+
+
+def stride(instance: CaptureInstance, *, rows: int, after_command_id: int, inclusive: bool) -> str:
+    """(position of the last, number) of the first `rows` rows of a window, before images not counted; no row for an empty window.
+
+    Parameters: the position to begin after, the window's last LSN (itself in it if `inclusive`).
+    """
+    has_command_id = instance.has_command_id
+    lsn, _, seqval, operation = (f"ct.{name}" for name in _POSITION)
+    meta = f"{lsn}, {command_id_of(has_command_id)} AS [__$command_id], {seqval}, {operation}"
+    found = (
+        f"SELECT TOP ({rows}) {meta}\nFROM [cdc].{quote_name(instance.change_table)} AS ct\n"
+        f"WHERE {after(has_command_id, after_command_id)} AND {lsn} {'<=' if inclusive else '<'} {P} AND {operation} <> 3\n"
+        f"ORDER BY {order_of(has_command_id)}"
+    )
+    return (
+        f"SELECT TOP (1) {', '.join(f'found.{name}' for name in _POSITION)}, COUNT(*) OVER () AS number_of_rows\n"
+        f"FROM ({found}) AS found\nORDER BY {', '.join(f'found.{name} DESC' for name in _POSITION)}"
+    )
+
+
+def page(
+    instance: CaptureInstance,
+    share: Share,
+    columns: Sequence[str],
+    *,
+    rows: int,
+    after_command_id: int,
+    before_images: bool,
+    zone: str | None,
+) -> str:
+    """`queries.page` of one share of a stride.
+
+    Parameters: the position to begin after, the stride's last position, its LSN first by itself; the capture instance. What is looked
+    at ends with the stride's number of rows: a condition on the position alone would have each share read to the transaction's end.
+    """
+    has_command_id, table = instance.has_command_id, f"[cdc].{quote_name(instance.change_table)}"
+    command = "[__$command_id]"
+    read = [
+        "[__$start_lsn]",
+        *([command] if has_command_id else []),
+        "[__$seqval]",
+        "[__$operation]",
+        "[__$update_mask]",
+    ]
+    read += [quote_name(column.name) for column in instance.columns]
+    images = "" if before_images else " AND ct.[__$operation] <> 3"
+    stride_rows = share.rows * 2 if before_images else share.rows
+    return (
+        f"SELECT TOP ({rows}) {selected_of(command_id_of(has_command_id), columns, zone)}\n"
+        f"FROM (SELECT TOP ({stride_rows}) {', '.join(f'ct.{name}' for name in read)} FROM {table} AS ct\n"
+        f"WHERE {after(has_command_id, after_command_id)} AND ct.[__$start_lsn] <= {P}{images}\n"
+        f"ORDER BY {order_of(has_command_id)}) AS ct {TIMES}\n"
+        f"WHERE {_until(has_command_id)} AND {_belongs(share, table, has_command_id, before_images)}\n"
+        f"ORDER BY {order_of(has_command_id)};\n{LOW_WATERMARK}"
+    )
+
+
+def _until(has_command_id: bool) -> str:
+    """Not past a position, whose parts are parameters."""
+    operation = f"(ct.[__$seqval] < {P} OR (ct.[__$seqval] = {P} AND ct.[__$operation] <= {P}))"
+    if has_command_id:
+        command = command_id_of(has_command_id)
+        operation = f"({command} < {P} OR ({command} = {P} AND {operation}))"
+    return f"(ct.[__$start_lsn] < {P} OR (ct.[__$start_lsn] = {P} AND {operation}))"
+
+
+def _belongs(share: Share, table: str, has_command_id: bool, before_images: bool) -> str:
+    """Whether a row is of `share`. A before image goes with its after image, whose key may be another."""
+    if not before_images:
+        return _hashed(share, "ct")
+    command = ""
+    if has_command_id:
+        one, other = "ua.[__$command_id]", "ct.[__$command_id]"
+        command = f"({one} = {other} OR ({one} IS NULL AND {other} IS NULL)) AND "
+    return (
+        f"((ct.[__$operation] <> 3 AND {_hashed(share, 'ct')}) OR (ct.[__$operation] = 3 AND EXISTS (\n"
+        f"SELECT 1 FROM {table} AS ua WHERE ua.[__$start_lsn] = ct.[__$start_lsn] AND {command}"
+        f"ua.[__$seqval] = ct.[__$seqval] AND ua.[__$operation] = 4 AND {_hashed(share, 'ua')})))"
+    )
+
+
+def _hashed(share: Share, alias: str) -> str:
+    """Whether the hash of the row called `alias` is the share's number.
+
+    The sign's bit goes first, since ABS would overflow. The factor scatters what CHECKSUM leaves regular (it may give an int as itself,
+    and keys that step by ten would all be of one share), and high bits decide: a product's low ones depend on few of its factor's.
+    """
+    listed = ", ".join(f"{alias}.{quote_name(name)}" for name in share.columns)
+    scattered = f"CAST(CHECKSUM({listed}) & 2147483647 AS bigint) * CAST(2654435761 AS bigint) / 65536"
+    return f"{scattered} % {share.of} = {share.number}"
