@@ -1,0 +1,262 @@
+"""Where a worker's time goes: one slice after another through the product's own Drain, each of its ports timed. No Spark.
+
+Also the ceilings it is compared with: the public driver and the public SDK doing nothing but their part of the same work. `fetch`
+replays the very statements that the product sent, through pymssql's fetchall; `send` puts the same messages into the SDK's batches;
+`encode` is orjson over dictionaries that stand ready; `commit` is a bare UPDATE a page. Ceilings are not of our code.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+from azure.servicebus import ServiceBusClient, ServiceBusMessage
+from azure.servicebus.exceptions import MessageSizeExceededError
+
+from bench.ingestion.ground import origin, sql_address
+from common.message import Message
+from common.names import TableName
+from common.servicebus import ServiceBus
+from dstream.local import Login
+from ingester import queries
+from ingester.drain import Drain, Slice
+from ingester.encode import Encoder
+from ingester.lsn import Position
+from ingester.source import CaptureInstance, ProbeRequest
+from ingester.sqlserver_connection import Connection
+from ingester.sqlserver_offsets import SqlServerOffsets
+from ingester.sqlserver_source import SqlServerSource
+
+STAGES: Final = ("fetch", "convert", "encode", "send", "commit")
+CEILINGS: Final = ("fetch", "encode", "send", "commit")
+"""Stages that somebody else's code has a part in; what is made of the rows in between is ours alone."""
+PAGE_ROWS: Final = 2000
+"""The setting's default."""
+_EPOCH: Final = 1
+_SENT_AGAIN: Final = 20_000
+"""Messages that the SDK's ceiling is taken from; its speed does not depend on their number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where both services are."""
+
+    login: Login
+    bus: str
+    queue: str
+
+
+@dataclass(slots=True)
+class Watch:
+    """Seconds by stage."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def during(self, stage: str) -> Any:
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - started
+
+
+class _Connection(Connection):
+    """Times what fetches a page and remembers its text."""
+
+    def __init__(self, place: Place, watch: Watch) -> None:
+        super().__init__(sql_address(place.login))
+        self._watch = watch
+        self.statements: list[str] = []
+
+    def rows_until(self, sql: str, parameters: Sequence[object], enough: Callable[[tuple[Any, ...]], bool]) -> Any:
+        self.statements.append(_with_literals(sql, parameters))
+        with self._watch.during("fetch"):
+            return super().rows_until(sql, parameters, enough)
+
+
+class _Timed:
+    """Another's methods, the time of one of them noted."""
+
+    def __init__(self, inner: Any, method: str, stage: str, watch: Watch) -> None:
+        self._inner, self._method, self._stage, self._watch = inner, method, stage, watch
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        if name != self._method:
+            return found
+
+        def timed(*arguments: Any, **named: Any) -> Any:
+            with self._watch.during(self._stage):
+                return found(*arguments, **named)
+
+        return timed
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """`changes` through Drain in `seconds`; `stages`: seconds of each; `statements`: the pages' texts, for the ceilings."""
+
+    changes: int
+    pages: int
+    seconds: float
+    stages: dict[str, float]
+    statements: list[str]
+
+
+def split(place: Place, tables: Sequence[TableName]) -> Split:
+    """Drain `tables` one after the other."""
+    watch = Watch()
+    connection = _Connection(place, watch)
+    offsets = SqlServerOffsets(connection)
+    offsets.ensure()
+    source = SqlServerSource(connection)
+    bus = ServiceBus.from_connection_string(place.bus)
+    changes = pages = 0
+    with closing(connection), closing(bus), closing(bus.sender(place.queue)) as sender:
+        sender.batch_bytes()  # opens the link
+        encoder: Any = _Timed(Encoder(origin(), place.queue), "message", "encode", watch)
+        parts: dict[str, Any] = {
+            "source": _Timed(source, "page", "page", watch),
+            "offsets": _Timed(offsets, "commit", "commit", watch),
+            "sender": _Timed(sender, "send", "send", watch),
+        }
+        drain = Drain(**parts, encoder=encoder, now=time.time)
+        slices = [_slice(source, offsets, table) for table in tables]
+        started = time.perf_counter()
+        for todo in slices:
+            result = drain.run(todo)
+            if result.trouble is not None:
+                raise SystemExit(f"draining {todo.table.key}: {result.message}")
+            changes, pages = changes + result.changes, pages + result.pages
+        seconds = time.perf_counter() - started
+    spent = watch.seconds
+    spent["convert"] = spent.pop("page") - spent["fetch"]
+    return Split(changes, pages, seconds, {stage: spent[stage] for stage in STAGES}, connection.statements)
+
+
+def _slice(source: SqlServerSource, offsets: SqlServerOffsets, table: TableName) -> Slice:
+    instance = source.states([table])[table].instances[0]
+    max_lsn = source.probe([ProbeRequest(instance, None)]).max_lsn
+    assert max_lsn is not None
+    offsets.claim(table, _EPOCH)
+    start = Position.before(instance.start_lsn)
+    return Slice(table, instance, start, Position.end_of(max_lsn), _EPOCH, rows=PAGE_ROWS, seconds=3600)
+
+
+def fetch_ceiling(place: Place, statements: Sequence[str]) -> float:
+    """Rows/s of pymssql's fetchall over the pages' own statements."""
+    with place.login.connect() as connection, connection.cursor() as cursor:
+        rows, started = 0, time.perf_counter()
+        for statement in statements:
+            cursor.execute(statement)
+            rows += len(cursor.fetchall())
+            cursor.nextset()
+            cursor.fetchall()
+        return rows / (time.perf_counter() - started)
+
+
+def plain_ceiling(place: Place, table: TableName, page: int) -> float:
+    """Rows/s of pymssql's fetchall over the same columns as they lie, page by page: nothing is converted for it."""
+    instance = f"cdc.{table.schema}_{table.table}_CT"
+    marks: tuple[object, ...] = (bytes(10), bytes(10))
+    with place.login.connect() as connection, connection.cursor() as cursor:
+        rows, started = 0, time.perf_counter()
+        while True:
+            lsn, seqval = (f"0x{bytes(mark).hex()}" for mark in marks)  # type: ignore[call-overload]
+            cursor.execute(
+                f"SELECT TOP ({page}) ct.* FROM {instance} AS ct WHERE ct.[__$start_lsn] > {lsn} OR (ct.[__$start_lsn] = {lsn} "
+                f"AND ct.[__$seqval] > {seqval}) ORDER BY ct.[__$start_lsn], ct.[__$seqval]"
+            )
+            found = cursor.fetchall()
+            if not found:
+                return rows / (time.perf_counter() - started)
+            rows += len(found)
+            marks = (found[-1][0], found[-1][2])
+
+
+def messages(place: Place, table: TableName, count: int = _SENT_AGAIN) -> list[Message]:
+    """What the product sends for the first `count` changes of a table."""
+    with closing(Connection(sql_address(place.login))) as connection:
+        source = SqlServerSource(connection)
+        instance = source.states([table])[table].instances[0]
+        page = _pages(source, instance, count)
+        encoder = Encoder(origin(), place.queue)
+        return [encoder.message(change) for change in page]
+
+
+def _pages(source: SqlServerSource, instance: CaptureInstance, count: int) -> list[Any]:
+    max_lsn = source.probe([ProbeRequest(instance, None)]).max_lsn
+    assert max_lsn is not None
+    found: list[Any] = []
+    after: Position | None = Position.before(instance.start_lsn)
+    while after is not None and len(found) < count:
+        page = source.page(instance, after=after, upto=Position.end_of(max_lsn), rows=PAGE_ROWS)
+        found += page.changes
+        after = page.end
+    return found[:count]
+
+
+def encode_ceiling(sent: Sequence[Message]) -> float:
+    """Messages/s of orjson over the bodies' own contents."""
+    contents = [orjson.loads(message.body) for message in sent]
+    started = time.perf_counter()
+    for content in contents:
+        orjson.dumps(content)
+    return len(sent) / (time.perf_counter() - started)
+
+
+def send_ceiling(place: Place, sent: Sequence[Message]) -> float:
+    """Messages/s of the public SDK: create_message_batch, add_message, send_messages."""
+    with (
+        ServiceBusClient.from_connection_string(place.bus) as client,
+        client.get_queue_sender(place.queue) as sender,
+    ):
+        started = time.perf_counter()
+        batch = sender.create_message_batch()
+        batch = sender.create_message_batch(batch.max_size_in_bytes - 2048)  # the SDK forgets its envelope
+        limit = batch.max_size_in_bytes
+        for message in sent:
+            made = ServiceBusMessage(
+                message.body,
+                message_id=message.message_id,
+                session_id=message.session_id,
+                subject=message.subject,
+                content_type=message.content_type,
+                application_properties=dict(message.application_properties),
+            )
+            try:
+                batch.add_message(made)
+            except MessageSizeExceededError:
+                sender.send_messages(batch)
+                batch = sender.create_message_batch(limit)
+                batch.add_message(made)
+        sender.send_messages(batch)
+        return len(sent) / (time.perf_counter() - started)
+
+
+def commit_ceiling(place: Place, table: TableName, rounds: int = 300) -> float:
+    """Round trips/s of an UPDATE of one offset."""
+    with place.login.connect() as connection, connection.cursor() as cursor:
+        started = time.perf_counter()
+        for number in range(rounds):
+            cursor.execute(
+                f"UPDATE dbo.cdc_offsets SET updated_at = GETDATE() WHERE table_name = N'{table.key}' AND {number} >= 0\n"
+                "SELECT @@ROWCOUNT"
+            )
+            cursor.fetchall()
+        return rounds / (time.perf_counter() - started)
+
+
+def _with_literals(sql: str, parameters: Sequence[object]) -> str:
+    parts = sql.split(queries.P)
+    shown = [f"0x{value.hex()}" if isinstance(value, bytes) else _shown(value) for value in parameters]
+    return parts[0] + "".join(value + part for value, part in zip(shown, parts[1:], strict=True))
+
+
+def _shown(value: object) -> str:
+    return str(value) if isinstance(value, int) else f"N'{value}'"
