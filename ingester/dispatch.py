@@ -14,17 +14,20 @@ BUCKET_SIZE = 64
 """Slices a task takes at most: what its eight threads can look after within a poll interval."""
 
 
+def backlog_room(slots: int, running: int, running_backlogs: int) -> int:
+    """Slots that backlogs may still have: together they leave one to the others."""
+    return max(0, min(slots - running, max(1, slots - 1) - running_backlogs))
+
+
 def buckets(
     quick: Sequence[Slice], backlogs: Sequence[Slice], *, slots: int, running: int, running_backlogs: int
 ) -> tuple[list[list[Slice]], list[list[Slice]]]:
     """(buckets of quick slices, buckets of one backlog each) to start now.
 
-    A backlog has a bucket to itself, and backlogs together leave one slot to the others; quick slices are spread over what is free,
-    so that none waits for a neighbour without need.
+    A backlog has a bucket to itself; quick slices are spread over what is free, so that none waits for a neighbour without need.
     """
     free = slots - running
-    for_backlogs = min(free, max(1, slots - 1) - running_backlogs)
-    lone = [[todo] for todo in backlogs[: max(0, for_backlogs)]]
+    lone = [[todo] for todo in backlogs[: backlog_room(slots, running, running_backlogs)]]
     free -= len(lone)
     count = min(free, len(quick))
     if count <= 0:
@@ -82,6 +85,11 @@ class Dispatcher:
                 backlog, results = self._done.get_nowait()
         except queue.Empty:
             return found
+
+    @property
+    def room(self) -> int:
+        """How many more backlogs could start now."""
+        return backlog_room(self._executor.slots, self._running, self._running_backlogs) - len(self._backlogs)
 
     @property
     def running(self) -> int:

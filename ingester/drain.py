@@ -1,5 +1,7 @@
 """One table, one slice of its window: page -> encode -> send -> commit, until the window's end or the slice's bounds.
 
+A slice may be one share of a stride, which others read at the same time: it commits nothing, and goes on to the stride's end.
+
 Never runs ahead of a stored offset, never sends after `not_after`, never leaves out a change that fits no message. Failures come back
 as values: a bad table must not fail its neighbours, and a slice that is run again begins at the stored offset.
 """
@@ -18,7 +20,7 @@ from ingester.lsn import Position
 from ingester.offsets import Offsets
 from ingester.oversize import Outgoing, Oversized, oversized
 from ingester.page_size import learnt, page_rows
-from ingester.source import CaptureInstance, Page, Source
+from ingester.source import CaptureInstance, Page, Share, Source
 from ingester.window import gap
 
 
@@ -32,6 +34,7 @@ class Slice:
     the one clock is common to all machines, the other cannot be set. None if the lease cannot run out.
     `seconds`: how long new pages are begun. `skip_gaps`: `on_gap = "skip"`.
     `rows`: most rows a page; `row_bytes`: what a row of the table was encoded to lately, None if that is not known.
+    `share`: read only this, from `start`, where the offset must stand, to `upto`, whatever time it takes.
     """
 
     table: TableName
@@ -45,6 +48,7 @@ class Slice:
     lease_seconds: float | None = None
     skip_gaps: bool = False
     row_bytes: float | None = None
+    share: Share | None = None
 
 
 class Trouble(Enum):
@@ -61,7 +65,9 @@ class Trouble(Enum):
 class SliceResult:
     """How far a slice came. `position` is the stored offset as far as known; `more`: the window was not finished.
 
-    `row_bytes`: for the table's next slice. `set_aside`: changes that fitted no message and were sent as stand-ins, up to `position`.
+    `row_bytes`: for the table's next slice; `page_rows`: how many rows its next page would have, None where there was no page.
+    `set_aside`: changes that fitted no message and were sent as stand-ins, up to `position`.
+    A `share` moves no offset: its `position` is where it began, the rest tells what was sent.
     """
 
     table: TableName
@@ -73,7 +79,9 @@ class SliceResult:
     message: str = ""
     hint: str | None = None
     row_bytes: float | None = None
+    page_rows: int | None = None
     set_aside: tuple[Oversized, ...] = ()
+    share: Share | None = None
 
 
 class _Expired(DStreamError):
@@ -86,20 +94,23 @@ class _Progress:
 
     begun: float
     row_bytes: float | None = None
+    page_rows: int | None = None
     position: Position | None = None
     changes: int = 0
     pages: int = 0
     set_aside: tuple[Oversized, ...] = ()
 
-    def result(self, table: TableName, *, more: bool) -> SliceResult:
+    def result(self, todo: Slice, *, more: bool) -> SliceResult:
         return SliceResult(
-            table,
+            todo.table,
             self.position,
             self.changes,
             self.pages,
             more,
             row_bytes=self.row_bytes,
+            page_rows=self.page_rows,
             set_aside=self.set_aside,
+            share=todo.share,
         )
 
 
@@ -121,25 +132,29 @@ class Drain:
         try:
             more = self._drain(todo, progress)
         except DStreamError as error:
-            return _in_trouble(progress.result(todo.table, more=True), error)
-        return progress.result(todo.table, more=more)
+            return _in_trouble(progress.result(todo, more=True), error)
+        return progress.result(todo, more=more)
 
     def _drain(self, todo: Slice, progress: _Progress) -> bool:
         table, deadline = todo.table, self.now() + todo.seconds
         progress.position = seen = self.offsets.load(table, todo.epoch)
         after = todo.start if seen is None else seen
+        if todo.share is not None and after != todo.start:
+            raise TransientError(f"reading a share of {table.key}: the offset was moved, to {after}")
         while after < todo.upto:
             self._refuse_expired(todo, progress)
             rows = page_rows(todo.rows, progress.row_bytes, self.sender.batch_bytes())
-            page = self.source.page(todo.instance, after=after, upto=todo.upto, rows=rows)
+            page = self.source.page(todo.instance, after=after, upto=todo.upto, rows=rows, share=todo.share)
             self._refuse_gap(todo, after, page)
             if page.end is None:
                 return False
             out, refused = self._send(todo, page, progress)
             end = page.end if refused is None else page.changes[out.end - 1].position if out.end else None
             if end is not None:
-                self.offsets.commit(table, todo.epoch, seen=seen, position=end)
-                progress.position = seen = after = end
+                if todo.share is None:
+                    self.offsets.commit(table, todo.epoch, seen=seen, position=end)
+                    progress.position = seen = end
+                after = end
                 progress.changes += out.end
                 progress.pages += 1
                 progress.set_aside += out.set_aside
@@ -147,7 +162,7 @@ class Drain:
                 raise refused.refusal()
             if not page.full:
                 return False
-            if self.now() >= deadline or self._expired(todo, progress):
+            if todo.share is None and (self.now() >= deadline or self._expired(todo, progress)):
                 return True
         return False
 
@@ -155,6 +170,7 @@ class Drain:
         """Send a page; or what comes before the change that stops the table, and that change."""
         out = Outgoing([self.encoder.message(change) for change in page.changes])
         progress.row_bytes = learnt(progress.row_bytes, out.left)
+        progress.page_rows = page_rows(todo.rows, progress.row_bytes, self.sender.batch_bytes())
         refused: Oversized | None = None
         while left := out.left:
             self._refuse_expired(todo, progress)
@@ -200,7 +216,7 @@ def gap_error(instance: CaptureInstance, offset: Position, low_watermark: str) -
 
 def failed(todo: Slice, error: Exception) -> SliceResult:
     """A failure as a value, of a slice of which nothing is known."""
-    return _in_trouble(SliceResult(todo.table, None, more=True), error)
+    return _in_trouble(SliceResult(todo.table, None, more=True, share=todo.share), error)
 
 
 def _in_trouble(result: SliceResult, error: Exception) -> SliceResult:

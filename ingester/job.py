@@ -13,7 +13,7 @@ from queue import SimpleQueue
 import structlog
 
 from common.errors import DStreamError, LeaseLost, PermanentError, TransientError
-from common.names import TableName
+from common.names import Ordering, TableName
 from ingester.dispatch import Dispatcher
 from ingester.drain import Slice, SliceResult, Trouble, gap_error
 from ingester.executor import Executor
@@ -25,6 +25,7 @@ from ingester.ownership import Ownership
 from ingester.reload import TableChanges
 from ingester.schedule import Outcome, Rhythm, Schedule
 from ingester.source import Source
+from ingester.strides import Strides
 from ingester.table_state import Act, Decision, TrackedTable, absence, decide, superseded_notes
 from ingester.window import probe_request
 
@@ -44,7 +45,10 @@ _KILL_SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class JobSettings:
-    """What the loop needs of the configuration. Times in seconds; `stop_seconds`: how long a stop waits for running slices."""
+    """What the loop needs of the configuration. Times in seconds; `stop_seconds`: how long a stop waits for running slices.
+
+    `ordering`: the queue's, or "table" where no table is to be spread over several tasks.
+    """
 
     tables: dict[TableName, Rhythm]
     lock_names: dict[TableName, str]
@@ -52,6 +56,7 @@ class JobSettings:
     slice_seconds: float
     coalesce_seconds: float
     skip_gaps: bool
+    ordering: Ordering = "table"
     stop_seconds: float = 15.0
 
 
@@ -76,6 +81,7 @@ class Job:
         self._ownership = Ownership(leases, offsets, settings.lock_names)
         self._executor = executor
         self._dispatcher = Dispatcher(executor, self._stamped)
+        self._strides = Strides(source, offsets, settings.ordering)
         self._stop = stop
         self._now = now
         self._schedule = Schedule(chance)
@@ -236,7 +242,9 @@ class Job:
         elif decision.act is Act.ADVANCE and decision.upto is not None:
             self._move(table, lease, decision.upto, Outcome.MORE if decision.window.hands_over else Outcome.IDLE)
         elif decision.act is Act.READ and decision.upto is not None:
-            self._dispatcher.add(self._slice(table, lease, decision, decision.upto), backlog=table.backlog)
+            todo = self._slice(table, lease, decision, decision.upto)
+            for part in self._strides.slices(todo, table, room=self._dispatcher.room):
+                self._dispatcher.add(part, backlog=table.backlog)
         else:
             self._schedule.put(table.name, Outcome.IDLE, self._now())
 
@@ -271,13 +279,17 @@ class Job:
 
     # results
 
-    def _settle(self, result: SliceResult) -> TrackedTable | None:
+    def _settle(self, ended: SliceResult) -> TrackedTable | None:
         """Take in what a slice came to; the table, if it is to be looked at again at once."""
+        result = self._strides.settled(ended)
+        if result is None:
+            return None
         table = self._tables.get(result.table) or self._leaving.get(result.table)
         if table is None:
             return None
         self.changes += result.changes
         table.row_bytes = result.row_bytes or table.row_bytes
+        table.page_rows = result.page_rows or table.page_rows
         for found in result.set_aside:
             log.warning(
                 "change fits no message, sent to be dead-lettered",

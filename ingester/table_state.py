@@ -29,6 +29,8 @@ class TrackedTable:
     """Why the table cannot be read yet, as last told; None when nothing is in the way."""
     row_bytes: float | None = None
     """What a row was encoded to lately; None before the first page."""
+    page_rows: int | None = None
+    """How many rows its next page would have; None before the first page."""
     superseded: set[str] = field(default_factory=set)
     """Capture instances that were told to be of no more use."""
 

@@ -159,4 +159,5 @@ def _job_settings(settings: IngesterSettings) -> JobSettings:
         slice_seconds=settings.slice.total_seconds(),
         coalesce_seconds=settings.coalesce.total_seconds(),
         skip_gaps=settings.on_gap == "skip",
+        ordering=settings.queue.ordering if settings.query_mode == "direct" else "table",
     )

@@ -1,0 +1,77 @@
+"""A hot table over many tasks: what its rows are shared out by, how many shares a stride has, and what their results come to. Pure.
+
+A stride is a piece of a table's window, about a page a task. Its shares are read and sent at the same time; the offset moves to its end
+when all of them are sent, or not at all. What was sent of a stride that failed is sent again, with the same ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import ceil
+
+from common.names import Ordering
+from ingester.drain import Slice, SliceResult, Trouble
+from ingester.source import CaptureInstance, Share, Stride
+
+_HASHED_TYPES = frozenset(
+    (
+        *("bit", "tinyint", "smallint", "int", "bigint", "decimal", "numeric", "money", "smallmoney", "float", "real"),
+        *("char", "varchar", "nchar", "nvarchar", "sysname", "binary", "varbinary", "uniqueidentifier"),
+        *("date", "time", "smalldatetime", "datetime", "datetime2", "datetimeoffset"),
+    )
+)
+"""Types of which CHECKSUM tells that equal values have one number. Not sql_variant, whose values may be equal and of two types."""
+
+_GRAVITY = tuple(Trouble[name] for name in ("LEASE_LOST", "PERMANENT", "UNEXPECTED", "EXPIRED", "TRANSIENT"))
+"""Of several troubles the first decides what is done about the table."""
+
+
+def shared_by(instance: CaptureInstance, ordering: Ordering) -> tuple[str, ...]:
+    """The columns of which a hash tells a row's share; none if one task is to read all rows.
+
+    A part of the key is as good as all of it: a row's changes have it in common.
+    """
+    if ordering == "none":
+        return ("__$seqval",)  # both images of an update have it
+    keys = [column for column in instance.columns if column.key_ordinal is not None]
+    if ordering != "key" or any(column.type not in _HASHED_TYPES or column.large for column in keys):
+        return ()
+    return tuple(column.name for column in keys)
+
+
+def share_rows(page_rows: int) -> int:
+    """Rows of a share: so many that with an uneven hash most shares are still one page."""
+    return max(1, page_rows * 3 // 4)
+
+
+def slices(
+    todo: Slice, columns: tuple[str, ...], stride: Stride, *, wanted: int, page_rows: int, number: int
+) -> list[Slice]:
+    """`todo` by shares of its first stride, of which `wanted` rows were asked for; itself where there is too little to share.
+
+    `todo` starts at the table's offset. `number`: tells this stride from others.
+    """
+    tasks = ceil(stride.rows / share_rows(page_rows))
+    if tasks < 2:
+        return [todo]
+    upto = todo.upto if stride.rows < wanted else stride.end
+    return [replace(todo, upto=upto, share=Share(number, one, tasks, columns, stride.rows)) for one in range(tasks)]
+
+
+def whole(results: Sequence[SliceResult]) -> SliceResult:
+    """What all shares of a stride come to: the gravest trouble, or else what was sent. Its `position` is still the stored offset."""
+    troubled = [result for result in results if result.trouble is not None]
+    if troubled:
+        worst = min(troubled, key=lambda result: _GRAVITY.index(result.trouble or Trouble.TRANSIENT))
+        return replace(worst, changes=0, pages=0, set_aside=(), share=None)
+    aside = sorted((found for result in results for found in result.set_aside), key=lambda found: found.position)
+    return replace(
+        results[0],
+        changes=sum(result.changes for result in results),
+        pages=sum(result.pages for result in results),
+        row_bytes=max((result.row_bytes for result in results if result.row_bytes is not None), default=None),
+        page_rows=min((result.page_rows for result in results if result.page_rows is not None), default=None),
+        set_aside=tuple(aside),
+        share=None,
+    )
