@@ -15,6 +15,7 @@ import hashlib
 import os
 import re
 import shutil
+import socket
 import ssl
 import tempfile
 import threading
@@ -28,6 +29,8 @@ import pymssql
 from common.errors import DStreamError, PermanentError, TransientError
 from common.sqladdress import SqlAddress
 from ingester.queries import P
+from ingester.sqlserver_errors import RIGHTS, meaning, not_ready
+from ingester.sqlserver_waiting import Patience, patient, wait
 
 LOGIN_TIMEOUT = 10
 """Seconds to wait for a login: long enough for a failover's listener, short enough to say soon that nobody is there."""
@@ -57,19 +60,29 @@ _SESSION_TEXT = ";".join(
 )
 """What the driver sets for a session, and that no statement opens a transaction, which a server's "user options" may ask for.
 https://learn.microsoft.com/sql/database-engine/configure-windows/configure-the-user-options-server-configuration-option"""
-_RIGHTS = {229, 230, 262, 297, 300, 371, 916, 1088, 2760, 15151, 15247}
-_SYNTAX_OR_OBJECT = {102, 156, 207, 208, 2812, 4104}
+
+
+pymssql.set_wait_callback(wait)
 
 
 class Connection:
     """One connection, opened at first use and again after it was lost. Not thread-safe.
 
     `proven`: this login has worked before. From then on a refusal is a server that is failing over or recovering, and transient.
+    `stop`: when it is set, a statement that waits for the server is soon given up.
     """
 
-    def __init__(self, address: SqlAddress, *, proven: bool = False, query_seconds: int = QUERY_TIMEOUT) -> None:
+    def __init__(
+        self,
+        address: SqlAddress,
+        *,
+        proven: bool = False,
+        query_seconds: float = QUERY_TIMEOUT,
+        stop: threading.Event | None = None,
+    ) -> None:
         self._address = address
         self._query_seconds = query_seconds
+        self._stop = stop
         self._proven = proven
         self._connection: Any = None
 
@@ -121,11 +134,14 @@ class Connection:
 
     @contextmanager
     def _cursor(self) -> Iterator[Any]:
+        patience = Patience(self._query_seconds, self._stop)
         try:
-            with self._opened().cursor() as cursor:
+            with patient(patience), self._opened().cursor() as cursor:
                 yield cursor
         except pymssql.Error as error:
             translated = self.translate(error)
+            if patience.over is not None:
+                translated = TransientError(f"SQL Server {self._where}: {patience.over}")
             if isinstance(translated, TransientError):
                 self.close()
             raise translated from error
@@ -135,7 +151,7 @@ class Connection:
             try:
                 self._connection = self._open(self._address.database)
             except pymssql.Error as error:
-                raise self._connect_error(str(error)) from error
+                raise self._connect_error(error) from error
             self._proven = True
         return self._connection
 
@@ -152,7 +168,7 @@ class Connection:
             autocommit=True,
             appname=address.options.get("app_name", _APPLICATION),
             login_timeout=LOGIN_TIMEOUT,
-            timeout=self._query_seconds,
+            timeout=QUERY_TIMEOUT,
             tds_version="7.4",
             conn_properties=_SESSION_TEXT,
             encryption=None if verified else _ENCRYPTION.get(address.encrypt or ""),
@@ -160,30 +176,25 @@ class Connection:
 
     def translate(self, error: pymssql.Error) -> DStreamError:
         """Which of our errors `error` of a statement is: the edge between the driver and the rest."""
-        number, text = _number_and_text(error)
-        where = f"SQL Server {self._where}"
-        if number in _RIGHTS:
-            return PermanentError(
-                f"{where}: permission denied: {text}",
-                hint="the login needs SELECT on schema cdc, and ALTER or write rights on dbo.cdc_offsets",
-            )
-        if number in _SYNTAX_OR_OBJECT:
-            return PermanentError(f"{where}: error {number}: {text}")
-        return TransientError(f"{where}: error {number}: {text}")
+        return meaning(*_number_and_text(error), f"SQL Server {self._where}")
 
     @property
     def _where(self) -> str:
         return f"{self._address.host}:{self._address.port or 1433}"
 
-    def _connect_error(self, said: str) -> DStreamError:
-        """What the driver's remarks mean; number and text of a failed connect may be those of an earlier error in the process."""
-        doing = f"connecting to SQL Server {self._where}"
-        if "DB-Lib error message 20009" in said:
-            return TransientError(f"{doing}: the server cannot be reached", hint="check host, port and firewall")
+    def _connect_error(self, error: pymssql.Error) -> DStreamError:
+        """What the driver's remarks mean; the number of a failed connect may be that of an earlier error in the process."""
+        said, doing = str(error), f"connecting to SQL Server {self._where}"
+        if "DB-Lib error message 20018" in said:  # the server had something to say, and that was no
+            return self._refused(doing, error)
         if "DB-Lib error message 20003" in said:
             return TransientError(f"{doing}: no answer within {LOGIN_TIMEOUT} s", hint="is this a SQL Server's port?")
-        if "DB-Lib error message 20018" in said:  # the server had something to say, and that was no
-            return self._refused(doing)
+        if "DB-Lib error message 20009" in said:
+            return TransientError(f"{doing}: the server cannot be reached", hint="check host, port and firewall")
+        if "DB-Lib error message" not in said and not _resolves(self._address.host):
+            return TransientError(
+                f"{doing}: its name is not known", hint="check the host's name, and this machine's DNS"
+            )
         if _verified(self._address) and not re.search("DB-Lib error message 200(04|06|17)", said):
             return TransientError(f"{doing}: no encrypted connection to a server that can be trusted", hint=self._trust)
         return TransientError(
@@ -197,11 +208,20 @@ class Connection:
         name = self._address.options.get("host_name_in_certificate", self._address.host)
         return f"is its certificate signed by one in {_authorities(self._address)} and made for {name}, and does it encrypt?"
 
-    def _refused(self, doing: str) -> DStreamError:
+    def _refused(self, doing: str, error: pymssql.Error) -> DStreamError:
         """A login that is refused because of its database looks the same, so it is tried without one."""
         user, database = self._address.user, self._address.database
+        number, text = _number_and_text(error)
+        if not_ready(number, text, str(error)):
+            return TransientError(
+                f"{doing}: refused for now" + (f": error {number}: {text}" if text else ""),
+                hint="the server or the database is starting, failing over or out of resources",
+            )
         if self._proven:
-            return TransientError(f"{doing}: login refused for user {user!r}, which worked before")
+            return TransientError(
+                f"{doing}: login refused for user {user!r}, which worked before",
+                hint="it will while the server fails over; if its password or its rights were changed, restart with the new ones",
+            )
         try:
             self._open("").close()
         except pymssql.Error:
@@ -211,8 +231,16 @@ class Connection:
             )
         return PermanentError(
             f"{doing}: cannot open database {database!r} as user {user!r}",
-            hint="check the database's name, and that the login has a user in it",
+            hint="check the database's name, that it is online, and that the login has a user in it",
         )
+
+
+def _resolves(host: str) -> bool:
+    """The driver says nothing at all of a name that it cannot find; it looks it up at each connect, and so follows one that moves."""
+    try:
+        return bool(socket.getaddrinfo(host, None))
+    except OSError:
+        return False
 
 
 def _verified(address: SqlAddress) -> bool:
@@ -315,7 +343,7 @@ def is_error(error: BaseException, number: int) -> bool:
 
 def lacks_rights(error: BaseException) -> bool:
     """Whether `error` was translated from one of SQL Server's refusals for want of a permission."""
-    return any(is_error(error, number) for number in _RIGHTS)
+    return any(is_error(error, number) for number in RIGHTS)
 
 
 def _rendered(sql: str, parameters: Sequence[object]) -> str:

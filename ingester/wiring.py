@@ -47,7 +47,7 @@ def run(settings: IngesterSettings, stop: threading.Event, *, watched: Watched =
     """
     keys = _lock_keys(settings, settings.tables)
     locks = _locks(settings, keys)
-    connection = Connection(settings.db)
+    connection = Connection(settings.db, stop=stop)
     try:
         source, offsets = SqlServerSource(connection, query_mode=settings.query_mode), SqlServerOffsets(connection)
         offsets.ensure()

@@ -22,7 +22,6 @@ from emulators.sqlserver.injection import Fault
 from emulators.sqlserver.server import SqlServerEmulator
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tls import TlsSettings
-from ingester import sqlserver_connection
 from ingester.sqlserver_connection import Connection
 from tests.contracts.sqlserver.raw_client import ATTENTION, LOGIN, Client, batch, login_body, packet
 from tests.fakes.sql_engine import ScriptedEngine, rows_of
@@ -151,15 +150,17 @@ def test_a_delay_touches_only_what_it_is_for_and_ends_with_its_fault(
 
 
 def test_a_query_that_hangs_ends_our_patience_and_the_next_use_works(
-    server: SqlServerEmulator, ours: Connection, login: Login, monkeypatch: pytest.MonkeyPatch
+    server: SqlServerEmulator, ours: Connection, login: Login
 ) -> None:
-    monkeypatch.setattr(sqlserver_connection, "QUERY_TIMEOUT", 1)
     ours.close()
     connections = server.connections
+    address = SqlAddress(login.host, login.port, None, login.database, login.user, SecretStr(login.password))
+    hasty = Connection(address, query_seconds=0.5)
     with server.inject(faults.QueryThatHangs()), pytest.raises(TransientError):
-        ours.execute("INSERT INTO dbo.t VALUES (1, NULL)")
-    assert ours.rows("SELECT COUNT(*) FROM dbo.t") == [(0,)]
+        hasty.execute("INSERT INTO dbo.t VALUES (1, NULL)")
+    assert hasty.rows("SELECT COUNT(*) FROM dbo.t") == [(0,)]
     eventually(lambda: server.connections <= connections + 1, True)
+    hasty.close()
 
 
 def test_a_hanging_query_can_be_cancelled_and_its_session_used_again() -> None:

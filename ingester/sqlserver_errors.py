@@ -1,0 +1,119 @@
+"""What SQL Server's errors mean to the ingester: a table of numbers, pure, so that each can be tested without a server.
+
+What is not in it may heal by itself and is tried again: a retry never loses anything, a table that stops waits for a person. So the table
+names what time cannot heal, with the remedy, and of the rest what a person could do meanwhile.
+https://learn.microsoft.com/sql/relational-databases/errors-events/database-engine-events-and-errors
+https://learn.microsoft.com/azure/azure-sql/database/troubleshoot-common-errors-issues
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from common.errors import DStreamError, PermanentError, TransientError
+
+RIGHTS = frozenset({229, 230, 262, 297, 300, 371, 916, 1088, 2760, 15151, 15247})
+"""Refusals for want of a permission."""
+
+_SHAPE = frozenset({102, 105, 156, 170, 195, 201, 207, 208, 209, 214, 2812, 4104, 8144, 8145, 8146, 8155})
+"""What the statement speaks of is not there, or is of another shape."""
+
+_TOO_SMALL = frozenset({2628, 8152})
+
+_PERMANENT: tuple[tuple[frozenset[int], str], ...] = (
+    (RIGHTS, "the login needs SELECT on schema cdc, and ALTER or write rights on dbo.cdc_offsets"),
+    (
+        _SHAPE,
+        "is dbo.cdc_offsets the table that docs/operations.md describes, and the database's compatibility level not an old one?",
+    ),
+    (
+        _TOO_SMALL,
+        "a value does not fit a column of dbo.cdc_offsets: widen it as docs/operations.md describes the table",
+    ),
+)
+
+_FAILOVER = frozenset({976, 978, 979, 981, 982, 983, 988, 3906, 3908, 4221})
+_UNAVAILABLE = frozenset(
+    {596, 615, 904, 921, 922, 923, 924, 926, 927, 942, 945, 952, 4060}
+    | {6001, 6002, 6005, 6006, 17142, 17187, 17188, 18401, 18451}
+)
+_AZURE = frozenset(
+    {
+        10928,
+        10929,
+        10936,
+        40143,
+        40166,
+        40197,
+        40501,
+        40540,
+        40544,
+        40549,
+        40550,
+        40551,
+        40552,
+        40553,
+        40613,
+        42108,
+        42109,
+    }
+    | {49918, 49919, 49920}
+)
+_MEMORY = frozenset({701, 802, 1204, 8628, 8645, 8651})
+_SPACE = frozenset({1101, 1105, 3967, 9002})
+_CONFLICT = frozenset({601, 1205, 1222, 3960, 3961})
+_STORAGE = frozenset({823, 824, 829})
+
+_TRANSIENT: tuple[tuple[frozenset[int], str | None], ...] = (
+    (
+        _FAILOVER,
+        "the replica is not the primary, or on its way to be: connect to the availability group's listener, without ApplicationIntent=ReadOnly",
+    ),
+    (_UNAVAILABLE, "the server or the database is starting, stopping, offline or being restored"),
+    (_AZURE, "the service moves the database, or its limits are reached: if it lasts, choose a larger tier"),
+    (_MEMORY, "the server is short of memory or locks"),
+    (_SPACE, "the server is out of space for data, log or tempdb"),
+    (_CONFLICT, None),
+    (_STORAGE, "the server cannot read its files: DBCC CHECKDB tells more"),
+)
+
+NOT_READY = _FAILOVER | _UNAVAILABLE - {4060} | _AZURE | _MEMORY
+"""Of the errors that a login may meet those that are over some time; 4060 may as well be a wrong name."""
+
+_REMARKS: Mapping[int, str] = {
+    20002: "the connection broke while logging in",
+    20003: "no answer in time",
+    20004: "the connection broke while reading",
+    20006: "the connection broke while writing",
+    20017: "the server hung up",
+    20020: "the answer was cut off or garbled",
+    20047: "the connection is dead",
+    0: "the connection is closed",
+}
+"""What the driver's own numbers say; it says it in longer words or none. https://www.freetds.org/ (sybdb.h)"""
+
+
+def meaning(number: int, text: str, where: str) -> DStreamError:
+    """Which of our errors a statement's error is. `where`: a participle or a place; `text`: the server's own words, if any."""
+    said = f"error {number}: {text}" if text else _REMARKS.get(number, f"error {number}")
+    for numbers, remedy in _PERMANENT:
+        if number in numbers:
+            refused = f"permission denied: {text}" if number in RIGHTS else said
+            return PermanentError(f"{where}: {refused}", hint=remedy)
+    for numbers, advice in _TRANSIENT:
+        if number in numbers:
+            return TransientError(f"{where}: {said}", hint=advice)
+    return TransientError(f"{where}: {said}")
+
+
+def not_ready(number: int, text: str, remarks: str) -> bool:
+    """Whether a server that refused a login said that it may allow it later.
+
+    `remarks`: what the driver adds, with the severity of all that was said: security has 14 and a database that is not found 11; what is
+    more is the server's own trouble. `number` is that of this refusal only when there is a `text` with it: the driver keeps the number
+    of the gravest refusal that the process ever met.
+    https://learn.microsoft.com/sql/relational-databases/errors-events/database-engine-error-severities
+    """
+    severities = [int(found) for found in re.findall(r"DB-Lib error message 20018, severity (\d+)", remarks)]
+    return (bool(text) and number in NOT_READY) or any(severity > 14 for severity in severities)

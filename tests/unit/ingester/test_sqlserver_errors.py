@@ -1,0 +1,108 @@
+"""Which of SQL Server's errors time may heal, and which want a person."""
+
+from __future__ import annotations
+
+import pytest
+
+from common.errors import PermanentError, TransientError
+from ingester.sqlserver_errors import RIGHTS, meaning, not_ready
+
+WHERE = "SQL Server db:1433"
+
+RETRIED_BY_MICROSOFTS_CLIENT = {
+    *(
+        233,
+        997,
+        1204,
+        1205,
+        1222,
+        4060,
+        4221,
+        10053,
+        10054,
+        10060,
+        10928,
+        10929,
+        10936,
+        40143,
+        40197,
+        40501,
+        40540,
+        40613,
+    ),
+    *(42108, 42109, 49918, 49919, 49920),
+}
+"""https://learn.microsoft.com/dotnet/api/microsoft.data.sqlclient.sqlconfigurableretryfactory.baselinetransienterrors, of those without
+another meaning in SQL Server."""
+
+FAILING_OVER = {976, 978, 982, 983, 3906, 3908}
+STARTING_OR_STOPPING = {596, 615, 921, 922, 926, 927, 942, 945, 952, 6001, 6002, 6005, 17142, 17187, 18401, 18451}
+SHORT_OF_SOMETHING = {701, 802, 8645, 8651, 1101, 1105, 9002, 3967}
+CONFLICTS = {601, 1205, 1222, 3960, 3961}
+BROKEN = {0, 20002, 20003, 20004, 20006, 20017, 20020, 20047}
+
+
+@pytest.mark.parametrize("number", sorted(RETRIED_BY_MICROSOFTS_CLIENT))
+def test_what_microsofts_own_client_retries_is_retried(number: int) -> None:
+    assert isinstance(meaning(number, "it says", WHERE), TransientError)
+
+
+@pytest.mark.parametrize("number", sorted(FAILING_OVER))
+def test_a_replica_that_is_not_the_primary_is_tried_again_and_the_listener_is_named(number: int) -> None:
+    found = meaning(number, "it says", WHERE)
+    assert isinstance(found, TransientError)
+    assert "listener" in (found.hint or "")
+
+
+@pytest.mark.parametrize("number", sorted(STARTING_OR_STOPPING | SHORT_OF_SOMETHING))
+def test_a_server_that_is_not_itself_is_tried_again_and_said_to_be(number: int) -> None:
+    found = meaning(number, "it says", WHERE)
+    assert isinstance(found, TransientError)
+    assert found.hint
+    assert found.message == f"{WHERE}: error {number}: it says"
+
+
+@pytest.mark.parametrize("number", sorted(CONFLICTS))
+def test_the_victim_of_a_conflict_tries_again(number: int) -> None:
+    assert isinstance(meaning(number, "it says", WHERE), TransientError)
+
+
+@pytest.mark.parametrize("number", sorted(BROKEN))
+def test_a_broken_connection_is_tried_again_and_told_in_words(number: int) -> None:
+    found = meaning(number, "", WHERE)
+    assert isinstance(found, TransientError)
+    assert "error" not in found.message
+
+
+def test_an_error_that_nobody_foresaw_is_tried_again() -> None:
+    assert isinstance(meaning(54321, "something new", WHERE), TransientError)
+
+
+@pytest.mark.parametrize("number", [*sorted(RIGHTS), 102, 207, 208, 2812, 4104, 8152, 2628])
+def test_what_time_cannot_heal_is_permanent_and_has_a_remedy(number: int) -> None:
+    found = meaning(number, "it says", WHERE)
+    assert isinstance(found, PermanentError)
+    assert found.hint
+    assert "it says" in found.message
+
+
+REMARK = "DB-Lib error message 20018, severity {}:\nGeneral SQL Server error\n"
+
+
+@pytest.mark.parametrize("number", [983, 976, 927, 942, 17142, 18401, 18451, 40501, 40613, 49918])
+def test_a_login_is_refused_for_now_where_the_server_says_so(number: int) -> None:
+    assert not_ready(number, "it says", REMARK.format(14))
+
+
+def test_the_number_of_an_earlier_refusal_says_nothing() -> None:
+    assert not not_ready(40613, "", REMARK.format(14))
+
+
+@pytest.mark.parametrize("severity", [16, 17, 20, 21])
+def test_a_refusal_that_is_the_servers_own_trouble_is_known_by_its_severity(severity: int) -> None:
+    assert not_ready(18456, "", REMARK.format(11) + REMARK.format(severity))
+
+
+@pytest.mark.parametrize("number", [4060, 18456])
+def test_a_wrong_name_or_password_is_not_a_matter_of_time(number: int) -> None:
+    assert not not_ready(number, "it says", REMARK.format(11) + REMARK.format(14))
