@@ -345,6 +345,8 @@ class Job:
         if self._disconnected_at is not None:
             self._disconnected_at = None
             log.info("reconnected to SQL Server")
+            for name in self._tables:  # nobody waits for an interval that grew during the outage
+                self._schedule.hurry(name, self._now())
 
     def _connection_lost(self, error: TransientError, tables: list[TrackedTable]) -> None:
         """`tables` are not being read. Another ingester may still reach the server: it is to have them if this lasts."""

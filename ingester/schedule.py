@@ -30,6 +30,8 @@ class Rhythm:
 
 _JITTER = 0.1
 """The share of an interval that chance may take off, so that tables do not fall into step. Never added: an active table keeps its promise."""
+_FAILED_JITTER = 0.5
+"""The same after a failure: tables and ingesters that failed together come back spread out."""
 _LOCKED_SECONDS = 5.0
 """How often a table that another ingester reads is looked for in the catalog; nothing else is asked, and its lock is told of at once."""
 
@@ -65,7 +67,8 @@ class Schedule:
         """Schedule `table` again after a look at it."""
         interval = next_interval(self._rhythms[table], self._intervals[table], outcome)
         self._intervals[table] = interval
-        self._push(table, now + interval * (1 - _JITTER * self._chance()))
+        share = _FAILED_JITTER if outcome is Outcome.FAILED else _JITTER
+        self._push(table, now + interval * (1 - share * self._chance()))
 
     def take(self, now: float) -> list[TableName]:
         """Every table that is due, longest due first."""

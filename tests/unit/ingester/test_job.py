@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -246,6 +247,33 @@ def test_a_lost_connection_is_retried_and_told_once() -> None:
         "reconnected to SQL Server",
     ]
     assert len(world.sent()) == 3
+
+
+def test_after_an_outage_no_table_waits_for_an_interval_that_grew_meanwhile() -> None:
+    world = World()
+    chances = cycle((0.0, 0.9))
+    world.job._schedule._chance = lambda: next(chances)
+    sent: dict[str, float] = {}
+    send = world.sender.send
+
+    def timed(messages: Any) -> None:
+        send(messages)
+        for message in messages:
+            sent.setdefault(message.application_properties["table"], world.clock)
+
+    world.sender.send = timed  # type: ignore[method-assign]
+    probe = world.source.probe
+
+    def away(requests: Any) -> Any:
+        if 1003 <= world.clock < 1500:
+            raise TransientError("SQL Server is away")
+        return probe(requests)
+
+    world.source.probe = away  # type: ignore[method-assign]
+    world.at(499, lambda: world.commit(2))
+    world.at(499, lambda: world.commit(2, name="sales_Orders"))
+    world.run(600)
+    assert abs(sent["Persons"] - sent["Orders"]) < 2
 
 
 def test_a_failed_commit_while_idle_does_not_drop_the_table() -> None:

@@ -40,6 +40,18 @@ def test_jitter_never_makes_an_active_table_wait_longer_than_its_interval(chance
     assert 104.5 <= due <= 105
 
 
+def test_tables_that_failed_together_come_back_spread_out() -> None:
+    chances = iter((0.0, 0.999))
+    schedule = Schedule(lambda: next(chances))
+    for table in (PERSONS, ORDERS):
+        schedule.add(table, Rhythm(10.0, 60.0), now=0)
+    for table in schedule.take(0):
+        schedule.put(table, Outcome.FAILED, now=0)
+    assert schedule.take(5.1) == [ORDERS]
+    assert schedule.take(9.9) == []
+    assert schedule.take(10) == [PERSONS]
+
+
 def test_a_table_handed_out_is_not_due_until_it_comes_back() -> None:
     schedule = Schedule(lambda: 0.0)
     schedule.add(PERSONS, RHYTHM, now=0)
