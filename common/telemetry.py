@@ -30,10 +30,13 @@ _SHORTEST = 4  # a shorter text would mask parts of ordinary words, and no key o
 _NOISY = ("azure", "py4j", "urllib3")
 
 _secrets: set[str] = set()
+_configured: tuple[LogLevel, LogFormat] = ("info", "text")
 
 
 def configure_logging(level: LogLevel, format: LogFormat) -> None:
     """Send every log record of this process to stderr. May be called again: the last call holds."""
+    global _configured
+    _configured = (level, format)
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_logger_name,
@@ -64,6 +67,11 @@ def configure_logging(level: LogLevel, format: LogFormat) -> None:
     logging.captureWarnings(True)
     for name in _NOISY:
         logging.getLogger(name).setLevel(logging.WARNING if level == "debug" else logging.CRITICAL)
+
+
+def logging_as_configured() -> tuple[LogLevel, LogFormat]:
+    """What `configure_logging` was last called with, for a process that is to log as this one does."""
+    return _configured
 
 
 def register_secret(value: str) -> None:

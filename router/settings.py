@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field
 from common.config import Block, Bound, Document, Problem, Settings, UnsetPolicy, bind
 from common.names import Ordering, TableName
 from common.topology import BusSettings, Provision, Topology, one_way_in, twice_listed
+from router.cores import usable_cores
 
 OnPoison = Literal["dead_letter", "stop"]
 UnknownDestination = Literal["dead_letter", "create"]
@@ -108,6 +109,7 @@ class RouterBlock(Settings):
 class RouterSettings(RouterBlock):
     """All that the router runs on."""
 
+    workers: int = 1
     queue_name: str
     ordering: Ordering
     destinations: Mapping[str, TableName]
@@ -124,7 +126,7 @@ def from_document(document: Document) -> Bound[RouterSettings]:
     if problems or block.value is None or shared is None:
         return Bound(None, problems)
     settings = RouterSettings(
-        **dict(block.value),
+        **{**dict(block.value), "workers": block.value.workers or usable_cores()},
         queue_name=shared.queue.name,
         ordering=shared.queue.ordering,
         destinations={shared.origin.topic(table): table for table in shared.tables},

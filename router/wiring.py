@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import structlog
 
@@ -17,6 +17,7 @@ from router.parking import Parking
 from router.publishers import Publisher, Publishers
 from router.settings import RouterSettings
 from router.tally import Tally
+from router.workers import Workers
 
 STOP_WITHIN = 18.0
 """Seconds that slots have to finish what they hold; Kubernetes kills after 30 s, and the promise is 20."""
@@ -30,22 +31,48 @@ log = structlog.get_logger(__name__)
 def run(
     settings: RouterSettings, stop: threading.Event, *, pace: Pace | None = None, tally: Tally | None = None
 ) -> int:
-    """Route until `stop` is set: 0 when everything in flight was settled or given back, 1 when a slot did not end in time.
+    """Route until `stop` is set, with one process or with several: 0 when everything in flight was settled or given back, else 1.
 
     Raises ConfigurationError, PermanentError or TransientError when it cannot start: whoever started it learns at once, and starts it
-    again. Raises PermanentError when the queue is gone while it runs; `stop` is set then.
+    again. Raises PermanentError when the queue is gone while it runs.
+    """
+    if settings.workers == 1:
+        return route(settings, stop, pace=pace, tally=tally)
+    source, output = ServiceBus.of(settings.source), ServiceBus.of(settings.output)
+    try:
+        _provision(settings, source, output)
+    finally:
+        source.close()
+        output.close()
+    return Workers(settings).run(stop)
+
+
+def route(
+    settings: RouterSettings,
+    stop: threading.Event,
+    *,
+    pace: Pace | None = None,
+    tally: Tally | None = None,
+    provisioned: bool = False,
+    started: Callable[[], None] = lambda: None,
+) -> int:
+    """As `run`, in this process. `provisioned`: another process has seen to queue and topics; `started` is called when all links are open.
+
+    `stop` is set when it ends by an error of its own.
     """
     source, output = ServiceBus.of(settings.source), ServiceBus.of(settings.output)
     tally = tally or Tally()
     publishers = _publishers(settings, output)
     try:
-        _provision(settings, source, output)
+        if not provisioned:
+            _provision(settings, source, output)
         publishers.open()
         _find_queue(settings, source)
         log.info(
             "router started", queue=settings.queue_name, topics=len(settings.destinations), slots=settings.sessions
         )
-        started = time.monotonic()
+        started()
+        began = time.monotonic()
         status = _route(settings, source, publishers, stop, pace or Pace(batch=settings.batch), tally)
         log.info(
             "router stopped",
@@ -53,7 +80,7 @@ def run(
             dead_lettered=dict(tally.dead_lettered),
             lost_locks=tally.lost_locks,
             retries=tally.retries.total(),
-            seconds=round(time.monotonic() - started, 1),
+            seconds=round(time.monotonic() - began, 1),
         )
         return status
     finally:

@@ -1,0 +1,90 @@
+"""`python -m router.worker`: one of the routers that router/workers.py starts. Of no use by itself; decides nothing about messages."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+import threading
+from types import FrameType
+from typing import IO, Any
+
+import structlog
+
+from common.errors import DStreamError
+from common.telemetry import configure_logging, register_secrets
+from router.wiring import route
+from router.workers import STOP, Failed, Job, Started, Word
+
+log = structlog.get_logger(__name__)
+
+
+class Parent:
+    """The process that started this one, at the other end of standard input and output."""
+
+    def __init__(self) -> None:
+        # Not sys.stdin: a thread that waits on that holds a lock which the interpreter wants at its end.
+        self._orders: IO[bytes] = os.fdopen(os.dup(0), "rb")
+        self._words: IO[bytes] = os.fdopen(os.dup(1), "wb")
+        os.dup2(2, 1)  # whatever prints must not get among the words
+
+    def job(self) -> Job:
+        """Raises EOFError where nobody is there to give one."""
+        job = pickle.load(self._orders)
+        assert isinstance(job, Job)
+        return job
+
+    def say(self, word: Word) -> None:
+        try:
+            pickle.dump(word, self._words)
+            self._words.flush()
+        except OSError:
+            return  # the parent is gone, which `obey` learns as well
+
+    def obey(self, stop: threading.Event) -> None:
+        """Set `stop` when the parent asks for it or is gone; gone after it asked, it wants this process ended at once."""
+        asked = self._orders.read(1) == STOP
+        if not asked:
+            log.warning("the parent is gone; stopping")
+        stop.set()
+        if asked:
+            self._orders.read(1)
+            os._exit(1)
+
+
+def numbered(number: int) -> structlog.typing.Processor:
+    """Adds the worker's number to every line: context variables would not reach the slots, which are threads."""
+
+    def add(logger: Any, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        return {**event, "worker": number}
+
+    return add
+
+
+def main() -> int:
+    """0 stopped cleanly, 1 not."""
+    parent, stop = Parent(), threading.Event()
+
+    def asked(number: int, frame: FrameType | None) -> None:
+        # Not set here: the interrupted main thread may hold the event's own lock, which is not reentrant.
+        threading.Thread(target=stop.set, name="stop-signal").start()
+
+    signal.signal(signal.SIGTERM, asked)
+    job = parent.job()
+    configure_logging(job.log_level, job.log_format)
+    structlog.configure(processors=[numbered(job.number), *structlog.get_config()["processors"]])
+    register_secrets(job.settings)
+    threading.Thread(target=parent.obey, args=(stop,), name="parent", daemon=True).start()
+    try:
+        return route(job.settings, stop, provisioned=True, started=lambda: parent.say(Started()))
+    except DStreamError as error:
+        parent.say(Failed(error))
+        return 1
+    except Exception:
+        log.exception("worker failed unexpectedly")
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,225 @@
+"""Routers side by side, one process each, and the parent that starts them: it opens no link, routes nothing, and restarts what dies.
+
+A worker is told its settings through its standard input, which stays open as long as the parent lives: its end is the parent's end, and
+nobody routes on unwatched. What a worker has to say comes back through its standard output. It is in a process group of its own, so
+that a terminal's Ctrl-C reaches the parent alone.
+"""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import IO
+
+import structlog
+
+from common.errors import DStreamError, PermanentError, TransientError
+from common.retry import Backoff
+from common.telemetry import LogFormat, LogLevel, logging_as_configured
+from router.settings import RouterSettings
+
+STOP = b"S"
+"""Written to a worker to ask it to stop. The end of its input after this means: at once."""
+
+GRACE = 19.0
+"""Seconds from asking the workers to stop until they are killed; a stop promises to need 20."""
+
+POLL = 0.1
+"""Seconds between two looks at the workers."""
+
+STEADY = 60.0
+"""A worker that has lived for so long, in seconds, is restarted at once when it dies."""
+
+RESTART_BACKOFF = Backoff(first=0.5, longest=30.0)
+
+COMMAND = (sys.executable, "-m", "router.worker")
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a worker needs to know, pickled: settings hold secrets, which an argument list would show to everybody."""
+
+    number: int
+    settings: RouterSettings
+    log_level: LogLevel
+    log_format: LogFormat
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The worker has opened everything and routes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The worker ends because of this error."""
+
+    error: DStreamError
+
+
+Word = Started | Failed
+
+
+@dataclass(slots=True)
+class _Worker:
+    """One place among the workers, and the process that has it at present."""
+
+    number: int
+    process: subprocess.Popen[bytes] | None = None
+    listener: threading.Thread | None = None
+    error: DStreamError | None = None
+    began: float = 0.0
+    deaths: int = 0
+    again_at: float = 0.0
+
+
+class Workers:
+    """Runs `settings.workers` processes until told to stop. Everything but `kill` is called from one thread."""
+
+    def __init__(
+        self,
+        settings: RouterSettings,
+        *,
+        command: Sequence[str] = COMMAND,
+        backoff: Backoff = RESTART_BACKOFF,
+        grace: float = GRACE,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._command = command
+        self._backoff = backoff
+        self._grace = grace
+        self._clock = clock
+        self._workers = [_Worker(number) for number in range(1, settings.workers + 1)]
+        self._begun = False
+
+    @property
+    def pids(self) -> Sequence[int]:
+        """Process ids of those that run."""
+        return [worker.process.pid for worker in self._workers if worker.process is not None]
+
+    def run(self, stop: threading.Event) -> int:
+        """0 when all ended cleanly because `stop` was set, else 1.
+
+        Raises PermanentError or ConfigurationError, once, when a worker found that it cannot route at all; and before any of them has
+        begun to, TransientError, or PermanentError for one that died without a word. Later such a worker is started again.
+        """
+        log.info("workers starting", workers=len(self._workers))
+        try:
+            for worker in self._workers:
+                self._start(worker)
+            while not stop.wait(POLL):
+                self._look()
+            return self._drain()
+        except DStreamError:
+            self._drain()
+            raise
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        """End what still runs, at once."""
+        for worker in self._workers:
+            if worker.process is not None:
+                worker.process.kill()
+                self._buried(worker)
+
+    def _start(self, worker: _Worker) -> None:
+        level, format = logging_as_configured()
+        worker.error, worker.began = None, self._clock()
+        worker.process = process = subprocess.Popen(
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with suppress(BrokenPipeError):  # it has died already, which the next look finds
+            pickle.dump(Job(worker.number, self._settings, level, format), process.stdin)
+            process.stdin.flush()
+        worker.listener = threading.Thread(
+            target=self._listen, args=(worker, process.stdout), name=f"worker-{worker.number}", daemon=True
+        )
+        worker.listener.start()
+
+    def _listen(self, worker: _Worker, words: IO[bytes]) -> None:
+        with suppress(EOFError, pickle.UnpicklingError, OSError, ValueError):
+            while True:
+                match pickle.load(words):
+                    case Started():
+                        self._begun = True
+                    case Failed(error):
+                        worker.error = error
+
+    def _look(self) -> None:
+        """Bury who died, and start again whose time has come."""
+        for worker in self._workers:
+            if worker.process is None:
+                if self._clock() >= worker.again_at:
+                    self._start(worker)
+            elif worker.process.poll() is not None:
+                self._mourn(worker, self._buried(worker))
+
+    def _mourn(self, worker: _Worker, status: int) -> None:
+        error = worker.error
+        if error is not None and not isinstance(error, TransientError):
+            raise error
+        if not self._begun:
+            raise error or PermanentError(
+                f"starting the router: worker {worker.number} ended with status {status} and said nothing"
+            )
+        worker.deaths = 1 if self._clock() - worker.began >= STEADY else worker.deaths + 1
+        pause = 0.0 if worker.deaths == 1 else self._backoff.delay(worker.deaths - 1)
+        worker.again_at = self._clock() + pause
+        log.warning(
+            "worker died; starting it again",
+            worker=worker.number,
+            status=status,
+            error=error.message if error is not None else None,
+            seconds=round(pause, 1),
+            effect="its sessions go to others; what it had not completed comes again",
+        )
+
+    def _buried(self, worker: _Worker) -> int:
+        """The exit status, once all that the process said has been read."""
+        process, listener = worker.process, worker.listener
+        assert process is not None
+        assert listener is not None
+        status = process.wait()
+        listener.join()
+        worker.process = None
+        for pipe in (process.stdin, process.stdout):
+            assert pipe is not None
+            with suppress(OSError):
+                pipe.close()
+        return status
+
+    def _drain(self) -> int:
+        """Ask all to stop and wait; 1 when one did not end cleanly in time."""
+        running = [worker for worker in self._workers if worker.process is not None]
+        for worker in running:
+            assert worker.process is not None
+            assert worker.process.stdin is not None
+            with suppress(OSError):
+                worker.process.stdin.write(STOP)
+                worker.process.stdin.flush()
+        deadline = self._clock() + self._grace
+        statuses = [self._ended(worker, deadline) for worker in running]
+        for worker, status in zip(running, statuses, strict=True):
+            if status != 0:
+                log.error("worker did not stop cleanly", worker=worker.number, status=status)
+        return 1 if any(statuses) else 0
+
+    def _ended(self, worker: _Worker, deadline: float) -> int:
+        assert worker.process is not None
+        try:
+            worker.process.wait(max(0.0, deadline - self._clock()))
+        except subprocess.TimeoutExpired:
+            worker.process.kill()
+        return self._buried(worker)
