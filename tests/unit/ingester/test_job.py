@@ -11,6 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from common.errors import PermanentError, TransientError
+from common.names import Ordering
 from ingester.drain import Drain
 from ingester.job import Job, JobSettings
 from ingester.lease_keeper import LeaseKeeper
@@ -42,6 +43,8 @@ class World:
         rows: int = 5,
         shared: bool = False,
         stand_ins: bool = False,
+        slots: int = 2,
+        ordering: Ordering = "table",
     ) -> None:
         self.clock = 1000.0
         self.service = LockService(lambda: self.clock)
@@ -60,7 +63,7 @@ class World:
         places = ("place 0", "place 1") if shared else ()
         self.leases = LeaseKeeper(self.locks, clock=lambda: self.clock, shuffle=lambda names: None, places=places)
         self.executor = ThreadExecutor(
-            Drain(self.source, self.offsets, self.sender, encoder(), self.now, lambda: self.clock, stand_ins)
+            Drain(self.source, self.offsets, self.sender, encoder(), self.now, lambda: self.clock, stand_ins), slots
         )
         self.events: list[tuple[float, Callable[[], None]]] = []
         rhythm = Rhythm(5.0, 60.0)
@@ -72,6 +75,7 @@ class World:
                 slice_seconds=10,
                 coalesce_seconds=0.1,
                 skip_gaps=skip_gaps,
+                ordering=ordering,
             ),
             source=self.source,
             offsets=self.offsets,
@@ -520,3 +524,48 @@ def test_a_slice_whose_time_was_up_before_its_page_was_ready_is_tried_again() ->
     _, logs = world.run(200)
     assert len(world.sent()) == 3
     assert "dbo.Persons" in [entry["table"] for entry in logs if entry["event"] in ("lock lost", "will try again")]
+
+
+def test_a_hot_table_is_spread_over_the_slots_but_one_and_each_keys_order_holds() -> None:
+    world = World(slots=4, ordering="key")
+    world.at(3, lambda: world.commit(*range(2, 202)))
+    _, logs = world.run(60)
+    shares = [[todo.share for todo in bucket] for bucket in world.executor.buckets if bucket[0].share is not None]
+    assert len(shares) > 3
+    assert all(share is not None and share.of <= 3 for (share,) in shares)
+    expected = [[f"database.dbo.Persons:{lsn(n).hex}-1-{s:020x}-2" for n in range(2, 202)] for s in (1, 2, 3)]
+    assert sorted(world.sent()) == sorted(event for key in expected for event in key)
+    for key in expected:
+        assert [event for event in world.sent() if event in set(key)] == key
+    assert world.job.changes == 600
+    assert world.offsets.commits == sorted(world.offsets.commits)
+    assert [entry for entry in logs if entry["log_level"] != "info"] == []
+
+
+def test_a_hot_table_recovers_from_a_share_that_broke() -> None:
+    world = World(slots=4, ordering="key")
+    world.at(3, lambda: world.commit(*range(2, 202)))
+    broken: list[int] = []
+
+    def once() -> None:
+        if world.executor.buckets[-1][0].share is not None and not broken:
+            broken.append(1)
+            world.sender.fail_after = 1
+
+    world.source.after_page = once
+    _, logs = world.run(120)
+    assert broken
+    assert [entry["event"] for entry in logs if entry["event"] in ("will try again", "recovered")] == [
+        "will try again",
+        "recovered",
+    ]
+    assert len(set(world.sent())) == 600 <= len(world.sent()) <= 600 + 15
+    assert world.job.changes == 600
+
+
+def test_without_keys_order_a_hot_table_stays_with_one_task() -> None:
+    world = World(slots=4)
+    world.at(3, lambda: world.commit(*range(2, 202)))
+    world.run(60)
+    assert len(world.sent()) == 600
+    assert all(todo.share is None for bucket in world.executor.buckets for todo in bucket)

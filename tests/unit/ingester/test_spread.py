@@ -1,0 +1,286 @@
+"""A hot table over many tasks: how a window becomes shares, and what their results come to, without a loop."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from common.errors import LeaseLost, PermanentError, TransientError
+from common.names import Ordering
+from ingester.drain import Drain, Slice, SliceResult, Trouble
+from ingester.lsn import Position
+from ingester.oversize import Oversized
+from ingester.schedule import Rhythm
+from ingester.source import CapturedColumn, Share, Stride
+from ingester.spread import share_rows, shared_by, slices, whole
+from ingester.strides import Strides
+from ingester.table_state import TrackedTable
+from tests.fakes.ingester import PERSONS, FakeOffsets, FakeSender, FakeSource, encoder, instance, lsn, position
+
+TODO = Slice(PERSONS, instance(), position(1), Position.end_of(lsn(9)), epoch=7, rows=8, seconds=10)
+
+
+def keyed(*columns: CapturedColumn) -> Slice:
+    return replace(TODO, instance=replace(instance(), columns=columns))
+
+
+# -- what rows are shared out by
+
+
+def test_a_key_is_what_rows_are_shared_out_by() -> None:
+    two = keyed(
+        CapturedColumn("Area", "char", 1, key_ordinal=1),
+        CapturedColumn("Name", "nvarchar", 2),
+        CapturedColumn("No", "bigint", 3, key_ordinal=2),
+    )
+    assert shared_by(two.instance, "key") == ("Area", "No")
+
+
+def test_without_a_promised_order_the_place_in_the_log_will_do() -> None:
+    assert shared_by(keyed(CapturedColumn("Name", "xml", 1)).instance, "none") == ("__$seqval",)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        CapturedColumn("ID", "int", 1),
+        CapturedColumn("ID", "sql_variant", 1, key_ordinal=1),
+        CapturedColumn("ID", "hierarchyid", 1, key_ordinal=1),
+        CapturedColumn("ID", "nvarchar", 1, large=True, key_ordinal=1),
+    ],
+    ids=["no key", "sql_variant", "hierarchyid", "max"],
+)
+def test_a_table_whose_rows_no_hash_can_tell_apart_stays_with_one_task(column: CapturedColumn) -> None:
+    assert shared_by(keyed(column).instance, "key") == ()
+
+
+def test_a_table_in_one_session_stays_with_one_task() -> None:
+    assert shared_by(instance(), "table") == ()
+
+
+# -- a stride's shares
+
+
+@pytest.mark.parametrize(("rows", "tasks"), [(6, 1), (7, 2), (12, 2), (13, 3), (24, 4)])
+def test_there_are_as_many_tasks_as_there_are_pages_for(rows: int, tasks: int) -> None:
+    made = slices(TODO, ("ID",), Stride(rows, position(5)), wanted=24, page_rows=8, number=1)
+    assert len(made) == tasks
+    if tasks > 1:
+        assert [part.share for part in made] == [Share(1, n, tasks, ("ID",), rows) for n in range(tasks)]
+
+
+def test_a_stride_ends_at_its_last_row_or_with_the_window() -> None:
+    full = slices(TODO, ("ID",), Stride(24, position(5)), wanted=24, page_rows=8, number=1)
+    assert {part.upto for part in full} == {position(5)}
+    last = slices(TODO, ("ID",), Stride(23, position(5)), wanted=24, page_rows=8, number=1)
+    assert {part.upto for part in last} == {TODO.upto}
+
+
+def test_a_share_of_one_row_is_the_least() -> None:
+    assert [share_rows(rows) for rows in (1, 2, 8, 2000)] == [1, 1, 6, 1500]
+
+
+# -- what results come to
+
+
+def came(trouble: Trouble | None = None, **more: object) -> SliceResult:
+    made = SliceResult(PERSONS, position(1), 5, 1, trouble=trouble, message=str(trouble), share=Share(1, 0, 2, (), 9))
+    return replace(made, **more)  # type: ignore[arg-type]  # a result's own fields
+
+
+def test_shares_that_were_all_sent_add_up() -> None:
+    aside = [Oversized(PERSONS, "{}", position(n), 9, 8) for n in (3, 2)]
+    found = whole(
+        [came(row_bytes=10.0, page_rows=9, set_aside=(aside[0],)), came(row_bytes=30.0, set_aside=(aside[1],))]
+    )
+    assert (found.changes, found.pages, found.row_bytes, found.page_rows) == (10, 2, 30.0, 9)
+    assert (found.set_aside, found.share, found.trouble) == ((aside[1], aside[0]), None, None)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "worst"),
+    [
+        (Trouble.TRANSIENT, Trouble.PERMANENT, Trouble.PERMANENT),
+        (Trouble.LEASE_LOST, Trouble.PERMANENT, Trouble.LEASE_LOST),
+        (Trouble.EXPIRED, Trouble.TRANSIENT, Trouble.EXPIRED),
+        (None, Trouble.UNEXPECTED, Trouble.UNEXPECTED),
+    ],
+)
+def test_a_share_that_failed_is_what_the_stride_came_to(one: Trouble | None, other: Trouble, worst: Trouble) -> None:
+    found = whole([came(one), came(other)])
+    assert (found.trouble, found.message, found.changes, found.set_aside) == (worst, str(worst), 0, ())
+
+
+# -- the driver's side
+
+
+class Bench:
+    """A table of 4 keys with 10 transactions, its offset behind the first, its strides drained as workers would."""
+
+    def __init__(self, ordering: Ordering = "key") -> None:
+        self.rows = [position(n, seq=s) for n in range(1, 11) for s in (1, 2, 3, 4)]
+        self.source = FakeSource(rows={"dbo_Persons": list(self.rows)}, max_lsn=lsn(10))
+        self.offsets = FakeOffsets(stored={PERSONS: self.rows[3]}, epochs={PERSONS: 7})
+        self.sender = FakeSender()
+        self.drain = Drain(self.source, self.offsets, self.sender, encoder(), lambda: 0.0, lambda: 0.0)
+        self.table = TrackedTable(PERSONS, Rhythm(1.0, 2.0), offset=self.rows[3], backlog=True, page_rows=7)
+        self.todo = replace(TODO, upto=Position.end_of(lsn(10)), row_bytes=600.0)
+        self.strides = Strides(self.source, self.offsets, ordering)
+
+    def parts(self, room: int = 3) -> list[Slice]:
+        return self.strides.slices(self.todo, self.table, room=room)
+
+    def run(self, parts: list[Slice]) -> SliceResult:
+        """What the stride comes to; nothing before its last share is back."""
+        *early, last = [self.drain.run(part) for part in parts]
+        assert [self.strides.settled(result) for result in early] == [None] * len(early)
+        found = self.strides.settled(last)
+        assert found is not None
+        return found
+
+    def sent(self) -> list[str]:
+        return [str(message.message_id) for message in self.sender.sent]
+
+
+def test_strides_reach_the_windows_end_with_every_change_sent_and_each_keys_in_order() -> None:
+    bench = Bench()
+    more, strides = True, 0
+    while more:
+        parts = bench.parts()
+        found = bench.run(parts)
+        assert (found.trouble, found.position) == (None, parts[0].upto)
+        bench.table.offset, more, strides = found.position, found.more, strides + 1
+    assert (strides, bench.table.offset) == (3, bench.todo.upto)
+    assert len(bench.offsets.commits) == 3
+    ids = [f"database.dbo.Persons:{p.lsn.hex}-{p.command_id}-{p.seqval.hex()}-{p.operation}" for p in bench.rows[4:]]
+    assert sorted(bench.sent()) == sorted(ids)
+    for key in range(4):
+        assert [i for i in bench.sent() if i in ids[key::4]] == ids[key::4]
+
+
+def test_nothing_is_committed_before_every_share_was_sent() -> None:
+    bench = Bench()
+    parts = bench.parts()
+    results = [bench.drain.run(part) for part in parts]
+    assert len(parts) == 3
+    for result in results[:-1]:
+        assert bench.strides.settled(result) is None
+        assert bench.offsets.commits == []
+    assert bench.strides.settled(results[-1]) is not None
+    assert bench.offsets.commits == [parts[0].upto]
+
+
+def test_a_share_that_fails_moves_nothing_and_its_stride_is_sent_again_with_the_same_ids() -> None:
+    bench = Bench()
+    parts = bench.parts()
+    bench.sender.fail_after = 1
+    found = bench.run(parts)
+    assert (found.trouble, found.position, bench.offsets.commits) == (Trouble.TRANSIENT, bench.table.offset, [])
+    first = bench.sent()
+    assert bench.run(bench.parts()).trouble is None
+    assert set(first) <= set(bench.sent()[len(first) :])
+
+
+def test_a_newer_owner_keeps_a_stride_from_being_committed() -> None:
+    bench = Bench()
+    results = [bench.drain.run(part) for part in bench.parts()]
+    bench.offsets.claim(PERSONS, 8)
+    *_, found = [bench.strides.settled(result) for result in results]
+    assert found is not None
+    assert (found.trouble, bench.offsets.commits) == (Trouble.LEASE_LOST, [])
+
+
+def test_a_commit_that_fails_is_trouble_and_leaves_the_offset() -> None:
+    bench = Bench()
+    bench.offsets.fail = TransientError("the connection broke")
+    found = bench.run(bench.parts())
+    assert (found.trouble, found.position, bench.offsets.stored[PERSONS]) == (Trouble.TRANSIENT, None, bench.rows[3])
+
+
+def test_an_offset_that_others_moved_is_seen_before_anything_is_sent() -> None:
+    bench = Bench()
+    parts = bench.parts()
+    bench.offsets.stored[PERSONS] = bench.rows[7]
+    found = bench.run(parts)
+    assert (found.trouble, found.position, bench.sender.sent) == (Trouble.TRANSIENT, bench.rows[7], [])
+
+
+@pytest.mark.parametrize(
+    "why", ["no backlog", "no room", "no offset", "no page yet", "one session", "empty", "refused"]
+)
+def test_one_task_reads_what_cannot_be_spread(why: str) -> None:
+    bench = Bench("table" if why == "one session" else "key")
+    room = 1 if why == "no room" else 3
+    match why:
+        case "no backlog":
+            bench.table.backlog = False
+        case "no offset":
+            bench.table.offset = None
+        case "no page yet":
+            bench.table.page_rows = None
+        case "empty":
+            bench.source.rows["dbo_Persons"] = []
+        case "refused":
+            bench.source.fail = PermanentError("no SELECT on the change table")
+    (only,) = bench.parts(room)
+    assert (only.share, only.upto) == (None, bench.todo.upto)
+    assert bench.strides.settled(SliceResult(PERSONS, None)) == SliceResult(PERSONS, None)
+
+
+def test_a_lost_connection_is_the_loops_to_deal_with() -> None:
+    bench = Bench()
+    bench.source.fail = TransientError("gone")
+    with pytest.raises(TransientError):
+        bench.parts()
+
+
+def test_strides_that_overlap_do_not_mix_their_results() -> None:
+    bench = Bench()
+    old, new = bench.parts(2), bench.parts(2)
+    early = [bench.drain.run(part) for part in (old[0], new[0], new[1], old[1])]
+    settled = [bench.strides.settled(result) for result in early]
+    assert [found is None for found in settled] == [True, True, False, False]
+    assert settled[3] is not None
+    assert settled[3].trouble is Trouble.LEASE_LOST
+
+
+# -- a share in its worker
+
+
+def test_a_share_goes_on_to_the_strides_end_whatever_time_it_takes() -> None:
+    bench = Bench()
+    part = replace(bench.parts()[0], rows=1, seconds=0)
+    result = bench.drain.run(part)
+    assert (result.trouble, result.more, result.share) == (None, False, part.share)
+    assert result.pages == result.changes > 2
+
+
+def test_a_share_obeys_the_lease_and_the_low_watermark() -> None:
+    bench = Bench()
+    part = bench.parts()[0]
+    assert bench.drain.run(replace(part, not_after=0.0)).trouble is Trouble.EXPIRED
+    assert bench.drain.run(replace(part, lease_seconds=0.0)).trouble is Trouble.EXPIRED
+    bench.source.after_page = lambda: bench.source.low.update(dbo_Persons=lsn(9))
+    assert bench.drain.run(part).trouble is Trouble.PERMANENT
+    assert bench.sender.sent == []
+
+
+def test_a_change_of_a_share_that_fits_no_message_stops_the_table_or_is_set_aside() -> None:
+    bench = Bench()
+    bench.source.wide[bench.rows[5]] = 300_000
+    assert bench.run(bench.parts()).trouble is Trouble.PERMANENT
+    assert bench.offsets.commits == []
+    bench.drain = replace(bench.drain, stand_ins=True)
+    found = bench.run(bench.parts())
+    assert (found.trouble, [one.position for one in found.set_aside]) == (None, [bench.rows[5]])
+
+
+def test_a_share_of_a_table_with_a_newer_owner_sends_nothing() -> None:
+    bench = Bench()
+    parts = bench.parts()
+    bench.offsets.claim(PERSONS, 8)
+    assert bench.run(parts).trouble is Trouble.LEASE_LOST
+    with pytest.raises(LeaseLost):
+        bench.offsets.load(PERSONS, 7)
+    assert bench.sender.sent == []
