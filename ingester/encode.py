@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import orjson
 
@@ -17,6 +17,18 @@ from ingester.oversize import Oversized
 
 _ID_LENGTH = 128
 """What Service Bus takes as a message id (quotas page), in characters."""
+
+
+_TABLES = 4096
+"""Tables whose names are remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """What the changes of a table have in common."""
+
+    destination: str
+    session: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +52,41 @@ class Encoder:
         return self._message(change, what)
 
     def _message(self, change: Change, oversized: Oversized | None) -> Message:
-        table = change.table
-        destination = self.origin.topic(table)
+        table, position, origin = change.table, change.position, self.origin
+        names = _names(origin, table, self.ordering)
         operation = OPERATION_NAMES[change.operation]
-        event_id = event_identity(self.origin.database, table, change.position)
-        lsn = change.position.lsn.hex
-        metadata = self._metadata(change, destination, event_id)
+        lsn, seqval = position.lsn.hex, position.seqval.hex()
+        event_id = event_identity(origin.database, table, position)
+        metadata: dict[str, object] = {
+            "CaptureInstance": change.capture_instance,
+            "CommandID": position.command_id,
+            "CommitTime": change.commit_time,
+            "Database": origin.database,
+            "Destination": names.destination,
+            "EventID": event_id,
+            "IngestQueue": self.queue,
+            "LSN": lsn,
+            "OperationID": int(change.operation),
+            "OperationType": operation,
+            "Schema": table.schema,
+            "SeqVal": seqval,
+            "Server": origin.server,
+            "TableName": table.table,
+        }
+        if change.changed_columns:
+            metadata["ChangedColumns"] = change.changed_columns
+        if change.unavailable:
+            metadata["Unavailable"] = change.unavailable
         body: dict[str, object] = {"data": change.data, "metadata": metadata}
         if change.before is not None:
             body["before"] = change.before
         properties: dict[str, PropertyValue] = {
             "table": table.table,
             "schema": table.schema,
-            "database": self.origin.database,
+            "database": origin.database,
             "operation": operation,
             "lsn": lsn,
-            "destination": destination,
+            "destination": names.destination,
         }
         if oversized is not None:
             why = {"Bytes": oversized.size, "Limit": oversized.limit}
@@ -64,40 +95,21 @@ class Encoder:
         return Message(
             body=orjson.dumps(body),
             message_id=event_id,
-            session_id=self._session(change),
+            session_id=self._bucket(change) if self.ordering == "key" and change.key else names.session,
             subject=operation,
             application_properties=properties,
         )
 
-    def _metadata(self, change: Change, destination: str, event_id: str) -> Mapping[str, object]:
-        position = change.position
-        metadata: dict[str, object] = {
-            "CaptureInstance": change.capture_instance,
-            "CommandID": position.command_id,
-            "CommitTime": change.commit_time,
-            "Database": self.origin.database,
-            "Destination": destination,
-            "EventID": event_id,
-            "IngestQueue": self.queue,
-            "LSN": position.lsn.hex,
-            "OperationID": int(change.operation),
-            "OperationType": OPERATION_NAMES[change.operation],
-            "Schema": change.table.schema,
-            "SeqVal": position.seqval.hex(),
-            "Server": self.origin.server,
-            "TableName": change.table.table,
-        }
-        if change.changed_columns:
-            metadata["ChangedColumns"] = change.changed_columns
-        if change.unavailable:
-            metadata["Unavailable"] = change.unavailable
-        return metadata
-
-    def _session(self, change: Change) -> str | None:
-        if self.ordering != "key" or not change.key:
-            return self.origin.session_id(change.table, "table" if self.ordering == "key" else self.ordering)
+    def _bucket(self, change: Change) -> str | None:
         bucket = zlib.crc32(orjson.dumps(change.key)) % self.key_buckets
         return self.origin.session_id(change.table, "key", bucket=bucket)
+
+
+@lru_cache(_TABLES)
+def _names(origin: Origin, table: TableName, ordering: Ordering) -> _Names:
+    """`session`: of every change, where it does not depend on the key; of one without a key."""
+    whole: Ordering = "table" if ordering == "key" else ordering
+    return _Names(origin.topic(table), origin.session_id(table, whole))
 
 
 def event_identity(database: str, table: TableName, position: Position) -> str:
