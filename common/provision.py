@@ -117,20 +117,23 @@ class _Redirected(RequestsTransport):  # type: ignore[misc]  # azure-core loads 
         return super().send(request, **options)
 
 
+def administration(address: ServiceBusAddress, endpoint: str | None) -> tuple[ServiceBusAdministrationClient, str]:
+    """(a client of the management API, where that is). Connects at the first call. Raises as `management_address` does."""
+    quiet_sdk()
+    scheme, netloc = management_address(address, endpoint)
+    transport = _Redirected(scheme, netloc, connection_timeout=10, read_timeout=30)
+    options: dict[str, Any] = {"transport": transport, "retry_total": 2}
+    if address.connection_string is not None:
+        return ServiceBusAdministrationClient.from_connection_string(address.connection_string, **options), netloc
+    assert address.identity is not None
+    return ServiceBusAdministrationClient(address.host, address.identity, **options), netloc
+
+
 class _Manager:
     """One conversation with the management API."""
 
     def __init__(self, address: ServiceBusAddress, endpoint: str | None) -> None:
-        quiet_sdk()
-        scheme, netloc = management_address(address, endpoint)
-        self._where = netloc
-        transport = _Redirected(scheme, netloc, connection_timeout=10, read_timeout=30)
-        options: dict[str, Any] = {"transport": transport, "retry_total": 2}
-        if address.connection_string is not None:
-            self._client = ServiceBusAdministrationClient.from_connection_string(address.connection_string, **options)
-        else:
-            assert address.identity is not None
-            self._client = ServiceBusAdministrationClient(address.host, address.identity, **options)
+        self._client, self._where = administration(address, endpoint)
 
     def __enter__(self) -> _Manager:
         self._client.__enter__()

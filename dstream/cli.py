@@ -43,6 +43,12 @@ class Format(StrEnum):
     JSON = "json"
 
 
+class Stage(StrEnum):
+    BOTH = "both"
+    INGESTER = "ingester"
+    ROUTER = "router"
+
+
 Config = Annotated[Path, typer.Option("--config", "-c", help="The configuration file.")]
 UnreadConfig = Annotated[Path, typer.Option("--config", "-c", help="Accepted everywhere; this command brings its own.")]
 LogLevel = Annotated[Level, typer.Option("--log-level", envvar="DSTREAM_LOG_LEVEL", help="The least that is logged.")]
@@ -106,6 +112,29 @@ def server_command(
     prepared("load_both", config, log_level, log_format)
     arguments = ["--config", str(config), "--log-level", log_level, "--log-format", log_format]
     return served(arguments)
+
+
+@app.command("check")
+@reported
+def check_command(
+    config: Config = DEFAULT,
+    stage: Annotated[
+        Stage, typer.Option("--stage", help="What to check, where the secrets of one are there.")
+    ] = Stage.BOTH,
+    log_level: LogLevel = Level.INFO,
+    log_format: LogFormat = Format.TEXT,
+) -> int:
+    """Look whether the services can run: one line a check.
+
+    Connects to everything and changes nothing. The exit status is 1 when a line says fail.
+    """
+    from dstream.check import report
+
+    wanted = [Stage.INGESTER, Stage.ROUTER] if stage is Stage.BOTH else [stage]
+    settings = prepared(f"load_{stage}", config, log_level, log_format)
+    each = settings if stage is Stage.BOTH else (settings,)
+    stages = [_imported(f"{name}.check") for name in wanted]
+    return max(report(found.findings(given)) for found, given in zip(stages, each, strict=True))
 
 
 @app.command("demo")

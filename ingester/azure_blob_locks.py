@@ -88,6 +88,18 @@ class AzureBlobLocks:
                 if code_of(error) not in _LISTING_NOT_COVERED:
                     raise
 
+    def missing(self) -> bool:
+        """Whether the container is still to be made, as far as this identity may know. Changes nothing."""
+        with self._translating(f"looking for container {self._container.container_name!r}"):
+            try:
+                self._container.get_container_properties()
+            except ResourceNotFoundError:
+                return True
+            except HttpResponseError as error:
+                if code_of(error) not in _LISTING_NOT_COVERED:
+                    raise
+        return False
+
     def acquire(self, name: str) -> Lease | None:
         with self._guard:
             if name in self._ids:

@@ -5,36 +5,30 @@ What can be known to be wrong before Spark starts is found before Spark starts: 
 
 from __future__ import annotations
 
-import posixpath
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, nullcontext
 from functools import partial
 
 import structlog
 
-from common.names import TableName
 from common.provision import QueueNeed, provision
 from common.servicebus import ServiceBus
 from ingester.job import Job, JobSettings
 from ingester.lease_keeper import LeaseKeeper
-from ingester.local_locks import LocalLocks
-from ingester.locks import Locks, steady
+from ingester.lock_wiring import lock_keys, lock_names, locks_of, places
+from ingester.locks import steady
 from ingester.reload import Rhythms, plan, rhythms
 from ingester.settings import IngesterSettings
 from ingester.spark import SparkExecutor
 from ingester.sqlserver_connection import Connection
-from ingester.sqlserver_locks import QUERY_SECONDS, SqlServerLocks
 from ingester.sqlserver_offsets import SqlServerOffsets
 from ingester.sqlserver_source import SqlServerSource
 from ingester.worker import run_bucket
 
 log = structlog.get_logger("ingester")
-
-MOST_SHARING = 64
-"""Ingesters that can be counted; more of them, or more than there are tables, stand by."""
 
 Watched = Callable[[Callable[[IngesterSettings], None]], AbstractContextManager[object]]
 """Calls what it is given, from any thread, with each configuration that is to hold from then on, for as long as its context is open."""
@@ -45,8 +39,8 @@ def run(settings: IngesterSettings, stop: threading.Event, *, watched: Watched =
 
     Raises ConfigurationError, and PermanentError or TransientError when it could not start.
     """
-    keys = _lock_keys(settings, settings.tables)
-    locks = _locks(settings, keys)
+    keys = lock_keys(settings, settings.tables)
+    locks = locks_of(settings, keys)
     connection = Connection(settings.db, stop=stop)
     try:
         source, offsets = SqlServerSource(connection, query_mode=settings.query_mode), SqlServerOffsets(connection)
@@ -55,7 +49,7 @@ def run(settings: IngesterSettings, stop: threading.Event, *, watched: Watched =
         _open_queue(settings)
         executor = SparkExecutor(partial(run_bucket, settings), master=settings.spark.master, conf=settings.spark.conf)
         try:
-            leases = LeaseKeeper(locks, clock=steady, places=_places(settings, len(settings.tables)))
+            leases = LeaseKeeper(locks, clock=steady, places=places(settings, len(settings.tables)))
             job = Job(
                 _job_settings(settings),
                 source=source,
@@ -97,48 +91,12 @@ class _Reload:
         if not decided.changes:
             return
         added = list(decided.changes.added)
-        self._keys.update(_lock_keys(self._settings, added))
+        self._keys.update(lock_keys(self._settings, added))
         self._most = max(self._most, len(decided.tables))
-        self._leases.count_by(_places(self._settings, self._most))
-        self._job.reconfigure(decided.changes, _lock_names(self._settings, added))
+        self._leases.count_by(places(self._settings, self._most))
+        self._job.reconfigure(decided.changes, lock_names(self._settings, added))
         self._tables = decided.tables
         log.info("configuration taken over", tables=len(decided.tables), rhythms_changed=len(decided.changes.paced))
-
-
-def _lock_names(settings: IngesterSettings, tables: Sequence[TableName]) -> dict[TableName, str]:
-    return {table: settings.origin.lock_path(table) for table in tables}
-
-
-def _lock_keys(settings: IngesterSettings, tables: Sequence[TableName]) -> dict[str, str]:
-    """The offset's key of each table's lock."""
-    return {lock: table.key for table, lock in _lock_names(settings, tables).items()}
-
-
-def _locks(settings: IngesterSettings, keys: dict[str, str]) -> Locks:
-    match settings.locks.type:
-        case "local":
-            return LocalLocks(time.time)
-        case "sqlserver":
-            return SqlServerLocks(Connection(settings.db, query_seconds=QUERY_SECONDS), keys)
-        case "azure_blob":
-            from ingester import azure_blob_locks as blob  # the SDK is slow to import, and needed here alone
-
-            given, lease_seconds = settings.locks, int(settings.locks.lease.total_seconds())
-            secret = given.connection_string
-            service = blob.connect(
-                connection_string=secret.get_secret_value() if secret is not None else None,
-                account_url=given.account_url,
-                seconds=blob.margin(lease_seconds),
-            )
-            return blob.AzureBlobLocks(service, given.container_name, lease_seconds=lease_seconds)
-
-
-def _places(settings: IngesterSettings, tables: int) -> list[str]:
-    """Locks by which ingesters count each other, beside those of the tables, as many as those. A name of one dot is no table's."""
-    if settings.locks.type == "local":
-        return []
-    folder = posixpath.dirname(settings.origin.lock_path(settings.tables[0]))
-    return [f"{folder}/ingester-{number}.lock" for number in range(min(MOST_SHARING, tables))]
 
 
 def _open_queue(settings: IngesterSettings) -> None:
@@ -154,7 +112,7 @@ def _open_queue(settings: IngesterSettings) -> None:
 def _job_settings(settings: IngesterSettings) -> JobSettings:
     return JobSettings(
         tables=rhythms(settings),
-        lock_names=_lock_names(settings, settings.tables),
+        lock_names=lock_names(settings, settings.tables),
         page_rows=settings.page_rows,
         slice_seconds=settings.slice.total_seconds(),
         coalesce_seconds=settings.coalesce.total_seconds(),

@@ -1,0 +1,136 @@
+"""What is known of the queue, the topics and their subscriptions: read over the management API, which wants the Manage right. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeVar
+
+from azure.core.exceptions import HttpResponseError, ResourceNotFoundError, ServiceRequestError, ServiceResponseError
+from azure.servicebus.management import QueueProperties, TopicProperties
+
+from common.provision import administration, management_error
+from common.servicebus_address import ServiceBusAddress
+
+_MEGABYTE = 2**20
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """`used` of `limit` bytes; a limit of 0 is unknown."""
+
+    used: int
+    limit: int
+
+    @property
+    def share(self) -> float:
+        return self.used / self.limit if self.limit else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFacts:
+    """`duplicate_window`: None without duplicate detection. `status`: "Active", or what is switched off. `dead`: dead letters."""
+
+    sessions: bool
+    duplicate_window: timedelta | None
+    lock: timedelta
+    max_deliveries: int
+    status: str
+    waiting: int
+    dead: int
+    storage: Storage
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionFacts:
+    """`waiting`: messages that were not read yet."""
+
+    name: str
+    waiting: int
+    dead: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """As QueueFacts."""
+
+    duplicate_window: timedelta | None
+    status: str
+    storage: Storage
+    subscriptions: tuple[SubscriptionFacts, ...]
+
+
+class Entities:
+    """One conversation with the management API. Every method raises PermanentError (no Manage right) or TransientError."""
+
+    def __init__(self, address: ServiceBusAddress, management_endpoint: str | None) -> None:
+        self._client, self._where = administration(address, management_endpoint)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def queue(self, name: str) -> QueueFacts | None:
+        """None when there is no such queue."""
+        found = self._get(f"queue {name}", lambda: self._client.get_queue(name))
+        counts = self._get(f"queue {name}", lambda: self._client.get_queue_runtime_properties(name))
+        if found is None or counts is None:
+            return None
+        return QueueFacts(
+            sessions=bool(found.requires_session),
+            duplicate_window=_window(found),
+            lock=_duration(found.lock_duration),
+            max_deliveries=found.max_delivery_count or 0,
+            status=str(getattr(found.status, "value", found.status)),
+            waiting=counts.active_message_count or 0,
+            dead=counts.dead_letter_message_count or 0,
+            storage=Storage(counts.size_in_bytes or 0, (found.max_size_in_megabytes or 0) * _MEGABYTE),
+        )
+
+    def topic(self, name: str) -> TopicFacts | None:
+        """None when there is no such topic."""
+        found = self._get(f"topic {name}", lambda: self._client.get_topic(name))
+        counts = self._get(f"topic {name}", lambda: self._client.get_topic_runtime_properties(name))
+        if found is None or counts is None:
+            return None
+        subscriptions = self._get(
+            f"subscriptions of {name}", lambda: list(self._client.list_subscriptions_runtime_properties(name))
+        )
+        return TopicFacts(
+            duplicate_window=_window(found),
+            status=str(getattr(found.status, "value", found.status)),
+            storage=Storage(counts.size_in_bytes or 0, (found.max_size_in_megabytes or 0) * _MEGABYTE),
+            subscriptions=tuple(
+                SubscriptionFacts(each.name, each.active_message_count or 0, each.dead_letter_message_count or 0)
+                for each in subscriptions or ()
+            ),
+        )
+
+    def _get(self, what: str, call: Callable[[], _T]) -> _T | None:
+        with self._translated(f"reading the settings of the {what}"):
+            try:
+                return call()
+            except (ResourceNotFoundError, AttributeError):
+                # AttributeError: the SDK reads a topic's entry as a queue's, or the other way round, and finds no description.
+                return None
+
+    @contextmanager
+    def _translated(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except (HttpResponseError, ServiceRequestError, ServiceResponseError, OSError) as error:
+            raise management_error(error, f"{doing} at {self._where}") from error
+
+
+def _window(found: QueueProperties | TopicProperties) -> timedelta | None:
+    return _duration(found.duplicate_detection_history_time_window) if found.requires_duplicate_detection else None
+
+
+def _duration(value: timedelta | str | None) -> timedelta:
+    """What the SDK reads is a timedelta; text is what it would let a caller write."""
+    if not isinstance(value, timedelta):
+        raise TypeError(f"a duration was expected of the management API, not {value!r}")
+    return value

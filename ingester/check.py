@@ -1,0 +1,145 @@
+"""`dstream check` of stage 1: the source database, the offsets, the locks and the queue, asked as the ingester would ask them. Starts no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+from common.check import Finding, Outcome, guarded, ok
+from common.check_entities import queue_findings
+from common.errors import PermanentError
+from common.servicebus import ServiceBus
+from ingester import queries
+from ingester import queries_of_check as asked
+from ingester.check_source import (
+    Offsets,
+    judge_capture,
+    judge_locks,
+    judge_offsets,
+    judge_retention,
+    judge_table,
+    no_cdc,
+    refused,
+)
+from ingester.lock_wiring import lock_keys, locks_of
+from ingester.locks import Locks
+from ingester.lsn import Position
+from ingester.settings import IngesterSettings
+from ingester.source import Probe
+from ingester.sqlserver_capture import SqlServerCapture
+from ingester.sqlserver_connection import Connection
+from ingester.sqlserver_offsets import SqlServerOffsets
+from ingester.sqlserver_source import SqlServerSource
+from ingester.window import probe_request
+
+_ANY_EPOCH = 2**63 - 1
+"""Whoever owns a table: its offset may be looked at."""
+
+
+def findings(settings: IngesterSettings) -> Iterator[Finding]:
+    """One after the other, as they come. Raises ConfigurationError."""
+    with closing(Connection(settings.db)) as connection:
+        reached = list(guarded("SQL Server", lambda: _server(connection)))
+        yield from reached
+        if all(finding.outcome is not Outcome.FAIL for finding in reached):
+            check = _Database(settings, connection)
+            yield from guarded("offsets", check.offsets)
+            if check.enabled():
+                yield from guarded("tables", check.tables)
+                yield from guarded("capture", check.capture)
+            else:
+                yield no_cdc(settings.db.database)
+    yield from guarded("locks", lambda: _locks(settings))
+    yield from guarded(f"queue {settings.queue.name}", lambda: _queue(settings))
+
+
+def _server(connection: Connection) -> Iterator[Finding]:
+    version, edition, database = connection.rows(asked.SERVER)[0]
+    yield ok("SQL Server", f"{version}, {edition}, database {database}")
+
+
+class _Database:
+    """`offsets` before `tables`, which looks at what it has found."""
+
+    def __init__(self, settings: IngesterSettings, connection: Connection) -> None:
+        self._settings = settings
+        self._connection = connection
+        self._readable = False
+
+    def enabled(self) -> bool:
+        """Whether the database has Change Data Capture."""
+        found = self._connection.rows(queries.CDC_ENABLED)
+        return bool(found and found[0][0])
+
+    def offsets(self) -> Iterator[Finding]:
+        missing = bool(self._connection.rows(queries.OFFSETS_TABLE_MISSING)[0][0])
+        if missing:
+            may_make = all(self._connection.rows(asked.MAY_MAKE_OFFSETS)[0])
+            yield judge_offsets(Offsets(may_make=may_make))
+            return
+        rights = self._connection.rows(asked.MAY_USE_OFFSETS)[0]
+        there = self._connection.rows(asked.OFFSETS_COLUMNS_THERE)[0]
+        found = Offsets(
+            lacking_rights=[name for name, has in zip(asked.OFFSETS_RIGHTS, rights, strict=True) if not has],
+            lacking_columns=[name for name, at in zip(queries.OFFSETS_COLUMNS, there, strict=True) if at is None],
+        )
+        self._readable = "SELECT" not in found.lacking_rights and not found.lacking_columns
+        yield judge_offsets(found)
+
+    def tables(self) -> Iterator[Finding]:
+        """Each table by itself, so that the fault of one hides nothing of the next."""
+        source = SqlServerSource(self._connection, query_mode=self._settings.query_mode)
+        states = source.states(self._settings.tables)
+        for table in self._settings.tables:
+            state, answer = states[table], Probe(None, {})
+            try:
+                offset = self._offset(table.key) if state.instances else None
+                if state.instances:
+                    answer = source.probe([probe_request(state.instances, offset)])
+            except PermanentError as error:
+                yield refused(table, error)
+                continue
+            columns = [row[0] for row in self._connection.rows(asked.TABLE_COLUMNS, (table.quoted,))]
+            yield from judge_table(table, state, offset, answer, columns, skips=self._settings.on_gap == "skip")
+
+    def _offset(self, key: str) -> Position | None:
+        if not self._readable or not self._connection.rows(asked.OFFSET_KNOWN, (key,))[0][0]:
+            return None
+        table = next(table for table in self._settings.tables if table.key == key)
+        return SqlServerOffsets(self._connection).load(table, _ANY_EPOCH)
+
+    def capture(self) -> Iterator[Finding]:
+        view = SqlServerCapture(self._connection)
+        jobs = view.jobs()
+        times = view.times() if self._readable else None
+        yield judge_capture(view.facts(), jobs, None if times is None else times.newest)
+        yield from judge_retention(jobs, times, [table.key for table in self._settings.tables])
+
+
+def _locks(settings: IngesterSettings) -> Iterator[Finding]:
+    keys = lock_keys(settings, settings.tables)
+    with closing(locks_of(settings, keys)) as locks:
+        if settings.locks.type == "azure_blob" and _container_missing(locks):
+            text = f"the container {settings.locks.container_name} does not exist yet, and is made at the first start"
+            yield ok("locks", text)
+            return
+        yield judge_locks(settings.locks.type, held=len(locks.held(list(keys))), tables=len(keys))
+
+
+def _container_missing(locks: Locks) -> bool:
+    from ingester.azure_blob_locks import AzureBlobLocks  # the SDK is slow to import, and needed here alone
+
+    return isinstance(locks, AzureBlobLocks) and locks.missing()
+
+
+def _queue(settings: IngesterSettings) -> Iterator[Finding]:
+    queue = settings.queue
+    with closing(ServiceBus.of(queue)) as bus:
+        yield from queue_findings(
+            bus,
+            queue.name,
+            sessions=queue.ordering != "none",
+            provision=queue.provision,
+            management_endpoint=queue.management_endpoint,
+            sends=True,
+        )

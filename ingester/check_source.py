@@ -1,0 +1,138 @@
+"""What the database's answers mean to whoever runs the ingester, as findings. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from common.check import Finding, fail, ok, warn
+from common.durations import format_duration
+from common.errors import DStreamError
+from common.names import TableName
+from ingester.capture import CaptureFacts, CaptureJobs, LogTimes
+from ingester.drain import gap_error
+from ingester.lsn import Position
+from ingester.retention import Alarm, alarm, headroom
+from ingester.silence import Silence, explain
+from ingester.source import CaptureInstance, Probe, TableState
+from ingester.table_state import absence
+from ingester.window import choose_instance, gap
+
+SHORTEST_RETENTION = timedelta(days=1)
+"""An ingester that stops on a Friday night is missed on Monday; SQL Server's default of three days bears that, a day is the least for a weekday."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """Of dbo.cdc_offsets. `may_make`: whether it may be made, where it is missing; None where it is there."""
+
+    may_make: bool | None = None
+    lacking_rights: Sequence[str] = field(default=())
+    lacking_columns: Sequence[str] = field(default=())
+
+
+def no_cdc(database: str) -> Finding:
+    return fail("CDC", f"not enabled for the database {database}", "EXEC sys.sp_cdc_enable_db, as sysadmin or db_owner")
+
+
+def refused(table: TableName, error: DStreamError) -> Finding:
+    return fail(_subject(table), error.message, error.hint)
+
+
+def judge_offsets(found: Offsets) -> Finding:
+    name = "offsets"
+    if found.may_make is not None:
+        if found.may_make:
+            return ok(name, "dbo.cdc_offsets does not exist yet, and is made at the first start")
+        remedy = "make it beforehand (docs/operations.md), or GRANT CREATE TABLE, and ALTER ON SCHEMA::dbo, to the login's user"
+        return fail(name, "dbo.cdc_offsets does not exist, and this login may not make it", remedy)
+    needed = [right for right in found.lacking_rights if right != "ALTER"]
+    if needed:
+        remedy = "GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_offsets to the login's user"
+        return fail(name, f"this login lacks {', '.join(needed)} on dbo.cdc_offsets", remedy)
+    if found.lacking_columns:
+        columns = ", ".join(found.lacking_columns)
+        if "ALTER" in found.lacking_rights:
+            remedy = "GRANT ALTER ON OBJECT::dbo.cdc_offsets to the login's user, for the first start"
+            return fail(name, f"dbo.cdc_offsets lacks the columns {columns}, and this login may not add them", remedy)
+        return ok(name, f"dbo.cdc_offsets is an older installation's: {columns} are added at the first start")
+    return ok(name, "dbo.cdc_offsets may be read and written")
+
+
+def judge_table(
+    table: TableName, state: TableState, offset: Position | None, probe: Probe, columns: Sequence[str], *, skips: bool
+) -> Iterator[Finding]:
+    """`probe`: its answer of this table alone. `columns`: the table's own, in order. `skips`: `on_gap = "skip"`."""
+    subject = _subject(table)
+    if (reason := absence(table, state)) is not None:
+        yield fail(subject, reason)
+        return
+    instance, _ = choose_instance(state.instances, offset)
+    answer = probe.answers.get(instance.name)
+    lost = gap(offset, answer.low_watermark) if offset is not None and answer is not None else None
+    if lost is not None:
+        error = gap_error(instance, lost.offset, lost.low_watermark.hex)
+        yield (
+            warn(subject, f'{error.message}; on_gap = "skip" goes on from there')
+            if skips
+            else fail(subject, error.message, error.hint)
+        )
+    newest = state.instances[-1]
+    captured = {column.name for column in newest.columns}
+    left_out = [name for name in columns if name not in captured]
+    if left_out:
+        text = f"{newest.name} captures {len(columns) - len(left_out)} of {len(columns)} columns, not {', '.join(left_out)}"
+        yield warn(subject, text, "a second capture instance takes in columns that were added (docs/operations.md)")
+    if lost is None and not left_out:
+        yield ok(subject, _told(state.instances, offset))
+
+
+def judge_capture(facts: CaptureFacts, jobs: CaptureJobs | None, newest: float | None) -> Finding:
+    found = explain(facts, jobs, newest)
+    if found.state in (Silence.IDLE, Silence.FLOWING):
+        return ok("capture", found.text.removeprefix("nothing to read: "))
+    return warn("capture", found.text, found.remedy)
+
+
+def judge_retention(jobs: CaptureJobs | None, times: LogTimes | None, tables: Sequence[str]) -> Iterator[Finding]:
+    """How long changes are kept, and which tables' offsets are near that. `times`: None while there are no offsets."""
+    subject = "retention"
+    if jobs is None:
+        yield warn(subject, "this login may not see how long changes are kept", "GRANT SELECT on msdb.dbo.cdc_jobs")
+        return
+    if jobs.retention is None:
+        yield ok(subject, "there is no cleanup job: changes are kept until somebody removes them")
+        return
+    kept = format_duration(timedelta(seconds=round(jobs.retention)))
+    remedy = "EXEC sys.sp_cdc_change_job @job_type = N'cleanup', @retention = 4320 (minutes)"
+    short = jobs.retention < SHORTEST_RETENTION.total_seconds()
+    if short:
+        yield warn(subject, f"changes are kept for {kept}: an ingester that stands still for longer loses some", remedy)
+    late = [
+        key
+        for key in tables
+        if times is not None
+        and (known := times.offsets.get(key)) is not None
+        and alarm(Alarm.NONE, headroom(jobs.retention, known.age), jobs.retention) is not Alarm.NONE
+    ]
+    if late:
+        yield warn(subject, f"the offsets of {', '.join(late)} are near its end ({kept}): changes will be lost", remedy)
+    if not short and not late:
+        yield ok(subject, f"changes are kept for {kept}")
+
+
+def judge_locks(kind: str, *, held: int, tables: int) -> Finding:
+    if kind == "local":
+        return ok("locks", "within one process: run one ingester")
+    return ok("locks", f"{kind}, reachable; {held} of {tables} tables are locked by running ingesters")
+
+
+def _told(instances: Sequence[CaptureInstance], offset: Position | None) -> str:
+    names = ", ".join(instance.name for instance in instances)
+    start = f"offset at LSN 0x{offset.lsn.hex}" if offset is not None else "no offset yet: read from the low watermark"
+    return f"under CDC as {names}; {start}"
+
+
+def _subject(table: TableName) -> str:
+    return f"table {table.key}"

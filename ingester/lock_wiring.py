@@ -1,0 +1,55 @@
+"""Settings -> the locks of the tables: what kind they are, and what each is called. Takes none."""
+
+from __future__ import annotations
+
+import posixpath
+import time
+from collections.abc import Mapping, Sequence
+
+from common.names import TableName
+from ingester.local_locks import LocalLocks
+from ingester.locks import Locks
+from ingester.settings import IngesterSettings
+from ingester.sqlserver_connection import Connection
+from ingester.sqlserver_locks import QUERY_SECONDS, SqlServerLocks
+
+MOST_SHARING = 64
+"""Ingesters that can be counted; more of them, or more than there are tables, stand by."""
+
+
+def locks_of(settings: IngesterSettings, keys: Mapping[str, str]) -> Locks:
+    """`keys`: `lock_keys` of all tables, which may grow. Opens nothing. Raises ConfigurationError."""
+    match settings.locks.type:
+        case "local":
+            return LocalLocks(time.time)
+        case "sqlserver":
+            return SqlServerLocks(Connection(settings.db, query_seconds=QUERY_SECONDS), keys)
+        case "azure_blob":
+            from ingester import azure_blob_locks as blob  # the SDK is slow to import, and needed here alone
+
+            given, lease_seconds = settings.locks, int(settings.locks.lease.total_seconds())
+            secret = given.connection_string
+            service = blob.connect(
+                connection_string=secret.get_secret_value() if secret is not None else None,
+                account_url=given.account_url,
+                seconds=blob.margin(lease_seconds),
+            )
+            return blob.AzureBlobLocks(service, given.container_name, lease_seconds=lease_seconds)
+
+
+def lock_names(settings: IngesterSettings, tables: Sequence[TableName]) -> dict[TableName, str]:
+    """The lock of each of `tables`."""
+    return {table: settings.origin.lock_path(table) for table in tables}
+
+
+def lock_keys(settings: IngesterSettings, tables: Sequence[TableName]) -> dict[str, str]:
+    """The offset's key of each table's lock."""
+    return {lock: table.key for table, lock in lock_names(settings, tables).items()}
+
+
+def places(settings: IngesterSettings, tables: int) -> list[str]:
+    """Locks by which ingesters count each other, beside those of the tables, as many as those. A name of one dot is no table's."""
+    if settings.locks.type == "local":
+        return []
+    folder = posixpath.dirname(settings.origin.lock_path(settings.tables[0]))
+    return [f"{folder}/ingester-{number}.lock" for number in range(min(MOST_SHARING, tables))]
