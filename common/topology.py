@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, SecretStr, ValidationInfo, model_validator
 
 from common.config import Location, Problem, Secret, Settings, Unset, UnsetSecret, complain
 from common.names import Ordering, Origin, TableName, check_server_name, colliding, server_label
+from common.packing import MOST
 from common.sqladdress import SqlAddress
 
 Provision = Literal["create", "verify", "none"]
@@ -88,7 +89,14 @@ def _database_name(text: str) -> str:
     return text
 
 
+def _pack(value: Any) -> int | Literal["max"]:
+    if value == "max" or (type(value) is int and 1 <= value <= MOST):
+        return cast('int | Literal["max"]', value)
+    raise ValueError(f'must be a whole number from 1 to {MOST}, or "max"')
+
+
 Address = Annotated[SqlAddress | Unset, PlainValidator(_address)]
+Pack = Annotated[int | Literal["max"], PlainValidator(_pack)]
 Table = Annotated[TableName, PlainValidator(_table)]
 BusType = Annotated[Literal["azure_service_bus"], BeforeValidator(_bus_type)]
 BusString = Annotated[Secret, AfterValidator(_bus_string)]
@@ -163,6 +171,15 @@ class QueueSettings(BusSettings):
             "once, and few enough to be cheap. Change it only while the queue is empty: rows move to other sessions."
         ),
     )
+    pack: Pack = Field(
+        default=1,
+        description=(
+            'Changes of one session in one message of the queue: 1 to 500, or `"max"`: as many as fit (at most 500). The router unpacks them; '
+            "topics get single messages as ever. More than 1 saves queue operations, see operations.md, and is for the router alone to read. "
+            "Update routers before the ingester: one that knows no packs dead-letters them. 1, the default, because every reader of the "
+            "queue understands it."
+        ),
+    )
     provision: Provision = Field(
         default="create",
         description=(
@@ -170,6 +187,11 @@ class QueueSettings(BusSettings):
             "(no management call, no Manage right). `create`, so that a first start works."
         ),
     )
+
+    @property
+    def most_packed(self) -> int:
+        """`pack` as a number of changes."""
+        return MOST if self.pack == "max" else self.pack
 
 
 class Topology(Settings):

@@ -16,6 +16,7 @@ from common.bus import Sender
 from common.servicebus import ServiceBus
 from ingester.drain import Drain, Slice, SliceResult, failed
 from ingester.encode import Encoder
+from ingester.packs import PackingSender
 from ingester.settings import IngesterSettings
 from ingester.sqlserver_connection import Connection
 from ingester.sqlserver_offsets import SqlServerOffsets
@@ -79,7 +80,7 @@ class Worker:
                 return self._idle.pop()
         settings = self._settings
         connection = Connection(settings.db, proven=True)  # the driver has logged in before any task was sent
-        sender = self._bus.sender(settings.queue.name)
+        sender: Sender = self._bus.sender(settings.queue.name)
         source = SqlServerSource(
             connection,
             before_images=settings.before_images,
@@ -87,6 +88,8 @@ class Worker:
             query_mode=settings.query_mode,
         )
         queue = settings.queue
+        if queue.most_packed > 1:
+            sender = PackingSender(sender, queue.most_packed)
         encoder = Encoder(settings.origin, queue.name, queue.ordering, queue.key_buckets)
         drain = Drain(
             source,

@@ -222,12 +222,21 @@ def test_every_kind_of_lock_loads(tmp_path: Path, kind: str) -> None:
         ('management_endpoint = "localhost:5300"\n', "http:// or https://"),
         ("key_buckets = 0\n", "at least 1"),
         ('provision = "yes"\n', 'must be one of "create", "verify", "none"'),
+        ("pack = 0\n", 'a whole number from 1 to 500, or "max"'),
+        ("pack = 501\n", 'a whole number from 1 to 500, or "max"'),
+        ("pack = true\n", 'a whole number from 1 to 500, or "max"'),
+        ('pack = "most"\n', 'a whole number from 1 to 500, or "max"'),
     ],
 )
 def test_the_queue_is_checked(tmp_path: Path, queue: str, words: str) -> None:
     ((line, text),) = complaints(tmp_path, source(queue=queue))
     assert line == 8
     assert words in text
+
+
+@pytest.mark.parametrize(("queue", "most"), [("", 1), ("pack = 1\n", 1), ("pack = 40\n", 40), ('pack = "max"\n', 500)])
+def test_changes_go_alone_unless_packs_are_asked_for(tmp_path: Path, queue: str, most: int) -> None:
+    assert load(tmp_path, source(queue=queue)).queue.most_packed == most
 
 
 NS = "NAME.servicebus.windows.net"

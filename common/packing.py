@@ -1,0 +1,229 @@
+"""Many changes in one message of the ingest queue, and out of it again: what the ingester writes and the router reads. Pure.
+
+A packed message's body is a JSON array with a change on each line, each of them byte for byte the body it has alone. A compact JSON text
+holds no line feed (RFC 8259, section 7: control characters in strings are escaped), so the lines are found without reading JSON. What
+else a change's message says stands in the property `pack_index`, column by column. Refuses to guess: what it cannot give back exactly is
+not packed, and a packed message that contradicts itself is a named fault. docs/decisions/packing.md has the format and the reasons.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any, Final
+
+from common.message import Message, PropertyValue
+
+PACK_TYPE: Final = "application/vnd.dstream.pack+json"
+"""Content type of a packed message."""
+
+CHANGE_TYPE: Final = "application/json"
+"""Content type of every change in it."""
+
+MOST: Final = 500
+"""Changes a packed message may hold. A hundred save 99 % of the messages; the bound keeps the index within a property."""
+
+INDEX_BYTES: Final = 30_000
+"""Bytes of an index; Service Bus takes 32 KB a property (https://learn.microsoft.com/azure/service-bus-messaging/service-bus-quotas)."""
+
+SPARE: Final = 4_096
+"""Bytes kept free in a packed message beside body and index: for its own properties, and for what `condemned` adds to one change."""
+
+_COUNT, _INDEX = "pack", "pack_index"
+_REASON, _DESCRIPTION = "dead_letter_reason", "dead_letter_description"
+_DESCRIPTION_BYTES: Final = 1_500
+_SEPARATOR: Final = b",\n"
+_PLAIN: Final = frozenset((str, int, bool))
+"""Kinds of property values that JSON gives back as they were."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """A message to be sent and the changes in it: one, and then it is that change's own message, or those of a pack."""
+
+    message: Message
+    changes: tuple[Message, ...]
+
+    def halves(self) -> list[Parcel]:
+        """The changes of a pack in two; each half is smaller than the whole, down to a message of one change."""
+        middle = len(self.changes) // 2
+        return [_parcel(self.changes[:middle]), _parcel(self.changes[middle:])]
+
+
+class BadPack(ValueError):
+    """A packed message that cannot be taken apart; the text says why."""
+
+
+def packed(messages: Sequence[Message], *, most: int, limit: int) -> list[Parcel]:
+    """`messages` with up to `most` changes of one session in each, in their order; `limit`: bytes of a message.
+
+    The same messages and bounds give the same parcels. A change that does not go into a pack (see `_kind`) is sent as it is, in its
+    place. Sessions keep the order of their first appearance.
+    """
+    sessions: dict[str | None, list[Message]] = {}
+    for message in messages:
+        sessions.setdefault(message.session_id, []).append(message)
+    return [
+        parcel
+        for held in sessions.values()
+        for kind, run in groupby(held, _kind)
+        for parcel in (_packs(list(run), most, limit - SPARE) if kind else [_parcel((each,)) for each in run])
+    ]
+
+
+def is_pack(message: Message) -> bool:
+    return message.content_type == PACK_TYPE
+
+
+def unpack(message: Message) -> tuple[Message, ...]:
+    """The changes of a packed message, each as it would have been sent alone. Raises BadPack."""
+    if not is_pack(message):
+        raise BadPack(f"the content type is {message.content_type!r}, not {PACK_TYPE}")
+    count, text, body = (
+        message.application_properties.get(_COUNT),
+        message.application_properties.get(_INDEX),
+        message.body,
+    )
+    if type(count) is not int or not isinstance(text, str):
+        raise BadPack(f"the application properties {_COUNT} (a number) and {_INDEX} (text) are missing")
+    if body[:1] != b"[" or body[-1:] != b"]":
+        raise BadPack("the body is no JSON array")
+    bodies = body[1:-1].split(_SEPARATOR)
+    if len(bodies) != count or not all(bodies):
+        raise BadPack(f"the body has {len(bodies)} changes, one a line, and the property {_COUNT} says {count}")
+    try:
+        index = json.loads(text)
+        ids = _values(index["ids"], count)
+        subjects = _values(index["subjects"], count)
+        columns = {name: _values(column, count) for name, column in index["properties"].items()}
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
+        raise BadPack(f"the property {_INDEX} cannot be read: {type(error).__name__}: {error}") from error
+    _check("id", ids, (str,))
+    _check("subject", subjects, (str, type(None)))
+    for name, values in columns.items():
+        _check(name, values, _PLAIN)
+    return tuple(
+        Message(
+            body=bodies[at],
+            message_id=ids[at],
+            session_id=message.session_id,
+            subject=subjects[at],
+            content_type=CHANGE_TYPE,
+            application_properties={name: column[at] for name, column in columns.items()},
+        )
+        for at in range(count)
+    )
+
+
+def _check(what: str, values: Sequence[Any], kinds: Collection[type]) -> None:
+    wrong = {type(value).__name__ for value in values} - {kind.__name__ for kind in kinds}
+    if wrong:
+        raise BadPack(f"the property {_INDEX} gives a {what} of type {', '.join(sorted(wrong))}")
+
+
+def condemned(change: Message, *, reason: str, description: str) -> Message:
+    """The message by which a poison change leaves its pack for the ingest queue, there to be dead-lettered alone and for this reason.
+
+    Same id, body and session: a copy that is sent after a crash is the queue's duplicate. The description is cut to 1,500 bytes.
+    """
+    short = description.encode()[:_DESCRIPTION_BYTES].decode(errors="ignore")
+    marks = {_REASON: reason, _DESCRIPTION: short}
+    return replace(change, application_properties={**change.application_properties, **marks})
+
+
+def condemnation(message: Message) -> tuple[str, str] | None:
+    """Reason and description of a message made by `condemned`; None of any other."""
+    reason, description = (message.application_properties.get(name) for name in (_REASON, _DESCRIPTION))
+    return (reason, description) if isinstance(reason, str) and isinstance(description, str) else None
+
+
+def _kind(message: Message) -> tuple[str, ...] | None:
+    """What neighbours in a pack have in common: the names of their properties. None of a message that cannot be given back exactly."""
+    properties = message.application_properties
+    plain = (
+        message.message_id is not None
+        and message.content_type == CHANGE_TYPE
+        and (message.partition_key, message.correlation_id, message.reply_to, message.to, message.time_to_live)
+        == (None, None, None, None, None)
+        and message.body != b""
+        and b"\n" not in message.body
+        and all(type(value) in _PLAIN for value in properties.values())
+        and "oversize" not in properties  # a stand-in is dead-lettered alone
+    )
+    return ("", *properties) if plain else None
+
+
+def _packs(run: Sequence[Message], most: int, limit: int) -> Iterator[Parcel]:
+    held: list[Message] = []
+    size = 1
+    for message in run:
+        length = len(message.body) + len(_SEPARATOR)
+        if held and (len(held) == most or size + length > limit):
+            yield from _fitting(_parcel(held), limit)
+            held, size = [], 1
+        held.append(message)
+        size += length
+    yield from _fitting(_parcel(held), limit)
+
+
+def _fitting(parcel: Parcel, limit: int) -> Iterator[Parcel]:
+    """`parcel`, or its halves where the index makes it too large."""
+    index = len(str(parcel.message.application_properties.get(_INDEX, "")).encode())
+    if len(parcel.changes) == 1 or (index <= INDEX_BYTES and len(parcel.message.body) + index <= limit):
+        yield parcel
+        return
+    for half in parcel.halves():
+        yield from _fitting(half, limit)
+
+
+def _parcel(changes: Sequence[Message]) -> Parcel:
+    """A change alone goes as it is; more become a pack, whose id is a function of their ids alone."""
+    first = changes[0]
+    if len(changes) == 1:
+        return Parcel(first, (first,))
+    ids = [str(change.message_id) for change in changes]
+    index = {
+        "ids": _column(ids),
+        "subjects": _column([change.subject for change in changes]),
+        "properties": {
+            name: _column([change.application_properties[name] for change in changes])
+            for name in first.application_properties
+        },
+    }
+    text = json.dumps(index, ensure_ascii=False, separators=(",", ":"))
+    properties: dict[str, PropertyValue] = {_COUNT: len(changes), _INDEX: text}
+    message = Message(
+        body=b"[" + _SEPARATOR.join([change.body for change in changes]) + b"]",
+        message_id="pack:" + hashlib.sha256("\n".join(ids).encode()).hexdigest(),
+        session_id=first.session_id,
+        content_type=PACK_TYPE,
+        application_properties=properties,
+    )
+    return Parcel(message, tuple(changes))
+
+
+def _column(values: Sequence[Any]) -> Any:
+    """One value where all are the same; else {"each": [...]}, for texts without their common beginning, "prefix"."""
+    first = values[0]
+    if all(type(value) is type(first) and value == first for value in values):
+        return first
+    if not all(type(value) is str for value in values):
+        return {"each": list(values)}
+    least, most = min(values), max(values)  # what these two begin with, all others do
+    length = next((at for at, (one, other) in enumerate(zip(least, most, strict=False)) if one != other), len(least))
+    return {"prefix": first[:length], "each": [value[length:] for value in values]}
+
+
+def _values(column: Any, count: int) -> list[Any]:
+    """What `_column` was made of, if it was. Raises ValueError, LookupError or TypeError."""
+    if not isinstance(column, dict):
+        return [column] * count
+    each = column["each"]
+    if type(each) is not list or len(each) != count:
+        raise ValueError(f"a column has not {count} values")
+    if "prefix" not in column:
+        return each
+    return [column["prefix"] + value for value in each]

@@ -1,0 +1,49 @@
+"""A Sender that packs changes into messages of another: up to N of one session in each, so that fewer messages are paid for.
+
+Whoever sends through it speaks of changes only: what was accepted and what was refused are changes, never packs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from common.bus import MessageTooLarge, Sender
+from common.message import Message
+from common.packing import Parcel, packed
+
+
+class PackingSender:
+    """A `common.bus.Sender`. `most`: changes a message may hold, at least 2."""
+
+    def __init__(self, inner: Sender, most: int) -> None:
+        self._inner = inner
+        self._most = most
+
+    def batch_bytes(self) -> int:
+        return self._inner.batch_bytes()
+
+    def send(self, messages: Sequence[Message]) -> None:
+        """As the port says. A pack that is too large after all goes in halves, so that only a change alone is ever refused."""
+        parcels = packed(messages, most=self._most, limit=self._inner.batch_bytes())
+        accepted: list[Message] = []
+        while parcels:
+            try:
+                self._inner.send([parcel.message for parcel in parcels])
+                return
+            except MessageTooLarge as error:
+                taken = {id(message) for message in error.accepted}
+                accepted += [change for parcel in parcels if id(parcel.message) in taken for change in parcel.changes]
+                refused = next(parcel for parcel in parcels if parcel.message is error.refused)
+                if len(refused.changes) == 1:
+                    error.accepted = tuple(accepted)
+                    raise
+                parcels = [
+                    part for parcel in parcels if id(parcel.message) not in taken for part in _parts(parcel, refused)
+                ]
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+def _parts(parcel: Parcel, refused: Parcel) -> list[Parcel]:
+    return parcel.halves() if parcel is refused else [parcel]
