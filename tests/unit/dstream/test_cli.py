@@ -7,6 +7,7 @@ import subprocess
 import sys
 import types
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 import structlog
 
 from common import telemetry
+from common.check import Finding, Outcome
 from common.errors import ConfigurationError, PermanentError
 from dstream import cli
 from tests.unit.dstream.test_loading import ENVIRON, GOLDEN, ROOT, SECRET
@@ -70,12 +72,11 @@ def test_help_lists_the_commands_on_a_screen(run: Run) -> None:
     status, out, _ = run("--help")
     assert status == 0
     assert len(out.splitlines()) < 24
-    for command in ("ingester", "router", "server", "demo", "emulators"):
+    for command in ("ingester", "router", "server", "check", "demo", "emulators"):
         assert f"\n  {command} " in out
-    assert "check" not in out
 
 
-@pytest.mark.parametrize("command", ["ingester", "router", "server", "demo", "emulators"])
+@pytest.mark.parametrize("command", ["ingester", "router", "server", "check", "demo", "emulators"])
 def test_every_command_takes_the_common_options(run: Run, command: str) -> None:
     status, out, _ = run(command, "--help")
     assert status == 0
@@ -92,7 +93,7 @@ def test_version(run: Run) -> None:
     [
         [],
         ["bogus"],
-        ["check"],
+        ["check", "--stage", "third"],
         ["ingester", "--bogus"],
         ["ingester", "--log-level", "loud"],
         ["router", "--log-format", "xml"],
@@ -109,7 +110,7 @@ def test_a_bad_level_in_the_environment_is_bad_usage(run: Run, monkeypatch: pyte
     assert run("ingester")[0] == 2
 
 
-@pytest.mark.parametrize("command", ["ingester", "router", "server"])
+@pytest.mark.parametrize("command", ["ingester", "router", "server", "check"])
 def test_a_bad_configuration_is_2_with_one_line_a_problem(run: Run, command: str) -> None:
     status, out, err = run(command, "--config", str(GOLDEN / "broken.hcl"))
     assert (status, out) == (2, "")
@@ -196,6 +197,40 @@ def test_a_package_that_is_not_installed_is_named_with_the_extra_that_brings_it(
     assert status == 2
     assert "package pyspark is not installed" in err
     assert "dstream-cdc[ingester]" in err
+
+
+@pytest.mark.parametrize(
+    ("stage", "found", "status", "asked"),
+    [
+        ("both", {"ingester": "fail", "router": "ok"}, 1, ["ingester.settings", "router.settings"]),
+        ("both", {"ingester": "ok", "router": "warn"}, 0, ["ingester.settings", "router.settings"]),
+        ("ingester", {"ingester": "ok", "router": "fail"}, 0, ["ingester.settings"]),
+        ("router", {"ingester": "ok", "router": "fail"}, 1, ["router.settings"]),
+    ],
+)
+def test_a_check_is_a_line_a_finding_and_fails_with_the_worst(
+    run: Run,
+    existing: str,
+    monkeypatch: pytest.MonkeyPatch,
+    stage: str,
+    found: dict[str, str],
+    status: int,
+    asked: list[str],
+) -> None:
+    seen: list[str] = []
+
+    def findings(outcome: str, settings: Any) -> list[Finding]:
+        seen.append(type(settings).__module__)
+        return [Finding(Outcome(outcome), "thing", f"with {SECRET}", "mend\nit")]
+
+    for name, outcome in found.items():
+        made = types.ModuleType(f"{name}.check")
+        made.__dict__["findings"] = partial(findings, outcome)
+        monkeypatch.setitem(sys.modules, f"{name}.check", made)
+    got, out, _ = run("check", "-c", existing, "--stage", stage)
+    assert (got, seen) == (status, asked)
+    assert len(out.splitlines()) == len(asked)
+    assert all(line.endswith("thing: with ***: mend it") for line in out.splitlines())
 
 
 def test_the_demo_gets_its_choices(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
