@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count
 
+import structlog
+
 from common.errors import DStreamError, PermanentError
 from common.names import Ordering
 from ingester.drain import Slice, SliceResult, failed
@@ -14,6 +16,8 @@ from ingester.offsets import Offsets
 from ingester.source import Source
 from ingester.spread import share_rows, shared_by, slices, whole
 from ingester.table_state import TrackedTable
+
+log = structlog.get_logger("ingester")
 
 
 @dataclass(slots=True)
@@ -55,6 +59,7 @@ class Strides:
         parts = slices(todo, columns, stride, wanted=wanted, page_rows=table.page_rows, number=number)
         if parts[0].share is not None:
             self._pending[number] = _Pending(parts[0], todo.upto, len(parts))
+            log.debug("stride", table=table.name.key, tasks=len(parts), rows=stride.rows)
         return parts
 
     def settled(self, result: SliceResult) -> SliceResult | None:
