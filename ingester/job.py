@@ -22,6 +22,7 @@ from ingester.locks import Lease
 from ingester.lsn import Position
 from ingester.offsets import Offsets
 from ingester.ownership import Ownership
+from ingester.progress import Progress, Standing
 from ingester.reload import TableChanges
 from ingester.schedule import Outcome, Rhythm, Schedule
 from ingester.source import Source
@@ -71,6 +72,7 @@ class Job:
         offsets: Offsets,
         leases: LeaseKeeper,
         executor: Executor,
+        progress: Progress,
         stop: threading.Event,
         now: Callable[[], float],
         chance: Callable[[], float],
@@ -82,6 +84,7 @@ class Job:
         self._executor = executor
         self._dispatcher = Dispatcher(executor, self._stamped)
         self._strides = Strides(source, offsets, settings.ordering)
+        self._progress = progress
         self._stop = stop
         self._now = now
         self._schedule = Schedule(chance)
@@ -110,6 +113,7 @@ class Job:
         self._asked.put((changes, lock_names))
 
     def _turn(self) -> None:
+        self._progress.turned()
         while not self._asked.empty():
             self._reconfigure(*self._asked.get())
         again = [self._settle(result) for result in self._dispatcher.results(self._wait_seconds())]
@@ -120,7 +124,8 @@ class Job:
         if due_at is not None and due_at + self._settings.coalesce_seconds <= self._now():
             ready += [self._tables[name] for name in self._schedule.take(self._now()) if name in self._tables]
         if ready and not self._stop.is_set():
-            self._pass(ready)
+            with self._progress.passing():
+                self._pass(ready)
         self._dispatcher.start()
 
     def _reconfigure(self, changes: TableChanges, lock_names: Mapping[TableName, str]) -> None:
@@ -141,12 +146,14 @@ class Job:
             else:
                 self._tables[name] = TrackedTable(name, rhythm)
                 self._schedule.add(name, rhythm, self._now())
+            self._progress.stands(name, Standing.ELSEWHERE)
             log.info("table added", table=name.key)
         for name in changes.paced.keys() & self._tables.keys():
             self._schedule.pace(name, changes.paced[name], self._now())
 
     def _remove(self, table: TrackedTable) -> None:
         self._ownership.remove(table)
+        self._progress.removed(table.name)
         log.info("table removed", table=table.name.key)
 
     def _wait_seconds(self) -> float:
@@ -167,6 +174,7 @@ class Job:
         except TransientError as error:
             self._connection_lost(error, tables)
         for name in waiting & self._tables.keys():
+            self._progress.stands(name, _standing(self._tables[name]))
             self._schedule.put(name, self._waiting_for(self._tables[name]), self._now())
 
     def _waiting_for(self, table: TrackedTable) -> Outcome:
@@ -232,11 +240,13 @@ class Job:
     def _act(self, table: TrackedTable, decision: Decision) -> None:
         lease = table.lease
         assert lease is not None
+        self._progress.stands(table.name, Standing.READ, behind=decision.act in (Act.READ, Act.GAP))
         if decision.act is Act.GAP and decision.found is not None:
             error = gap_error(decision.window.instance, decision.found.offset, decision.found.low_watermark.hex)
             if not self._settings.skip_gaps:
                 self._stop_table(table, error)
                 return
+            self._progress.skipped(table.name)
             log.warning("skipping lost changes", table=table.name.key, what=error.message)
             self._move(table, lease, decision.start, Outcome.MORE)
         elif decision.act is Act.ADVANCE and decision.upto is not None:
@@ -262,6 +272,7 @@ class Job:
         )
 
     def _stamped(self, todo: Slice) -> Slice:
+        self._progress.started(todo.table)
         return self._ownership.stamped(todo, self._tables.get(todo.table), self._now())
 
     def _move(self, table: TrackedTable, lease: Lease, position: Position, outcome: Outcome) -> None:
@@ -288,6 +299,7 @@ class Job:
         if table is None:
             return None
         self.changes += result.changes
+        self._progress.settled(result)
         table.row_bytes = result.row_bytes or table.row_bytes
         table.page_rows = result.page_rows or table.page_rows
         for found in result.set_aside:
@@ -335,6 +347,7 @@ class Job:
     def _stop_table(self, table: TrackedTable, error: DStreamError) -> None:
         del self._tables[table.name]
         self._ownership.give_back(table)
+        self._progress.stands(table.name, Standing.STOPPED)
         log.error("table stopped; restart the ingester once it is mended", table=table.name.key, error=str(error))
 
     def _want(self) -> None:
@@ -342,6 +355,7 @@ class Job:
 
     def _connection_works(self) -> None:
         self._want()
+        self._progress.connected(True)
         if self._disconnected_at is not None:
             self._disconnected_at = None
             log.info("reconnected to SQL Server")
@@ -351,6 +365,7 @@ class Job:
     def _connection_lost(self, error: TransientError, tables: list[TrackedTable]) -> None:
         """`tables` are not being read. Another ingester may still reach the server: it is to have them if this lasts."""
         self._ownership.want(())
+        self._progress.connected(False)
         self._catalog_at = float("-inf")
         if self._disconnected_at is None:
             self._disconnected_at = self._now()
@@ -371,3 +386,10 @@ class Job:
             threading.Event().wait(_KILL_SECONDS)
         self._dispatcher.close()
         self._ownership.close()
+
+
+def _standing(table: TrackedTable) -> Standing:
+    """Of one that is not stopped."""
+    if table.absence is not None:
+        return Standing.ABSENT
+    return Standing.ELSEWHERE if table.lease is None else Standing.READ

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, mod
 
 from common.config import Bound, Document, Location, Problem, Secret, Settings, UnsetPolicy, bind
 from common.durations import Duration, PositiveDuration, format_duration, parse_duration
+from common.health_settings import HealthSettings
 from common.names import TableName
 from common.topology import Table, Topology, listed, one_way_in, twice_listed
 
@@ -209,6 +210,9 @@ class IngesterSettings(Topology):
     coalesce: Duration = Field(
         default=timedelta(milliseconds=100),
         description="How long due tables are gathered into one Spark job. `100ms` is little beside a poll interval. `0s`: not at all.",
+    )
+    health: HealthSettings | None = Field(
+        default=None, description="Where this stage tells metrics and health. None, the default: no port is opened."
     )
     spark: SparkSettings = Field(default_factory=SparkSettings, description="Spark's own settings.")
 

@@ -7,8 +7,9 @@ from typing import Any
 from common.errors import PermanentError
 from ingester import queries_of_capture as queries
 from ingester.capture import CaptureError, CaptureFacts, CaptureJobs, LogTimes, OffsetTimes, Scan
-from ingester.sqlserver_connection import Connection, lacks_rights
+from ingester.sqlserver_connection import Connection, is_error, lacks_rights
 
+_UNKNOWN_OBJECT = 208
 _SCHEDULER_SECONDS = 20.0
 """How often Azure SQL Database scans.
 https://learn.microsoft.com/azure/azure-sql/database/change-data-capture-overview"""
@@ -76,6 +77,8 @@ class SqlServerCapture:
         except PermanentError as error:
             if lacks_rights(error):
                 return None
+            if is_error(error, _UNKNOWN_OBJECT):  # the table of jobs is made with a server's first job
+                return []
             raise
 
     def close(self) -> None:

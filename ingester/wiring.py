@@ -20,6 +20,8 @@ from ingester.job import Job, JobSettings
 from ingester.lease_keeper import LeaseKeeper
 from ingester.lock_wiring import lock_keys, lock_names, locks_of, places
 from ingester.locks import steady
+from ingester.observation import observed
+from ingester.progress import Progress
 from ingester.reload import Rhythms, plan, rhythms
 from ingester.settings import IngesterSettings
 from ingester.spark import SparkExecutor
@@ -39,6 +41,11 @@ def run(settings: IngesterSettings, stop: threading.Event, *, watched: Watched =
 
     Raises ConfigurationError, and PermanentError or TransientError when it could not start.
     """
+    with observed(settings, stop) as progress:
+        return _run(settings, stop, progress, watched)
+
+
+def _run(settings: IngesterSettings, stop: threading.Event, progress: Progress, watched: Watched) -> int:
     keys = lock_keys(settings, settings.tables)
     locks = locks_of(settings, keys)
     connection = Connection(settings.db, stop=stop)
@@ -56,6 +63,7 @@ def run(settings: IngesterSettings, stop: threading.Event, *, watched: Watched =
                 offsets=offsets,
                 leases=leases,
                 executor=executor,
+                progress=progress,
                 stop=stop,
                 now=time.time,
                 chance=random.random,

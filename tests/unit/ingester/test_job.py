@@ -17,6 +17,7 @@ from ingester.job import Job, JobSettings
 from ingester.lease_keeper import LeaseKeeper
 from ingester.local_locks import LocalLocks
 from ingester.lsn import Position
+from ingester.progress import Progress
 from ingester.schedule import Rhythm
 from tests.fakes.ingester import (
     ORDERS,
@@ -67,6 +68,7 @@ class World:
         )
         self.events: list[tuple[float, Callable[[], None]]] = []
         rhythm = Rhythm(5.0, 60.0)
+        self.progress = Progress([PERSONS, ORDERS], clock=lambda: self.clock)
         self.job = Job(
             JobSettings(
                 tables={PERSONS: rhythm, ORDERS: rhythm},
@@ -81,6 +83,7 @@ class World:
             offsets=self.offsets,
             leases=self.leases,
             executor=self.executor,
+            progress=self.progress,
             stop=self.stop,
             now=self.now,
             chance=lambda: 0.0,

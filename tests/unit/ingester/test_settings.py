@@ -113,7 +113,14 @@ def test_spark_takes_its_own_settings_as_text(tmp_path: Path) -> None:
     [
         ('on_gap = "stop"', 13, 'on_gap must be one of "fail", "skip"'),
         ('\nongap = "skip"', 14, 'unknown key "ongap" (did you mean "on_gap"?)'),
-        ("health {\n}", 13, 'unknown block "health"'),
+        ("monitor {\n}", 13, 'unknown block "monitor"'),
+        ("health {\nport = 0\n}", 14, "ingester.health.port must be at least 1"),
+        ("health {\nport = 65536\n}", 14, "must be at most 65535"),
+        ('health {\nport = "8080"\n}', 14, "must be a whole number"),
+        ('health {\nhost = ""\n}', 14, "must be an address of this machine"),
+        ("health {\npath = 1\n}", 14, 'unknown key "path"'),
+        ("health = 8080", 13, "is a block"),
+        ("health {\n}\nhealth {\n}", 15, "second time (first on line 13)"),
         ('page_rows = "10"', 13, "must be a whole number"),
         ("page_rows = 0", 13, "must be at least 1"),
         ("page_rows = true", 13, "must be a whole number"),
@@ -338,3 +345,11 @@ def test_settings_travel_to_sparks_workers_whole_and_without_the_parsers() -> No
 def test_settings_made_in_code_are_checked_as_a_file_is(changes: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         made(**changes)
+
+
+def test_the_port_of_health_is_opened_only_where_it_is_asked_for(tmp_path: Path) -> None:
+    """Without the block there is none; an empty one means the defaults."""
+    assert load(tmp_path, source("")).health is None
+    asked = load(tmp_path, source("health {\n}")).health
+    assert asked is not None
+    assert (asked.port, asked.host) == (8080, "0.0.0.0")

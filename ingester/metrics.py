@@ -1,0 +1,119 @@
+"""The ingester's metrics: their names, and what they are at a moment. docs/operations.md has them in a table that a test holds to this."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from common.metrics import Metric, Sample
+from ingester.progress import Progress, Standing
+from ingester.watch import Findings
+
+CHANGES = Metric("dstream_ingester_changes_total", "counter", "Changes read, sent and committed.", ("table",))
+PAGES = Metric("dstream_ingester_pages_total", "counter", "Pages of changes read and sent.", ("table",))
+OVERSIZE = Metric(
+    "dstream_ingester_oversize_total",
+    "counter",
+    "Changes that fit no message and were sent to be dead-lettered.",
+    ("table",),
+)
+GAPS = Metric("dstream_ingester_gaps_skipped_total", "counter", 'Gaps passed over (`on_gap = "skip"`).', ("table",))
+FAILURES = Metric(
+    "dstream_ingester_failures_total",
+    "counter",
+    "Slices that failed and are tried again, unless `kind` is `permanent`.",
+    ("table", "kind"),
+)
+STATE = Metric(
+    "dstream_ingester_table_state",
+    "gauge",
+    "1 for the table's state: `read`, `elsewhere` (another ingester has its lock, or none yet), `absent` (not there, not under CDC), `stopped`.",
+    ("table", "state"),
+)
+LOCK = Metric("dstream_ingester_lock_held", "gauge", "1 while this ingester has the table's lock.", ("table",))
+LAG = Metric(
+    "dstream_ingester_lag_seconds",
+    "gauge",
+    "Seconds since the commit of the oldest captured change that is not sent yet; 0 if none. Of the tables that this ingester answers for.",
+    ("table",),
+)
+HEADROOM = Metric(
+    "dstream_ingester_retention_headroom_seconds",
+    "gauge",
+    "Seconds until cleanup may remove what the table has not read; below 0: it may have. Missing where the retention is not known.",
+    ("table",),
+)
+RETENTION = Metric(
+    "dstream_ingester_retention_seconds", "gauge", "How long the server keeps changes, as the cleanup job says."
+)
+SILENCE = Metric(
+    "dstream_ingester_silence",
+    "gauge",
+    "1 for why nothing comes: `flowing` (it does), `idle`, `capture_stopped`, `capture_lagging`, `unknown` (a right is missing).",
+    ("table", "state"),
+)
+CAPTURED = Metric(
+    "dstream_ingester_capture_age_seconds",
+    "gauge",
+    "Seconds since the commit of the newest transaction that was captured.",
+)
+CONNECTED = Metric("dstream_ingester_connected", "gauge", "1 while SQL Server is reached.")
+QUIET = Metric("dstream_ingester_quiet_seconds", "gauge", "Seconds since any change was sent.")
+PASSES = Metric(
+    "dstream_ingester_pass_seconds",
+    "histogram",
+    "Looking at the tables that are due: catalog, locks, and one probe for all.",
+)
+SLICES = Metric(
+    "dstream_ingester_slice_seconds",
+    "histogram",
+    "One table's slice, from when it is handed to Spark until it is back.",
+)
+
+METRICS = (
+    *(
+        CHANGES,
+        PAGES,
+        OVERSIZE,
+        GAPS,
+        FAILURES,
+        STATE,
+        LOCK,
+        LAG,
+        HEADROOM,
+        RETENTION,
+        SILENCE,
+        CAPTURED,
+        CONNECTED,
+        QUIET,
+    ),
+    *(PASSES, SLICES),
+)
+
+
+def samples(progress: Progress, found: Findings) -> Iterator[Sample]:
+    """Every metric as it is now."""
+    figures = progress.figures()
+    for name, table in sorted(figures.tables.items()):
+        key = name.key
+        yield CHANGES(table.changes, key)
+        yield PAGES(table.pages, key)
+        yield OVERSIZE(table.oversize, key)
+        yield GAPS(table.gaps, key)
+        for kind, count in sorted(table.failures.items()):
+            yield FAILURES(count, key, kind)
+        yield STATE(1, key, table.standing.value)
+        yield LOCK(int(table.standing is Standing.READ), key)
+        if table.ours:
+            yield LAG(found.lag(figures.now, table, name), key)
+        if table.standing is Standing.READ:
+            yield SILENCE(1, key, found.silence(figures.now, table).value)
+        if table.ours and name in found.headroom:
+            yield HEADROOM(found.headroom[name], key)
+    if found.retention is not None:
+        yield RETENTION(found.retention)
+    if found.newest is not None:
+        yield CAPTURED(found.newest)
+    yield CONNECTED(int(figures.connected))
+    yield QUIET(figures.quiet)
+    yield PASSES(figures.passes)
+    yield SLICES(figures.slices)

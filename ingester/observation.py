@@ -1,0 +1,41 @@
+"""Settings -> what watches the ingester while it runs: its figures, the look at the server's capture, and the port of health and metrics."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from common.health import HealthEndpoint
+from ingester.metrics import samples
+from ingester.progress import Progress
+from ingester.settings import IngesterSettings
+from ingester.sqlserver_capture import SqlServerCapture
+from ingester.sqlserver_connection import Connection
+from ingester.watch import Watch
+
+_QUERY_SECONDS = 30
+"""A view that answers later is asked again at the next look."""
+
+
+@contextmanager
+def observed(settings: IngesterSettings, stop: threading.Event) -> Iterator[Progress]:
+    """What the loop is to write into. The port is open from here on: a start that takes long is seen.
+
+    Raises PermanentError when the port cannot be had. The server is not asked before the loop has reached it.
+    """
+    progress = Progress(settings.tables)
+    view = SqlServerCapture(Connection(settings.db, proven=True, query_seconds=_QUERY_SECONDS, stop=stop))
+    watch = Watch(view, progress)
+    with ExitStack() as stack:
+        if settings.health is not None:
+            stack.enter_context(
+                HealthEndpoint(
+                    settings.health,
+                    alive=progress.alive,
+                    ready=progress.ready,
+                    samples=lambda: samples(progress, watch.findings),
+                )
+            )
+        stack.enter_context(watch)
+        yield progress

@@ -1,0 +1,172 @@
+"""What the loop did and how its tables stand, in numbers: written by the loop, read by whoever watches it. Decides nothing, asks nobody.
+
+A few additions for each slice and each pass, under one lock; never anything for each change.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from common.metrics import SECONDS, Distribution
+from common.names import TableName
+from ingester.drain import SliceResult
+from ingester.locks import Clock, steady
+
+LOOP_SECONDS = 300.0
+"""After so long without a turn the loop counts as hung. It may wait for one query (120 s), a login (10 s) before it and one after."""
+
+
+class Standing(Enum):
+    """How a table stands. ELSEWHERE: another ingester has its lock, or none has yet. ABSENT: not there, or not under CDC."""
+
+    READ = "read"
+    ELSEWHERE = "elsewhere"
+    ABSENT = "absent"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class TableFigures:
+    """Of one table, since the start. `behind`: since when it is known to hold changes past its offset (steady clock), None: it holds none.
+
+    `changed`: when something of it was sent last. `failures`: by kind of trouble.
+    """
+
+    standing: Standing = Standing.ELSEWHERE
+    behind: float | None = None
+    changed: float | None = None
+    changes: int = 0
+    pages: int = 0
+    oversize: int = 0
+    gaps: int = 0
+    failures: Mapping[str, int] = field(default_factory=Counter)
+
+    @property
+    def ours(self) -> bool:
+        """Whether this ingester answers for it: nobody else reads what it gave up for good."""
+        return self.standing in (Standing.READ, Standing.STOPPED)
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Everything at one moment, which is `now` on the steady clock."""
+
+    now: float
+    begun: float
+    connected: bool
+    tables: Mapping[TableName, TableFigures]
+    passes: Distribution
+    slices: Distribution
+
+    @property
+    def quiet(self) -> float:
+        """Seconds since anything was sent, or since the start."""
+        return self.now - max([self.begun, *(t.changed for t in self.tables.values() if t.changed is not None)])
+
+
+class Progress:
+    """Written by the loop's thread; `figures`, `alive` and `ready` from any."""
+
+    def __init__(self, tables: Iterable[TableName], *, clock: Clock = steady) -> None:
+        self._clock = clock
+        self._guard = threading.Lock()
+        self._tables = {table: TableFigures() for table in tables}
+        self._begun = self._turned = clock()
+        self._connected: bool | None = None
+        self._started: dict[TableName, float] = {}
+        self._passes, self._slices = Distribution(SECONDS), Distribution(SECONDS)
+
+    # written by the loop
+
+    def turned(self) -> None:
+        self._turned = self._clock()
+
+    def connected(self, works: bool) -> None:
+        self._connected = works
+
+    @contextmanager
+    def passing(self) -> Iterator[None]:
+        """A pass over the tables that are due: how long it takes."""
+        began = self._clock()
+        yield
+        with self._guard:
+            self._passes.add(self._clock() - began)
+
+    def stands(self, table: TableName, standing: Standing, *, behind: bool | None = None) -> None:
+        """`behind`: whether it holds changes past its offset; None: not known anew."""
+        with self._guard:
+            self._stands(table, standing, behind)
+
+    def _stands(self, table: TableName, standing: Standing, behind: bool | None) -> None:
+        known = self._tables.get(table, TableFigures())
+        since = known.behind if behind is None else (known.behind or self._clock()) if behind else None
+        if standing is not known.standing or since != known.behind or table not in self._tables:
+            self._tables[table] = replace(known, standing=standing, behind=since)
+
+    def skipped(self, table: TableName) -> None:
+        """A gap was passed over."""
+        with self._guard:
+            known = self._tables.get(table, TableFigures())
+            self._tables[table] = replace(known, gaps=known.gaps + 1)
+
+    def started(self, table: TableName) -> None:
+        """A slice of it is on its way."""
+        self._started[table] = self._clock()
+
+    def settled(self, result: SliceResult) -> None:
+        """A slice came back."""
+        now = self._clock()
+        began = self._started.pop(result.table, None)
+        with self._guard:
+            if began is not None:
+                self._slices.add(now - began)
+            known = self._tables.get(result.table, TableFigures())
+            failures = known.failures
+            if result.trouble is not None:
+                failures = Counter(failures)
+                failures[result.trouble.value.replace(" ", "_")] += 1
+            self._tables[result.table] = replace(
+                known,
+                behind=(known.behind or now) if result.more or result.trouble is not None else None,
+                changed=now if result.changes else known.changed,
+                changes=known.changes + result.changes,
+                pages=known.pages + result.pages,
+                oversize=known.oversize + len(result.set_aside),
+                failures=failures,
+            )
+
+    def removed(self, table: TableName) -> None:
+        """It is configured no more."""
+        with self._guard:
+            self._tables.pop(table, None)
+
+    # read by others
+
+    def figures(self) -> Figures:
+        with self._guard:
+            return Figures(
+                now=self._clock(),
+                begun=self._begun,
+                connected=bool(self._connected),
+                tables=dict(self._tables),
+                passes=self._passes.copy(),
+                slices=self._slices.copy(),
+            )
+
+    def alive(self) -> str | None:
+        """Why the process should be started anew."""
+        still = self._clock() - self._turned
+        return f"the loop has not turned for {still:.0f} s" if still > LOOP_SECONDS else None
+
+    def ready(self) -> str | None:
+        """Why it is not at work: a table whose lock another ingester has is work that waits, and no reason."""
+        if self._connected is None:
+            return "starting: SQL Server was not asked for any table yet"
+        if not self._connected:
+            return "the connection to SQL Server is lost"
+        return None

@@ -1,0 +1,235 @@
+"""Looks at the server's capture every half a minute, in a thread and on a connection of its own: lag, retention headroom, and why it is silent.
+
+The loop never waits for it and reads nothing of what it finds. It logs what changed, each thing once, and keeps the rest for metrics.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+import structlog
+
+from common.errors import PermanentError, TransientError
+from common.names import TableName
+from ingester.capture import CaptureError, CaptureJobs, CaptureView, LogTimes
+from ingester.progress import Figures, Progress, TableFigures
+from ingester.retention import Alarm, alarm, headroom
+from ingester.silence import LAG_SECONDS, Finding, Silence, explain
+
+log = structlog.get_logger("ingester")
+
+EVERY_SECONDS = 30.0
+QUIET_SECONDS = 60.0
+"""So long nothing may come before anybody is asked why."""
+_FIRST_SECONDS = 5.0
+"""The first look: locks are taken by then, and an offset that is about to be overtaken should not wait."""
+_JOBS_SECONDS = 600.0
+"""How old the jobs' settings may be: they are changed by hand."""
+_TELL_IDLE_SECONDS = 300.0
+"""Of a silence that is mere idleness one line is written after so long."""
+
+_FLOWING = Finding(Silence.FLOWING, "changes flow")
+_IDLE = Finding(Silence.IDLE, "nothing to read: capture is at work, and nothing of it is of these tables")
+_AMISS = (Silence.STOPPED, Silence.LAGGING)
+
+_JOBS_GRANT = "USE msdb; CREATE USER [dstream] FOR LOGIN [dstream]; GRANT SELECT ON OBJECT::dbo.cdc_jobs TO [dstream]"
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Of the last look. `asked`: when, on the steady clock. `waiting`, `headroom`: seconds by table, as far as they are known.
+    A table that is in the middle of the newest transaction waits since that was committed.
+
+    `newest`: seconds since the commit of the newest captured transaction. `retention`: in seconds; None where it is not to be seen.
+    """
+
+    asked: float | None = None
+    finding: Finding = _FLOWING
+    newest: float | None = None
+    retention: float | None = None
+    waiting: Mapping[TableName, float] = field(default_factory=dict)
+    headroom: Mapping[TableName, float] = field(default_factory=dict)
+
+    def lag(self, now: float, table: TableFigures, name: TableName) -> float:
+        """Seconds since the commit of the oldest change that is not sent yet; 0 when the last look found none.
+
+        What came since the last question is counted from when the loop saw it.
+        """
+        if table.behind is None:
+            return 0.0
+        seen = now - table.behind
+        if self.asked is None or self.asked <= table.behind or name not in self.waiting:
+            return seen
+        return max(seen, self.waiting[name] + now - self.asked)
+
+    def silence(self, now: float, table: TableFigures) -> Silence:
+        """Why nothing of this table comes."""
+        flows = table.behind is not None or (table.changed is not None and now - table.changed < QUIET_SECONDS)
+        if flows and self.finding.state not in _AMISS:
+            return Silence.FLOWING
+        return Silence.IDLE if self.finding.state is Silence.FLOWING else self.finding.state
+
+
+class Watch:
+    """`view` is used by this thread alone and closed by it."""
+
+    def __init__(self, view: CaptureView, progress: Progress) -> None:
+        self._view = view
+        self._progress = progress
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+        self._jobs: CaptureJobs | None = None
+        self._jobs_at = float("-inf")
+        self._alarms: dict[TableName, Alarm] = {}
+        self._errors: frozenset[CaptureError] = frozenset()
+        self._told: set[str] = set()
+        self._told_idle = False
+        self._silent: Silence | None = None
+        self.findings = Findings()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Does not wait for a question that is under way: the thread dies with the process."""
+        self._stop.set()
+        self._thread.join(1.0)
+
+    def _run(self) -> None:
+        pause = _FIRST_SECONDS
+        while not self._stop.wait(pause):
+            pause = EVERY_SECONDS
+            try:
+                self.look()
+            except Exception as error:  # a defect: what is watched is to go on
+                log.error("watching capture failed, will try again", error=f"{type(error).__name__}: {error}")
+        self._view.close()
+
+    def look(self) -> None:
+        """Ask, tell what changed, keep the rest. What cannot be had leaves the last finding as it is."""
+        figures = self._progress.figures()
+        if not figures.connected:  # the loop has told so, and tells when it is over
+            return
+        try:
+            times = self._times()
+            self._ask_for_jobs(figures.now)
+            finding = self._explained(figures, times)
+        except TransientError as error:
+            log.debug("capture was not asked, will try again", error=error.message)
+            return
+        except PermanentError as error:
+            self._tell_once("capture cannot be asked", error.message, hint=error.hint)
+            return
+        ours = {
+            name: of
+            for name, table in figures.tables.items()
+            if table.ours and (of := times.offsets.get(name.key)) is not None
+        }
+        retention = self._jobs.retention if self._jobs is not None else None
+        found = Findings(
+            asked=figures.now,
+            finding=finding,
+            newest=times.newest,
+            retention=retention,
+            waiting={name: of.waiting if of.waiting is not None else times.newest or 0.0 for name, of in ours.items()},
+            headroom={} if retention is None else {name: headroom(retention, of.age) for name, of in ours.items()},
+        )
+        self.findings = found
+        self._tell_silence(figures.quiet, finding)
+        self._tell_headroom(found)
+
+    def _times(self) -> LogTimes:
+        try:
+            return self._view.times()
+        except (
+            PermanentError
+        ) as error:  # CDC was disabled for the database, or rights are missing: the facts tell which
+            self._tell_once("lag and retention headroom are not known", error.message, hint=error.hint)
+            return LogTimes(None, {})
+
+    def _ask_for_jobs(self, now: float) -> None:
+        if now - self._jobs_at < _JOBS_SECONDS:
+            return
+        self._jobs = self._view.jobs()
+        self._jobs_at = now
+        if self._jobs is None:
+            self._tell_once(
+                "retention headroom is not known",
+                "this login may not see the jobs of Change Data Capture",
+                hint=_JOBS_GRANT,
+                warn=False,
+            )
+
+    def _explained(self, figures: Figures, times: LogTimes) -> Finding:
+        """Nobody is asked while changes flow as fast as they are captured."""
+        quiet = figures.quiet >= QUIET_SECONDS
+        if times.newest is not None and times.newest <= LAG_SECONDS:
+            return _IDLE if quiet else _FLOWING
+        facts = self._view.facts()
+        self._tell_errors(frozenset(facts.errors))
+        found = explain(facts, self._jobs, times.newest)
+        return found if quiet or found.state in _AMISS else _FLOWING
+
+    # what is told
+
+    def _tell_once(self, what: str, why: str, *, hint: str | None, warn: bool = True) -> None:
+        if what + why not in self._told:
+            self._told.add(what + why)
+            (log.warning if warn else log.info)(what, why=why, hint=hint)
+
+    def _tell_errors(self, errors: frozenset[CaptureError]) -> None:
+        for error in sorted(errors - self._errors, key=lambda error: error.number):
+            log.error("capture met an error", number=error.number, error=error.text)
+        self._errors = errors
+
+    def _tell_silence(self, quiet: float, finding: Finding) -> None:
+        """What stands still or lags, once, and its end; idleness after a while; what may not be seen, once."""
+        if finding.state in _AMISS:
+            if finding.state is not self._silent:
+                what = "no changes come" if quiet >= QUIET_SECONDS else "changes come late"
+                log.warning(what, why=finding.text, hint=finding.remedy)
+            self._silent = finding.state
+            return
+        if self._silent is not None and finding.state is not Silence.UNKNOWN:
+            self._silent = None
+            log.info("capture is at work again")
+        if finding.state is Silence.UNKNOWN:
+            self._tell_once("no changes come", finding.text, hint=finding.remedy)
+        elif finding.state is Silence.IDLE and quiet >= _TELL_IDLE_SECONDS and not self._told_idle:
+            self._told_idle = True
+            log.info("idle", why=finding.text)
+        elif finding.state is Silence.FLOWING:
+            self._told_idle = False
+
+    def _tell_headroom(self, found: Findings) -> None:
+        if found.retention is None:
+            return
+        for name, left in found.headroom.items():
+            former = self._alarms.get(name, Alarm.NONE)
+            now = alarm(former, left, found.retention)
+            self._alarms[name] = now
+            if now > former:
+                log.warning(
+                    _HEADROOM[now],
+                    table=name.key,
+                    hours_left=round(max(0.0, left) / 3600, 1),
+                    retention_hours=round(found.retention / 3600, 1),
+                    hint="see why the table is behind (lag, a stop, its lock); meanwhile lengthen the retention: "
+                    "EXEC sys.sp_cdc_change_job N'cleanup', @retention = MINUTES",
+                )
+            elif now < former:
+                log.info("cleanup is far from what the table has not read again", table=name.key)
+
+
+_HEADROOM: Mapping[Alarm, str] = {
+    Alarm.LOW: "cleanup comes near to what the table has not read",
+    Alarm.LOWER: "cleanup is about to remove what the table has not read",
+    Alarm.PASSED: "cleanup may have removed what the table has not read",
+}

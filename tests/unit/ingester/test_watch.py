@@ -1,0 +1,298 @@
+"""Lag, headroom and silence as they are told, with a server that says what the test wants; no thread, and a clock that is set."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from common.errors import PermanentError, TransientError
+from ingester.capture import CaptureError, CaptureFacts, CaptureJobs, OffsetTimes
+from ingester.drain import SliceResult, Trouble
+from ingester.metrics import METRICS, samples
+from ingester.progress import LOOP_SECONDS, Progress, Standing
+from ingester.silence import Silence
+from ingester.watch import Watch
+from tests.fakes.capture import FakeCapture, scanned
+from tests.fakes.ingester import ORDERS, PERSONS
+
+HOUR = 3600.0
+
+
+class World:
+    """A watch over two tables that are read."""
+
+    def __init__(self) -> None:
+        self.clock = 1000.0
+        self.progress = Progress([PERSONS, ORDERS], clock=lambda: self.clock)
+        self.view = FakeCapture()
+        self.watch = Watch(self.view, self.progress)
+        self.progress.connected(True)
+        for table in (PERSONS, ORDERS):
+            self.progress.stands(table, Standing.READ, behind=False)
+
+    def sent(self, changes: int = 3, **more: Any) -> None:
+        self.progress.settled(SliceResult(PERSONS, None, changes, 1, **more))
+
+    def look(self, after: float = 30.0) -> list[dict[str, Any]]:
+        self.clock += after
+        with capture_logs() as logs:
+            self.watch.look()
+        return [dict(line) for line in logs]
+
+    def metrics(self) -> dict[tuple[str, ...], Any]:
+        return {
+            (s.metric.name.removeprefix("dstream_ingester_"), *s.labels): s.value
+            for s in samples(self.progress, self.watch.findings)
+        }
+
+    @property
+    def state(self) -> Silence:
+        return self.watch.findings.finding.state
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+# silence
+
+
+def test_while_changes_flow_nobody_is_asked_why_not(world: World) -> None:
+    world.look()
+    world.sent()
+    world.view.asked.clear()
+    assert world.look() == []
+    assert (world.view.asked, world.state) == (["times"], Silence.FLOWING)
+    assert world.metrics()["silence", "dbo.Persons", "flowing"] == 1
+    assert world.metrics()["silence", "sales.Orders", "idle"] == 1
+
+
+def test_quiet_tables_beside_a_capture_at_work_are_idle_and_nobody_is_asked(world: World) -> None:
+    world.look(61)
+    assert "facts" not in world.view.asked
+    assert world.state is Silence.IDLE
+
+
+def test_idleness_is_told_once_and_not_at_once(world: World) -> None:
+    world.view.newest = 400.0
+    assert world.look(100) == []
+    assert world.state is Silence.IDLE
+    (line,) = world.look(250)
+    assert (line["event"], line["log_level"]) == ("idle", "info")
+    assert line["why"].startswith("nothing to read: the newest change was committed 7 min ago")
+    assert world.look() == []
+
+
+def test_a_stopped_capture_is_told_once_with_the_remedy_and_so_is_its_end(world: World) -> None:
+    world.view.newest = 400.0
+    world.view.told_facts = CaptureFacts(True, "REPLICATION", (scanned(400.0),))
+    (line,) = world.look(70)
+    assert (line["event"], line["log_level"]) == ("no changes come", "warning")
+    assert "capture stands still: the log was last scanned 7 min ago" in line["why"]
+    assert "sp_cdc_start_job" in line["hint"]
+    assert world.look() == []
+    assert world.metrics()["silence", "dbo.Persons", "capture_stopped"] == 1
+    world.view.newest = 1.0
+    (line,) = world.look()
+    assert line["event"] == "capture is at work again"
+    assert world.look() == []
+
+
+def test_changes_that_come_late_are_told_while_they_come(world: World) -> None:
+    world.sent()
+    world.view.newest = 90.0
+    world.view.told_facts = CaptureFacts(True, "NOTHING", (scanned(5.0, latency=95.0),))
+    (line,) = world.look()
+    assert line["event"] == "changes come late"
+    assert world.metrics()["silence", "dbo.Persons", "capture_lagging"] == 1
+
+
+def test_changes_that_were_looked_for_late_are_no_lag_of_capture(world: World) -> None:
+    world.sent()
+    world.view.newest = 90.0
+    assert world.look() == []
+    assert (world.view.asked[-1], world.state) == ("facts", Silence.FLOWING)
+
+
+def test_errors_of_capture_are_told_once_each_and_again_when_they_come_again(world: World) -> None:
+    error = CaptureError(22859, "Log Scan process failed")
+    world.view.newest = None
+    good = world.view.told_facts
+    world.view.told_facts = replace(good, errors=(error,))
+    lines = world.look()
+    assert [(line["number"], line["error"]) for line in lines] == [(22859, "Log Scan process failed")]
+    assert world.look(10) == []
+    world.view.told_facts = good
+    assert world.look(10) == []
+    world.view.told_facts = replace(good, errors=(error,))
+    assert len(world.look(1)) == 1
+
+
+def test_a_missing_right_is_told_once_with_the_grant(world: World) -> None:
+    world.view.newest = None
+    world.view.told_facts = CaptureFacts(True, "NOTHING", None)
+    (line,) = world.look(70)
+    assert "GRANT VIEW DATABASE STATE" in line["hint"]
+    assert world.look() == []
+    assert world.state is Silence.UNKNOWN
+
+
+# lag
+
+
+def test_a_table_that_was_found_empty_has_no_lag(world: World) -> None:
+    world.view.offsets["dbo.Persons"] = OffsetTimes(10.0, 20.0)
+    world.look()
+    assert world.metrics()["lag_seconds", "dbo.Persons"] == 0
+
+
+def test_the_lag_of_a_table_counts_from_the_commit_of_what_it_has_not_sent(world: World) -> None:
+    world.progress.stands(PERSONS, Standing.READ, behind=True)
+    world.view.offsets["dbo.Persons"] = OffsetTimes(10.0, 500.0)
+    world.look(1)
+    world.clock += 5
+    assert world.metrics()["lag_seconds", "dbo.Persons"] == 505
+    world.sent(more=False)
+    assert world.metrics()["lag_seconds", "dbo.Persons"] == 0
+
+
+def test_what_came_since_the_last_question_is_counted_from_when_it_was_seen(world: World) -> None:
+    world.view.offsets["dbo.Persons"] = OffsetTimes(10.0, 500.0)
+    world.look()
+    world.progress.stands(PERSONS, Standing.READ, behind=True)
+    world.clock += 2
+    assert world.metrics()["lag_seconds", "dbo.Persons"] == 2
+
+
+def test_in_the_middle_of_the_newest_transaction_it_is_that_ones_age(world: World) -> None:
+    world.progress.stands(PERSONS, Standing.READ, behind=True)
+    world.view.offsets["dbo.Persons"] = OffsetTimes(0.0, None)
+    world.view.newest = 50.0
+    world.look()
+    assert world.metrics()["lag_seconds", "dbo.Persons"] == 50
+
+
+def test_a_stopped_table_lags_on_and_one_that_others_read_is_theirs(world: World) -> None:
+    world.progress.stands(PERSONS, Standing.STOPPED, behind=True)
+    world.progress.stands(ORDERS, Standing.ELSEWHERE)
+    world.view.offsets = {"dbo.Persons": OffsetTimes(HOUR, HOUR), "sales.Orders": OffsetTimes(HOUR, HOUR)}
+    world.look()
+    assert world.metrics()["lag_seconds", "dbo.Persons"] == HOUR
+    assert world.metrics()["retention_headroom_seconds", "dbo.Persons"] == 71 * HOUR
+    assert not {name for name, *labels in world.metrics() if "sales.Orders" in labels} & {
+        "lag_seconds",
+        "retention_headroom_seconds",
+        "silence",
+    }
+
+
+# headroom
+
+
+def test_headroom_that_shrinks_is_told_at_each_step_and_once(world: World) -> None:
+    def told(age_hours: float) -> list[tuple[str, str]]:
+        world.view.offsets["dbo.Persons"] = OffsetTimes(age_hours * HOUR, None)
+        return [(line["log_level"], line["event"]) for line in world.look(1)]
+
+    assert told(53) == []
+    assert told(55) == [("warning", "cleanup comes near to what the table has not read")]
+    assert told(56) == []
+    assert told(69) == [("warning", "cleanup is about to remove what the table has not read")]
+    assert told(73) == [("warning", "cleanup may have removed what the table has not read")]
+    assert told(60) == []
+    assert told(10) == [("info", "cleanup is far from what the table has not read again")]
+    assert told(55) == [("warning", "cleanup comes near to what the table has not read")]
+
+
+def test_the_warning_says_what_is_left_and_what_can_be_done(world: World) -> None:
+    world.view.offsets["dbo.Persons"] = OffsetTimes(60 * HOUR, None)
+    (line,) = world.look()
+    assert (line["table"], line["hours_left"], line["retention_hours"]) == ("dbo.Persons", 12.0, 72.0)
+    assert "@retention" in line["hint"]
+
+
+def test_a_retention_that_may_not_be_seen_is_no_metric_and_is_told_once(world: World) -> None:
+    world.view.told_jobs = None
+    world.view.offsets["dbo.Persons"] = OffsetTimes(60 * HOUR, None)
+    (line,) = world.look()
+    assert (line["log_level"], "GRANT SELECT ON OBJECT::dbo.cdc_jobs" in line["hint"]) == ("info", True)
+    world.clock += 700
+    world.sent()
+    assert world.look() == []
+    assert "retention_seconds" not in {name for name, *_ in world.metrics()}
+
+
+def test_without_a_cleanup_job_nothing_is_ever_removed(world: World) -> None:
+    world.view.told_jobs = CaptureJobs(True, 5.0, None)
+    world.view.offsets["dbo.Persons"] = OffsetTimes(6000 * HOUR, None)
+    assert world.look() == []
+
+
+# what goes wrong
+
+
+def test_a_lost_connection_is_the_loops_to_tell(world: World) -> None:
+    world.progress.connected(False)
+    assert world.look() == []
+    assert world.view.asked == []
+    world.progress.connected(True)
+    world.view.fail = TransientError("gone")
+    assert [line for line in world.look() if line["log_level"] != "debug"] == []
+
+
+def test_times_that_may_not_be_seen_are_told_once_and_silence_is_explained_all_the_same(world: World) -> None:
+    def refused() -> Any:
+        raise PermanentError("no such table", hint="do this")
+
+    world.view.times = refused  # type: ignore[method-assign]
+    world.view.told_facts = CaptureFacts(False, "NOTHING", ())
+    lines = world.look(70)
+    assert [line["event"] for line in lines] == ["lag and retention headroom are not known", "no changes come"]
+    assert world.look() == []
+
+
+# what the loop tells
+
+
+def test_health_is_a_loop_that_turns_and_readiness_one_that_reaches_its_server(world: World) -> None:
+    fresh = Progress([PERSONS], clock=lambda: world.clock)
+    assert fresh.alive() is None
+    assert (fresh.ready() or "").startswith("starting")
+    fresh.connected(True)
+    assert fresh.ready() is None
+    fresh.connected(False)
+    assert fresh.ready() == "the connection to SQL Server is lost"
+    world.clock += LOOP_SECONDS + 1
+    assert fresh.alive() == "the loop has not turned for 301 s"
+    fresh.turned()
+    assert fresh.alive() is None
+
+
+def test_slices_are_counted_with_what_went_wrong(world: World) -> None:
+    world.progress.started(PERSONS)
+    world.clock += 0.2
+    world.sent(10)
+    world.sent(0, trouble=Trouble.LEASE_LOST, message="")
+    world.progress.skipped(ORDERS)
+    found = world.metrics()
+    assert (found["changes_total", "dbo.Persons"], found["pages_total", "dbo.Persons"]) == (10, 2)
+    assert found["failures_total", "dbo.Persons", "lease_lost"] == 1
+    assert found["gaps_skipped_total", "sales.Orders"] == 1
+    assert found["slice_seconds",].counts[5] == 1
+
+
+def test_a_table_that_is_configured_no_more_is_no_metric_any_more(world: World) -> None:
+    world.progress.removed(PERSONS)
+    assert not [labels for labels in world.metrics() if "dbo.Persons" in labels]
+
+
+def test_every_metric_that_is_told_is_declared(world: World) -> None:
+    world.sent(1, trouble=Trouble.TRANSIENT, message="")
+    world.view.offsets["dbo.Persons"] = OffsetTimes(0.0, None)
+    world.look()
+    told = {sample.metric.name for sample in samples(world.progress, world.watch.findings)}
+    assert told == {metric.name for metric in METRICS}
