@@ -112,6 +112,7 @@ class RouterSettings(RouterBlock):
     workers: int = 1
     queue_name: str
     ordering: Ordering
+    most_packed: int = 1
     destinations: Mapping[str, TableName]
 
 
@@ -129,6 +130,7 @@ def from_document(document: Document) -> Bound[RouterSettings]:
         **{**dict(block.value), "workers": block.value.workers or usable_cores()},
         queue_name=shared.queue.name,
         ordering=shared.queue.ordering,
+        most_packed=shared.queue.most_packed,
         destinations={shared.origin.topic(table): table for table in shared.tables},
     )
     return Bound(settings, [])

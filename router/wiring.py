@@ -11,8 +11,8 @@ import structlog
 from common.errors import DStreamError, PermanentError
 from common.provision import QueueNeed, TopicNeed, provision
 from common.servicebus import ServiceBus
-from common.servicebus_receiver import QueueReceivers
 from router.forward import Forwarder, Gate, Pace
+from router.packs import UnpackingReceivers
 from router.parking import Parking
 from router.publishers import Publisher, Publishers
 from router.settings import RouterSettings
@@ -133,8 +133,14 @@ def _find_queue(settings: RouterSettings, source: ServiceBus) -> None:
         found.close()
 
 
-def _receivers(settings: RouterSettings, source: ServiceBus) -> QueueReceivers:
-    return source.receivers(settings.queue_name, sessions=settings.ordering != "none", prefetch=settings.prefetch)
+def _receivers(settings: RouterSettings, source: ServiceBus) -> UnpackingReceivers:
+    """Packs are taken apart whatever `queue.pack` says: messages of another ingester, or of an earlier setting, may be there."""
+    queue, sessions = settings.queue_name, settings.ordering != "none"
+    return UnpackingReceivers(
+        source.receivers(queue, sessions=sessions, prefetch=settings.prefetch),
+        resend=lambda: source.sender(queue),
+        most=settings.most_packed,
+    )
 
 
 def _route(

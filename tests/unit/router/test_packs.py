@@ -1,0 +1,231 @@
+"""A pack is many deliveries to the router and one to the broker: what is settled when, and what becomes of poison in it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pytest
+
+from common.bus import Delivery, MessageTooLarge
+from common.errors import TransientError
+from common.message import Message
+from common.packing import MOST, packed
+from common.retry import Backoff
+from router.forward import Forwarder, Pace
+from router.packs import UnpackingReceiver, UnpackingReceivers
+from router.publishers import Publisher, Publishers
+from router.tally import Tally
+from tests.fakes.bus import FakeBroker, FakeEntity, Held
+
+SESSION = "s"
+QUICK = Backoff(first=0.001, longest=0.001)
+
+
+def change(number: int, destination: str = "orders") -> Message:
+    body = b'{"n":%d}' % number
+    return Message(body, f"m{number}", SESSION, "insert", application_properties={"destination": destination})
+
+
+def pack(*changes: Message) -> Message:
+    (parcel,) = packed(changes, most=MOST, limit=262_144)
+    return parcel.message
+
+
+@pytest.fixture
+def broker() -> FakeBroker:
+    return FakeBroker()
+
+
+@pytest.fixture
+def queue(broker: FakeBroker) -> FakeEntity:
+    return broker.create("ingest", sessions=True)
+
+
+@pytest.fixture
+def receiver(broker: FakeBroker, queue: FakeEntity) -> Iterator[UnpackingReceiver]:
+    """Of a session with a pack of four and a change alone; the second of the pack is of another kind."""
+    queue.held += [Held(pack(change(0), change(1, "people"), change(2), change(3))), Held(change(4))]
+    receivers = UnpackingReceivers(broker.receivers("ingest", sessions=True), lambda: broker.sender("ingest"))
+    opened = receivers.open(max_wait=0)
+    assert isinstance(opened, UnpackingReceiver)
+    yield opened
+    opened.close()
+
+
+def take(receiver: UnpackingReceiver) -> Sequence[Delivery]:
+    return receiver.receive(max_count=10, max_wait=0)
+
+
+def test_changes_come_out_single_and_in_order(receiver: UnpackingReceiver) -> None:
+    deliveries = take(receiver)
+    assert [delivery.message for delivery in deliveries] == [
+        change(0),
+        change(1, "people"),
+        *(change(number) for number in (2, 3, 4)),
+    ]
+    assert [(delivery.delivery_count, delivery.fault) for delivery in deliveries] == [(0, None)] * 5
+    assert receiver.session_id == SESSION
+
+
+def test_a_pack_is_completed_with_the_last_of_its_changes(receiver: UnpackingReceiver, queue: FakeEntity) -> None:
+    deliveries = take(receiver)
+    assert receiver.settle_many([deliveries[1], deliveries[4]]) == []
+    assert len(queue.held) == 1
+    assert receiver.settle_many([deliveries[0]]) == []
+    assert len(queue.held) == 1
+    assert receiver.settle_many([deliveries[2], deliveries[3]]) == []
+    assert queue.held == []
+
+
+def test_a_lost_lock_is_told_of_the_changes_that_would_have_completed_the_pack(
+    receiver: UnpackingReceiver, broker: FakeBroker, queue: FakeEntity
+) -> None:
+    deliveries = take(receiver)
+    receiver.settle_many(deliveries[:2])
+    broker.expire_locks()
+    assert list(receiver.settle_many(deliveries[2:])) == list(deliveries[2:])
+    assert len(queue.held) == 2
+
+
+def test_a_poison_change_leaves_the_pack_alone_and_is_dead_lettered_when_it_comes_back(
+    receiver: UnpackingReceiver, queue: FakeEntity
+) -> None:
+    deliveries = take(receiver)
+    receiver.dead_letter(deliveries[1], reason="UnknownDestination", description="no people here")
+    assert len(queue.held) == 3
+    receiver.settle_many([deliveries[0], *deliveries[2:]])
+    (left,) = queue.held
+    assert (left.message.message_id, left.message.body, left.message.session_id) == ("m1", b'{"n":1}', SESSION)
+    assert take(receiver) == []
+    assert queue.held == []
+    ((dead, reason, description),) = queue.dead
+    assert (dead.message_id, reason, description) == ("m1", "UnknownDestination", "no people here")
+
+
+def test_a_pack_of_nothing_but_poison_is_completed_too(receiver: UnpackingReceiver, queue: FakeEntity) -> None:
+    deliveries = take(receiver)
+    for delivery in deliveries[:4]:
+        receiver.dead_letter(delivery, reason="MessageTooLarge", description="too large")
+    assert [held.message.message_id for held in queue.held] == ["m4", "m0", "m1", "m2", "m3"]
+
+
+def test_a_poison_change_that_cannot_be_sent_back_stays_in_its_pack(
+    receiver: UnpackingReceiver, queue: FakeEntity
+) -> None:
+    deliveries = take(receiver)
+    queue.faults.append(TransientError("away"))
+    with pytest.raises(TransientError):
+        receiver.dead_letter(deliveries[1], reason="UnknownDestination", description="")
+    receiver.settle_many([deliveries[0], *deliveries[2:]])
+    assert len(queue.held) == 1
+
+
+def test_a_lock_that_is_lost_while_the_last_change_is_set_aside_is_an_error(
+    receiver: UnpackingReceiver, broker: FakeBroker
+) -> None:
+    deliveries = take(receiver)
+    receiver.settle_many([deliveries[0], *deliveries[2:]])
+    broker.expire_locks()
+    with pytest.raises(TransientError, match="lock"):
+        receiver.dead_letter(deliveries[1], reason="UnknownDestination", description="")
+
+
+def test_single_messages_pass_untouched(receiver: UnpackingReceiver, queue: FakeEntity) -> None:
+    single = take(receiver)[4]
+    receiver.renew([single])
+    receiver.dead_letter(single, reason="MalformedMessage", description="bad")
+    assert [(message.message_id, reason) for message, reason, _ in queue.dead] == [("m4", "MalformedMessage")]
+
+
+def test_packs_are_renewed_and_given_back_once_and_whole(receiver: UnpackingReceiver, queue: FakeEntity) -> None:
+    deliveries = take(receiver)
+    receiver.renew(deliveries)
+    receiver.release(deliveries[1:3])
+    assert [held.holder is None for held in queue.held] == [True, False]
+
+
+def test_a_pack_that_cannot_be_read_is_one_delivery_with_a_fault(broker: FakeBroker, queue: FakeEntity) -> None:
+    queue.held.append(Held(replace(pack(change(0), change(1)), body=b"[]")))
+    inner = broker.receivers("ingest", sessions=True).open(max_wait=0)
+    assert inner is not None
+    receiver = UnpackingReceiver(inner, lambda: broker.sender("ingest"))
+    (delivery,) = take(receiver)
+    assert delivery.fault is not None
+    assert "cannot be read" in delivery.fault
+    assert (delivery.message.message_id, delivery.delivery_count) == (queue.held[0].message.message_id, 0)
+    receiver.dead_letter(delivery, reason="MalformedMessage", description=delivery.fault)
+    assert len(queue.dead) == 1
+
+
+def test_fewer_messages_are_asked_for_while_packs_are_large(broker: FakeBroker, queue: FakeEntity) -> None:
+    queue.held += [Held(pack(*(change(10 * first + n) for n in range(5)))) for first in range(3)]
+    queue.held += [Held(change(number)) for number in range(100, 120)]
+    inner = broker.receivers("ingest", sessions=True).open(max_wait=0)
+    assert inner is not None
+    receiver = UnpackingReceiver(inner, lambda: broker.sender("ingest"), most=2)
+    counts = [len(receiver.receive(max_count=4, max_wait=0)) for _ in range(5)]
+    assert counts == [10, 5, 1, 2, 4]
+
+
+def routed(broker: FakeBroker, queue: FakeEntity, *, until: int) -> Tally:
+    """Run a slot until so many messages of the queue are dead and none is left."""
+    stop, tally = threading.Event(), Tally()
+    publishers = Publishers([Publisher("orders", broker.sender("orders"), backoff=QUICK)])
+    receivers = UnpackingReceivers(broker.receivers("ingest", sessions=True), lambda: broker.sender("ingest"))
+    pace = Pace(batch=10, accept_wait=0.01, poll=0.005, idle=0.01, turn=5.0)
+    slot = threading.Thread(target=Forwarder(receivers, publishers, stop, True, pace, tally=tally).run)
+    slot.start()
+    try:
+        deadline = time.monotonic() + 10
+        while (queue.held or len(queue.dead) < until) and time.monotonic() < deadline:
+            stop.wait(0.005)
+    finally:
+        stop.set()
+        slot.join()
+    return tally
+
+
+def test_the_router_sends_a_packs_changes_and_poison_takes_no_neighbour_along(
+    broker: FakeBroker, queue: FakeEntity
+) -> None:
+    topic = broker.create("orders", limit=100)
+    large = replace(change(3), body=b'{"x":"%s"}' % (b"x" * 200))
+    held = [change(0), change(1, "people"), change(2), large, change(4)]
+    queue.held += [Held(pack(*held)), Held(change(5))]
+    tally = routed(broker, queue, until=2)
+    assert [held.message for held in topic.held] == [change(number) for number in (0, 2, 4, 5)]
+    assert {(message.message_id, reason) for message, reason, _ in queue.dead} == {
+        ("m1", "UnknownDestination"),
+        ("m3", "MessageTooLarge"),
+    }
+    assert tally.routed.total() == 4
+    assert dict(tally.dead_lettered) == {"UnknownDestination": 1, "MessageTooLarge": 1}
+
+
+def test_a_topic_that_is_away_for_a_while_gets_every_change_once(broker: FakeBroker, queue: FakeEntity) -> None:
+    topic = broker.create("orders")
+    topic.faults += [TransientError("away"), TransientError("away")]
+    held = [change(number) for number in range(8)]
+    queue.held += [Held(pack(*held[:5])), Held(pack(*held[5:]))]
+    routed(broker, queue, until=0)
+    assert [held.message for held in topic.held] == held
+
+
+def test_closing_closes_the_sender_that_was_used(broker: FakeBroker, receiver: UnpackingReceiver) -> None:
+    sender = broker.sender("ingest")
+    receiver.resend = lambda: sender
+    receiver.dead_letter(take(receiver)[1], reason="UnknownDestination", description="")
+    receiver.close()
+    assert sender.closed
+
+
+def test_a_topics_own_refusal_names_the_change(broker: FakeBroker, receiver: UnpackingReceiver) -> None:
+    """The router finds the refused change by its identity, so a change is the same object for as long as it is held."""
+    broker.create("small", limit=1)
+    deliveries = take(receiver)
+    with pytest.raises(MessageTooLarge) as refused:
+        broker.sender("small").send([delivery.message for delivery in deliveries])
+    assert refused.value.refused is deliveries[0].message
