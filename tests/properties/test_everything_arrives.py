@@ -5,6 +5,7 @@ Real pymssql, the real Service Bus SDK, both emulators, the router in a thread; 
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -26,17 +27,20 @@ from common.topology import BusSettings
 from dstream.demo import types_table
 from dstream.demo.ledger import DELETE, INSERT, UPDATE, Committed, Ledger
 from dstream.demo.subscriber import Subscriber
-from dstream.demo.verdict import Received, judge
+from dstream.demo.verdict import Received, Verdict, judge
 from dstream.local import Login
 from emulators.servicebus.server import ServiceBusEmulator
 from emulators.sqlserver.server import SqlServerEmulator
-from ingester.drain import Drain, Slice
+from ingester.drain import Drain, Slice, SliceResult, Trouble
 from ingester.encode import Encoder
 from ingester.lsn import Position
+from ingester.schedule import Rhythm
 from ingester.source import ProbeRequest
 from ingester.sqlserver_connection import Connection
 from ingester.sqlserver_offsets import SqlServerOffsets
 from ingester.sqlserver_source import SqlServerSource
+from ingester.strides import Strides
+from ingester.table_state import TrackedTable
 from ingester.window import window
 from router import wiring as router_wiring
 from router.settings import RouterSettings
@@ -46,6 +50,7 @@ TABLES = (TableName("dbo", "Plain"), TableName("odd", "Order Details"))
 ORIGIN = Origin("props", "props")
 QUEUE = "ingest-queue"
 EPOCH = 1
+BUCKETS = 1
 
 _TYPES = {
     "ABit": "BIT",
@@ -205,18 +210,46 @@ class Line:
 
     def drain(self, rows: int) -> None:
         """What the driver and a worker do, until nothing is pending."""
-        encoder = Encoder(ORIGIN, QUEUE)
-        drain = Drain(self.source, self.offsets, self.sender, encoder, time.time)
+        drain = Drain(self.source, self.offsets, self.sender, Encoder(ORIGIN, QUEUE), time.time)
+        for todo in self._windows(rows):
+            result = drain.run(todo)
+            assert result.trouble is None, result
+
+    def drain_by_shares(self, rows: int, room: int, dying: Random) -> None:
+        """The same by strides of `room` shares, of which now and then one is never run: its worker died, and the others' sends stand."""
+        drain = Drain(self.source, self.offsets, self.sender, Encoder(ORIGIN, QUEUE, "key", BUCKETS), time.time)
+        strides = Strides(self.source, self.offsets, "key")
+        for todo in self._windows(rows):
+            table = TrackedTable(todo.table, Rhythm(1.0, 1.0), backlog=True, page_rows=rows)
+            if self.offsets.load(todo.table, EPOCH) is None:
+                self.offsets.commit(todo.table, EPOCH, seen=None, position=todo.start)
+            more = True
+            while more:
+                table.offset = self.offsets.load(todo.table, EPOCH)
+                parts = strides.slices(todo, table, room=room)
+                dying.shuffle(parts)
+                dead = dying.randrange(2 * len(parts))
+                results = [
+                    SliceResult(part.table, None, trouble=Trouble.TRANSIENT, share=part.share)
+                    if at == dead
+                    else drain.run(part)
+                    for at, part in enumerate(parts)
+                ]
+                *_, result = [strides.settled(one) for one in results]
+                assert result is not None
+                assert result.trouble in (None, Trouble.TRANSIENT), result
+                more = result.more or result.trouble is not None
+
+    def _windows(self, rows: int) -> Iterator[Slice]:
+        """What there is to read of each table, as one slice."""
         for table, state in self.source.states(TABLES).items():
             after = self.offsets.claim(table, EPOCH)
             instance = state.instances[0]
             probe = self.source.probe([ProbeRequest(instance, after)])
             upto = window(state.instances, after, probe.max_lsn).upto
-            if upto is None:
-                continue
-            start = Position.before(instance.start_lsn)
-            result = drain.run(Slice(table, instance, start, upto, EPOCH, rows, seconds=60))
-            assert result.trouble is None, result
+            if upto is not None:
+                start = Position.before(instance.start_lsn)
+                yield Slice(table, instance, start, upto, EPOCH, rows, seconds=60)
 
     def arrived(self, counts: dict[TableName, int], since: dict[TableName, int]) -> dict[TableName, Sequence[Received]]:
         """What arrived beyond `since`, once there is as much as `counts` or nothing more comes."""
@@ -252,9 +285,16 @@ def line(sqlserver: SqlServerEmulator) -> Iterator[Line]:
 
 
 def check(
-    line: Line, columns: Sequence[Sequence[str]], history: Sequence[tuple[Sequence[Step], bool]], rows: int
+    line: Line,
+    columns: Sequence[Sequence[str]],
+    history: Sequence[tuple[Sequence[Step], bool]],
+    rows: int,
+    shares: tuple[int, int] | None = None,
 ) -> None:
-    """Play `history`, some transactions rolled back, drain in pages of `rows`, and compare."""
+    """Play `history`, some transactions rolled back, drain in pages of `rows`, and compare.
+
+    `shares`: drain by so many tasks and judge the order of each key alone; which of them die follows from the other number.
+    """
     ledger, models = Ledger(), [Model(name, chosen) for name, chosen in zip(TABLES, columns, strict=True)]
     since = line.subscriber.counts()
     with line.login.connect() as connection, connection.cursor() as cursor:
@@ -264,13 +304,32 @@ def check(
             for steps, kept in history:
                 play(ledger, models, steps, kept, cursor)
             cursor.execute("EXEC sys.sp_cdc_scan")
-            line.drain(rows)
-            verdict = judge(ledger, line.arrived(ledger.counts(), since), TABLES)
-            assert verdict.good, [example for table in verdict.tables.values() for example in table.examples]
+            if shares is None:
+                line.drain(rows)
+            else:
+                line.drain_by_shares(rows, shares[0], Random(shares[1]))
+            arrived = line.arrived(ledger.counts(), since)
+            for verdict in [judge(ledger, arrived, TABLES)] if shares is None else judged_by_key(ledger, arrived):
+                assert verdict.good, [example for table in verdict.tables.values() for example in table.examples]
         finally:
             for model in models:
                 cursor.execute(f"DROP TABLE {model.name.quoted}")
             cursor.execute("DELETE FROM dbo.cdc_offsets")
+
+
+def judged_by_key(ledger: Ledger, arrived: dict[TableName, Sequence[Received]]) -> list[Verdict]:
+    """A verdict on the changes of each key, which are to be in order among themselves alone."""
+    ledgers: dict[tuple[TableName, object], Ledger] = {}
+    messages: dict[tuple[TableName, object], list[Received]] = {}
+    for table in TABLES:
+        for change, _, at in ledger.entries(table):
+            ledgers.setdefault((table, change.row["Id"]), Ledger()).commit([[change]], at)
+        for message in arrived[table]:
+            messages.setdefault((table, json.loads(message.body)["data"]["Id"]), []).append(message)
+    return [
+        judge(ledgers.get(key, Ledger()), {key[0]: messages.get(key, [])}, [key[0]])
+        for key in ledgers.keys() | messages.keys()
+    ]
 
 
 def play(ledger: Ledger, models: Sequence[Model], steps: Sequence[Step], kept: bool, cursor: Any) -> None:
@@ -292,6 +351,14 @@ def test_what_was_committed_is_what_arrives(
     line: Line, columns: tuple[list[str], list[str]], history: list[tuple[list[Step], bool]], rows: int
 ) -> None:
     check(line, columns, history, rows)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(COLUMNS, HISTORIES, st.integers(2, 6), st.tuples(st.integers(2, 4), st.integers(0, 2**16)))
+def test_each_keys_changes_arrive_in_order_through_shares_whose_workers_die(
+    line: Line, columns: list[str], history: list[tuple[list[Step], bool]], rows: int, shares: tuple[int, int]
+) -> None:
+    check(line, (columns, []), history, rows, shares)
 
 
 @pytest.mark.soak
