@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import http.client
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -24,12 +26,16 @@ class Answer:
 
 @dataclass
 class Proxy:
-    """`answer`: what every request gets instead of Azurite's answer; `only`: requests whose address and headers hold this text."""
+    """`answer`: what every request gets instead of Azurite's answer; `only`: requests whose address and headers hold this text.
+
+    `meet`: told every request, in those words, before it is passed on; what it returns is in `answer`'s place.
+    """
 
     port_behind: int
     answer: Answer | None = None
     only: str = ""
     seen: list[str] = field(default_factory=list)
+    meet: Callable[[str], Answer | None] = lambda told: None
 
     def __enter__(self) -> Self:
         handler = type("Handler", (_Handler,), {"proxy": self})
@@ -60,7 +66,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         told = f"{self.command} {self.path} {dict(self.headers)}"
         self.proxy.seen.append(told)
-        answer = self.proxy.answer if self.proxy.only in told else None
+        answer = self.proxy.meet(told) or (self.proxy.answer if self.proxy.only in told else None)
         if answer is None or answer.after:
             status, headers, content = self._behind(body)
         if answer is not None:
@@ -74,8 +80,9 @@ class _Handler(BaseHTTPRequestHandler):
         length = dict(headers).get("content-length", "0") if self.command == "HEAD" else str(len(content))
         self.send_header("Content-Length", length)
         self.send_header("Connection", "close")
-        self.end_headers()
-        self.wfile.write(content)
+        with suppress(ConnectionError):  # whoever asked may have been killed meanwhile
+            self.end_headers()
+            self.wfile.write(content)
 
     def _behind(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
         connection = http.client.HTTPConnection("127.0.0.1", self.proxy.port_behind, timeout=10)

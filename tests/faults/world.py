@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -48,9 +48,11 @@ class Addresses:
 class Ingester(Service):
     """One start of `dstream ingester`; started again it is another one. `name`: what it calls itself at SQL Server."""
 
-    def __init__(self, name: str, config: Path, addresses: Addresses, folder: Path) -> None:
+    def __init__(
+        self, name: str, config: Path, addresses: Addresses, folder: Path, variables: Mapping[str, str]
+    ) -> None:
         called = replace(addresses, db_connection_string=f"{addresses.db_connection_string}&app name={name}")
-        super().__init__("ingester", config, environment(called), folder / f"{name}.log")
+        super().__init__("ingester", config, {**environment(called), **variables}, folder / f"{name}.log")
         self.name = name
 
     def kill_tree(self) -> None:
@@ -105,14 +107,17 @@ class World:
         self.sqlserver.stop()
         self._engine.close()
 
-    def start_ingester(self, *, bus_port: int | None = None) -> Ingester:
-        """One more; returns at once. `bus_port`: where it finds Service Bus instead of at the emulator itself."""
+    def start_ingester(self, *, bus_port: int | None = None, variables: Mapping[str, str] = {}) -> Ingester:
+        """One more; returns at once. `bus_port`: where it finds Service Bus instead of at the emulator itself.
+
+        `variables`: of its environment, for a `locks` block that asks for some.
+        """
         addresses = self._addresses
         if bus_port is not None:
             own = f":{self.servicebus.port};"
             led = addresses.bus_connection_string.replace(own, f":{bus_port};")
             addresses = replace(addresses, bus_connection_string=led)
-        ingester = Ingester(f"ingester-{len(self.ingesters)}", self._config, addresses, self._folder)
+        ingester = Ingester(f"ingester-{len(self.ingesters)}", self._config, addresses, self._folder, variables)
         self.ingesters.append(ingester)
         ingester.start()
         return ingester
