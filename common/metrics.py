@@ -44,6 +44,11 @@ class Distribution:
     def copy(self) -> Distribution:
         return Distribution(self.bounds, list(self.counts), self.total)
 
+    def __add__(self, other: Distribution) -> Distribution:
+        """Both together; of the same bounds."""
+        counts = [mine + theirs for mine, theirs in zip(self.counts, other.counts, strict=True)]
+        return Distribution(self.bounds, counts, self.total + other.total)
+
 
 Kind = Literal["counter", "gauge", "histogram"]
 

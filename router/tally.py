@@ -1,10 +1,62 @@
-"""What the router did, in numbers; metrics and the line at the end read them. Decides nothing."""
+"""What the router did, in numbers; metrics and the line at the end read them. Decides nothing.
+
+Every process counts for itself (`Tally`). What it tells of that at a moment (`Figures`) can be pickled, and adds up.
+"""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
+
+from common.metrics import MESSAGES, SECONDS, Distribution
+
+SLOT_SECONDS = 300.0
+"""After so long without a turn of any slot the router counts as hung; a slot may wait for an answer that long at the worst."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """A tally at a moment. `still`: seconds since a slot had its turn; `away`: why the queue is not to be had, None while it is.
+
+    `receiving`: its links were opened, and a slot has asked for messages.
+    """
+
+    routed: Counter[str]
+    dead_lettered: Counter[str]
+    retries: Counter[str]
+    lost_locks: int
+    batches: Distribution
+    seconds: Distribution
+    receiving: bool
+    still: float
+    away: str | None
+
+    def __add__(self, other: Figures) -> Figures:
+        """Two processes as one: it is as well as the one that fares worse, and receives if one of them does."""
+        return Figures(
+            self.routed + other.routed,
+            self.dead_lettered + other.dead_lettered,
+            self.retries + other.retries,
+            self.lost_locks + other.lost_locks,
+            self.batches + other.batches,
+            self.seconds + other.seconds,
+            self.receiving or other.receiving,
+            max(self.still, other.still),
+            self.away or other.away,
+        )
+
+    def alive(self) -> str | None:
+        """Why the router should be started anew."""
+        return f"no slot has turned for {self.still:.0f} s" if self.still > SLOT_SECONDS else None
+
+    def ready(self) -> str | None:
+        """Why it is not at work."""
+        if not self.receiving:
+            return "starting: not all links are open yet"
+        return None if self.away is None else f"the ingest queue is away: {self.away}"
 
 
 @dataclass(slots=True)
@@ -19,7 +71,13 @@ class Tally:
     """Messages sent whose lock was gone before they were completed: they come again."""
     retries: Counter[str] = field(default_factory=Counter)
     """Failed sends, by topic."""
+    clock: Callable[[], float] = time.monotonic
     _guard: threading.Lock = field(default_factory=threading.Lock)
+    _batches: Distribution = field(default_factory=lambda: Distribution(MESSAGES))
+    _seconds: Distribution = field(default_factory=lambda: Distribution(SECONDS))
+    _receiving: bool = False
+    _turned: float | None = None
+    _away: str | None = None
 
     def count_routed(self, topic: str, messages: int, *, lost: int) -> None:
         with self._guard:
@@ -33,3 +91,33 @@ class Tally:
     def count_retry(self, topic: str) -> None:
         with self._guard:
             self.retries[topic] += 1
+
+    def count_batch(self, messages: int) -> None:
+        """So many were received together."""
+        with self._guard:
+            self._batches.add(messages)
+
+    def count_settled(self, seconds: float) -> None:
+        """What was received together was sent and completed after so long, or as much of it as went to one topic."""
+        with self._guard:
+            self._seconds.add(seconds)
+
+    def turned(self, *, away: str | None = None) -> None:
+        """A slot asked for messages: it was answered, or the queue is `away` for the reason given."""
+        self._turned, self._away = self.clock(), away
+        self._receiving = self._receiving or away is None
+
+    def figures(self) -> Figures:
+        """Everything as it is now; from any thread."""
+        with self._guard:
+            return Figures(
+                Counter(self.routed),
+                Counter(self.dead_lettered),
+                Counter(self.retries),
+                self.lost_locks,
+                self._batches.copy(),
+                self._seconds.copy(),
+                self._receiving,
+                0.0 if self._turned is None else self.clock() - self._turned,
+                self._away,
+            )

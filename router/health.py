@@ -1,0 +1,63 @@
+"""The router's port of health and metrics, for one process or for several that tell their figures to a parent."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+
+from common.health import HealthEndpoint
+from common.health_settings import HealthSettings
+from router.metrics import samples
+from router.tally import Figures, Tally
+
+TELL_SECONDS = 5.0
+"""How often a worker tells its parent: well within the time between two questions of Prometheus."""
+
+
+def endpoint(settings: HealthSettings | None, figures: Callable[[], Figures]) -> AbstractContextManager[object]:
+    """Open while its context is; `figures` is called for each request, from several threads. None: no port.
+
+    Raises PermanentError when the port cannot be had.
+    """
+    if settings is None:
+        return nullcontext()
+    return HealthEndpoint(
+        settings,
+        alive=lambda: figures().alive(),
+        ready=lambda: figures().ready(),
+        samples=lambda: samples(figures()),
+    )
+
+
+class Reports:
+    """What the workers told last, as the figures of one router. A worker that died keeps its counts, and is not ill any more."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._guard = threading.Lock()
+        self._past = Tally(clock=clock).figures()
+        self._told: dict[int, tuple[float, Figures]] = {}
+
+    def told(self, worker: int, figures: Figures) -> None:
+        """By the worker of this number."""
+        with self._guard:
+            self._told[worker] = self._clock(), figures
+
+    def died(self, worker: int) -> None:
+        """What it did stays done: a counter never falls."""
+        with self._guard:
+            if (last := self._told.pop(worker, None)) is not None:
+                self._past += replace(last[1], receiving=False, still=0.0, away=None)
+
+    def figures(self) -> Figures:
+        """All together. A worker that tells nothing any more stands as still as its last word is old."""
+        with self._guard:
+            found, now = self._past, self._clock()
+            for at, figures in self._told.values():
+                silent = now - at
+                late = silent if silent > 2 * TELL_SECONDS else 0.0
+                found += replace(figures, still=figures.still + late)
+            return found

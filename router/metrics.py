@@ -1,0 +1,47 @@
+"""The router's metrics: their names, and what they are at a moment. docs/operations.md has them in a table that a test holds to this."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from common.metrics import Metric, Sample
+from router.tally import Figures
+
+ROUTED = Metric(
+    "dstream_router_messages_routed_total",
+    "counter",
+    "Messages accepted by their topic and completed in the queue.",
+    ("topic",),
+)
+DEAD_LETTERED = Metric(
+    "dstream_router_messages_dead_lettered_total",
+    "counter",
+    "Messages moved to the queue's dead-letter queue.",
+    ("reason",),
+)
+RETRIES = Metric("dstream_router_send_failures_total", "counter", "Sends that failed and are tried again.", ("topic",))
+LOST = Metric(
+    "dstream_router_locks_lost_total",
+    "counter",
+    "Messages sent whose lock was gone before they were completed: they come again.",
+)
+RECEIVING = Metric("dstream_router_receiving", "gauge", "1 while the queue is received from.")
+BATCHES = Metric("dstream_router_batch_messages", "histogram", "Messages received together.")
+SETTLED = Metric(
+    "dstream_router_settle_seconds",
+    "histogram",
+    "From receiving a batch until what of it goes to one topic is sent and completed.",
+)
+
+METRICS = (ROUTED, DEAD_LETTERED, RETRIES, LOST, RECEIVING, BATCHES, SETTLED)
+
+
+def samples(figures: Figures) -> Iterator[Sample]:
+    """Every metric as it is in `figures`."""
+    yield from (ROUTED(count, topic) for topic, count in sorted(figures.routed.items()))
+    yield from (DEAD_LETTERED(count, reason) for reason, count in sorted(figures.dead_lettered.items()))
+    yield from (RETRIES(count, topic) for topic, count in sorted(figures.retries.items()))
+    yield LOST(figures.lost_locks)
+    yield RECEIVING(int(figures.ready() is None))
+    yield BATCHES(figures.batches)
+    yield SETTLED(figures.seconds)

@@ -1,0 +1,64 @@
+"""A queue's receivers, counted: how much comes at once, how long until it is settled, and when a slot last asked. Changes nothing of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from common.bus import Delivery, Receiver, Receivers
+from common.errors import TransientError
+from router.tally import Tally
+
+
+class ObservedReceivers:
+    """`receivers`, told to `tally`: once a batch, never once a message."""
+
+    def __init__(self, receivers: Receivers, tally: Tally) -> None:
+        self._receivers = receivers
+        self._tally = tally
+
+    def open(self, *, max_wait: float) -> Receiver | None:
+        try:
+            found = self._receivers.open(max_wait=max_wait)
+        except TransientError as error:
+            self._tally.turned(away=error.message)
+            raise
+        self._tally.turned()
+        return None if found is None else _Observed(found, self._tally)
+
+
+class _Observed:
+    def __init__(self, receiver: Receiver, tally: Tally) -> None:
+        self._receiver = receiver
+        self._tally = tally
+        self._received_at = 0.0
+
+    @property
+    def session_id(self) -> str | None:
+        return self._receiver.session_id
+
+    def receive(self, *, max_count: int, max_wait: float) -> Sequence[Delivery]:
+        found = self._receiver.receive(max_count=max_count, max_wait=max_wait)
+        self._tally.turned()
+        if found:
+            self._received_at = self._tally.clock()
+            self._tally.count_batch(len(found))
+        return found
+
+    def settle_many(self, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
+        lost = self._receiver.settle_many(deliveries)
+        self._tally.count_settled(self._tally.clock() - self._received_at)
+        return lost
+
+    def dead_letter(self, delivery: Delivery, *, reason: str, description: str) -> None:
+        self._receiver.dead_letter(delivery, reason=reason, description=description)
+
+    def release(self, deliveries: Sequence[Delivery]) -> None:
+        self._receiver.release(deliveries)
+
+    def renew(self, deliveries: Sequence[Delivery]) -> None:
+        """Also what a slot does while it waits for a destination: it has its turn."""
+        self._receiver.renew(deliveries)
+        self._tally.turned()
+
+    def close(self) -> None:
+        self._receiver.close()

@@ -1,0 +1,217 @@
+"""What the router tells of itself: batches counted at the port, workers as one router, and the endpoint over real HTTP."""
+
+from __future__ import annotations
+
+import http.client
+import pickle
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from common.bus import Delivery, Receiver
+from common.errors import TransientError
+from common.health_settings import HealthSettings
+from common.metrics import Distribution
+from router.health import TELL_SECONDS, Reports, endpoint
+from router.metrics import METRICS, samples
+from router.observed import ObservedReceivers
+from router.tally import SLOT_SECONDS, Figures, Tally
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Queue:
+    """Receivers, and the one receiver of them. `comes`: how many deliveries the next receive has."""
+
+    comes: list[int] = field(default_factory=list)
+    fail: Exception | None = None
+    calls: list[str] = field(default_factory=list)
+    session_id: str | None = "dbo.Persons"
+
+    def open(self, *, max_wait: float) -> Receiver | None:
+        if self.fail is not None:
+            raise self.fail
+        return self
+
+    def receive(self, *, max_count: int, max_wait: float) -> Sequence[Delivery]:
+        return [_DELIVERY] * (self.comes.pop(0) if self.comes else 0)
+
+    def settle_many(self, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
+        return deliveries[:1]
+
+    def dead_letter(self, delivery: Delivery, *, reason: str, description: str) -> None:
+        self.calls.append(reason)
+
+    def release(self, deliveries: Sequence[Delivery]) -> None:
+        self.calls.append("release")
+
+    def renew(self, deliveries: Sequence[Delivery]) -> None:
+        self.calls.append("renew")
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+
+class _Delivery:
+    message = None
+    delivery_count = 0
+    fault = None
+
+
+_DELIVERY: Delivery = _Delivery()  # type: ignore[assignment]
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def tally(clock: Clock) -> Tally:
+    return Tally(clock=clock)
+
+
+def opened(queue: Queue, tally: Tally) -> Receiver:
+    found = ObservedReceivers(queue, tally).open(max_wait=1)
+    assert found is not None
+    return found
+
+
+def bounds(found: Distribution) -> list[float]:
+    """Under which bound each value fell."""
+    return [bound for bound, count in zip(found.bounds, found.counts, strict=False) for _ in range(count)]
+
+
+def test_batches_are_measured_from_receiving_to_settling(clock: Clock, tally: Tally) -> None:
+    receiver = opened(Queue([3, 150]), tally)
+    for seconds in (0.2, 0.7):
+        batch = receiver.receive(max_count=200, max_wait=1)
+        clock.now += seconds
+        assert receiver.settle_many(batch) == batch[:1]
+    assert receiver.receive(max_count=200, max_wait=1) == []
+    figures = tally.figures()
+    assert (bounds(figures.batches), bounds(figures.seconds)) == ([5.0, 200.0], [0.25, 1.0])
+
+
+def test_everything_else_goes_through_as_it_is(tally: Tally) -> None:
+    queue = Queue()
+    receiver = opened(queue, tally)
+    assert receiver.session_id == "dbo.Persons"
+    receiver.dead_letter(_DELIVERY, reason="Oversize", description="")
+    receiver.release([])
+    receiver.renew([])
+    receiver.close()
+    assert queue.calls == ["Oversize", "release", "renew", "close"]
+
+
+def test_a_router_is_ready_when_it_receives_and_not_while_the_queue_is_away(tally: Tally) -> None:
+    assert tally.figures().ready() == "starting: not all links are open yet"
+    queue = Queue()
+    opened(queue, tally)
+    assert tally.figures().ready() is None
+    queue.fail = TransientError("no route to host")
+    with pytest.raises(TransientError):
+        opened(queue, tally)
+    assert tally.figures().ready() == "the ingest queue is away: no route to host"
+    queue.fail = None
+    opened(queue, tally)
+    assert tally.figures().ready() is None
+
+
+def test_slots_that_have_no_turn_for_long_are_hung(clock: Clock, tally: Tally) -> None:
+    clock.now += 2 * SLOT_SECONDS
+    assert tally.figures().alive() is None  # it has not begun yet, and the start has limits of its own
+    opened(Queue(), tally)
+    clock.now += SLOT_SECONDS
+    assert tally.figures().alive() is None
+    clock.now += 1
+    assert tally.figures().alive() == "no slot has turned for 301 s"
+
+
+def worked(clock: Clock, routed: int, **more: int) -> Figures:
+    made = Tally(clock=clock)
+    made.turned()
+    made.count_routed("server-database-dbo-persons", routed, lost=more.get("lost", 0))
+    made.count_batch(routed)
+    return made.figures()
+
+
+def test_workers_add_up_to_one_router(clock: Clock) -> None:
+    reports = Reports(clock)
+    assert reports.figures().ready() == "starting: not all links are open yet"
+    reports.told(1, worked(clock, 5))
+    reports.told(2, worked(clock, 7, lost=2))
+    reports.told(1, worked(clock, 6))
+    figures = reports.figures()
+    assert (figures.routed.total(), figures.lost_locks, figures.ready()) == (11, 2, None)
+    assert sum(figures.batches.counts) == 2
+
+
+def test_a_counter_does_not_fall_when_a_worker_dies(clock: Clock) -> None:
+    reports = Reports(clock)
+    reports.told(1, worked(clock, 5))
+    reports.died(1)
+    assert (reports.figures().routed.total(), reports.figures().receiving) == (5, False)
+    reports.died(1)
+    reports.told(1, worked(clock, 1))
+    assert reports.figures().routed.total() == 6
+
+
+def test_a_worker_that_tells_nothing_any_more_is_hung_whoever_else_is_well(clock: Clock) -> None:
+    reports = Reports(clock)
+    reports.told(1, worked(clock, 1))
+    clock.now += TELL_SECONDS
+    assert reports.figures().still == 0
+    clock.now += SLOT_SECONDS
+    reports.told(2, worked(clock, 1))
+    assert reports.figures().alive() == "no slot has turned for 305 s"
+    reports.died(1)
+    assert reports.figures().alive() is None
+
+
+def test_figures_cross_a_process_boundary(clock: Clock) -> None:
+    figures = worked(clock, 3)
+    assert pickle.loads(pickle.dumps(figures)) == figures
+
+
+def test_every_metric_that_is_told_is_declared(tally: Tally) -> None:
+    tally.count_routed("t", 1, lost=0)
+    tally.count_dead_letter("Oversize")
+    tally.count_retry("t")
+    assert {s.metric.name for s in samples(tally.figures())} == {m.name for m in METRICS}
+
+
+def test_the_endpoint_tells_all_three(tally: Tally) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    tally.count_dead_letter("UnknownDestination")
+
+    def ask(path: str) -> tuple[int, str]:
+        client = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        client.request("GET", path)
+        answer = client.getresponse()
+        told = answer.status, answer.read().decode()
+        client.close()
+        return told
+
+    with endpoint(HealthSettings(port=port, host="127.0.0.1"), tally.figures):
+        assert ask("/healthz") == (200, "ok\n")
+        assert ask("/readyz") == (503, "starting: not all links are open yet\n")
+        tally.turned()
+        assert ask("/readyz") == (200, "ok\n")
+        told = ask("/metrics")[1]
+    assert 'dstream_router_messages_dead_lettered_total{reason="UnknownDestination"} 1.0' in told
+
+
+def test_without_a_block_no_port_is_opened(tally: Tally) -> None:
+    with endpoint(None, tally.figures) as opened_port:
+        assert opened_port is None
