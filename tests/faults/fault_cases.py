@@ -1,0 +1,183 @@
+"""Each fault of either emulator with arguments that make it strike a running pipeline, and a look at whether it did.
+
+SQL Server's are injected into a server that only the ingester uses; the application has one of its own on the same databases. Service
+Bus has no such second door, so nobody subscribes while its faults are in force.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from emulators.servicebus.amqp.connection import Connection
+from emulators.servicebus.amqp.values import AmqpError
+from emulators.servicebus.faults import catalogue as bus
+from emulators.servicebus.faults.injection import Fault as BusFault
+from emulators.servicebus.faults.injection import Server as BusServer
+from emulators.sqlserver import faults as sql
+from emulators.sqlserver.injection import Fault as SqlFault
+from emulators.sqlserver.results import Cancel, Event, LoginRequest, Session
+from emulators.sqlserver.server import SqlServerEmulator
+from tests.faults.world import World
+
+_NOTICEABLE = 0.05
+"""Seconds that a statement waits in a fault, and no statement otherwise."""
+
+
+class SqlStruck(SqlFault):
+    """A fault of SQL Server's, and how often it struck."""
+
+    def __init__(self, inner: SqlFault) -> None:
+        self._inner = inner
+        self.times = 0
+
+    def begin(self, server: SqlServerEmulator) -> None:
+        self._inner.begin(server)
+
+    def end(self) -> None:
+        self._inner.end()
+
+    @property
+    def struck(self) -> bool:
+        """Whether it did, so far."""
+        match self._inner:
+            case sql.ServerRestart():
+                return self._inner.done.is_set()
+            case sql.QueryThatHangs():
+                return self._inner.hanging.is_set()
+        return self.times > 0
+
+    def login(self, request: LoginRequest) -> None:
+        try:
+            self._inner.login(request)
+        except Exception:
+            self.times += 1
+            raise
+
+    def statement(self, text: str, session: Session, cancelled: Cancel) -> Iterator[Event]:
+        began = time.monotonic()
+        try:
+            yield from self._inner.statement(text, session, cancelled)
+        except Exception:
+            self.times += 1
+            raise
+        if time.monotonic() - began > _NOTICEABLE:
+            self.times += 1
+
+    def finished(self) -> None:
+        self._inner.finished()
+
+    def sending(self, count: int) -> int:
+        allowed = self._inner.sending(count)
+        self.times += allowed < count
+        return allowed
+
+
+class BusStruck(BusFault):
+    """A fault of Service Bus's, and how often it struck."""
+
+    def __init__(self, inner: BusFault) -> None:
+        self._inner = inner
+        self.times = 0
+
+    def begin(self, server: BusServer) -> None:
+        at_once = (bus.ConnectionsCut, bus.LinksDetached, bus.ServerRestart)
+        self.times += len(server.clients) if isinstance(self._inner, at_once) else 0
+        self._inner.begin(server)
+
+    async def end(self) -> None:
+        await self._inner.end()
+
+    def sending(self, path: str) -> AmqpError | None:
+        return self._noted(self._inner.sending(path))
+
+    def asking(self, path: str) -> AmqpError | None:
+        return self._noted(self._inner.asking(path))
+
+    def settling(self, path: str, session: bool) -> AmqpError | None:
+        return self._noted(self._inner.settling(path, session))
+
+    def writing(self, connection: Connection, frame: bytes) -> bool:
+        struck = self._inner.writing(connection, frame)
+        self.times += struck
+        return struck
+
+    @property
+    def struck(self) -> bool:
+        """Whether it did, so far."""
+        return self.times > 0
+
+    def _noted(self, failure: AmqpError | None) -> AmqpError | None:
+        self.times += failure is not None
+        return failure
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A fault as its emulator's command line names it.
+
+    `relogin`: connections are cut with it, so that somebody logs in. `holds_back`: it keeps what was committed from being captured, and
+    that is how it is seen to strike. `severs`: what it cuts leaves locks behind, which last until they end.
+    """
+
+    side: str
+    text: str
+    relogin: bool = False
+    holds_back: bool = False
+    severs: bool = False
+
+    @property
+    def name(self) -> str:
+        """The fault's own name."""
+        return self.text.partition(":")[0]
+
+    def __str__(self) -> str:
+        return f"{self.side}.{self.name}"
+
+    @contextmanager
+    def inject(self, world: World, unfinished: Callable[[], bool]) -> Iterator[Callable[[], bool]]:
+        """In force as long as the block lasts; gives a look at whether it struck so far. `unfinished`: something has not arrived."""
+        with ExitStack() as stack:
+            fault: SqlStruck | BusStruck
+            if self.side == "sqlserver":
+                stack.enter_context(world.sqlserver.inject(fault := SqlStruck(sql.parse(self.text))))
+                if self.relogin:
+                    stack.enter_context(world.sqlserver.inject(sql.ConnectionCutAfter(0, 20)))
+            else:
+                stack.enter_context(world.servicebus.inject(fault := BusStruck(bus.parse(self.text))))
+            yield lambda: unfinished() if self.holds_back else fault.struck
+
+
+OURS = "cdc|APPLOCK"
+"""What every statement of the ingester's holds and none that its connection sends by itself."""
+
+CASES: Sequence[Case] = (
+    Case("sqlserver", "connection_cut_after:300,4"),
+    Case("sqlserver", f"answer_delayed:0.3,{OURS}"),
+    Case("sqlserver", f"query_that_hangs:4,{OURS}"),
+    Case("sqlserver", f"deadlock_victim:6,{OURS}"),
+    Case("sqlserver", f"session_killed:4,{OURS}"),
+    Case("sqlserver", "login_refused_for:60,18401", relogin=True),
+    Case("sqlserver", "server_restart:0,0.7"),
+    Case("sqlserver", "capture_stopped", holds_back=True),
+    Case("sqlserver", "capture_lagging:60", holds_back=True),
+    Case("sqlserver", "capture_failing", holds_back=True),
+    Case("servicebus", "server_busy:60,2"),
+    Case("servicebus", "sends_refused:*,amqp:internal-error,6"),
+    Case("servicebus", "entity_full:*"),
+    Case("servicebus", "locks_lost:*,4"),
+    Case("servicebus", "links_detached:*,0.4"),
+    Case("servicebus", "connection_cut_after:1500,4", severs=True),
+    Case("servicebus", "connection_cut_at_random:3000,4,7", severs=True),
+    Case("servicebus", "connections_cut", severs=True),
+    Case("servicebus", "server_restart:0.7", severs=True),
+    Case("servicebus", "round_trip_added:100"),
+    Case("servicebus", "answers_delayed:300"),
+    Case("servicebus", "deliveries_delayed:300"),
+    Case("servicebus", "settlement_answers_lost:4"),
+    Case("servicebus", "settlement_answers_merged:150"),
+)
+NAMES: Mapping[str, set[str]] = {"sqlserver": set(sql.NAMES), "servicebus": set(bus.NAMES)}
+"""What there is to be a case of."""

@@ -1,0 +1,207 @@
+"""Each fault of both emulators, alone and two at a time, in one pipeline that stays up under a live workload: the verdict is the same.
+
+For every case the faults are in force until they have struck and a little longer, then taken away; then everything that was committed has to
+arrive within a bound. Values, order and repetitions are judged by a subscriber at the end, from the first change on.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from common.names import Origin, TableName
+from dstream.demo.schema import TABLES
+from dstream.demo.subscriber import Subscriber
+from dstream.demo.workload import Pace, Workload
+from dstream.local import Login
+from emulators.servicebus.description import EntityMissing, QueueDescription
+from emulators.servicebus.server import ServiceBusEmulator
+from emulators.sqlserver.server import SqlServerEmulator
+from tests.faults.fault_cases import CASES, NAMES, Case
+from tests.faults.world import World, good, wait_until
+
+_CHANGES_A_SECOND = 40
+_FOR_EVER = 100_000
+_FORCE = 0.5
+"""Seconds that faults are in force at least."""
+_STRIKE = 20.0
+"""Seconds within which each must have struck."""
+RECOVERY = 45.0
+"""Seconds within which everything that was committed has arrived after the last fault is over: generous, for a machine that does other work."""
+_LOCK = timedelta(seconds=5)
+_SECRETS = ("test-Password-1", "SAS_KEY_VALUE")
+
+
+class _Clock:
+    """Wall clock of the Service Bus emulator, which a case moves past the locks of connections that are gone."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def __call__(self) -> float:
+        return time.time() + self.ahead
+
+
+class _Bus(ServiceBusEmulator):
+    """With the ingest queue there already, so that its locks are short."""
+
+    def start(self) -> None:
+        super().start()
+        self.admin.create(
+            "ingest-queue",
+            QueueDescription(lock_duration=_LOCK, requires_session=True, requires_duplicate_detection=True),
+        )
+
+
+@dataclass
+class Told:
+    """A case that was played. `recovery`: seconds from the end of its faults until all that had been committed then has arrived."""
+
+    name: str
+    began: float
+    recovery: float
+
+
+class Pipeline(World):
+    """A world whose application has a SQL Server of its own, and whose subscriber comes when all is over."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, pace=Pace(1, 1), locks='type = "local"')
+        self.clock = _Clock()
+        self.servicebus.stop()
+        self.servicebus = _Bus(clock=self.clock)
+        self._door = SqlServerEmulator(self._engine)
+        self.told: list[Told] = []
+
+    def __enter__(self) -> Pipeline:
+        super().__enter__()
+        self.subscriber.stop()
+        self._door.start()
+        login = Login(self.login.host, self._door.port, self.login.user, self.login.password, self.login.database)
+        self.workload = Workload(login, self.ledger, Pace(_CHANGES_A_SECOND * _FOR_EVER, _FOR_EVER, large=0), seed=5)
+        self.start_ingester()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)  # type: ignore[arg-type]
+        self._door.stop()
+
+    def committed(self) -> int:
+        """Changes so far."""
+        return sum(self.ledger.counts().values())
+
+    def arrived(self) -> int:
+        """Messages that wait in the subscriptions."""
+        return sum(
+            self.servicebus.admin.get(f"{topic}/subscriptions/sub1").counts.active for topic in self._topics().values()
+        )
+
+    def played(self, cases: Sequence[Case]) -> None:
+        """Put these faults in force together, take them away, and wait until nothing is missing. Raises AssertionError with their names."""
+        name = " + ".join(str(case) for case in cases)
+        began = time.time()
+        before = self.committed()
+
+        def unfinished() -> bool:
+            """More is missing than is always on its way."""
+            return self.committed() > before + 10 and self.arrived() < self.committed() - 5
+
+        with ExitStack() as stack:
+            struck = {str(case): stack.enter_context(case.inject(self, unfinished)) for case in cases}
+            deadline, least = time.monotonic() + _STRIKE, time.monotonic() + _FORCE
+            while time.monotonic() < least or not all(look() for look in struck.values()):
+                missed = [each for each, look in struck.items() if not look()]
+                assert time.monotonic() < deadline, f"{name}: did not strike: {missed}"
+                time.sleep(0.05)
+        if any(case.severs for case in cases):
+            self.clock.ahead += _LOCK.total_seconds() + 1
+        ended, wanted = time.monotonic(), self.committed()
+        wait_until(lambda: self.arrived() >= wanted, f"{name}: {wanted} changes", RECOVERY)
+        self.told.append(Told(name, began, time.monotonic() - ended))
+        print(f"{len(self.told):4} {self.told[-1].recovery:5.1f} s {name}", flush=True)
+        self.looked_after(name)
+
+    def looked_after(self, name: str) -> None:
+        """Both services run, and their logs are clean."""
+        for service in (*self.ingesters, self.router):
+            assert service.died() is None, f"{name}: {service.stage} ended:\n{service.tail()}"
+            text = service.log.read_text(errors="replace")
+            assert "Traceback" not in text, f"{name}: {service.tail(60)}"
+            assert not any(secret in text for secret in _SECRETS), name
+        assert self.workload.error is None, f"{name}: {self.workload.error}"
+
+    def finished(self) -> None:
+        """The workload's end, and the verdict over everything."""
+        self.workload.stop()
+        self.workload.join()
+        wait_until(lambda: self.arrived() >= self.committed(), "everything", RECOVERY)
+        time.sleep(2)  # what comes twice comes now
+        assert self.arrived() == self.committed()
+        self.subscriber = Subscriber(self.servicebus.connection_string, self._topics())
+        self.subscriber.start()
+        assert good(self.verdict())
+        assert [service.stop() for service in (*self.ingesters, self.router)] == [0, 0]
+
+    def summary(self) -> str:
+        """What came of it, for the measurements."""
+        times = sorted(told.recovery for told in self.told)
+        slowest = sorted(self.told, key=lambda told: -told.recovery)[:5]
+        lines = [f"{len(times)} cases, {self.committed()} changes; recovery: median {times[len(times) // 2]:.1f} s"]
+        return "\n".join(lines + [f"{told.recovery:6.1f} s {told.name}" for told in slowest])
+
+    def _topics(self) -> dict[TableName, str]:
+        return {table: Origin("localhost", self.login.database).topic(table) for table in TABLES}
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path) -> Iterator[Pipeline]:
+    """Up and in step."""
+    with Pipeline(tmp_path) as made:
+        made.workload.start()
+        wait_until(lambda: _begun(made), "the first changes arrive", 90)
+        yield made
+
+
+def _begun(made: Pipeline) -> bool:
+    made.looked_after("start")
+    try:
+        return made.arrived() > 40
+    except EntityMissing:  # the router has not made its topics yet
+        return False
+
+
+PAIRS = list(combinations(CASES, 2))
+"""Every two faults; those of one emulator too."""
+
+
+@pytest.mark.parametrize("side", NAMES)
+def test_every_fault_there_is_has_a_case(side: str) -> None:
+    assert {case.name for case in CASES if case.side == side} == NAMES[side]
+
+
+@pytest.mark.timeout(300)
+def test_every_fault_alone_and_ten_pairs_change_nothing(pipeline: Pipeline) -> None:
+    pairs = random.Random(11).sample(PAIRS, 10)
+    for cases in (*((case,) for case in CASES), *pairs):
+        pipeline.played(cases)
+    pipeline.finished()
+    print(pipeline.summary(), flush=True)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(2 * 3600)
+def test_every_pair_of_faults_changes_nothing(pipeline: Pipeline) -> None:
+    pairs = list(PAIRS)
+    random.Random(12).shuffle(pairs)
+    for pair in pairs:
+        pipeline.played(pair)
+    pipeline.finished()
+    print(pipeline.summary(), flush=True)
