@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -143,5 +144,10 @@ def test_ordering_by_key_keeps_the_changes_of_one_row_in_one_session() -> None:
     assert len(sessions) == 8
 
 
-def test_ordering_none_has_no_sessions() -> None:
-    assert Encoder(Origin("server", "database"), "q", "none").message(change("insert")).session_id is None
+def test_ordering_none_has_no_sessions_and_is_the_same_message_otherwise() -> None:
+    unordered = Encoder(Origin("server", "database"), "q", "none")
+    by_table = Encoder(Origin("server", "database"), "q", "table")
+    for name in ("insert", "update", "delete_in_another_schema"):
+        found = unordered.message(change(name))
+        assert found.session_id is None
+        assert found == replace(by_table.message(change(name)), session_id=None)

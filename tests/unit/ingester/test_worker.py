@@ -1,0 +1,65 @@
+"""What both halves of wiring hand on of the settings: to the driver's own source, and to those in Spark's workers."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from ingester import wiring, worker
+from tests.unit.ingester.test_reload import settings
+
+
+class Seen(Exception):
+    """Raised by the recorder in place of a source."""
+
+    def __init__(self, connection: Any, **options: Any) -> None:
+        super().__init__(options)
+        self.options = options
+
+
+def recorder(connection: Any, **options: Any) -> Any:
+    raise Seen(connection, **options)
+
+
+@pytest.mark.parametrize("mode", ["direct", "function"])
+def test_the_driver_and_the_workers_read_in_the_mode_that_is_configured(
+    monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    monkeypatch.setattr(wiring, "SqlServerSource", recorder)
+    monkeypatch.setattr(worker, "SqlServerSource", recorder)
+    configured = settings("Persons", query_mode=mode)
+    with pytest.raises(Seen) as driver:
+        wiring.run(configured, threading.Event())
+    with pytest.raises(Seen) as task:
+        worker.Worker(configured)._take()
+    assert (driver.value.options["query_mode"], task.value.options["query_mode"]) == (mode, mode)
+
+
+def test_the_workers_source_makes_values_as_configured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "SqlServerSource", recorder)
+    with pytest.raises(Seen) as task:
+        worker.Worker(settings("Persons", before_images=True, decimals="number"))._take()
+    assert task.value.options == {"before_images": True, "decimals_as_numbers": True, "query_mode": "direct"}
+
+
+def test_the_drivers_connection_hears_of_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that hangs must not hold it up."""
+    heard: list[Any] = []
+
+    def connection(address: object, *, stop: threading.Event) -> _Closing:
+        heard.append(stop)
+        return _Closing()
+
+    monkeypatch.setattr(wiring, "Connection", connection)
+    monkeypatch.setattr(wiring, "SqlServerSource", recorder)
+    stop = threading.Event()
+    with pytest.raises(Seen):
+        wiring.run(settings("Persons"), stop)
+    assert heard == [stop]
+
+
+class _Closing:
+    def close(self) -> None:
+        """Nothing was opened."""
