@@ -19,6 +19,7 @@ from ingester.check_source import (
     judge_retention,
     judge_table,
     no_cdc,
+    no_times,
     refused,
 )
 from ingester.lock_wiring import lock_keys, locks_of
@@ -43,12 +44,11 @@ def findings(settings: IngesterSettings) -> Iterator[Finding]:
         yield from reached
         if all(finding.outcome is not Outcome.FAIL for finding in reached):
             check = _Database(settings, connection)
+            yield from guarded("CDC", check.cdc)
             yield from guarded("offsets", check.offsets)
-            if check.enabled():
+            if check.enabled:
                 yield from guarded("tables", check.tables)
                 yield from guarded("capture", check.capture)
-            else:
-                yield no_cdc(settings.db.database)
     yield from guarded("locks", lambda: _locks(settings))
     yield from guarded(f"queue {settings.queue.name}", lambda: _queue(settings))
 
@@ -59,17 +59,22 @@ def _server(connection: Connection) -> Iterator[Finding]:
 
 
 class _Database:
-    """`offsets` before `tables`, which looks at what it has found."""
+    """Asked in the order in which the methods stand: later ones look at what earlier ones have found."""
 
     def __init__(self, settings: IngesterSettings, connection: Connection) -> None:
         self._settings = settings
         self._connection = connection
         self._readable = False
+        self.enabled = False
+        """Whether the database has Change Data Capture; known after `cdc`."""
 
-    def enabled(self) -> bool:
-        """Whether the database has Change Data Capture."""
+    def cdc(self) -> Iterator[Finding]:
         found = self._connection.rows(queries.CDC_ENABLED)
-        return bool(found and found[0][0])
+        self.enabled = bool(found and found[0][0])
+        if not self.enabled:
+            yield no_cdc(self._settings.db.database)
+        elif self._connection.rows(queries.MAY_READ_THE_LOGS_TIMES)[0][0] != 1:
+            yield no_times()
 
     def offsets(self) -> Iterator[Finding]:
         missing = bool(self._connection.rows(queries.OFFSETS_TABLE_MISSING)[0][0])

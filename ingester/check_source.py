@@ -36,6 +36,12 @@ def no_cdc(database: str) -> Finding:
     return fail("CDC", f"not enabled for the database {database}", "EXEC sys.sp_cdc_enable_db, as sysadmin or db_owner")
 
 
+def no_times() -> Finding:
+    """Pages of changes come with the times of their commits."""
+    remedy = "GRANT SELECT ON OBJECT::cdc.lsn_time_mapping, or on SCHEMA::cdc, to the login's user"
+    return fail("CDC", "this login may not read when changes were committed", remedy)
+
+
 def refused(table: TableName, error: DStreamError) -> Finding:
     return fail(_subject(table), error.message, error.hint)
 

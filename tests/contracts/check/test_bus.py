@@ -1,0 +1,185 @@
+"""`dstream check` of the queue and the topics: what each fault is called, and the remedy beside it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from azure.servicebus import ServiceBusClient, ServiceBusMessage
+
+from tests.contracts.check.conftest import LIMITED, LIMITED_KEY, Place
+
+
+@pytest.fixture
+def place(place: Place) -> Place:
+    place.settings["locks"] = 'type = "local"'
+    return place
+
+
+def sending(place: Place) -> str:
+    return f"queue {place.queue}, to send"
+
+
+def receiving(place: Place) -> str:
+    return f"queue {place.queue}, to receive"
+
+
+def topic(place: Place) -> str:
+    return f"topic {place.topic}"
+
+
+def without_manage(place: Place) -> None:
+    key = place.settings["bus"].partition("SharedAccessKeyName=")[0]
+    end = ";UseDevelopmentEmulator=true" if "UseDevelopmentEmulator" in place.settings["bus"] else ""
+    place.settings["bus"] = f"{key}SharedAccessKeyName={LIMITED};SharedAccessKey={LIMITED_KEY}{end}"
+
+
+def send(place: Place, count: int) -> None:
+    with (
+        ServiceBusClient.from_connection_string(place.settings["bus"]) as client,
+        client.get_topic_sender(place.topic) as sender,
+    ):
+        sender.send_messages([ServiceBusMessage(b"x", message_id=str(number)) for number in range(count)])
+
+
+def test_what_is_there_as_it_should_be_is_ok(place: Place) -> None:
+    place.make_queue()
+    place.make_topic("sub1")
+    report = place.check()
+    assert report.said("ok", sending(place)) == "with sessions, 0 messages waiting"
+    assert report.said("ok", receiving(place)) == "with sessions, 0 messages waiting"
+    assert report.said("ok", topic(place)) == "there, sub1 has 0 to read"
+
+
+@pytest.mark.parametrize("how", ["verify", "none"])
+def test_what_is_missing_and_not_to_be_created_fails(place: Place, how: str) -> None:
+    place.settings["provision"] = how
+    report = place.check()
+    for subject in (sending(place), receiving(place), topic(place)):
+        assert "it does not exist" in report.said("fail", subject)
+
+
+@pytest.mark.parametrize(("ordering", "sessions"), [("table", False), ("key", False), ("none", True)])
+def test_a_queue_whose_sessions_do_not_match_fails(place: Place, ordering: str, sessions: bool) -> None:
+    place.settings["ordering"] = ordering
+    place.make_queue(requires_session=sessions)
+    report = place.check()
+    for subject in (sending(place), receiving(place)):
+        said = report.said("fail", subject)
+        assert "sessions, and queue.ordering asks for" in said
+        assert "change queue.ordering" in said
+
+
+def test_without_duplicate_detection_there_is_a_warning(place: Place) -> None:
+    place.make_queue(requires_duplicate_detection=False)
+    place.make_topic("sub1", requires_duplicate_detection=False)
+    report = place.check()
+    for subject in (sending(place), receiving(place), topic(place)):
+        assert "no duplicate detection" in report.said("warn", subject)
+
+
+def test_a_window_that_is_shorter_than_a_failover_is_warned_of(place: Place) -> None:
+    window = timedelta(minutes=9)
+    place.make_queue(duplicate_detection_history_time_window=window)
+    place.make_topic("sub1", duplicate_detection_history_time_window=window)
+    report = place.check()
+    for subject in (sending(place), topic(place)):
+        said = report.said("warn", subject)
+        assert "remembered for 9m, and a failover may take 10m" in said
+        assert "DuplicateDetectionHistoryTimeWindow" in said
+
+
+def test_a_short_lock_is_warned_of(place: Place) -> None:
+    place.make_queue(lock_duration=timedelta(seconds=10))
+    assert "its locks last 10s" in place.check("--stage", "router").said("warn", receiving(place))
+
+
+def test_few_deliveries_are_warned_of(place: Place) -> None:
+    place.make_queue(max_delivery_count=3)
+    assert "after 3 deliveries" in place.check("--stage", "router").said("warn", receiving(place))
+
+
+def test_dead_letters_are_warned_of(place: Place) -> None:
+    place.make_queue()
+    with ServiceBusClient.from_connection_string(place.settings["bus"]) as client:
+        with client.get_queue_sender(place.queue) as sender:
+            sender.send_messages(ServiceBusMessage(b"x", session_id="s", message_id="1"))
+        with client.get_queue_receiver(place.queue, session_id="s") as receiver:
+            receiver.dead_letter_message(receiver.receive_messages(1, max_wait_time=5)[0])
+    said = place.check("--stage", "router").said("warn", receiving(place))
+    assert "1 message in its dead-letter queue" in said
+
+
+def test_what_waits_is_counted_and_not_taken(place: Place) -> None:
+    place.make_queue()
+    place.make_topic("sub1", "other")
+    send(place, 3)
+    for _ in range(2):
+        said = place.check("--stage", "router").said("ok", topic(place))
+        assert "sub1 has 3 to read" in said
+        assert "other has 3 to read" in said
+
+
+def test_a_topic_without_a_subscription_is_warned_of(place: Place) -> None:
+    place.make_topic()
+    place.settings["subscriptions"] = ""
+    assert "what is sent to it is dropped" in place.check("--stage", "router").said("warn", topic(place))
+
+
+def test_a_subscription_that_verify_would_miss_fails_and_create_would_make_is_ok(place: Place) -> None:
+    place.make_topic("other")
+    place.settings["provision"] = "verify"
+    assert "no subscription sub1" in place.check("--stage", "router").said("fail", topic(place))
+    place.settings["provision"] = "none"
+    assert "no subscription sub1" in place.check("--stage", "router").said("warn", topic(place))
+    place.settings["provision"] = "create"
+    assert place.check("--stage", "router").said("ok", topic(place))
+
+
+def test_without_the_manage_right_a_start_that_needs_none_is_a_warning(place: Place) -> None:
+    place.make_queue()
+    place.make_topic("sub1")
+    without_manage(place)
+    place.settings["provision"] = "none"
+    report = place.check()
+    assert report.status == 0
+    said = report.said("warn", sending(place))
+    assert "could not be looked at" in said
+    assert "Manage" in said
+    assert report.said("warn", "topics")
+    assert report.said("ok", topic(place)) == "may be sent to"
+
+
+def test_without_the_manage_right_a_start_that_needs_it_fails(place: Place) -> None:
+    without_manage(place)
+    said = place.check().said("fail", receiving(place))
+    assert "Manage" in said
+    assert 'provision = "none"' in said
+
+
+def test_without_the_manage_right_a_missing_topic_is_found_by_a_link(place: Place) -> None:
+    place.make_queue()
+    without_manage(place)
+    place.settings["provision"] = "none"
+    report = place.check("--stage", "router")
+    assert report.said("fail", topic(place))
+    assert report.status == 1
+
+
+def test_a_namespace_that_is_not_there_fails(place: Place) -> None:
+    place.settings["management"] = "http://127.0.0.1:1"
+    report = place.check("--stage", "router")
+    status, lines = report.status, report.lines
+    assert status == 1
+    assert [line.partition(": ")[0] for line in lines] == [f"fail  queue {place.queue}", "fail  topics"]
+
+
+def test_only_the_stage_that_was_asked_for_is_checked(place: Place) -> None:
+    place.settings["port"] = 1
+    report = place.check("--stage", "router")
+    status, lines = report.status, report.lines
+    assert status == 0
+    assert [line.split()[1] for line in lines] == ["queue", "topic"]
+    place.settings["port"] = place.login.port
+    lines = place.check("--stage", "ingester").lines
+    assert not any(line.split()[1] == "topic" for line in lines)

@@ -1,0 +1,228 @@
+"""`dstream check` of the database, its tables, the offsets and the locks: what each fault is called, and the remedy beside it."""
+
+from __future__ import annotations
+
+import pytest
+
+from common.sqladdress import SqlAddress
+from ingester.sqlserver_connection import Connection
+from ingester.sqlserver_offsets import SqlServerOffsets
+from tests.contracts.check.conftest import PASSWORD, Place
+
+TABLE = "table dbo.Persons"
+
+
+def offsets_table(place: Place) -> None:
+    place.execute(
+        "CREATE TABLE dbo.cdc_offsets (table_name NVARCHAR(255) NOT NULL PRIMARY KEY, last_lsn VARBINARY(10) NULL, "
+        "last_seq VARBINARY(10) NULL, last_command_id INT NULL, last_operation INT NULL, "
+        "epoch BIGINT NOT NULL DEFAULT 0, updated_at DATETIME NOT NULL DEFAULT GETDATE())"
+    )
+
+
+def reader(place: Place, *grants: str) -> None:
+    """The check logs in as a user with these rights and no others."""
+    login = f"reader_{place.login.database}"
+    place.execute(
+        f"CREATE LOGIN {login} WITH PASSWORD = N'{PASSWORD}'",
+        f"CREATE USER reader FOR LOGIN {login}",
+        *(f"GRANT {grant} TO reader" for grant in grants),
+    )
+    place.settings["user"] = login
+
+
+def test_a_sound_installation_is_ok_in_every_line_and_nothing_is_changed(place: Place) -> None:
+    report = place.check()
+    status, lines = report.status, report.lines
+    assert status == 0
+    assert {line.split()[0] for line in lines} == {"ok"}
+    subjects = [line[6:].partition(":")[0].partition(",")[0].split()[0] for line in lines]
+    assert subjects == ["SQL", "offsets", "table", "capture", "retention", "locks", "queue", "queue", "topic"]
+    with place.login.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT COUNT(*) FROM sys.tables WHERE name = 'cdc_offsets'")
+        assert cursor.fetchone() == (0,)
+    assert place.topic not in [topic.name for topic in place.admin.list_topics()]
+    assert place.queue not in [queue.name for queue in place.admin.list_queues()]
+
+
+def test_a_server_that_is_not_there_fails_and_the_rest_is_checked(place: Place) -> None:
+    place.settings["port"] = 1
+    report = place.check()
+    status, lines = report.status, report.lines
+    assert status == 1
+    [line] = [line for line in lines if line.startswith("fail  SQL Server: ")]
+    assert "cannot be reached" in line
+    assert "check host, port and firewall" in line
+    assert any(line.startswith("ok    queue") for line in lines)
+    assert not any("table" in line.split(":")[0] for line in lines)
+
+
+def test_a_wrong_password_fails(place: Place) -> None:
+    place.settings["password"] = "wrong"
+    assert "login refused" in place.check().said("fail", "SQL Server")
+
+
+def test_a_database_without_cdc_fails_with_the_statement(place: Place) -> None:
+    place.execute("EXEC sys.sp_cdc_disable_db")
+    assert "EXEC sys.sp_cdc_enable_db" in place.check().said("fail", "CDC")
+
+
+def test_a_table_that_does_not_exist_and_one_without_cdc_fail(place: Place) -> None:
+    place.execute("CREATE TABLE dbo.Plain (ID INT NOT NULL PRIMARY KEY)")
+    place.settings["tables"] = '"Persons", "Plain", "Nowhere"'
+    report = place.check()
+    assert "sp_cdc_enable_table" in report.said("fail", "table dbo.Plain")
+    assert "does not exist" in report.said("fail", "table dbo.Nowhere")
+    assert report.said("ok", TABLE)
+
+
+def test_columns_that_are_not_captured_are_warned_of(place: Place) -> None:
+    place.execute("ALTER TABLE dbo.Persons ADD Age INT NULL, Town NVARCHAR(20) NULL")
+    assert "captures 3 of 5 columns, not Age, Town" in place.check().said("warn", TABLE)
+
+
+def test_a_second_capture_instance_is_told(place: Place) -> None:
+    place.execute(
+        "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N'Persons', @role_name = NULL, "
+        "@capture_instance = N'second'"
+    )
+    assert "dbo_Persons, second" in place.check().said("ok", TABLE)
+
+
+def test_an_offset_below_the_low_watermark_fails_with_the_way_on(place: Place) -> None:
+    offsets_table(place)
+    place.execute(
+        "INSERT INTO dbo.cdc_offsets (table_name, last_lsn, last_seq, last_command_id, last_operation) "
+        "VALUES ('dbo.Persons', 0x00000000000000000001, 0x00000000000000000001, 1, 2)"
+    )
+    said = place.check().said("fail", TABLE)
+    assert "changes were lost" in said
+    assert 'on_gap = "skip"' in said
+    place.settings["more"] = 'on_gap = "skip"'
+    assert "changes were lost" in place.check().said("warn", TABLE)
+
+
+def test_an_offset_is_told(place: Place) -> None:
+    offsets_table(place)
+    place.execute(
+        "INSERT INTO dbo.cdc_offsets (table_name, last_lsn, last_seq, last_command_id, last_operation) "
+        "VALUES ('dbo.Persons', 0x00ffffffffffffffffff, 0x00000000000000000001, 1, 2)"
+    )
+    assert "offset at LSN 0x00ffffffffffffffffff" in place.check().said("ok", TABLE)
+
+
+@pytest.mark.parametrize("mode", ["direct", "function"])
+def test_a_login_without_rights_on_the_changes_fails_with_the_grant(place: Place, mode: str) -> None:
+    reader(place, "SELECT ON SCHEMA::dbo", "CREATE TABLE", "ALTER ON SCHEMA::dbo")
+    place.settings["more"] = f'query_mode = "{mode}"'
+    report = place.check()
+    status, lines = report.status, report.lines
+    assert status == 1
+    assert any(line.startswith("fail ") and "cdc" in line for line in lines)
+
+
+def test_a_login_that_may_not_read_the_times_of_commits_fails_before_its_first_page(place: Place) -> None:
+    reader(
+        place,
+        *(f"SELECT ON OBJECT::cdc.{name}" for name in ("change_tables", "captured_columns", "index_columns")),
+        "SELECT ON OBJECT::cdc.dbo_Persons_CT",
+        "SELECT ON OBJECT::dbo.Persons",
+    )
+    assert "GRANT SELECT ON OBJECT::cdc.lsn_time_mapping" in place.check().said("fail", "CDC")
+
+
+def test_a_gating_role_that_the_login_is_not_in_fails(place: Place) -> None:
+    place.execute(
+        "EXEC sys.sp_cdc_disable_table @source_schema = N'dbo', @source_name = N'Persons', @capture_instance = N'all'",
+        "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N'Persons', @role_name = N'gate'",
+    )
+    reader(place, "SELECT ON SCHEMA::cdc", "SELECT ON SCHEMA::dbo", "CREATE TABLE", "ALTER ON SCHEMA::dbo")
+    assert "gating role" in place.check().said("fail", TABLE)
+
+
+def test_offsets_that_cannot_be_made_fail(place: Place) -> None:
+    reader(place, "SELECT ON SCHEMA::cdc", "SELECT ON OBJECT::dbo.Persons")
+    said = place.check().said("fail", "offsets")
+    assert "may not make it" in said
+    assert "GRANT CREATE TABLE" in said
+
+
+def test_offsets_that_cannot_be_written_fail(place: Place) -> None:
+    offsets_table(place)
+    reader(place, "SELECT ON SCHEMA::cdc", "SELECT ON SCHEMA::dbo")
+    said = place.check().said("fail", "offsets")
+    assert "lacks INSERT, UPDATE" in said
+    assert "GRANT SELECT, INSERT, UPDATE" in said
+
+
+def test_an_older_installations_offsets_are_told_and_fail_where_they_cannot_be_upgraded(place: Place) -> None:
+    place.execute(
+        "CREATE TABLE dbo.cdc_offsets (table_name NVARCHAR(255) NOT NULL PRIMARY KEY, last_lsn VARBINARY(10))"
+    )
+    assert "are added at the first start" in place.check().said("ok", "offsets")
+    reader(
+        place,
+        "SELECT ON SCHEMA::cdc",
+        "SELECT ON SCHEMA::dbo",
+        "INSERT ON OBJECT::dbo.cdc_offsets",
+        "UPDATE ON OBJECT::dbo.cdc_offsets",
+    )
+    assert "GRANT ALTER" in place.check().said("fail", "offsets")
+
+
+def test_what_the_ingester_has_made_is_in_order(place: Place) -> None:
+    address = f"sqlserver://sa:{PASSWORD}@127.0.0.1:{place.login.port}?database={place.login.database}&encrypt=disable"
+    connection = Connection(SqlAddress.parse(address))
+    SqlServerOffsets(connection).ensure()
+    connection.close()
+    assert place.check().said("ok", "offsets") == "dbo.cdc_offsets may be read and written"
+
+
+def test_capture_without_a_job_is_warned_of(place: Place) -> None:
+    place.execute("EXEC sys.sp_cdc_drop_job N'capture'")
+    assert "no capture job" in place.check().said("warn", "capture")
+
+
+def test_a_short_retention_is_warned_of(place: Place) -> None:
+    place.execute("EXEC sys.sp_cdc_change_job @job_type = N'cleanup', @retention = 60")
+    assert "kept for 1h" in place.check().said("warn", "retention")
+
+
+def test_without_a_cleanup_job_nothing_is_removed(place: Place) -> None:
+    place.execute("EXEC sys.sp_cdc_drop_job N'cleanup'")
+    assert "no cleanup job" in place.check().said("ok", "retention")
+
+
+def test_jobs_that_may_not_be_seen_are_a_warning(place: Place) -> None:
+    offsets_table(place)
+    reader(place, "SELECT ON SCHEMA::cdc", "SELECT ON SCHEMA::dbo", "INSERT ON SCHEMA::dbo", "UPDATE ON SCHEMA::dbo")
+    assert "may not see" in place.check().said("warn", "retention")
+
+
+def test_locks_within_this_process_and_those_of_running_ingesters(place: Place) -> None:
+    lock = f"dstream/127-0-0-1/{place.login.database}/dbo.Persons.lock"
+    with place.login.connect() as connection, connection.cursor() as cursor:
+        cursor.execute(f"EXEC sp_getapplock @Resource = N'{lock}', @LockMode = 'Exclusive', @LockOwner = 'Session'")
+        assert "1 of 1 tables are locked" in place.check("--stage", "ingester").said("ok", "locks")
+    place.settings["locks"] = 'type = "local"'
+    assert "run one ingester" in place.check("--stage", "ingester").said("ok", "locks")
+
+
+def test_a_storage_account_that_is_not_there_fails(place: Place) -> None:
+    place.settings["locks"] = (
+        'type = "azure_blob"\n        connection_string = "DefaultEndpointsProtocol=http;AccountName=a;'
+        'AccountKey=c2VjcmV0;BlobEndpoint=http://127.0.0.1:1/a"'
+    )
+    report = place.check("--stage", "ingester")
+    status, lines = report.status, report.lines
+    assert status == 1
+    assert any(line.startswith("fail  locks: looking for container 'locks'") for line in lines)
+
+
+def test_a_configuration_with_mistakes_is_status_2_with_all_of_them(place: Place) -> None:
+    place.settings["more"] = 'page_rows = 0\n    on_gap = "perhaps"'
+    report = place.check()
+    status, lines = report.status, report.lines
+    assert status == 2
+    assert [line for line in lines if "page_rows" in line]
+    assert [line for line in lines if "on_gap" in line]

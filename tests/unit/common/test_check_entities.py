@@ -1,0 +1,81 @@
+"""What a queue's and a topic's facts mean; what an emulator or a namespace is seldom like."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from common.check import Finding, Outcome, guarded, ok
+from common.check_entities import FAILOVER, judge_queue, judge_topic
+from common.errors import TransientError
+from common.provision import DUPLICATE_DETECTION_WINDOW
+from common.servicebus_entities import QueueFacts, Storage, SubscriptionFacts, TopicFacts
+
+FULL = Storage(used=850 * 2**20, limit=1024 * 2**20)
+QUEUE = QueueFacts(
+    sessions=True,
+    duplicate_window=FAILOVER,
+    lock=timedelta(minutes=1),
+    max_deliveries=10,
+    status="Active",
+    waiting=7,
+    dead=0,
+    storage=Storage(0, 2**30),
+)
+TOPIC = TopicFacts(FAILOVER, "Active", Storage(0, 2**30), (SubscriptionFacts("sub1", 0, 0),))
+
+
+def queue(facts: QueueFacts) -> list[Finding]:
+    return judge_queue("queue q", facts, sessions=True, provision="none")
+
+
+def topic(facts: TopicFacts) -> list[Finding]:
+    return judge_topic("topic t", facts, subscriptions=["sub1"], provision="none")
+
+
+def test_what_dstream_itself_creates_is_ok() -> None:
+    made = replace(QUEUE, duplicate_window=DUPLICATE_DETECTION_WINDOW)
+    assert [finding.outcome for finding in queue(made)] == [Outcome.OK]
+
+
+def test_a_topic_that_fills_up_names_the_subscription_that_nobody_reads() -> None:
+    unread = SubscriptionFacts("forgotten", waiting=90_000, dead=3)
+    [found] = topic(replace(TOPIC, storage=FULL, subscriptions=(*TOPIC.subscriptions, unread)))
+    assert found.outcome is Outcome.WARN
+    assert "used 83% of its 1024 MB" in found.text
+    assert "forgotten has 90000 unread and 3 dead letters" in found.text
+
+
+def test_a_queue_that_fills_up_is_a_warning_with_what_waits() -> None:
+    [found] = queue(replace(QUEUE, storage=FULL))
+    assert (found.outcome, "7 messages waiting" in found.text) == (Outcome.WARN, True)
+
+
+def test_a_size_without_a_known_limit_says_nothing() -> None:
+    [found] = topic(replace(TOPIC, storage=Storage(2**40, 0)))
+    assert found.outcome is Outcome.OK
+
+
+@pytest.mark.parametrize("status", ["Disabled", "SendDisabled", "ReceiveDisabled"])
+def test_an_entity_that_was_switched_off_fails(status: str) -> None:
+    for found in (queue(replace(QUEUE, status=status)), topic(replace(TOPIC, status=status))):
+        assert [(finding.outcome, status in finding.text) for finding in found] == [(Outcome.FAIL, True)]
+
+
+def test_several_faults_are_several_lines() -> None:
+    facts = replace(QUEUE, sessions=False, duplicate_window=None, lock=timedelta(seconds=5), max_deliveries=1, dead=2)
+    assert sorted(finding.outcome for finding in queue(facts)) == ["fail", "warn", "warn", "warn", "warn"]
+
+
+def test_a_line_is_the_outcome_the_subject_the_text_and_the_remedy() -> None:
+    assert str(ok("queue q", "there")) == "ok    queue q: there"
+    assert str(Finding(Outcome.FAIL, "queue q", "gone", "create it")) == "fail  queue q: gone: create it"
+
+
+def test_what_cannot_be_reached_fails_after_what_was_found_before() -> None:
+    def look() -> list[Finding]:
+        raise TransientError("no answer", hint="check the firewall")
+
+    assert [str(finding) for finding in guarded("queue q", look)] == ["fail  queue q: no answer: check the firewall"]

@@ -1,0 +1,59 @@
+"""What the database's answers mean, where a server is seldom in that state."""
+
+from __future__ import annotations
+
+import pytest
+
+from common.check import Outcome
+from ingester.capture import CaptureError, CaptureFacts, CaptureJobs, LogTimes, OffsetTimes, Scan
+from ingester.check_source import judge_capture, judge_retention
+
+DAY = 86_400.0
+JOBS = CaptureJobs(capture=True, polling=5, retention=3 * DAY)
+SCAN = Scan(began=3, ended=2, transactions=1, latency=1, failed=False)
+
+
+def facts(*scans: Scan, enabled: bool = True) -> CaptureFacts:
+    return CaptureFacts(enabled, "NOTHING", scans, ())
+
+
+def test_capture_at_work_is_ok() -> None:
+    found = judge_capture(facts(SCAN), JOBS, 10.0)
+    assert (found.outcome, found.text) == (
+        Outcome.OK,
+        "the newest change was committed 10 s ago, and the log was last scanned 2 s ago",
+    )
+
+
+@pytest.mark.parametrize(
+    ("scan", "says"),
+    [
+        (Scan(began=90_000, ended=86_400, transactions=0, latency=0, failed=False), "stands still"),
+        (Scan(began=3, ended=2, transactions=1, latency=1, failed=True), "scans fail"),
+        (Scan(began=3, ended=2, transactions=9, latency=3_000, failed=False), "after their commit"),
+        (Scan(began=3_000, ended=None, transactions=0, latency=0, failed=False), "one scan"),
+    ],
+)
+def test_capture_that_stands_still_fails_or_lags_is_warned_of_with_the_remedy(scan: Scan, says: str) -> None:
+    found = judge_capture(facts(scan), JOBS, 10.0)
+    assert (found.outcome, says in found.text) == (Outcome.WARN, True)
+    assert found.remedy
+
+
+def test_capture_that_cannot_be_seen_is_warned_of() -> None:
+    found = judge_capture(CaptureFacts(True, "NOTHING", None, (CaptureError(1, "x"),)), None, None)
+    assert (found.outcome, found.remedy) == (Outcome.WARN, "GRANT VIEW DATABASE STATE to the login's user")
+
+
+def test_an_offset_near_the_end_of_the_retention_is_warned_of_and_others_are_not() -> None:
+    times = LogTimes(1.0, {"dbo.Late": OffsetTimes(2.9 * DAY, None), "dbo.Fine": OffsetTimes(60, None)})
+    [found] = judge_retention(JOBS, times, ["dbo.Late", "dbo.Fine", "dbo.New"])
+    assert found.outcome is Outcome.WARN
+    assert "the offsets of dbo.Late are near its end (72h)" in found.text
+
+
+def test_a_retention_of_less_than_a_day_is_warned_of() -> None:
+    [found] = judge_retention(CaptureJobs(True, 5, DAY - 60), None, ["dbo.Persons"])
+    assert (found.outcome, "23h59m" in found.text) == (Outcome.WARN, True)
+    [found] = judge_retention(CaptureJobs(True, 5, DAY), None, ["dbo.Persons"])
+    assert found.outcome is Outcome.OK
