@@ -17,6 +17,7 @@ from common.servicebus import ServiceBus
 from ingester.drain import Drain, Slice, SliceResult, failed
 from ingester.encode import Encoder
 from ingester.packs import PackingSender
+from ingester.read_ahead import ReadAhead
 from ingester.settings import IngesterSettings
 from ingester.sqlserver_connection import Connection
 from ingester.sqlserver_offsets import SqlServerOffsets
@@ -28,13 +29,14 @@ THREADS = 8
 
 @dataclass(slots=True)
 class _Bench:
-    """One thread's tools: nothing in it may be used by two at once."""
+    """One thread's tools: nothing in it may be used by two at once. `connection`: the offsets'; the source has another."""
 
     drain: Drain
     connection: Connection
     sender: Sender
 
     def close(self) -> None:
+        self.drain.source.close()
         self.connection.close()
         self.sender.close()
 
@@ -82,7 +84,7 @@ class Worker:
         connection = Connection(settings.db, proven=True)  # the driver has logged in before any task was sent
         sender: Sender = self._bus.sender(settings.queue.name)
         source = SqlServerSource(
-            connection,
+            Connection(settings.db, proven=True),
             before_images=settings.before_images,
             decimals_as_numbers=settings.decimals == "number",
             query_mode=settings.query_mode,
@@ -92,7 +94,7 @@ class Worker:
             sender = PackingSender(sender, queue.most_packed)
         encoder = Encoder(settings.origin, queue.name, queue.ordering, queue.key_buckets)
         drain = Drain(
-            source,
+            ReadAhead(source),
             SqlServerOffsets(connection),
             sender,
             encoder,
