@@ -14,8 +14,13 @@ import structlog
 
 from common.errors import DStreamError
 from common.telemetry import configure_logging, register_secrets
+from router.health import TELL_SECONDS
+from router.tally import Tally
 from router.wiring import route
-from router.workers import STOP, Failed, Job, Started, Word
+from router.workers import STOP, Failed, Job, Started, Told, Word
+
+SOON = 0.5
+"""Seconds until a worker that is not ready tells its parent again."""
 
 log = structlog.get_logger(__name__)
 
@@ -27,6 +32,7 @@ class Parent:
         # Not sys.stdin: a thread that waits on that holds a lock which the interpreter wants at its end.
         self._orders: IO[bytes] = os.fdopen(os.dup(0), "rb")
         self._words: IO[bytes] = os.fdopen(os.dup(1), "wb")
+        self._speaking = threading.Lock()
         os.dup2(2, 1)  # whatever prints must not get among the words
 
     def job(self) -> Job:
@@ -37,8 +43,9 @@ class Parent:
 
     def say(self, word: Word) -> None:
         try:
-            pickle.dump(word, self._words)
-            self._words.flush()
+            with self._speaking:
+                pickle.dump(word, self._words)
+                self._words.flush()
         except OSError:
             return  # the parent is gone, which `obey` learns as well
 
@@ -62,6 +69,15 @@ def numbered(number: int) -> structlog.typing.Processor:
     return add
 
 
+def tell(parent: Parent, tally: Tally, stop: threading.Event) -> None:
+    """Tell the parent how it goes until the end: every few seconds, and sooner while it does not go well."""
+    well = False
+    while not stop.wait(TELL_SECONDS if well else SOON):
+        figures = tally.figures()
+        well = figures.ready() is None
+        parent.say(Told(figures))
+
+
 def main() -> int:
     """0 stopped cleanly, 1 not."""
     parent, stop = Parent(), threading.Event()
@@ -75,9 +91,13 @@ def main() -> int:
     configure_logging(job.log_level, job.log_format)
     structlog.configure(processors=[numbered(job.number), *structlog.get_config()["processors"]])
     register_secrets(job.settings)
+    tally = Tally()
     threading.Thread(target=parent.obey, args=(stop,), name="parent", daemon=True).start()
+    threading.Thread(target=tell, args=(parent, tally, stop), name="figures", daemon=True).start()
     try:
-        return route(job.settings, stop, provisioned=True, started=lambda: parent.say(Started()))
+        status = route(job.settings, stop, tally=tally, provisioned=True, started=lambda: parent.say(Started()))
+        parent.say(Told(tally.figures()))
+        return status
     except DStreamError as error:
         parent.say(Failed(error))
         return 1

@@ -22,7 +22,9 @@ import structlog
 from common.errors import DStreamError, PermanentError, TransientError
 from common.retry import Backoff
 from common.telemetry import LogFormat, LogLevel, logging_as_configured
+from router.health import Reports
 from router.settings import RouterSettings
+from router.tally import Figures
 
 STOP = b"S"
 """Written to a worker to ask it to stop. The end of its input after this means: at once."""
@@ -65,7 +67,14 @@ class Failed:
     error: DStreamError
 
 
-Word = Started | Failed
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the worker has done so far, told every few seconds."""
+
+    figures: Figures
+
+
+Word = Started | Failed | Told
 
 
 @dataclass(slots=True)
@@ -88,12 +97,15 @@ class Workers:
         self,
         settings: RouterSettings,
         *,
+        reports: Reports | None = None,
         command: Sequence[str] = COMMAND,
         backoff: Backoff = RESTART_BACKOFF,
         grace: float = GRACE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`reports`: where to put what the workers tell of themselves."""
         self._settings = settings
+        self._reports = reports or Reports()
         self._command = command
         self._backoff = backoff
         self._grace = grace
@@ -156,6 +168,8 @@ class Workers:
                         self._begun = True
                     case Failed(error):
                         worker.error = error
+                    case Told(figures):
+                        self._reports.told(worker.number, figures)
 
     def _look(self) -> None:
         """Bury who died, and start again whose time has come."""
@@ -194,6 +208,7 @@ class Workers:
         status = process.wait()
         listener.join()
         worker.process = None
+        self._reports.died(worker.number)
         for pipe in (process.stdin, process.stdout):
             assert pipe is not None
             with suppress(OSError):
