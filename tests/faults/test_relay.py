@@ -1,0 +1,64 @@
+"""The relay of the kill tests: it knows what was sent to the queue, and cuts a send where it is told to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from azure.servicebus import ServiceBusClient
+
+from common.errors import TransientError
+from common.message import Message
+from common.servicebus import ServiceBus
+from emulators.servicebus.description import QueueDescription
+from emulators.servicebus.server import ServiceBusEmulator
+from tests.faults.relay import Relay
+
+QUEUE = "ingest-queue"
+
+
+@pytest.fixture
+def emulator() -> Iterator[ServiceBusEmulator]:
+    with ServiceBusEmulator() as running:
+        running.admin.create(QUEUE, QueueDescription())
+        yield running
+
+
+def send(port: int, emulator: ServiceBusEmulator, *numbers: int) -> None:
+    """A batch of messages of 200 KB in all: more than a frame holds."""
+    led = emulator.connection_string.replace(f":{emulator.port};", f":{port};")
+    sender = ServiceBus.from_connection_string(led).sender(QUEUE)
+    try:
+        body = b"x" * (200_000 // len(numbers))
+        sender.send([Message(body, message_id=str(number)) for number in numbers])
+    finally:
+        sender.close()
+
+
+def waiting(emulator: ServiceBusEmulator) -> list[str | None]:
+    with (
+        ServiceBusClient.from_connection_string(emulator.connection_string) as client,
+        client.get_queue_receiver(QUEUE) as receiver,
+    ):
+        return [message.message_id for message in receiver.peek_messages(10)]
+
+
+def test_what_passes_is_known_by_its_ids(emulator: ServiceBusEmulator) -> None:
+    arrived: list[list[str]] = []
+    with Relay(emulator.port, QUEUE, sending=lambda ids, octets: None, arrived=arrived.append) as relay:
+        send(relay.port, emulator, 1, 2, 3)
+        send(relay.port, emulator, 4)
+    assert arrived == [["1", "2", "3"], ["4"]]
+    assert waiting(emulator) == ["1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize("share", [0, 0.5, 1])
+def test_a_send_ends_where_it_is_cut_and_gets_no_answer(emulator: ServiceBusEmulator, share: float) -> None:
+    arrived: list[list[str]] = []
+    with (
+        Relay(emulator.port, QUEUE, sending=lambda ids, octets: int(octets * share), arrived=arrived.append) as relay,
+        pytest.raises(TransientError),
+    ):
+        send(relay.port, emulator, 1, 2, 3)
+    assert arrived == ([["1", "2", "3"]] if share == 1 else [])
+    assert waiting(emulator) == (["1", "2", "3"] if share == 1 else [])
