@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from common.config import Block, Bound, Document, Problem, Settings, UnsetPolicy, bind
+from common.health_settings import HealthSettings
 from common.names import Ordering, TableName
 from common.topology import BusSettings, Provision, Topology, one_way_in, twice_listed
 from router.cores import usable_cores
@@ -103,6 +104,9 @@ class RouterBlock(Settings):
             "router ran is made again); with `provision` other than `create` the topic must be there. A name that is no topic's name, or that "
             "of the ingest queue, is poison all the same."
         ),
+    )
+    health: HealthSettings | None = Field(
+        default=None, description="Where this stage tells metrics and health. None, the default: no port is opened."
     )
 
 

@@ -12,6 +12,8 @@ from common.errors import DStreamError, PermanentError
 from common.provision import QueueNeed, TopicNeed, provision
 from common.servicebus import ServiceBus
 from router.forward import Forwarder, Gate, Pace
+from router.health import Reports, endpoint
+from router.observed import ObservedReceivers
 from router.packs import UnpackingReceivers
 from router.parking import Parking
 from router.publishers import Publisher, Publishers
@@ -37,14 +39,18 @@ def run(
     again. Raises PermanentError when the queue is gone while it runs.
     """
     if settings.workers == 1:
-        return route(settings, stop, pace=pace, tally=tally)
-    source, output = ServiceBus.of(settings.source), ServiceBus.of(settings.output)
-    try:
-        _provision(settings, source, output)
-    finally:
-        source.close()
-        output.close()
-    return Workers(settings).run(stop)
+        tally = tally or Tally()
+        with endpoint(settings.health, tally.figures):
+            return route(settings, stop, pace=pace, tally=tally)
+    reports = Reports()
+    with endpoint(settings.health, reports.figures):
+        source, output = ServiceBus.of(settings.source), ServiceBus.of(settings.output)
+        try:
+            _provision(settings, source, output)
+        finally:
+            source.close()
+            output.close()
+        return Workers(settings, reports=reports).run(stop)
 
 
 def route(
@@ -152,7 +158,7 @@ def _route(
     tally: Tally,
 ) -> int:
     sessions = settings.ordering != "none"
-    receivers = _receivers(settings, source)
+    receivers = ObservedReceivers(_receivers(settings, source), tally)
     gate = Gate()
     parking = Parking(stop, room=PARKED_PER_SLOT * settings.sessions)
     fatal: list[BaseException] = []

@@ -98,6 +98,7 @@ def test_an_unset_variable_in_a_part_it_needs_of_the_ingester_is_told(tmp_path: 
     [
         ("sessions = 0", "at least 1"),
         ("prefetch = -1", "at least 0"),
+        ("health = 8081", "is a block"),
         ("batch = 1.5", "whole number"),
         ('provision = "maybe"', 'one of "create", "verify", "none"'),
         ('subscriptions = ["sub 1"]', "1 to 50"),
