@@ -1,0 +1,86 @@
+"""A router of several workers beside a live ingester, its workers and their parent killed again and again: subscribers must not know."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from dstream.demo.workload import Pace
+from tests.faults.world import World, good, wait_until
+
+_CHANGES_A_SECOND = 60
+_FOR_EVER = 100_000
+"""Seconds; the workload is stopped after the last kill."""
+_A_PARENT_OF = 4
+"""One of so many kills is the parent's."""
+_MOST_WAIT = 120.0
+"""Seconds until more arrives: a session's lock ends with its connection, a message's after a minute."""
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds the processes in /proc")
+
+
+def campaign(folder: Path, *, kills: int, seed: int) -> None:
+    """Each kill at a random instant after something has arrived since the one before; a worker mostly, now and then the parent."""
+    random = Random(seed)
+    parents = 0
+    pace = Pace(_CHANGES_A_SECOND * _FOR_EVER, _FOR_EVER, large=0)
+    with World(folder, pace=pace) as world:
+        world.workload.start()
+        world.start_ingester()
+        for number in range(kills):
+            wait_until(more(world), f"more after {number} kills", _MOST_WAIT)
+            time.sleep(random.uniform(0, 1.5))
+            workers = workers_of(world.router.pid)
+            if number % _A_PARENT_OF == _A_PARENT_OF - 1:
+                parents += 1
+                world.router.kill()
+                wait_until(lambda: not any(map(alive, workers)), "the workers have ended with their parent", 20)  # noqa: B023
+                world.router.start()
+            elif workers:
+                with suppress(ProcessLookupError):
+                    os.kill(random.choice(workers), signal.SIGKILL)
+        world.workload.stop()
+        world.workload.join()
+        verdict = world.verdict(180)
+        print(f"{kills} kills, {parents} of them the parent's; {verdict.total('committed')} changes", flush=True)
+        assert good(verdict)
+        counts = world.servicebus.admin.get("ingest-queue").counts
+        assert (counts.active, counts.dead_letter) == (0, 0)
+        assert world.router.stop() == 0
+
+
+def more(world: World) -> Callable[[], bool]:
+    """Whether anything has arrived since now."""
+    arrived = sum(world.subscriber.counts().values())
+    return lambda: sum(world.subscriber.counts().values()) > arrived
+
+
+def workers_of(pid: int) -> list[int]:
+    """The processes that the router has started and that live."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split() if alive(int(child))]
+
+
+def alive(pid: int) -> bool:
+    """Whether it still runs: what nobody has waited for is dead all the same."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.mark.timeout(300)
+def test_killing_workers_and_their_parent_changes_nothing(tmp_path: Path) -> None:
+    campaign(tmp_path, kills=8, seed=5)
+
+
+@pytest.mark.soak
+def test_two_hundred_kills_of_the_router(tmp_path: Path) -> None:
+    campaign(tmp_path, kills=200, seed=17)
