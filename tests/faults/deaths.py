@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import Enum
@@ -91,6 +91,18 @@ class Redelivery:
     """The messages by table and the ingester that had been killed; of two the one that was killed first."""
     unexplained: list[str] = field(default_factory=list)
     """Messages whose two senders were both alive."""
+
+    def arrived(self, name: str, ids: Sequence[str], dead: Mapping[str, float]) -> None:
+        """`name` has sent these. `dead`: when each that was killed was."""
+        for each in ids:
+            before, self.sender[each] = self.sender.get(each), name
+            if before is None:
+                continue
+            guilty = min({before, name} & dead.keys(), key=lambda who: dead[who], default=None)
+            if guilty is None:
+                self.unexplained.append(each)
+            else:
+                self.again.setdefault((guilty, each.rpartition(":")[0]), set()).add(each)
 
 
 class Killer:
@@ -180,16 +192,7 @@ class Killer:
 
     def _arrived(self, name: str, ids: list[str]) -> None:
         with self._guard:
-            found = self.redelivery
-            for each in ids:
-                before, found.sender[each] = found.sender.get(each), name
-                if before is None:
-                    continue
-                dead = sorted((at, who) for who in {before, name} if (at := self._dead.get(who)) is not None)
-                if dead:
-                    found.again.setdefault((dead[0][1], each.rpartition(":")[0]), set()).add(each)
-                else:
-                    found.unexplained.append(each)
+            self.redelivery.arrived(name, ids, self._dead)
 
     def _asking(self, name: str, told: str) -> Answer | None:
         for point, (sign, answer) in _REQUESTS.items():
