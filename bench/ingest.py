@@ -3,9 +3,10 @@
     .venv/bin/python bench/ingest.py [--quick] [--part backlog] [--rows 200000] [--tables 1 4 16]
 
 `backlog`: changes/s of `dstream ingester` from its first commit to its last, 10 mixed columns, everything (Spark, both emulators) on the
-same cores; then the same work in one worker-like process, stage by stage; then the ceilings. A ceiling is what the public driver (fetch,
+same cores; the same work in one worker-like process without Spark, stage by stage; and the ceilings. A ceiling is what the public driver (fetch,
 commit), orjson (encode) and the public SDK (send) reach with nothing else to do, in as many processes at once as the ingester may use for
-that many tables, on the same emulators. `ratio_to_ceiling` is the whole ingester's rate by the lowest of the four.
+that many tables, on the same emulators: the mean of what is seen just before the ingester runs and just after. `ratio_to_ceiling` is the
+whole ingester's rate by the lowest of the four; what the driver reads unconverted is beside it. A table may be spread over more processes.
 `idle`: 1,000 idle tables; statements a pass, processor time of driver and server a second. `lag`: from an active table's commit to its
 message in the ingest queue, beside idle tables.
 The last line is JSON with the same figures. About ten minutes; `--quick` one. Linux only.
@@ -31,50 +32,49 @@ Figures = dict[str, Any]
 
 
 def backlog(ground: Ground, folder: Path, counts: Sequence[int], rows: int) -> Figures:
-    """For each number of tables: the ingester, its stages, the ceilings."""
+    """For each number of tables: the stages of a worker, then the ingester between two looks at the ceilings."""
     figures: Figures = {}
     for count in counts:
         tables = [ground.table(f"T{count}_{number}") for number in range(count)]
         for table in tables:
             ground.fill(table, rows // count)
-        name = f"backlog-{count}"
+        place, name = place_of(ground, f"split-{count}"), f"backlog-{count}"
+        apart, product = stages.split(place, tables, ahead=False), stages.split(place, tables, ahead=True)
+        ground.cursor.execute("DELETE FROM dbo.cdc_offsets")
+        before = ceilings(place, tables, apart)
         with Ingester(ground, folder, tables, queue=name) as ingester:
             whole = drained(ingester, ground.cursor, tables, rows // count * count)
-        ground.cursor.execute("DELETE FROM dbo.cdc_offsets")
+        after = ceilings(place, tables, apart)
+        reached = {stage: (before[stage] + after[stage]) / 2 for stage in before}
+        lowest = min(stages.CEILINGS, key=lambda stage: reached[stage])
         figures[str(count)] = shown(
             f"{count} tables",
             {
                 "changes_s": whole.rate,
                 **{f"processor_us_a_change.{part}": spent / rows * 1e6 for part, spent in whole.processor.items()},
-                **measured_stages(ground, tables, whole.rate),
+                "worker_changes_s": product.changes / product.seconds,
+                "worker_changes_s.not_reading_ahead": apart.changes / apart.seconds,
+                **{f"worker_us_a_change.{stage}": spent / apart.changes * 1e6 for stage, spent in apart.stages.items()},
+                **{f"ceiling_s.{stage}": ceiling for stage, ceiling in reached.items()},
+                "slowest_stage": lowest,
+                "ratio_to_ceiling": whole.rate / reached[lowest],
+                **{f"ratio_to_ceiling.{stage}": whole.rate / ceiling for stage, ceiling in reached.items()},
             },
         )
     return figures
 
 
-def measured_stages(ground: Ground, tables: Sequence[TableName], rate: float) -> Figures:
-    """Of one worker-like process, with the ceilings and `rate`'s ratio to them."""
-    place = place_of(ground, f"split-{len(tables)}")
-    found = stages.split(place, tables)
+def ceilings(place: stages.Place, tables: Sequence[TableName], found: stages.Split) -> dict[str, float]:
+    """Changes/s of each stage's public part, in as many processes as may drain `tables` at once."""
     processes = min(len(tables), SLOTS - 1)
     texts = found.statements[: len(found.statements) // processes + 1]
     sent = stages.messages(place, tables[0])
-    page = found.changes / found.pages
-    ceilings = {
+    return {
         "fetch": together(stages.fetch_ceiling, processes, place, texts),
         "fetch_unconverted": together(stages.plain_ceiling, processes, place, tables[0], stages.PAGE_ROWS),
         "encode": together(stages.encode_ceiling, processes, sent),
         "send": together(stages.send_ceiling, processes, place, sent),
-        "commit": page * together(stages.commit_ceiling, processes, place, tables[0]),
-    }
-    lowest = min(stages.CEILINGS, key=lambda stage: ceilings[stage])
-    return {
-        "worker_changes_s": found.changes / found.seconds,
-        **{f"worker_us_a_change.{stage}": spent / found.changes * 1e6 for stage, spent in found.stages.items()},
-        **{f"ceiling_s.{stage}": ceiling for stage, ceiling in ceilings.items()},
-        "slowest_stage": lowest,
-        "ratio_to_ceiling": rate / ceilings[lowest],
-        **{f"ratio_to_ceiling.{stage}": rate / ceiling for stage, ceiling in ceilings.items()},
+        "commit": found.changes / found.pages * together(stages.commit_ceiling, processes, place, tables[0]),
     }
 
 

@@ -39,7 +39,8 @@ ingester {{
     locks {{
         type = "local"
     }}
-    tables = {tables}
+    tables      = {tables}
+    on_oversize = "{oversize}"
     spark {{
         master = "local[{slots}]"
     }}
@@ -59,6 +60,7 @@ class Ingester:
         queue: str,
         poll: str = "500ms",
         port: int | None = None,
+        oversize: str = "fail",
     ) -> None:
         """`port`: of SQL Server, where it is not the emulator's own."""
         emulators = ground.emulators
@@ -73,6 +75,7 @@ class Ingester:
                 queue=queue,
                 poll=poll,
                 slots=SLOTS,
+                oversize=oversize,
             )
         )
         self._ground = ground
