@@ -29,9 +29,11 @@ format: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Prints figures; never part of the tests. About twenty minutes.
+# Prints figures; never part of the tests. About forty minutes.
 bench: setup
 	$(BIN)/python bench/latency.py
+	$(BIN)/python bench/ingest.py
+	$(BIN)/python bench/memory.py
 	$(BIN)/python bench/sqlserver_emulator.py
 	$(BIN)/python bench/servicebus_emulator.py
 	$(BIN)/python bench/servicebus_durability.py
