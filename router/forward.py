@@ -7,6 +7,7 @@ destination is away is parked with what is left of its batch (router/parking.py)
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,8 +38,8 @@ class Pace:
     accept_wait: float = 3.0
     """Waiting for a session with messages. It delays a stop by as much, and costs a connection each time it ends empty."""
     poll: float = 0.25
-    """Waiting for messages of an open session before looking at the stop again. A session that stays empty for it is given
-    up while others may be waiting, so that many tables share the slots."""
+    """Waiting for messages of an open session before looking at the stop again. While others may be waiting, a session that stays
+    empty for it is given up, and sooner where opening one takes less: to wait for longer than that is to lose by it."""
     idle: float = 10.0
     """A session that is empty for so long is given up even when nobody waits; until then its next message comes at once."""
     turn: float = 30.0
@@ -107,6 +108,8 @@ class Forwarder:
     parking: Parking | None = None
     """None: a slot waits with a session whose destination is away."""
     on_poison: OnPoison = "dead_letter"
+    _opened_in: float = math.inf
+    """Seconds that opening a session took the last time."""
 
     def run(self) -> None:
         """Until `stop`. Raises PermanentError for a queue that is missing, not permitted, or of the wrong kind."""
@@ -131,11 +134,13 @@ class Forwarder:
         for_all = self.gate.enter(self.stop, self.pace.poll)
         if for_all is None:
             return None
-        receiver = None
+        receiver, began = None, self.clock()
         try:
             receiver = self.receivers.open(max_wait=self.pace.accept_wait)
         finally:
             self.gate.leave(for_all, found=receiver is not None)
+        if receiver is not None:
+            self._opened_in = self.clock() - began
         return receiver
 
     def _work(self, receiver: Receiver, left_over: Sequence[Group]) -> None:
@@ -155,7 +160,7 @@ class Forwarder:
     def _drain(self, receiver: Receiver) -> None:
         began = heard = self.clock()
         while not self.stop.is_set():
-            deliveries = receiver.receive(max_count=self.pace.batch, max_wait=self.pace.poll)
+            deliveries = receiver.receive(max_count=self.pace.batch, max_wait=self._patience())
             if deliveries:
                 self._forward(receiver, deliveries)
                 heard = self.clock()
@@ -163,13 +168,20 @@ class Forwarder:
                 return
             receiver.renew(())
 
+    def _others_may_wait(self) -> bool:
+        parked = self.parking is not None and self.parking.anyone_ready()
+        # An answer is as old as the question that is under way, and a slot's way there.
+        return parked or not self.gate.nobody_waits(self.pace.accept_wait + 2.0)
+
+    def _patience(self) -> float:
+        """Seconds to wait for the next message of an open session."""
+        return min(self.pace.poll, self._opened_in) if self.sessions and self._others_may_wait() else self.pace.poll
+
     def _had_enough(self, began: float, heard: float) -> bool:
         now = self.clock()
-        # An answer is as old as the question that is under way, and a slot's way there.
-        parked = self.parking is not None and self.parking.anyone_ready()
-        if not parked and self.gate.nobody_waits(self.pace.accept_wait + 2.0):
+        if not self._others_may_wait():
             return now - heard >= self.pace.idle
-        return now - heard >= self.pace.poll or now - began >= self.pace.turn
+        return now - heard >= self._patience() or now - began >= self.pace.turn
 
     def _forward(self, receiver: Receiver, deliveries: Sequence[Delivery]) -> None:
         """Send and settle all of a batch, or raise: SessionGone and TransientError leave the rest to come again."""

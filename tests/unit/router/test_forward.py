@@ -276,6 +276,14 @@ def test_more_sessions_than_slots_are_all_served() -> None:
     assert len(set(bench.receivers.opened)) == 12
 
 
+def test_an_empty_session_is_left_for_the_next_as_soon_as_waiting_costs_more_than_opening_that() -> None:
+    bench = Bench(pace=Pace(batch=10, accept_wait=0.01, poll=60.0, idle=60.0))
+    bench.put("persons", 0, session="one")
+    bench.put("persons", 1, session="two")
+    bench.run()
+    assert bodies(bench.topics["persons"]) == ["persons-0", "persons-1"]
+
+
 class TestGate:
     def test_while_there_is_work_everybody_asks(self) -> None:
         gate = Gate()
