@@ -159,7 +159,8 @@ class QueueSettings(BusSettings):
         default="table",
         description=(
             "What keeps its order: `table` (one session a table), `key` (a session a table and bucket of its primary key) or `none` "
-            "(no sessions). `table` is the default because it promises most. The queue must have been created to match."
+            "(no sessions). `table` is the default because it promises most. The queue must have been created to match. With `key` and "
+            "`none` several Spark tasks read a table that has a backlog; with `table` one does."
         ),
     )
     key_buckets: int = Field(

@@ -178,7 +178,8 @@ class IngesterSettings(Topology):
     query_mode: Literal["direct", "function"] = Field(
         default="direct",
         description=(
-            "How changes are read: `direct` from the change tables, `function` through `cdc.fn_cdc_get_all_changes_...` alone, for a login "
+            "How changes are read: `direct` from the change tables, `function` through `cdc.fn_cdc_get_all_changes_...` alone (and a table by "
+            "one task whatever `queue.ordering` is), for a login "
             "that may not SELECT from change tables. `direct`, because the functions have no command id: with them the changes of a "
             "statement that moves several keys come row by row, not deletes before inserts, and a large transaction is sorted for each page."
         ),
@@ -199,7 +200,8 @@ class IngesterSettings(Topology):
         ge=1,
         le=100_000,
         description=(
-            "Most rows a page, and so the most that is sent again after a crash. 2000 keeps a page near a second. Tables of wide rows "
+            "Most rows a page, and so the most that is sent again after a crash: of a table that several tasks read, about a page a task. "
+            "2000 keeps a page near a second. Tables of wide rows "
             "have fewer: a page follows their encoded size, to eight full batches (2 MB on Standard), and ends after 4 MiB in any case."
         ),
     )
