@@ -35,7 +35,7 @@ _PERMANENT: tuple[tuple[frozenset[int], str], ...] = (
 
 _FAILOVER = frozenset({976, 978, 979, 981, 982, 983, 988, 3906, 3908, 4221})
 _UNAVAILABLE = frozenset(
-    {596, 615, 904, 921, 922, 923, 924, 926, 927, 942, 945, 952, 4060}
+    {615, 904, 921, 922, 923, 924, 926, 927, 942, 945, 952, 4060}
     | {6001, 6002, 6005, 6006, 17142, 17187, 17188, 18401, 18451}
 )
 _AZURE = frozenset(
@@ -62,7 +62,7 @@ _AZURE = frozenset(
 )
 _MEMORY = frozenset({701, 802, 1204, 8628, 8645, 8651})
 _SPACE = frozenset({1101, 1105, 3967, 9002})
-_CONFLICT = frozenset({601, 1205, 1222, 3960, 3961})
+_CONFLICT = frozenset({596, 601, 1205, 1222, 3960, 3961})
 _STORAGE = frozenset({823, 824, 829})
 
 _TRANSIENT: tuple[tuple[frozenset[int], str | None], ...] = (
