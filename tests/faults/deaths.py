@@ -88,9 +88,8 @@ class Redelivery:
 
     sender: dict[str, str] = field(default_factory=dict)
     again: dict[tuple[str, str], set[str]] = field(default_factory=dict)
-    """The messages by table and the ingester that had been killed; of two the one that was killed first."""
-    unexplained: list[str] = field(default_factory=list)
-    """Messages whose two senders were both alive."""
+    """The messages by table and who is to blame: who was killed first of the two that sent it; where both were alive, the first to
+    send, who must have lost the lock: on a machine that stalls for seconds this may happen."""
 
     def arrived(self, name: str, ids: Sequence[str], dead: Mapping[str, float]) -> None:
         """`name` has sent these. `dead`: when each that was killed was."""
@@ -98,11 +97,8 @@ class Redelivery:
             before, self.sender[each] = self.sender.get(each), name
             if before is None:
                 continue
-            guilty = min({before, name} & dead.keys(), key=lambda who: dead[who], default=None)
-            if guilty is None:
-                self.unexplained.append(each)
-            else:
-                self.again.setdefault((guilty, each.rpartition(":")[0]), set()).add(each)
+            guilty = min({before, name} & dead.keys(), key=lambda who: dead[who], default=before)
+            self.again.setdefault((guilty, each.rpartition(":")[0]), set()).add(each)
 
 
 class Killer:

@@ -13,7 +13,6 @@ def test_what_a_successor_sends_again_is_put_down_to_the_one_that_was_killed() -
     found.arrived("a", [ONE, TWO], {})
     found.arrived("b", [TWO], {"a": 10.0})
     assert found.again == {("a", ORDERS): {TWO}}
-    assert found.unexplained == []
 
 
 def test_a_worker_that_outlives_its_driver_and_sends_after_the_successor_is_put_down_to_the_driver() -> None:
@@ -31,9 +30,8 @@ def test_of_two_that_were_killed_it_is_the_first_and_a_change_counts_once() -> N
     assert found.again == {("a", ORDERS): {ONE}}
 
 
-def test_what_two_living_ones_send_is_nobodys_death() -> None:
+def test_of_two_living_ones_it_is_the_first() -> None:
     found = Redelivery()
     found.arrived("a", [ONE], {"c": 10.0})
     found.arrived("b", [ONE], {"c": 10.0})
-    assert found.again == {}
-    assert found.unexplained == [ONE]
+    assert found.again == {("a", ORDERS): {ONE}}
