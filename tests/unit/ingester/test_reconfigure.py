@@ -60,6 +60,19 @@ def during_the_first_page(world: World, what: Callable[[], None]) -> None:
     world.source.after_page = once
 
 
+def acquisitions(world: World) -> list[str]:
+    """The locks that the ingester asks for from now on, in turn."""
+    assert isinstance(world.locks, FakeLocks)
+    asked, acquire = list[str](), world.locks.acquire
+
+    def noting(name: str) -> Any:
+        asked.append(name)
+        return acquire(name)
+
+    world.locks.acquire = noting  # type: ignore[method-assign]
+    return asked
+
+
 def test_an_added_table_is_locked_and_read_from_its_beginning() -> None:
     world = with_items()
     world.at(10, change(world, add={ITEMS: RHYTHM}))
@@ -76,8 +89,10 @@ def test_a_removed_table_is_read_no_more_and_its_lock_is_free_while_its_offset_s
     world.at(30, change(world, PERSONS))
     world.at(31, lambda: world.commit(3))
     world.at(60, lambda: world.snapshot.extend(world.tables_held()))
+    taken = acquisitions(world)
     status, logs = world.run(100)
     assert (status, world.snapshot) == (0, ["orders"])
+    assert taken.count("persons") == 1
     assert len(world.sent()) == 3
     assert world.offsets.stored[PERSONS] is not None
     assert events(logs, PERSONS) == ["lock taken", "table removed"]
