@@ -1,0 +1,52 @@
+"""Both stages as processes with packs in between, and both killed on the way: what was committed arrives once, in order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from azure.servicebus import ServiceBusClient
+
+import dstream.demo.pipeline
+from common.names import Origin
+from common.packing import PACK_TYPE
+from dstream.demo.pipeline import DATABASE, Pipeline
+from dstream.demo.processes import write_config
+from dstream.demo.schema import ORDERS
+from dstream.demo.workload import Pace
+from tests.faults.world import wait_until
+
+QUEUE = "ingest-queue"
+
+
+def with_packs(*given: Any, **named: Any) -> Path:
+    path = write_config(*given, **named)
+    text = path.read_text()
+    assert text.count("    queue {\n") == 1
+    path.write_text(text.replace("    queue {\n", '    queue {\n        pack = "max"\n'))
+    return path
+
+
+def test_packs_change_nothing_that_a_subscriber_sees(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(dstream.demo.pipeline, "write_config", with_packs)
+    with (
+        Pipeline(tmp_path, pace=Pace(changes=2500, seconds=6)) as pipeline,
+        ServiceBusClient.from_connection_string(pipeline.emulators.bus_connection_string) as client,
+    ):
+        pipeline.workload.start()
+        wait_until(lambda: pipeline.first_arrival() is not None, "a message on a topic")
+        pipeline.router.kill()
+        session = Origin("localhost", DATABASE).session_id(ORDERS, "table")
+        with client.get_queue_receiver(QUEUE, session_id=session) as queue:
+            wait_until(lambda: PACK_TYPE in {each.content_type for each in queue.peek_messages(50)}, "a pack")
+        pipeline.ingester.kill()
+        pipeline.ingester.start()
+        pipeline.router.start()
+        pipeline.workload.join()
+        pipeline.settle(90)
+        verdict = pipeline.verdict()
+        assert verdict.good, verdict
+        assert verdict.total("committed") >= 2500
+        with client.get_queue_receiver(QUEUE, sub_queue="deadletter") as dead:
+            assert dead.peek_messages(5) == []
