@@ -26,7 +26,7 @@ EVERY_SECONDS = 30.0
 QUIET_SECONDS = 60.0
 """So long nothing may come before anybody is asked why."""
 _FIRST_SECONDS = 5.0
-"""The first look: locks are taken by then, and an offset that is about to be overtaken should not wait."""
+"""Between looks until the first that finds the loop at work: an offset that is about to be overtaken should not wait for longer."""
 _JOBS_SECONDS = 600.0
 """How old the jobs' settings may be: they are changed by hand."""
 _TELL_IDLE_SECONDS = 300.0
@@ -105,11 +105,11 @@ class Watch:
     def _run(self) -> None:
         pause = _FIRST_SECONDS
         while not self._stop.wait(pause):
-            pause = EVERY_SECONDS
             try:
                 self.look()
             except Exception as error:  # a defect: what is watched is to go on
                 log.error("watching capture failed, will try again", error=f"{type(error).__name__}: {error}")
+            pause = _FIRST_SECONDS if self.findings.asked is None else EVERY_SECONDS
         self._view.close()
 
     def look(self) -> None:

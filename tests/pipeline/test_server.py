@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,11 +19,23 @@ from dstream.demo.schema import create
 from dstream.local import Emulators
 
 
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 class Running:
     """The server, its log, and its two children."""
 
     def __init__(self, folder: Path, emulators: Emulators) -> None:
+        self.emulators = emulators
         config = write_config(folder, emulators, "500ms")
+        self.ports = {stage: free_port() for stage in ("ingester", "router")}
+        text = config.read_text()
+        for stage, port in self.ports.items():
+            text = text.replace(f"{stage} {{", f'{stage} {{\nhealth {{\nport = {port}\nhost = "127.0.0.1"\n}}', 1)
+        config.write_text(text)
         self.log = folder / "server.log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
@@ -39,6 +53,23 @@ class Running:
             assert time.monotonic() < deadline, self.log.read_text()
             assert self.process.poll() is None, self.log.read_text()
             time.sleep(0.05)
+
+    def ask(self, stage: str, page: str) -> tuple[int, str]:
+        """What a stage's port of health answers."""
+        client = http.client.HTTPConnection("127.0.0.1", self.ports[stage], timeout=10)
+        try:
+            client.request("GET", page)
+            answer = client.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            client.close()
+
+    def until(self, stage: str, page: str, expected: str) -> None:
+        """Wait until a page says so."""
+        deadline = time.monotonic() + 40
+        while expected not in (told := self.ask(stage, page)[1]):
+            assert time.monotonic() < deadline, told
+            time.sleep(0.1)
 
     def child(self, stage: str) -> int:
         """The process id of a stage."""
@@ -58,7 +89,18 @@ def server(tmp_path: Path) -> Iterator[Running]:
         running.process.wait()
 
 
-def test_sigterm_stops_both_stages_with_status_0(server: Running) -> None:
+def test_both_stages_tell_of_themselves_until_sigterm_stops_them_with_status_0(server: Running) -> None:
+    for stage in server.ports:
+        server.until(stage, "/readyz", "ok")
+        assert server.ask(stage, "/healthz") == (200, "ok\n")
+    server.until("ingester", "/metrics", 'dstream_ingester_lock_held{table="dbo.Customers"} 1.0')
+    with server.emulators.login.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("INSERT INTO dbo.Customers VALUES (1, N'Ada', NULL, 0, 1)")
+    server.until("ingester", "/metrics", 'dstream_ingester_changes_total{table="dbo.Customers"} 1.0')
+    server.until("router", "/metrics", "dstream_router_batch_messages_count 1.0")
+    server.until("router", "/metrics", '{topic="localhost.demo.customers.events"} 1.0')
+    server.until("ingester", "/metrics", 'dstream_ingester_lag_seconds{table="dbo.Customers"} 0.0')
+    server.until("ingester", "/metrics", "dstream_ingester_retention_seconds 259200.0")
     server.process.terminate()
     assert server.process.wait(25) == 0
     text = server.log.read_text()
