@@ -12,6 +12,8 @@ from common.names import quote_name
 from ingester.queries import LOW_WATERMARK, TIMES, P, after, command_id_of, order_of, selected_of
 from ingester.source import CaptureInstance, Share
 
+_PRIME = 1009
+"""Many times the tasks that any table will have, so that each gets about as many remainders."""
 _POSITION = ("[__$start_lsn]", "[__$command_id]", "[__$seqval]", "[__$operation]")
 
 
@@ -96,11 +98,10 @@ def _belongs(share: Share, table: str, has_command_id: bool, before_images: bool
 
 
 def _hashed(share: Share, alias: str) -> str:
-    """Whether the hash of the row called `alias` is the share's number.
+    """Whether the hash of the row called `alias` is the share's number; a negative remainder counts from the end.
 
-    The sign's bit goes first, since ABS would overflow. The factor scatters what CHECKSUM leaves regular (it may give an int as itself,
-    and keys that step by ten would all be of one share), and high bits decide: a product's low ones depend on few of its factor's.
+    ABS would overflow at the least int. CHECKSUM may give an int as itself, and keys that step by ten would all be of one share of two:
+    the remainder by a prime, which has nothing in common with a step, is what is shared out.
     """
     listed = ", ".join(f"{alias}.{quote_name(name)}" for name in share.columns)
-    scattered = f"CAST(CHECKSUM({listed}) & 2147483647 AS bigint) * CAST(2654435761 AS bigint) / 65536"
-    return f"{scattered} % {share.of} = {share.number}"
+    return f"CHECKSUM({listed}) % {_PRIME} % {share.of} IN ({share.number}, {share.number - share.of})"
