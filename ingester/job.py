@@ -58,7 +58,7 @@ class JobSettings:
     coalesce_seconds: float
     skip_gaps: bool
     ordering: Ordering = "table"
-    stop_seconds: float = 15.0
+    stop_seconds: float = 10.0
 
 
 class Job:
