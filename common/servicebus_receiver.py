@@ -33,6 +33,9 @@ from common.servicebus_messages import from_sdk
 SETTLE_TIMEOUT = 15.0
 """Seconds for the answer to a settlement; shorter than the 20 s a stop may take."""
 
+SDK_READ = 0.2
+"""Seconds that the SDK waits for a frame at least; for less, the socket is asked whether one comes."""
+
 MAX_RENEWALS = 5_000
 """Lock renewals on one receiver before it asks to be reopened: the SDK dies silently after 10,000 management answers on a link."""
 
@@ -92,6 +95,8 @@ class BusReceiver:
             raise TransientError(
                 f"receiving from {self._where}: the link has served {self._renewals} renewals and is due to be reopened"
             )
+        if max_wait < SDK_READ and not self._anything_within(max_wait):
+            return ()
         with translated(f"receiving from {self._where}"):
             # One message is waited for, the others are taken if they are here already: asking the SDK for
             # many at once makes it wait 0.2 s for more after the first.
@@ -103,6 +108,12 @@ class BusReceiver:
             self._lock_length = max(self._lock_length, self._remaining(deliveries[0]))
         return deliveries
 
+    def _anything_within(self, seconds: float) -> bool:
+        """Whether a message or a frame is there, or comes; True where the SDK is built otherwise, and has to be asked."""
+        handler: Any = getattr(self._receiver, "_handler", None)
+        buffered: Any = getattr(handler, "_received_messages", None)
+        return buffered is None or buffered.qsize() > 0 or _readable(handler, seconds)
+
     def _at_hand(self, count: int) -> Sequence[ServiceBusReceivedMessage]:
         """What the SDK has buffered and what lies in the socket: no waiting. Nothing where the SDK is built otherwise."""
         handler: Any = getattr(self._receiver, "_handler", None)
@@ -110,7 +121,7 @@ class BusReceiver:
         if buffered is None or count <= 0:
             return ()
         try:
-            while buffered.qsize() < count and _readable(handler) and handler.do_work():
+            while buffered.qsize() < count and _readable(handler, 0) and handler.do_work():
                 continue
         except (AMQPException, OSError) as error:
             # What came before the fault is handed over; the next call meets the fault again.
@@ -159,6 +170,8 @@ class BusReceiver:
             settle.give_back(self._receiver, [_own(delivery).received for delivery in deliveries])
 
     def renew(self, deliveries: Sequence[Delivery]) -> None:
+        if self._renewals >= MAX_RENEWALS:
+            raise TransientError(f"renewing the lock of {self._where}: the link is due to be reopened")
         with translated(f"renewing the lock of {self._where}"):
             if self._session_id is not None:
                 if self._remaining(None) < self._lock_length / 2:
@@ -185,19 +198,22 @@ def _own(delivery: Delivery) -> BusDelivery:
     return delivery
 
 
-def _readable(handler: Any) -> bool:
-    """Whether a frame has begun to arrive: reading it will not wait."""
+def _readable(handler: Any, seconds: float) -> bool:
+    """Whether a frame has begun to arrive, or does so in time: reading it will not wait."""
     sock = getattr(getattr(getattr(handler, "_connection", None), "_transport", None), "sock", None)
     if sock is None:
         return False
     pending = getattr(sock, "pending", None)
     if pending is not None and pending() > 0:
         return True
-    if hasattr(select, "poll"):  # select() itself refuses descriptors from 1,024 on
-        poll = select.poll()
-        poll.register(sock, select.POLLIN)
-        return bool(poll.poll(0))
-    return bool(select.select([sock], [], [], 0)[0])
+    try:
+        if hasattr(select, "poll"):  # select() itself refuses descriptors from 1,024 on
+            poll = select.poll()
+            poll.register(sock, select.POLLIN)
+            return bool(poll.poll(seconds * 1000))
+        return bool(select.select([sock], [], [], seconds)[0])
+    except (OSError, ValueError):  # closed under our hands: reading will tell how
+        return True
 
 
 class QueueReceivers:

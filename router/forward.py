@@ -39,7 +39,7 @@ class Pace:
     """Waiting for a session with messages. It delays a stop by as much, and costs a connection each time it ends empty."""
     poll: float = 0.25
     """Waiting for messages of an open session before looking at the stop again. While others may be waiting, a session that stays
-    empty for it is given up, and sooner where opening one takes less: to wait for longer than that is to lose by it."""
+    empty for it is given up, and sooner where opening one takes little: to wait for much longer than that is to lose by it."""
     idle: float = 10.0
     """A session that is empty for so long is given up even when nobody waits; until then its next message comes at once."""
     turn: float = 30.0
@@ -48,10 +48,16 @@ class Pace:
     """A destination that is to be left alone for longer than this has its sessions parked; for less, a slot waits with them."""
 
 
-class Gate:
-    """Keeps idle slots from all asking for sessions at once: while there is nothing to do, one of them asks for all.
+_SLOW = 4
+"""What takes this many times as long as opening a session does usually is slow: an answer to the question for one (there is none then that
+waits), and the next message of an open one (to wait longer loses more than opening it again)."""
 
-    Each question is a connection; eight of them every five seconds for nothing would be noise on the wire and in the bill.
+
+class Gate:
+    """Who asks for sessions. It keeps idle slots from all asking at once, and knows whether a session is waiting for a slot.
+
+    While there is nothing to do, one slot asks for all: each question is a connection; eight of them every three seconds for nothing would be
+    noise on the wire and in the bill. A question that is not answered says that no session waits. Where no slot is free to ask, nobody knows.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -59,29 +65,47 @@ class Gate:
         self._asking = threading.Lock()
         self._guard = threading.Lock()
         self._idle = False
-        self._last_empty = float("-inf")
+        self._asked_at: list[float] = []
+        self._last_empty = -math.inf
+        self._opening = math.inf
 
     def enter(self, stop: threading.Event, patience: float) -> bool | None:
         """Whether the caller asks on behalf of all (True) or for itself (False); None: not its turn, ask again later."""
-        if not self._idle:
-            return False
-        if self._asking.acquire(timeout=patience):
-            if not stop.is_set():
-                return True
-            self._asking.release()
-        return None
-
-    def leave(self, for_all: bool, *, found: bool) -> None:
+        for_all = self._idle
+        if for_all:
+            if not self._asking.acquire(timeout=patience):
+                return None
+            if stop.is_set():
+                self._asking.release()
+                return None
         with self._guard:
+            self._asked_at.append(self._clock())
+        return for_all
+
+    def leave(self, for_all: bool, asked_at: float, *, found: bool) -> None:
+        """The question of `asked_at` (about) is answered."""
+        now = self._clock()
+        with self._guard:
+            self._asked_at.remove(min(self._asked_at, key=lambda at: abs(at - asked_at)))
             self._idle = not found
-            if not found:
-                self._last_empty = self._clock()
+            if found:
+                # Most of a long answer was waiting for a session to come; a few of them in a row are a slow link.
+                self._opening = min(2 * self._opening, now - asked_at)
+            else:
+                self._last_empty = now
         if for_all:
             self._asking.release()
 
+    @property
+    def opening(self) -> float:
+        """Seconds that it takes to open a session which waits; infinite while none was."""
+        return self._opening
+
     def nobody_waits(self, within: float) -> bool:
-        """Whether in the last `within` seconds someone asked for a session and there was none: then all have a slot."""
-        return self._clock() - self._last_empty <= within
+        """Whether a question has been open for longer than an answer takes, or had none in the last `within` seconds."""
+        now = self._clock()
+        with self._guard:
+            return now - self._last_empty <= within or any(now - at > _SLOW * self._opening for at in self._asked_at)
 
 
 class SessionGone(Exception):
@@ -108,8 +132,6 @@ class Forwarder:
     parking: Parking | None = None
     """None: a slot waits with a session whose destination is away."""
     on_poison: OnPoison = "dead_letter"
-    _opened_in: float = math.inf
-    """Seconds that opening a session took the last time."""
 
     def run(self) -> None:
         """Until `stop`. Raises PermanentError for a queue that is missing, not permitted, or of the wrong kind."""
@@ -134,13 +156,11 @@ class Forwarder:
         for_all = self.gate.enter(self.stop, self.pace.poll)
         if for_all is None:
             return None
-        receiver, began = None, self.clock()
+        receiver, asked_at = None, self.clock()
         try:
             receiver = self.receivers.open(max_wait=self.pace.accept_wait)
         finally:
-            self.gate.leave(for_all, found=receiver is not None)
-        if receiver is not None:
-            self._opened_in = self.clock() - began
+            self.gate.leave(for_all, asked_at, found=receiver is not None)
         return receiver
 
     def _work(self, receiver: Receiver, left_over: Sequence[Group]) -> None:
@@ -159,23 +179,28 @@ class Forwarder:
 
     def _drain(self, receiver: Receiver) -> None:
         began = heard = self.clock()
+        fresh = True  # a session is given to us because it holds messages: the first are worth waiting for
         while not self.stop.is_set():
-            deliveries = receiver.receive(max_count=self.pace.batch, max_wait=self._patience())
+            patience = self.pace.poll if fresh else self._patience()
+            deliveries = receiver.receive(max_count=self.pace.batch, max_wait=patience)
             if deliveries:
                 self._forward(receiver, deliveries)
-                heard = self.clock()
+                heard, fresh = self.clock(), False
             if self.sessions and self._had_enough(began, heard):
                 return
             receiver.renew(())
 
     def _others_may_wait(self) -> bool:
         parked = self.parking is not None and self.parking.anyone_ready()
-        # An answer is as old as the question that is under way, and a slot's way there.
-        return parked or not self.gate.nobody_waits(self.pace.accept_wait + 2.0)
+        return parked or not self.gate.nobody_waits(within=self.pace.poll)
 
     def _patience(self) -> float:
         """Seconds to wait for the next message of an open session."""
-        return min(self.pace.poll, self._opened_in) if self.sessions and self._others_may_wait() else self.pace.poll
+        return (
+            min(self.pace.poll, _SLOW * self.gate.opening)
+            if self.sessions and self._others_may_wait()
+            else self.pace.poll
+        )
 
     def _had_enough(self, began: float, heard: float) -> bool:
         now = self.clock()
