@@ -11,7 +11,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -78,34 +78,40 @@ class World:
         """All that were ever started, in that order; `died()` and `pid` tell of each."""
 
     def __enter__(self) -> Self:
-        self.sqlserver.start()
-        self.servicebus.start()
-        self.login = Login(_HOST, self.sqlserver.port, _USER, _PASSWORD, DATABASE)
-        create(self.login)
-        self._addresses = Addresses(
-            f"sqlserver://{_USER}:{_PASSWORD}@{_HOST}:{self.sqlserver.port}?database={DATABASE}&encrypt=disable",
-            self.servicebus.connection_string,
-            f"http://127.0.0.1:{self.servicebus.http_port}",
-        )
-        self._config = write_config(self._folder, self._addresses, "200ms", locks=self._locks, more=self._more, tasks=2)
-        self.router = Service("router", self._config, environment(self._addresses), self._folder / "router.log")
-        self.router.start()
-        self.workload = Workload(self.login, self.ledger, self._pace, seed=self._seed)
-        topics = {table: Origin(_HOST, DATABASE).topic(table) for table in TABLES}
-        self.subscriber = Subscriber(self.servicebus.connection_string, topics)
-        self.subscriber.start()
+        with ExitStack() as opened:
+            opened.callback(self._engine.close)
+            opened.enter_context(self.sqlserver)
+            opened.enter_context(self.servicebus)
+            self.login = Login(_HOST, self.sqlserver.port, _USER, _PASSWORD, DATABASE)
+            create(self.login)
+            self._addresses = Addresses(
+                f"sqlserver://{_USER}:{_PASSWORD}@{_HOST}:{self.sqlserver.port}?database={DATABASE}&encrypt=disable",
+                self.servicebus.connection_string,
+                f"http://127.0.0.1:{self.servicebus.http_port}",
+            )
+            self._config = write_config(
+                self._folder, self._addresses, "200ms", locks=self._locks, more=self._more, tasks=2
+            )
+            self.router = Service("router", self._config, environment(self._addresses), self._folder / "router.log")
+            opened.callback(self._stop_services)
+            self.router.start()
+            topics = {table: Origin(_HOST, DATABASE).topic(table) for table in TABLES}
+            self.subscriber = Subscriber(self.servicebus.connection_string, topics)
+            self.subscriber.start()
+            opened.callback(self.subscriber.stop)
+            self.workload = Workload(self.login, self.ledger, self._pace, seed=self._seed)
+            opened.callback(self.workload.stop)
+            self._opened = opened.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.workload.stop()
-        self.subscriber.stop()
+        self._opened.close()
+
+    def _stop_services(self) -> None:
         for service in (*self.ingesters, self.router):
             service.stop()
-        self.servicebus.stop()
-        self.sqlserver.stop()
-        self._engine.close()
 
     def start_ingester(self, *, bus_port: int | None = None, variables: Mapping[str, str] = {}) -> Ingester:
         """One more; returns at once. `bus_port`: where it finds Service Bus instead of at the emulator itself.
