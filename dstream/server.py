@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -9,6 +10,8 @@ import time
 from collections.abc import Mapping, Sequence
 
 import structlog
+
+from dstream.signals import PARENT
 
 POLL = 0.1  # seconds between two looks at the children
 
@@ -33,18 +36,23 @@ class Server:
         """0 when all stopped cleanly because `stop` was set, else 1."""
         try:
             for name, command in self._commands.items():
-                # In a group of its own: a terminal's Ctrl-C reaches this process alone and is passed on once.
-                self._children[name] = subprocess.Popen(command, process_group=0)
+                # In a group of its own: a terminal's Ctrl-C reaches this process alone and is passed on once. Nothing is written
+                # to the pipe: it closes when this process is killed, and then a stage stops as well.
+                self._children[name] = subprocess.Popen(
+                    command, process_group=0, stdin=subprocess.PIPE, env={**os.environ, PARENT: "1"}
+                )
             return self._watch(stop)
         finally:
             self.kill()
+            for child in self._children.values():
+                child.wait()
+                if child.stdin is not None:
+                    child.stdin.close()
 
     def kill(self) -> None:
-        """End what still runs, at once."""
+        """End what still runs, at once. Waits for nothing: a signal's handler calls it, and what it interrupted may be a wait for the same child."""
         for child in self._children.values():
-            if child.poll() is None:
-                child.kill()
-            child.wait()
+            child.kill()
 
     def _watch(self, stop: threading.Event) -> int:
         while not stop.wait(POLL):

@@ -1,4 +1,7 @@
-"""SIGTERM and SIGINT: the first asks to stop, the second ends the process at once. Decides nothing else."""
+"""SIGTERM and SIGINT: the first asks to stop, the second ends the process at once. So does the end of a parent, where there is one to outlive.
+
+Decides nothing else.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,9 @@ import signal
 import threading
 from collections.abc import Callable
 from types import FrameType
+
+PARENT = "DSTREAM_STOPS_WITH_STDIN"
+"""Set in the environment by a parent that keeps this process's standard input open for as long as it lives."""
 
 
 def stop_on_signals(second: Callable[[], None] = lambda: None) -> threading.Event:
@@ -28,4 +34,13 @@ def stop_on_signals(second: Callable[[], None] = lambda: None) -> threading.Even
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, handle)
+    if os.environ.pop(PARENT, None):
+        threading.Thread(target=_stop_with_stdin, args=(stop,), name="parent", daemon=True).start()
     return stop
+
+
+def _stop_with_stdin(stop: threading.Event) -> None:
+    """Wait for the end of standard input, whose other end closes however the parent ends. What is written there is nothing to us."""
+    while os.read(0, 1):
+        continue
+    stop.set()

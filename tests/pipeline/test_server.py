@@ -115,3 +115,17 @@ def test_when_one_stage_dies_the_other_drains_and_the_status_is_1(server: Runnin
     text = server.log.read_text()
     assert "stage ended by itself; stopping the other" in text
     assert "router stopped" in text
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds the children in /proc")
+def test_when_the_server_is_killed_both_stages_stop_by_themselves(server: Running) -> None:
+    stages = [Path(f"/proc/{server.child(stage)}") for stage in ("ingester", "router")]
+    server.process.kill()
+    server.process.wait()
+    deadline = time.monotonic() + 30
+    while any(stage.exists() and "Z" not in (stage / "stat").read_text().rpartition(")")[2] for stage in stages):
+        assert time.monotonic() < deadline, server.log.read_text()
+        time.sleep(0.1)
+    text = server.log.read_text()
+    assert "ingester stopped" in text
+    assert "router stopped" in text
