@@ -1,8 +1,8 @@
 """Queue, topics and subscriptions: created, or checked, or left alone. Runs once at start, never for a message.
 
-"create" makes what is missing and is content with what is there, so two processes may start at once. "verify" reports what is missing or
-was created differently. "none" makes no call at all. Nothing that exists is ever changed or deleted: sessions and duplicate detection
-are fixed when an entity is created.
+"create" makes what is missing and works with what is there, so two processes may start at once. "verify" refuses what is missing. What exists
+with other settings than DStream would give it is told by both, and refused only where it cannot work. "none" makes no call at all. Nothing
+that exists is ever changed or deleted: sessions and duplicate detection are fixed when an entity is created.
 """
 
 from __future__ import annotations
@@ -12,24 +12,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from typing import Self
 
 import structlog
-from azure.core.exceptions import (
-    ClientAuthenticationError,
-    HttpResponseError,
-    ResourceExistsError,
-    ResourceNotFoundError,
-    ServiceRequestError,
-    ServiceResponseError,
-)
-from azure.core.pipeline.transport import RequestsTransport
-from azure.servicebus.management import ServiceBusAdministrationClient
+from azure.core.exceptions import HttpResponseError, ResourceExistsError, ServiceRequestError, ServiceResponseError
 
-from common.errors import ConfigurationError, DStreamError, PermanentError, TransientError
+from common.check import Finding, Outcome
+from common.entity_findings import judge_queue, judge_settings, judge_topic
+from common.errors import PermanentError
 from common.servicebus_address import ServiceBusAddress
-from common.servicebus_errors import quiet_sdk
+from common.servicebus_entities import Entities, QueueFacts
+from common.servicebus_management import administration, management_error
 from common.topology import Provision
 
 DUPLICATE_DETECTION_WINDOW = timedelta(minutes=10)
@@ -37,10 +30,7 @@ DUPLICATE_DETECTION_WINDOW = timedelta(minutes=10)
 the lock (a lease lasts 60 s): ten minutes, the service's own default, cover that several times; a longer memory costs throughput.
 The service takes 20 s to 7 days (https://learn.microsoft.com/azure/service-bus-messaging/duplicate-detection)."""
 
-EMULATOR_MANAGEMENT_PORT = 5300
-"""Where Microsoft's emulator, and DStream's, serve the management API, over plain HTTP."""
-
-_T = TypeVar("_T")
+_OTHER_KIND = "a queue and a topic cannot share a name: rename or delete the other, or set ingester.server_name or ingester.queue.name"
 
 log = structlog.get_logger(__name__)
 
@@ -76,75 +66,37 @@ def provision(
     """
     if how == "none" or not needs:
         return
-    with _Manager(address, management_endpoint) as manager:
+    with _Provisioner(address, management_endpoint) as manager:
         if how == "create":
             for need in needs:
                 manager.create(need)
             return
-        problems = [problem for need in needs for problem in manager.differences(need)]
-    if problems:
+        wrong = [found for need in needs for found in manager.differences(need)]
+    if wrong:
         raise PermanentError(
-            "verifying the Service Bus entities: " + "; ".join(problems),
+            f"verifying the Service Bus entities: {_texts(wrong)}",
             hint='create them so, or set provision = "create"; provision = "none" skips this check',
         )
 
 
-def management_address(address: ServiceBusAddress, endpoint: str | None) -> tuple[str, str]:
-    """(scheme, host[:port]) of the management API. Raises ConfigurationError for an endpoint that is no http(s) address."""
-    if endpoint is not None:
-        parts = urlsplit(endpoint)
-        if parts.scheme not in {"http", "https"} or not parts.netloc or parts.path.strip("/"):
-            raise ConfigurationError(
-                [f"management_endpoint = {endpoint!r} is not an address such as https://NAME.servicebus.windows.net"]
-            )
-        return parts.scheme, parts.netloc
-    if address.emulator:
-        host = f"[{address.hostname}]" if ":" in address.hostname else address.hostname
-        return "http", f"{host}:{EMULATOR_MANAGEMENT_PORT}"
-    return "https", address.hostname
-
-
-class _Redirected(RequestsTransport):  # type: ignore[misc]  # azure-core loads transports lazily: their type is unknown
-    """Sends the administration client's requests to another address: it knows `https://` and the AMQP endpoint only."""
-
-    def __init__(self, scheme: str, netloc: str, **options: Any) -> None:
-        super().__init__(**options)
-        self._base = f"{scheme}://{netloc}/"
-
-    def send(self, request: Any, **options: Any) -> Any:
-        rest = request.url.removeprefix("https://").partition("/")[2]
-        request.url = self._base + rest
-        return super().send(request, **options)
-
-
-def administration(address: ServiceBusAddress, endpoint: str | None) -> tuple[ServiceBusAdministrationClient, str]:
-    """(a client of the management API, where that is). Connects at the first call. Raises as `management_address` does."""
-    quiet_sdk()
-    scheme, netloc = management_address(address, endpoint)
-    transport = _Redirected(scheme, netloc, connection_timeout=10, read_timeout=30)
-    options: dict[str, Any] = {"transport": transport, "retry_total": 2}
-    if address.connection_string is not None:
-        return ServiceBusAdministrationClient.from_connection_string(address.connection_string, **options), netloc
-    assert address.identity is not None
-    return ServiceBusAdministrationClient(address.host, address.identity, **options), netloc
-
-
-class _Manager:
+class _Provisioner:
     """One conversation with the management API."""
 
     def __init__(self, address: ServiceBusAddress, endpoint: str | None) -> None:
         self._client, self._where = administration(address, endpoint)
+        self._entities = Entities(address, endpoint)
 
-    def __enter__(self) -> _Manager:
+    def __enter__(self) -> Self:
         self._client.__enter__()
         return self
 
     def __exit__(self, *details: object) -> None:
         self._client.__exit__(*details)
+        self._entities.close()
 
     def create(self, need: Need) -> None:
         if isinstance(need, QueueNeed):
-            self._create(
+            made = self._create(
                 need.name,
                 lambda: self._client.create_queue(
                     need.name,
@@ -153,14 +105,10 @@ class _Manager:
                     duplicate_detection_history_time_window=need.duplicate_window,
                 ),
             )
-            problems = self.differences(need)
-            if problems:
-                raise PermanentError(
-                    f"checking the queue {need.name}: " + "; ".join(problems),
-                    hint="a queue's sessions are fixed when it is created: delete it when it is empty, or change queue.ordering",
-                )
+            if not made:
+                self._look_at_queue(need)
             return
-        self._create(
+        made = self._create(
             need.name,
             lambda: self._client.create_topic(
                 need.name,
@@ -169,58 +117,44 @@ class _Manager:
                 support_ordering=True,
             ),
         )
+        if not made:
+            self._look_at_topic(need.name)
         for name in need.subscriptions:
             self._create(f"{need.name}/{name}", partial(self._client.create_subscription, need.name, name))
 
-    def _create(self, what: str, call: Callable[[], object]) -> None:
-        # Looking first would be one more call and a race; "exists" is the answer to both.
+    def _create(self, what: str, call: Callable[[], object]) -> bool:
+        """False when it exists. Looking first would be one more call and a race; "exists" is the answer to both."""
         with self._translated(f"creating {what}"):
             try:
                 call()
             except ResourceExistsError:
-                return
+                return False
         log.info("entity created", entity=what)
+        return True
 
-    def differences(self, need: Need) -> list[str]:
-        """What a person should know, one sentence each; empty when all is as wanted."""
+    def _look_at_queue(self, need: QueueNeed) -> None:
+        facts = self._entities.queue(need.name)
+        if facts is None:
+            raise PermanentError(
+                f"creating the queue {need.name}: there is something else of that name", hint=_OTHER_KIND
+            )
+        if wrong := _told(_judged(need, facts)):
+            raise PermanentError(f"checking the {_texts(wrong)}", hint=wrong[0].remedy)
+
+    def _look_at_topic(self, name: str) -> None:
+        """A topic that is switched off is its own table's trouble, and something else of its name everybody's: it would be sent to."""
+        facts = self._entities.topic_settings(name)
+        if facts is None:
+            raise PermanentError(f"creating the topic {name}: there is something else of that name", hint=_OTHER_KIND)
+        for wrong in _told(judge_settings(f"topic {name}", facts)):
+            log.error("entity is not as wanted", entity=wrong.subject, what=wrong.text, remedy=wrong.remedy)
+
+    def differences(self, need: Need) -> list[Finding]:
+        """What cannot be worked with; what a person should only know is logged."""
         if isinstance(need, QueueNeed):
-            return self._queue_differences(need)
-        topic = self._get(f"topic {need.name}", lambda: self._client.get_topic(need.name))
-        if topic is None:
-            return [f"the topic {need.name} does not exist"]
-        if not topic.requires_duplicate_detection:
-            self._without_duplicate_detection(need.name)
-        return [
-            f"the topic {need.name} has no subscription {name}"
-            for name in need.subscriptions
-            if self._get(f"subscription {name}", partial(self._client.get_subscription, need.name, name)) is None
-        ]
-
-    def _queue_differences(self, need: QueueNeed) -> list[str]:
-        queue = self._get(f"queue {need.name}", lambda: self._client.get_queue(need.name))
-        if queue is None:
-            return [f"the queue {need.name} does not exist"]
-        if not queue.requires_duplicate_detection:
-            self._without_duplicate_detection(need.name)
-        if bool(queue.requires_session) != need.sessions:
-            has, wants = ("has", "none") if queue.requires_session else ("has no", "them")
-            return [f"the queue {need.name} {has} sessions, and queue.ordering asks for {wants}"]
-        return []
-
-    def _without_duplicate_detection(self, name: str) -> None:
-        log.warning(
-            "no duplicate detection", entity=name, effect="a change that is sent again after a crash arrives twice"
-        )
-
-    def _get(self, what: str, call: Callable[[], _T]) -> _T | None:
-        with self._translated(f"reading the settings of the {what}"):
-            try:
-                return call()
-            except ResourceNotFoundError:
-                return None
-            except AttributeError:
-                # The SDK reads a topic's entry as a queue's (or the other way round) and finds no description.
-                return None
+            return _told(_judged(need, self._entities.queue(need.name)))
+        facts = self._entities.topic(need.name)
+        return _told(judge_topic(f"topic {need.name}", facts, subscriptions=need.subscriptions, provision="verify"))
 
     @contextmanager
     def _translated(self, doing: str) -> Iterator[None]:
@@ -230,18 +164,17 @@ class _Manager:
             raise management_error(error, f"{doing} at {self._where}") from error
 
 
-def management_error(error: Exception, doing: str) -> DStreamError:
-    """The administration client's exceptions by what a caller can do about them."""
-    text = f"{doing}: {' '.join(str(error).split())[:500]}"
-    status = getattr(error, "status_code", None)
-    if isinstance(error, ClientAuthenticationError) or status in {401, 403}:
-        return PermanentError(
-            text,
-            hint=(
-                "this needs a policy with the Manage right, or an identity with the role Azure Service Bus Data Owner; without one, "
-                'create the entities beforehand and set provision = "none"'
-            ),
-        )
-    if isinstance(error, HttpResponseError) and status is not None and 400 <= status < 500 and status not in {408, 429}:
-        return PermanentError(text)
-    return TransientError(text)
+def _judged(need: QueueNeed, facts: QueueFacts | None) -> list[Finding]:
+    return judge_queue(f"queue {need.name}", facts, sessions=need.sessions, provision="verify")
+
+
+def _told(findings: Sequence[Finding]) -> list[Finding]:
+    """Log the warnings among `findings`; return the failures."""
+    for found in findings:
+        if found.outcome is Outcome.WARN:
+            log.warning("entity is not as wanted", entity=found.subject, what=found.text, remedy=found.remedy)
+    return [found for found in findings if found.outcome is Outcome.FAIL]
+
+
+def _texts(findings: Sequence[Finding]) -> str:
+    return "; ".join(f"{found.subject}: {found.text}" for found in findings)

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from azure.core.exceptions import HttpResponseError, ResourceNotFoundError, ServiceRequestError, ServiceResponseError
 from azure.servicebus.management import QueueProperties, TopicProperties
 
-from common.provision import administration, management_error
 from common.servicebus_address import ServiceBusAddress
+from common.servicebus_management import administration, management_error
 
 _MEGABYTE = 2**20
 
@@ -31,9 +31,27 @@ class Storage:
         return self.used / self.limit if self.limit else 0.0
 
 
+class EntitySettings(Protocol):
+    """Of a queue or a topic. `duplicate_window`: None without duplicate detection. `status`: "Active", or what is switched off."""
+
+    @property
+    def duplicate_window(self) -> timedelta | None: ...
+
+    @property
+    def status(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSettings:
+    """EntitySettings, read with one request."""
+
+    duplicate_window: timedelta | None
+    status: str
+
+
 @dataclass(frozen=True, slots=True)
 class QueueFacts:
-    """`duplicate_window`: None without duplicate detection. `status`: "Active", or what is switched off. `dead`: dead letters."""
+    """EntitySettings and more. `dead`: dead letters."""
 
     sessions: bool
     duplicate_window: timedelta | None
@@ -84,11 +102,16 @@ class Entities:
             duplicate_window=_window(found),
             lock=_duration(found.lock_duration),
             max_deliveries=found.max_delivery_count or 0,
-            status=str(getattr(found.status, "value", found.status)),
+            status=_status(found),
             waiting=counts.active_message_count or 0,
             dead=counts.dead_letter_message_count or 0,
             storage=Storage(counts.size_in_bytes or 0, (found.max_size_in_megabytes or 0) * _MEGABYTE),
         )
+
+    def topic_settings(self, name: str) -> TopicSettings | None:
+        """None when there is no such topic."""
+        found = self._get(f"topic {name}", lambda: self._client.get_topic(name))
+        return None if found is None else TopicSettings(_window(found), _status(found))
 
     def topic(self, name: str) -> TopicFacts | None:
         """None when there is no such topic."""
@@ -101,7 +124,7 @@ class Entities:
         )
         return TopicFacts(
             duplicate_window=_window(found),
-            status=str(getattr(found.status, "value", found.status)),
+            status=_status(found),
             storage=Storage(counts.size_in_bytes or 0, (found.max_size_in_megabytes or 0) * _MEGABYTE),
             subscriptions=tuple(
                 SubscriptionFacts(each.name, each.active_message_count or 0, each.dead_letter_message_count or 0)
@@ -127,6 +150,10 @@ class Entities:
 
 def _window(found: QueueProperties | TopicProperties) -> timedelta | None:
     return _duration(found.duplicate_detection_history_time_window) if found.requires_duplicate_detection else None
+
+
+def _status(found: QueueProperties | TopicProperties) -> str:
+    return str(getattr(found.status, "value", found.status))
 
 
 def _duration(value: timedelta | str | None) -> timedelta:

@@ -25,8 +25,8 @@ from azure.core.credentials import AccessToken
 from azure.core.exceptions import ClientAuthenticationError
 from azure.servicebus import ServiceBusClient, TransportType
 
-import common.provision
 import common.servicebus_client
+import common.servicebus_management
 from common.errors import PermanentError, TransientError
 from common.message import Message
 from common.provision import Need, QueueNeed, TopicNeed, provision
@@ -133,7 +133,7 @@ def test_entities_are_made_over_https_with_the_token_as_bearer(
 ) -> None:
     sent: list[str] = []
 
-    class Unwrapped(common.provision._Redirected):
+    class Unwrapped(common.servicebus_management._Redirected):
         """The service takes the bearer's word; the emulator takes the signature in it."""
 
         def send(self, request: Any, **options: Any) -> Any:
@@ -141,7 +141,7 @@ def test_entities_are_made_over_https_with_the_token_as_bearer(
             request.headers["Authorization"] = sent[-1].removeprefix("Bearer ")
             return super().send(request, **options)
 
-    monkeypatch.setattr(common.provision, "_Redirected", Unwrapped)
+    monkeypatch.setattr(common.servicebus_management, "_Redirected", Unwrapped)
     StandIn.give = lambda: signature(emulator)
     needs: list[Need] = [QueueNeed("made", sessions=True), TopicNeed("news", ("sub1",))]
     with closing(ServiceBus.of(settings)) as bus:

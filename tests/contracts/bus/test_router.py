@@ -12,14 +12,17 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+import structlog
 from azure.servicebus import ServiceBusClient, ServiceBusReceivedMessage, ServiceBusSubQueue
 from azure.servicebus.amqp import AmqpAnnotatedMessage, AmqpMessageBodyType
 
 from common.errors import PermanentError
 from common.message import Message
 from common.names import TableName
-from common.provision import QueueNeed, management_address, provision
+from common.provision import Need, QueueNeed, TopicNeed, provision
 from common.servicebus import ServiceBus
+from common.servicebus_management import management_address
+from common.topology import Provision
 from emulators.servicebus.description import QueueDescription, SubscriptionDescription, TopicDescription
 from emulators.servicebus.server import ServiceBusEmulator
 from router.forward import Pace
@@ -302,7 +305,7 @@ class TestProvision:
 
     def test_verify_tells_what_is_missing_and_creates_nothing(self, emulator: ServiceBusEmulator) -> None:
         address = ServiceBus.from_connection_string(emulator.connection_string).address
-        with pytest.raises(PermanentError, match="q does not exist"):
+        with pytest.raises(PermanentError, match="queue q: it does not exist"):
             provision(address, self.needs(), how="verify", management_endpoint=self.endpoint(emulator))
         assert list(emulator.admin.queues()) == []
 
@@ -344,3 +347,42 @@ class TestProvision:
         provision(address, self.needs(), how="create", management_endpoint=self.endpoint(emulator))
         provision(address, self.needs(), how="verify", management_endpoint=self.endpoint(emulator))
         assert emulator.admin.get("q").description == created
+
+    def test_what_exists_with_other_settings_is_told_and_not_changed(self, emulator: ServiceBusEmulator) -> None:
+        queue = QueueDescription(
+            requires_session=True, requires_duplicate_detection=True, lock_duration=timedelta(seconds=5)
+        )
+        topic = TopicDescription(
+            requires_duplicate_detection=True, duplicate_detection_history_time_window=timedelta(minutes=1)
+        )
+        emulator.admin.create("q", queue)
+        emulator.admin.create("t", topic)
+        address = ServiceBus.from_connection_string(emulator.connection_string).address
+        needs: list[Need] = [*self.needs(), TopicNeed("t", ("sub1",))]
+        both: tuple[Provision, ...] = ("create", "verify")
+        for how in both:
+            with structlog.testing.capture_logs() as logs:
+                provision(address, needs, how=how, management_endpoint=self.endpoint(emulator))
+            told = {entry["entity"]: entry["what"] for entry in logs if entry["log_level"] == "warning"}
+            assert told == {
+                "queue q": "its locks last 5s, and messages come again when one is lost",
+                "topic t": "duplicates are remembered for 1m, and a failover may take 10m",
+            }
+        assert (emulator.admin.get("q").description, emulator.admin.get("t").description) == (queue, topic)
+
+    @pytest.mark.parametrize("how", ["create", "verify"])
+    def test_a_name_that_something_else_has_is_refused(self, emulator: ServiceBusEmulator, how: Provision) -> None:
+        emulator.admin.create("q", TopicDescription())
+        emulator.admin.create("t", QueueDescription())
+        address = ServiceBus.from_connection_string(emulator.connection_string).address
+        needs: list[Need] = [*self.needs(), TopicNeed("t")]
+        for need in needs:
+            with pytest.raises(PermanentError, match=r"something else of that name|does not exist"):
+                provision(address, [need], how=how, management_endpoint=self.endpoint(emulator))
+
+    def test_a_topic_that_is_switched_off_is_told_and_holds_nobody_else_up(self, emulator: ServiceBusEmulator) -> None:
+        emulator.admin.create("t", TopicDescription(status="Disabled"))
+        address = ServiceBus.from_connection_string(emulator.connection_string).address
+        with structlog.testing.capture_logs() as logs:
+            provision(address, [TopicNeed("t")], how="create", management_endpoint=self.endpoint(emulator))
+        assert [entry["what"] for entry in logs if entry["log_level"] == "error"] == ["its status is Disabled"]

@@ -188,8 +188,7 @@ def test_a_worker_killed_again_and_again_is_no_loss_and_is_started_again(
 def test_workers_of_a_killed_parent_stop_by_themselves_and_leave_nothing_locked(
     emulator: ServiceBusEmulator, start: Start
 ) -> None:
-    messages, _ = load(400, 4)
-    put(emulator, messages)
+    put(emulator, load(3_000, 4)[0])
     router = start()
     eventually(begun(router), router)
     workers = router.workers()
@@ -198,12 +197,10 @@ def test_workers_of_a_killed_parent_stop_by_themselves_and_leave_nothing_locked(
     router.wait()
     eventually(lambda: not any(map(running, workers)), router, 25)
     assert router.said.count("the parent is gone") == 2
-    if left := unrouted(emulator):
-        with ServiceBusClient.from_connection_string(emulator.connection_string) as client:
-            sessions = {found.session_id for found in client.get_queue_receiver("ingest-queue").peek_messages(left)}
-            for session in sessions:
-                with client.get_queue_receiver("ingest-queue", session_id=session, max_wait_time=2):
-                    pass
+    with ServiceBusClient.from_connection_string(emulator.connection_string) as client:
+        for lane in range(4):  # a session that is still somebody's would be refused
+            with client.get_queue_receiver("ingest-queue", session_id=f"persons/{lane}", max_wait_time=2):
+                pass
 
 
 def test_a_second_signal_ends_all_at_once(emulator: ServiceBusEmulator, start: Start) -> None:

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from common.check import Finding, Outcome, guarded, ok
-from common.check_entities import FAILOVER, judge_queue, judge_topic
+from common.entity_findings import FAILOVER, judge_queue, judge_topic
 from common.errors import TransientError
 from common.provision import DUPLICATE_DETECTION_WINDOW
 from common.servicebus_entities import QueueFacts, Storage, SubscriptionFacts, TopicFacts

@@ -6,8 +6,8 @@ import pytest
 from azure.core.exceptions import ClientAuthenticationError, HttpResponseError, ServiceRequestError
 
 from common.errors import ConfigurationError, PermanentError, TransientError
-from common.provision import management_address, management_error
 from common.servicebus_address import read_address
+from common.servicebus_management import management_address, management_error
 
 KEY = ";SharedAccessKeyName=p;SharedAccessKey=k"
 

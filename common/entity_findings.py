@@ -1,0 +1,117 @@
+"""What the settings of queue and topics mean for DStream, as findings. Pure: looks at nothing by itself.
+
+Where the judgements come from: "Duplicate detection", "Message transfers, locks, and settlement", "Service Bus quotas" and "Suspend and
+reactivate messaging entities" under https://learn.microsoft.com/azure/service-bus-messaging/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from common.check import Finding, fail, ok, warn
+from common.durations import format_duration
+from common.servicebus_entities import EntitySettings, QueueFacts, TopicFacts
+from common.topology import Provision
+
+FAILOVER = timedelta(minutes=10)
+"""How long it may be from a change's first send to its second, which duplicate detection is to remove. A dead ingester's lease runs out after
+a minute, another starts Spark and reaches the table some seconds later; a database that fails over, or a process that is started by hand or
+moved to another machine, takes minutes more. Ten minutes are also what DStream and the service itself give an entity by default."""
+SHORTEST_LOCK = timedelta(seconds=30)
+"""A batch is routed within seconds, but a topic that throttles holds it up; below this a lock is lost before its renewal has had a second try."""
+FEWEST_DELIVERIES = 10
+"""The service's default. Each loss of a lock counts, and so a few restarts in a row would dead-letter good messages at a lower limit."""
+NEARLY_FULL = 0.8
+"""Of the quota: past it sends fail."""
+
+
+def judge_queue(subject: str, facts: QueueFacts | None, *, sessions: bool, provision: Provision) -> list[Finding]:
+    """`facts`: None when it does not exist."""
+    if facts is None:
+        return [_missing(subject, provision)]
+    found = [*judge_settings(subject, facts), *_fill(subject, facts)]
+    if facts.sessions != sessions:
+        has, wants = ("has", "none") if facts.sessions else ("has no", "them")
+        remedy = "a queue's sessions are fixed when it is created: delete it when it is empty, or change queue.ordering"
+        found.append(fail(subject, f"it {has} sessions, and queue.ordering asks for {wants}", remedy))
+    if facts.lock < SHORTEST_LOCK:
+        text = f"its locks last {format_duration(facts.lock)}, and messages come again when one is lost"
+        found.append(warn(subject, text, f"set LockDuration to {format_duration(SHORTEST_LOCK)} or more"))
+    if facts.max_deliveries < FEWEST_DELIVERIES:
+        text = f"a message is dead-lettered after {facts.max_deliveries} deliveries, and each lost lock counts as one"
+        found.append(warn(subject, text, f"set MaxDeliveryCount to {FEWEST_DELIVERIES} or more"))
+    if facts.dead:
+        text = f"{_messages(facts.dead)} in its dead-letter queue: changes that no subscriber got"
+        found.append(warn(subject, text, "read their reasons, and send them again or complete them"))
+    return found or [ok(subject, f"{_with_sessions(sessions)}, {_messages(facts.waiting)} waiting")]
+
+
+def judge_topic(
+    subject: str, facts: TopicFacts | None, *, subscriptions: Sequence[str], provision: Provision
+) -> list[Finding]:
+    """`facts`: None when it does not exist. `subscriptions`: those that the configuration lists."""
+    if facts is None:
+        return [_missing(subject, provision)]
+    found = [*judge_settings(subject, facts), *_fill(subject, facts)]
+    there = {each.name.lower() for each in facts.subscriptions}
+    for name in subscriptions:
+        if name.lower() not in there and provision != "create":
+            missing = (subject, f"it has no subscription {name}")
+            found.append(
+                fail(*missing, 'create it, or set provision = "create"')
+                if provision == "verify"
+                else warn(*missing, "create it, or take it out of router.subscriptions")
+            )
+    if not there and not (subscriptions and provision == "create"):
+        found.append(warn(subject, "it has no subscription: what is sent to it is dropped", "subscribe to it"))
+    return found or [
+        ok(subject, ", ".join(["there", *(f"{s.name} has {s.waiting} to read" for s in facts.subscriptions)]))
+    ]
+
+
+def judge_settings(subject: str, facts: EntitySettings) -> list[Finding]:
+    """What holds for queues and topics alike."""
+    found = []
+    if facts.status != "Active":
+        found.append(fail(subject, f"its status is {facts.status}", "enable it in the portal"))
+    if facts.duplicate_window is None:
+        text = "no duplicate detection: a change that is sent again after a crash arrives twice"
+        remedy = "it is fixed when an entity is created: create it anew, or let subscribers ignore a message_id they have had"
+        found.append(warn(subject, text, remedy))
+    elif facts.duplicate_window < FAILOVER:
+        window, needed = format_duration(facts.duplicate_window), format_duration(FAILOVER)
+        text = f"duplicates are remembered for {window}, and a failover may take {needed}"
+        found.append(warn(subject, text, f"set DuplicateDetectionHistoryTimeWindow to {needed} or more"))
+    return found
+
+
+def _fill(subject: str, facts: QueueFacts | TopicFacts) -> list[Finding]:
+    if facts.storage.share < NEARLY_FULL:
+        return []
+    return [warn(subject, _fullness(facts), "read it, or delete subscriptions that nobody reads")]
+
+
+def _fullness(facts: QueueFacts | TopicFacts) -> str:
+    text = f"it has used {facts.storage.share:.0%} of its {facts.storage.limit // 2**20} MB, and sends fail when it is full"
+    if isinstance(facts, QueueFacts):
+        return f"{text}; {_messages(facts.waiting)} waiting and {facts.dead} dead letters"
+    unread = [each for each in facts.subscriptions if each.waiting or each.dead]
+    if not unread:
+        return text
+    most = max(unread, key=lambda each: each.waiting + each.dead)
+    return f"{text}; the subscription {most.name} has {most.waiting} unread and {most.dead} dead letters"
+
+
+def _missing(subject: str, provision: Provision) -> Finding:
+    if provision == "create":
+        return ok(subject, "it does not exist yet, and is created at the first start")
+    return fail(subject, "it does not exist", 'create it, or set provision = "create"')
+
+
+def _with_sessions(sessions: bool) -> str:
+    return "with sessions" if sessions else "without sessions"
+
+
+def _messages(count: int) -> str:
+    return "1 message" if count == 1 else f"{count} messages"
