@@ -42,6 +42,8 @@ ingester {{
 }}
 
 router {{
+    {routing}
+
     source {{
         type                = "azure_service_bus"
         connection_string   = "{{{{ env("DSTREAM_PUBLISHER_CONNECTION_STRING") }}}}"
@@ -77,11 +79,12 @@ def write_config(
     *,
     locks: str = 'type = "local"',
     more: str = "",
+    routing: str = "",
     tasks: int = 4,
 ) -> Path:
     """A `dstream.hcl` for the demo's tables; secrets stay in the environment.
 
-    `locks`: the inside of that block. `more`: settings of the ingester besides. `tasks`: Spark's at a time.
+    `locks`: the inside of that block. `more`, `routing`: settings of the ingester and of the router besides. `tasks`: Spark's at a time.
     """
     path = folder / "dstream.hcl"
     path.write_text(
@@ -91,6 +94,7 @@ def write_config(
             tables=", ".join(f'"{table.key}"' for table in TABLES),
             locks=locks,
             more=more,
+            routing=routing,
             tasks=tasks,
         )
     )

@@ -32,7 +32,7 @@ def campaign(folder: Path, *, kills: int, seed: int) -> None:
     random = Random(seed)
     parents = 0
     pace = Pace(_CHANGES_A_SECOND * _FOR_EVER, _FOR_EVER, large=0)
-    with World(folder, pace=pace) as world:
+    with World(folder, pace=pace, routing="workers = 2") as world:
         world.workload.start()
         world.start_ingester()
         for number in range(kills):

@@ -64,11 +64,20 @@ class Ingester(Service):
 class World:
     """Starts everything but the workload and the ingesters on entering, and stops everything on leaving.
 
-    `locks`: the inside of the configuration's `locks` block. `more`: settings of the ingester besides.
+    `locks`: the inside of the configuration's `locks` block. `more`, `routing`: settings of the ingester and of the router besides.
     """
 
-    def __init__(self, folder: Path, *, pace: Pace, locks: str = 'type = "sqlserver"', more: str = "", seed: int = 3):
-        self._folder, self._locks, self._more = folder, locks, more
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        pace: Pace,
+        locks: str = 'type = "sqlserver"',
+        more: str = "",
+        routing: str = "",
+        seed: int = 3,
+    ) -> None:
+        self._folder, self._locks, self._more, self._routing = folder, locks, more, routing
         self._engine = build_engine(users={_USER: _PASSWORD}, databases=[DATABASE], capture_interval=CAPTURE_INTERVAL)
         self.sqlserver = SqlServerEmulator(self._engine)
         self.servicebus = ServiceBusEmulator()
@@ -90,7 +99,13 @@ class World:
                 f"http://127.0.0.1:{self.servicebus.http_port}",
             )
             self._config = write_config(
-                self._folder, self._addresses, "200ms", locks=self._locks, more=self._more, tasks=2
+                self._folder,
+                self._addresses,
+                "200ms",
+                locks=self._locks,
+                more=self._more,
+                routing=self._routing,
+                tasks=2,
             )
             self.router = Service("router", self._config, environment(self._addresses), self._folder / "router.log")
             opened.callback(self._stop_services)
