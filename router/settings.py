@@ -82,7 +82,7 @@ class RouterBlock(Settings):
         le=64,
         description=(
             "Processes that route side by side, each with `sessions` of its own; Service Bus shares the sessions out among them. One Python "
-            "process uses one core: none, the default, starts one for each core that this process may use. 1: no further process is started."
+            "process uses one core. None, the default: one for each core that this process may use. 1: no further process is started."
         ),
     )
     on_poison: OnPoison = Field(
