@@ -7,22 +7,21 @@ that exists is ever changed or deleted: sessions and duplicate detection are fix
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Self
 
 import structlog
-from azure.core.exceptions import HttpResponseError, ResourceExistsError, ServiceRequestError, ServiceResponseError
+from azure.core.exceptions import ResourceExistsError
 
 from common.check import Finding, Outcome
 from common.entity_findings import judge_queue, judge_settings, judge_topic
 from common.errors import PermanentError
 from common.servicebus_address import ServiceBusAddress
 from common.servicebus_entities import Entities, QueueFacts
-from common.servicebus_management import administration, management_error
+from common.servicebus_management import administration, managing
 from common.topology import Provision
 
 DUPLICATE_DETECTION_WINDOW = timedelta(minutes=10)
@@ -124,7 +123,7 @@ class _Provisioner:
 
     def _create(self, what: str, call: Callable[[], object]) -> bool:
         """False when it exists. Looking first would be one more call and a race; "exists" is the answer to both."""
-        with self._translated(f"creating {what}"):
+        with managing(f"creating {what} at {self._where}"):
             try:
                 call()
             except ResourceExistsError:
@@ -155,13 +154,6 @@ class _Provisioner:
             return _told(_judged(need, self._entities.queue(need.name)))
         facts = self._entities.topic(need.name)
         return _told(judge_topic(f"topic {need.name}", facts, subscriptions=need.subscriptions, provision="verify"))
-
-    @contextmanager
-    def _translated(self, doing: str) -> Iterator[None]:
-        try:
-            yield
-        except (HttpResponseError, ServiceRequestError, ServiceResponseError, OSError) as error:
-            raise management_error(error, f"{doing} at {self._where}") from error
 
 
 def _judged(need: QueueNeed, facts: QueueFacts | None) -> list[Finding]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol, TypeVar
 
-from azure.core.exceptions import HttpResponseError, ResourceNotFoundError, ServiceRequestError, ServiceResponseError
+from azure.core.exceptions import ResourceNotFoundError
 from azure.servicebus.management import QueueProperties, TopicProperties
 
 from common.servicebus_address import ServiceBusAddress
-from common.servicebus_management import administration, management_error
+from common.servicebus_management import administration, managing
 
 _MEGABYTE = 2**20
 
@@ -133,19 +132,12 @@ class Entities:
         )
 
     def _get(self, what: str, call: Callable[[], _T]) -> _T | None:
-        with self._translated(f"reading the settings of the {what}"):
+        with managing(f"reading the settings of the {what} at {self._where}"):
             try:
                 return call()
             except (ResourceNotFoundError, AttributeError):
                 # AttributeError: the SDK reads a topic's entry as a queue's, or the other way round, and finds no description.
                 return None
-
-    @contextmanager
-    def _translated(self, doing: str) -> Iterator[None]:
-        try:
-            yield
-        except (HttpResponseError, ServiceRequestError, ServiceResponseError, OSError) as error:
-            raise management_error(error, f"{doing} at {self._where}") from error
 
 
 def _window(found: QueueProperties | TopicProperties) -> timedelta | None:

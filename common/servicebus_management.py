@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
-from azure.core.exceptions import ClientAuthenticationError, HttpResponseError
+from azure.core.exceptions import (
+    ClientAuthenticationError,
+    HttpResponseError,
+    ServiceRequestError,
+    ServiceResponseError,
+)
 from azure.core.pipeline.transport import RequestsTransport
 from azure.servicebus.management import ServiceBusAdministrationClient
 
@@ -55,6 +62,15 @@ def administration(address: ServiceBusAddress, endpoint: str | None) -> tuple[Se
         return ServiceBusAdministrationClient.from_connection_string(address.connection_string, **options), netloc
     assert address.identity is not None
     return ServiceBusAdministrationClient(address.host, address.identity, **options), netloc
+
+
+@contextmanager
+def managing(doing: str) -> Iterator[None]:
+    """Raises the administration client's exceptions as `management_error` tells them."""
+    try:
+        yield
+    except (HttpResponseError, ServiceRequestError, ServiceResponseError, OSError) as error:
+        raise management_error(error, doing) from error
 
 
 def management_error(error: Exception, doing: str) -> DStreamError:
