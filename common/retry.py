@@ -31,3 +31,8 @@ class Backoff:
     def delay(self, attempt: int, chance: Callable[[], float] = random.random) -> float:
         """Seconds to wait after `attempt` failures in a row; `chance` gives a number in [0, 1)."""
         return self.ceiling(attempt) * chance()
+
+
+def jittered(seconds: float, share: float, chance: Callable[[], float]) -> float:
+    """`seconds` for what recurs at a fixed pace, less a part of at most `share` of it: never later than promised, and not in step with others."""
+    return seconds * (1 - share * chance())

@@ -15,17 +15,20 @@ from dataclasses import dataclass
 import structlog
 
 from common.errors import DStreamError, LeaseLost, PermanentError, TransientError
+from common.retry import jittered
 from ingester.locks import Clock, Lease, Locks
 from ingester.share import Share
 
 log = structlog.get_logger("ingester")
 
 _TURN_SECONDS = 1.0
-"""How often the thread looks what is due, and so how soon a renewal that failed is tried again."""
+"""How often the thread looks what is due at least, and so how soon a renewal that failed is tried again."""
 _SEEK_SECONDS = 5.0
 """How often tables that are locked elsewhere are looked at: a standby takes over so long after a lease has run out."""
 _COUNT_SECONDS = 15.0
 """How often the others are counted while no table is missing."""
+_JITTER = 0.5
+"""The share of a pause that chance may take off: ingesters that lost the lock service together do not come back to it together."""
 _THREADS = 8
 """Requests that are under way at once: a thousand leases are renewed within a few seconds."""
 _AT_A_TIME = 64
@@ -44,7 +47,8 @@ class _Held:
 class LeaseKeeper:
     """`places`: locks of which each ingester takes one, so that they can be counted; none: it does not share.
 
-    `clock`: the steady clock that leases are counted by. `shuffle`: puts a list in an order of this ingester's own.
+    `clock`: the steady clock that leases are counted by. `shuffle`: puts a list in an order of this ingester's own; `chance`: a random
+    number in [0, 1).
     """
 
     def __init__(
@@ -55,12 +59,14 @@ class LeaseKeeper:
         places: Sequence[str] = (),
         share: Share | None = None,
         shuffle: Callable[[list[str]], None] = random.shuffle,
+        chance: Callable[[], float] = random.random,
     ) -> None:
         self._locks = locks
         self._clock = clock
         self._places = tuple(places)
         self._share = share or Share()
         self._shuffle = shuffle
+        self._chance = chance
         self._guard = threading.Lock()
         self._wanted: frozenset[str] = frozenset()
         self._held: dict[str, _Held] = {}
@@ -161,7 +167,11 @@ class LeaseKeeper:
                 self.turn()
             except Exception as error:  # a defect: without this thread every lease would run out
                 log.error("looking after the locks failed, will try again", error=f"{type(error).__name__}: {error}")
-            self._wake.wait(_TURN_SECONDS)
+            self._wake.wait(self.pause())
+
+    def pause(self) -> float:
+        """Seconds until the next turn."""
+        return jittered(_TURN_SECONDS, _JITTER, self._chance)
 
     def turn(self) -> None:
         """Renew what is due, take what is free."""
@@ -199,7 +209,7 @@ class LeaseKeeper:
             missing, tables = self._wanted - self._held.keys(), len(self._wanted)
             if not self._wanted or now < self._seek_at or not (missing or self._places):
                 return ()
-            self._seek_at = now + (_SEEK_SECONDS if missing else _COUNT_SECONDS)
+            self._seek_at = now + jittered(_SEEK_SECONDS if missing else _COUNT_SECONDS, _JITTER, self._chance)
         try:
             held = self._locks.held(missing | frozenset(self._places))
         except TransientError as error:

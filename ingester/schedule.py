@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from common.names import TableName
+from common.retry import jittered
 
 
 class Outcome(Enum):
@@ -68,7 +69,7 @@ class Schedule:
         interval = next_interval(self._rhythms[table], self._intervals[table], outcome)
         self._intervals[table] = interval
         share = _FAILED_JITTER if outcome is Outcome.FAILED else _JITTER
-        self._push(table, now + interval * (1 - share * self._chance()))
+        self._push(table, now + jittered(interval, share, self._chance))
 
     def take(self, now: float) -> list[TableName]:
         """Every table that is due, longest due first."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from common.retry import Backoff
+from common.retry import Backoff, jittered
 
 
 def test_the_ceiling_grows_with_each_failure_up_to_the_longest_wait() -> None:
@@ -28,3 +28,8 @@ def test_an_endless_outage_does_not_overflow() -> None:
 def test_a_back_off_that_makes_no_sense_is_refused(first: float, factor: float, longest: float) -> None:
     with pytest.raises(ValueError):
         Backoff(first, factor, longest)
+
+
+@pytest.mark.parametrize(("chance", "wait"), [(0.0, 10.0), (0.5, 7.5), (1.0, 5.0)])
+def test_a_fixed_pace_is_never_slower_than_promised_and_not_the_same_for_all(chance: float, wait: float) -> None:
+    assert jittered(10.0, 0.5, lambda: chance) == wait

@@ -62,7 +62,9 @@ class World:
         self.sender = FakeSender()
         self.locks: LocalLocks | FakeLocks = FakeLocks(self.service) if shared else LocalLocks(self.now)
         places = ("place 0", "place 1") if shared else ()
-        self.leases = LeaseKeeper(self.locks, clock=lambda: self.clock, shuffle=lambda names: None, places=places)
+        self.leases = LeaseKeeper(
+            self.locks, clock=lambda: self.clock, shuffle=lambda names: None, chance=lambda: 0.0, places=places
+        )
         self.executor = ThreadExecutor(
             Drain(self.source, self.offsets, self.sender, encoder(), self.now, lambda: self.clock, stand_ins), slots
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import pytest
 from structlog.testing import capture_logs
@@ -28,11 +28,15 @@ class World:
         self.keepers: list[LeaseKeeper] = []
 
     def ingester(
-        self, *, places: list[str] | None = None, want: list[str] | None = None
+        self, *, places: list[str] | None = None, want: list[str] | None = None, chance: float = 0.0
     ) -> tuple[LeaseKeeper, FakeLocks]:
         locks = FakeLocks(self.service)
         keeper = LeaseKeeper(
-            locks, clock=lambda: self.clock, places=PLACES if places is None else places, shuffle=lambda names: None
+            locks,
+            clock=lambda: self.clock,
+            places=PLACES if places is None else places,
+            shuffle=lambda names: None,
+            chance=lambda: chance,
         )
         self.keepers.append(keeper)
         keeper.want(TABLES if want is None else want)
@@ -128,6 +132,29 @@ def test_a_lease_whose_deadline_has_passed_is_not_renewed_any_more(world: World)
     keeper.give_back(lease)
     world.pass_time(10, keeper)
     assert taken(keeper).epoch > lease.epoch
+
+
+def test_ingesters_that_lost_the_lock_service_together_do_not_come_back_to_it_together(world: World) -> None:
+    """A renewal that failed is tried again at the next turn, and what is locked elsewhere is looked for at its own pace: both by chance."""
+    looks: dict[float, list[float]] = {0.0: [], 0.8: []}
+    began = world.clock
+
+    class Away(FakeLocks):
+        def __init__(self, chance: float) -> None:
+            super().__init__(world.service)
+            self._chance = chance
+
+        def held(self, names: Collection[str]) -> frozenset[str]:
+            looks[self._chance].append(world.clock - began)
+            raise TransientError("no answer")
+
+    for chance, pause in ((0.0, 1.0), (0.8, 0.6)):
+        keeper = LeaseKeeper(Away(chance), clock=lambda: world.clock, chance=lambda chance=chance: chance)  # type: ignore[misc]
+        world.keepers.append(keeper)
+        keeper.want(TABLES)
+        assert keeper.pause() == pytest.approx(pause)
+    world.pass_time(16, *world.keepers)
+    assert looks == {0.0: [1, 6, 11, 16], 0.8: [1, 4, 7, 10, 13, 16]}
 
 
 def test_a_lost_lease_is_told_and_the_lock_sought_again(world: World) -> None:
