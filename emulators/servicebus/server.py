@@ -206,6 +206,11 @@ class ServiceBusEmulator:
         """Credits spent by clients since the start, by kind (see throttle.py)."""
         return self._meter.spent
 
+    @property
+    def refusals(self) -> int:
+        """Sends and requests refused since the start for want of credits; a batch is one."""
+        return self._meter.refused
+
     @contextmanager
     def inject(self, fault: Fault) -> Iterator[None]:
         """Let this fault (see faults/catalogue.py) act as long as the block lasts; several may. A fault is used once."""

@@ -41,6 +41,7 @@ class CreditMeter:
         self._limit = limit
         self._clock = clock
         self._spent = dict.fromkeys(COSTS, 0)
+        self._refused = 0
         self._period = -math.inf
         self._left = 0
 
@@ -48,6 +49,11 @@ class CreditMeter:
     def spent(self) -> dict[str, int]:
         """Credits by kind since the start."""
         return dict(self._spent)
+
+    @property
+    def refused(self) -> int:
+        """Sends (a batch is one) and requests refused since the start."""
+        return self._refused
 
     @property
     def exhausted(self) -> bool:
@@ -65,6 +71,7 @@ class CreditMeter:
     def admit(self) -> None:
         """Raises AmqpError when there are no credits left."""
         if self.exhausted:
+            self._refused += 1
             raise server_busy()
 
     def charge(self, kind: str, count: int = 1) -> None:

@@ -110,6 +110,7 @@ def test_what_is_overdrawn_is_missing_from_the_next_seconds(
         sender.send_messages(messages(10))
         with pytest.raises(ServiceBusServerBusyError):
             sender.send_messages(messages(1))
+    assert throttled.refusals == 3
 
 
 def test_messages_asked_for_in_time_come_as_credits_do(
