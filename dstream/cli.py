@@ -95,9 +95,16 @@ def ingester_command(
 def router_command(
     config: Config = DEFAULT, log_level: LogLevel = Level.INFO, log_format: LogFormat = Format.TEXT
 ) -> int:
-    """Run stage 2, queue to topics, until stopped."""
+    """Run stage 2, queue to topics, until stopped.
+
+    A topic that it does not know is looked for in the configuration as it is by then.
+    """
+    from dstream.watching import Latest
+
     settings = prepared("load_router", config, log_level, log_format)
-    return started("router.wiring", settings)
+    return started(
+        "router.wiring", settings, latest=Latest(config.absolute(), partial(loaded, "load_router", config.absolute()))
+    )
 
 
 @app.command("server")

@@ -83,3 +83,28 @@ class Watched(Generic[T]):
                 self.look()
             except Exception as error:  # a defect: the service goes on as it is, and the next edit may do better
                 log.error("looking at the configuration failed", error=f"{type(error).__name__}: {error}")
+
+
+class Latest(Generic[T]):
+    """What a file says now: `Latest(path, load)()` is `load()`, which is called again only when the content has changed since. For any thread.
+
+    Can be pickled, as far as `load` can: another process then looks for itself.
+    """
+
+    def __init__(self, path: Path, load: Callable[[], T]) -> None:
+        self._path, self._load = path, load
+        self._known: tuple[bytes, T] | None = None
+
+    def __call__(self) -> T:
+        """Raises ConfigurationError."""
+        try:
+            content = self._path.read_bytes()
+        except OSError:
+            return self._load()  # it says why
+        known = self._known
+        if known is None or known[0] != content:
+            self._known = known = content, self._load()
+        return known[1]
+
+    def __reduce__(self) -> tuple[type[Latest[T]], tuple[Path, Callable[[], T]]]:
+        return Latest, (self._path, self._load)

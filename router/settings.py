@@ -5,7 +5,7 @@ Needs no SQL Server password: names come from `ingester.server_name` and `ingest
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
@@ -118,6 +118,10 @@ class RouterSettings(RouterBlock):
     ordering: Ordering
     most_packed: int = 1
     destinations: Mapping[str, TableName]
+
+
+Latest = Callable[[], RouterSettings]
+"""The settings as the configuration says now; raises ConfigurationError."""
 
 
 def from_document(document: Document) -> Bound[RouterSettings]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 import structlog
 
-from common.errors import DStreamError, PermanentError
+from common.errors import ConfigurationError, DStreamError, PermanentError
 from common.provision import QueueNeed, TopicNeed, provision
 from common.servicebus import ServiceBus
 from router.forward import Forwarder, Gate, Pace
@@ -17,7 +17,7 @@ from router.observed import ObservedReceivers
 from router.packs import UnpackingReceivers
 from router.parking import Parking
 from router.publishers import Publisher, Publishers
-from router.settings import RouterSettings
+from router.settings import Latest, RouterSettings
 from router.tally import Tally
 from router.workers import Workers
 
@@ -31,17 +31,23 @@ log = structlog.get_logger(__name__)
 
 
 def run(
-    settings: RouterSettings, stop: threading.Event, *, pace: Pace | None = None, tally: Tally | None = None
+    settings: RouterSettings,
+    stop: threading.Event,
+    *,
+    pace: Pace | None = None,
+    tally: Tally | None = None,
+    latest: Latest | None = None,
 ) -> int:
     """Route until `stop` is set, with one process or with several: 0 when everything in flight was settled or given back, else 1.
 
     Raises ConfigurationError, PermanentError or TransientError when it cannot start: whoever started it learns at once, and starts it
-    again. Raises PermanentError when the queue is gone while it runs.
+    again. Raises PermanentError when the queue is gone while it runs. `latest`: the settings as the configuration says now, from any thread
+    and, pickled, from any process; asked for a destination that `settings` do not have.
     """
     if settings.workers == 1:
         tally = tally or Tally()
         with endpoint(settings.health, tally.figures):
-            return route(settings, stop, pace=pace, tally=tally)
+            return route(settings, stop, pace=pace, tally=tally, latest=latest)
     reports = Reports()
     with endpoint(settings.health, reports.figures):
         source, output = ServiceBus.of(settings.source), ServiceBus.of(settings.output)
@@ -50,7 +56,7 @@ def run(
         finally:
             source.close()
             output.close()
-        return Workers(settings, reports=reports).run(stop)
+        return Workers(settings, reports=reports, latest=latest).run(stop)
 
 
 def route(
@@ -61,6 +67,7 @@ def route(
     tally: Tally | None = None,
     provisioned: bool = False,
     started: Callable[[], None] = lambda: None,
+    latest: Latest | None = None,
 ) -> int:
     """As `run`, in this process. `provisioned`: another process has seen to queue and topics; `started` is called when all links are open.
 
@@ -68,7 +75,7 @@ def route(
     """
     source, output = ServiceBus.of(settings.source), ServiceBus.of(settings.output)
     tally = tally or Tally()
-    publishers = _publishers(settings, output)
+    publishers = _publishers(settings, output, latest)
     try:
         if not provisioned:
             _provision(settings, source, output)
@@ -95,7 +102,7 @@ def route(
         output.close()
 
 
-def _publishers(settings: RouterSettings, output: ServiceBus) -> Publishers:
+def _publishers(settings: RouterSettings, output: ServiceBus, latest: Latest | None) -> Publishers:
     def configured(topic: str) -> Publisher:
         return Publisher(topic, output.sender(topic))
 
@@ -108,9 +115,21 @@ def _publishers(settings: RouterSettings, output: ServiceBus) -> Publishers:
         _provide_topics(settings, output, [topic])
         return provided(topic)
 
+    def configured_by_now(topic: str) -> Publisher:
+        """An ingester may have taken an edit of the configuration over already."""
+        assert latest is not None
+        try:
+            known = latest().destinations
+        except ConfigurationError as error:
+            raise PermanentError(f"the configuration cannot be used: {error.problems[0]}") from error
+        if topic not in known:
+            raise PermanentError("the configuration does not name it by now either")
+        _provide_topics(settings, output, [topic])
+        return configured(topic)
+
     if settings.unknown_destination == "create":
         return Publishers(map(provided, settings.destinations), further=further)
-    return Publishers(map(configured, settings.destinations))
+    return Publishers(map(configured, settings.destinations), further=None if latest is None else configured_by_now)
 
 
 def _provision(settings: RouterSettings, source: ServiceBus, output: ServiceBus) -> None:

@@ -95,7 +95,14 @@ def main() -> int:
     threading.Thread(target=parent.obey, args=(stop,), name="parent", daemon=True).start()
     threading.Thread(target=tell, args=(parent, tally, stop), name="figures", daemon=True).start()
     try:
-        status = route(job.settings, stop, tally=tally, provisioned=True, started=lambda: parent.say(Started()))
+        status = route(
+            job.settings,
+            stop,
+            tally=tally,
+            provisioned=True,
+            started=lambda: parent.say(Started()),
+            latest=job.latest,
+        )
         parent.say(Told(tally.figures()))
         return status
     except DStreamError as error:

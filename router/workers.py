@@ -23,7 +23,7 @@ from common.errors import DStreamError, PermanentError, TransientError
 from common.retry import Backoff
 from common.telemetry import LogFormat, LogLevel, logging_as_configured
 from router.health import Reports
-from router.settings import RouterSettings
+from router.settings import Latest, RouterSettings
 from router.tally import Figures
 
 STOP = b"S"
@@ -53,6 +53,7 @@ class Job:
     settings: RouterSettings
     log_level: LogLevel
     log_format: LogFormat
+    latest: Latest | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +103,11 @@ class Workers:
         backoff: Backoff = RESTART_BACKOFF,
         grace: float = GRACE,
         clock: Callable[[], float] = time.monotonic,
+        latest: Latest | None = None,
     ) -> None:
-        """`reports`: where to put what the workers tell of themselves."""
+        """`reports`: where to put what the workers tell of themselves. `latest`: for each of them, see `wiring.run`."""
         self._settings = settings
+        self._latest = latest
         self._reports = reports or Reports()
         self._command = command
         self._backoff = backoff
@@ -153,7 +156,7 @@ class Workers:
         assert process.stdin is not None
         assert process.stdout is not None
         with suppress(BrokenPipeError):  # it has died already, which the next look finds
-            pickle.dump(Job(worker.number, self._settings, level, format), process.stdin)
+            pickle.dump(Job(worker.number, self._settings, level, format, self._latest), process.stdin)
             process.stdin.flush()
         worker.listener = threading.Thread(
             target=self._listen, args=(worker, process.stdout), name=f"worker-{worker.number}", daemon=True

@@ -135,7 +135,7 @@ def test_a_stage_gets_its_settings_and_its_status_is_the_exit_status(
 ) -> None:
     seen: list[tuple[Any, ...]] = []
 
-    def stage(settings: Any, stop: Any, watched: Any = None) -> int:
+    def stage(settings: Any, stop: Any, **later: Any) -> int:
         seen.append((type(settings).__module__, stop))
         return status
 
@@ -164,7 +164,7 @@ def test_a_stage_gets_its_settings_and_its_status_is_the_exit_status(
 def test_a_failing_stage_is_told_in_lines(
     run: Run, existing: str, monkeypatch: pytest.MonkeyPatch, error: BaseException, status: int, lines: list[str]
 ) -> None:
-    def stage(settings: Any, stop: Any) -> int:
+    def stage(settings: Any, stop: Any, latest: Any) -> int:
         raise error
 
     stand_in(monkeypatch, "router.wiring", stage)
@@ -175,7 +175,7 @@ def test_a_failing_stage_is_told_in_lines(
 def test_debug_shows_the_traceback_with_secrets_masked(
     run: Run, existing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stage(settings: Any, stop: Any) -> int:
+    def stage(settings: Any, stop: Any, latest: Any) -> int:
         raise ValueError(f"login with {settings.source.connection_string.get_secret_value()}")
 
     stand_in(monkeypatch, "router.wiring", stage)

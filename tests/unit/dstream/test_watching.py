@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from common.errors import ConfigurationError
-from dstream.watching import Watched
+from dstream.watching import Latest, Watched
 
 
 class World:
@@ -131,3 +132,31 @@ def test_the_thread_looks_until_it_is_left_and_a_defect_does_not_end_it(tmp_path
     assert taken == ["two", "three"]
     assert [entry["event"] for entry in logs] == ["looking at the configuration failed"]
     assert "configuration" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_the_latest_is_loaded_when_it_has_changed_and_not_otherwise(world: World) -> None:
+    loads: list[str] = []
+
+    def load() -> str:
+        loads.append(world.load())
+        return loads[-1]
+
+    latest = Latest(world.path, load)
+    assert [latest(), latest()] == ["one", "one"]
+    world.path.write_text("two")
+    assert [latest(), latest()] == ["two", "two"]
+    assert loads == ["one", "two"]
+    world.path.write_text("broken")
+    with pytest.raises(ConfigurationError):
+        latest()
+    world.path.unlink()
+    with pytest.raises(ConfigurationError, match="no file"):
+        latest()
+
+
+def test_another_process_can_be_given_the_latest(tmp_path: Path) -> None:
+    path = tmp_path / "dstream.hcl"
+    path.write_text("one")
+    given = pickle.loads(pickle.dumps(Latest(path, path.read_text)))
+    path.write_text("two")
+    assert given() == "two"
