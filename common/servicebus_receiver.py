@@ -6,6 +6,7 @@ It refuses to hide a lost lock: what was not completed is returned, and comes ag
 from __future__ import annotations
 
 import select
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -39,6 +40,10 @@ SDK_READ = 0.2
 MAX_RENEWALS = 5_000
 """Lock renewals on one receiver before it asks to be reopened: the SDK dies silently after 10,000 management answers on a link."""
 
+LONGEST_HOLD, SHORTEST_HOLD = 20.0, 2.0
+"""Seconds after which a lock is renewed at the latest, and at the soonest; between them at half its length. How long it is can only be read from
+when it ends, by the service's clock, so a machine whose clock is behind takes it for longer than it is, and one ahead for shorter."""
+
 MAX_DEAD_LETTER_TEXT = 4_000
 """Characters of a dead letter's description that are kept: the service limits a message's properties to 32 KB in all."""
 
@@ -48,10 +53,11 @@ log = structlog.get_logger(__name__)
 class BusDelivery:
     """A `common.bus.Delivery`: read once, kept with the SDK's message, which is needed to settle it."""
 
-    __slots__ = ("_fault", "_message", "received")
+    __slots__ = ("_fault", "_message", "locked_at", "received")
 
     def __init__(self, received: ServiceBusReceivedMessage) -> None:
         self.received = received
+        self.locked_at = time.monotonic()
         self._message, self._fault = from_sdk(received)
 
     @property
@@ -76,7 +82,8 @@ class BusReceiver:
         self._queue = queue
         self._session_id = receiver.session.session_id if receiver.session else None
         self._renewals = 0
-        self._lock_length = self._remaining(None) if self._session_id is not None else 0.0
+        self._locked_at = time.monotonic()
+        self._lock_length = _until(receiver.session.locked_until_utc) if receiver.session else 0.0
         self._ranged = settle.supported()
 
     def __repr__(self) -> str:
@@ -105,7 +112,7 @@ class BusReceiver:
                 return ()
             deliveries = [BusDelivery(message) for message in (*first, *self._at_hand(max_count - 1))]
         if self._session_id is None:
-            self._lock_length = max(self._lock_length, self._remaining(deliveries[0]))
+            self._lock_length = max(self._lock_length, _until(deliveries[0].received.locked_until_utc))
         return deliveries
 
     def _anything_within(self, seconds: float) -> bool:
@@ -174,22 +181,29 @@ class BusReceiver:
             raise TransientError(f"renewing the lock of {self._where}: the link is due to be reopened")
         with translated(f"renewing the lock of {self._where}"):
             if self._session_id is not None:
-                if self._remaining(None) < self._lock_length / 2:
+                if self._half_over(self._locked_at):
                     self._renewals += 1
                     self._receiver.session.renew_lock(timeout=OPEN_TIMEOUT)
+                    self._locked_at = time.monotonic()
                 return
             for delivery in map(_own, deliveries):
-                if self._remaining(delivery) < self._lock_length / 2:
+                if self._half_over(delivery.locked_at):
                     self._renewals += 1
                     self._receiver.renew_message_lock(delivery.received, timeout=OPEN_TIMEOUT)
+                    delivery.locked_at = time.monotonic()
 
-    def _remaining(self, delivery: BusDelivery | None) -> float:
-        """Seconds until the lock of `delivery` (None: of the session) runs out."""
-        until = self._receiver.session.locked_until_utc if delivery is None else delivery.received.locked_until_utc
-        return (until - datetime.now(UTC)).total_seconds() if until is not None else 0.0
+    def _half_over(self, locked_at: float) -> bool:
+        """Whether half of a lock that began or was renewed then, by this machine's steady clock, is used up."""
+        hold = min(max(self._lock_length / 2, SHORTEST_HOLD), LONGEST_HOLD)
+        return time.monotonic() - locked_at >= hold
 
     def close(self) -> None:
         close_quietly(self._receiver, self._client)
+
+
+def _until(moment: datetime | None) -> float:
+    """Seconds from now, by this machine's clock."""
+    return (moment - datetime.now(UTC)).total_seconds() if moment is not None else 0.0
 
 
 def _own(delivery: Delivery) -> BusDelivery:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -147,38 +148,52 @@ def test_settled_deliveries_leave_nothing_behind_in_the_sdk(bus: ServiceBus) -> 
         assert link._pending_dispositions == {}
 
 
-def test_a_session_lock_past_its_half_is_renewed_by_the_service(bus: ServiceBus, clock: Clock) -> None:
+@pytest.fixture
+def steady(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Moves the clock by which a receiver counts how long it has had its locks."""
+    moved = Clock()
+    monkeypatch.setattr(
+        common.servicebus_receiver, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + moved.ahead)
+    )
+    return moved
+
+
+@pytest.mark.parametrize("service_ahead", [0, 90, -40])
+def test_a_session_lock_past_its_half_is_renewed_though_the_machines_clock_is_off(
+    bus: ServiceBus, clock: Clock, steady: Clock, service_ahead: float
+) -> None:
+    clock.ahead += service_ahead
     put(bus, "lanes", some(1, "a"))
     with closing(opened(bus.receivers("lanes", sessions=True, prefetch=10))) as receiver:
         deliveries = receiver.receive(max_count=1, max_wait=3)
         before = receiver._receiver.session.locked_until_utc
-        clock.ahead += 45
         receiver.renew(deliveries)
-        assert receiver._receiver.session.locked_until_utc == before  # fresh by the client's own clock
-        receiver._lock_length = 1_000.0  # as if the lock had lasted this long: the minute left is less than half
+        assert receiver._receiver.session.locked_until_utc == before  # a fresh one is let be
+        for each in (clock, steady):
+            each.ahead += 45
         receiver.renew(deliveries)
         clock.ahead += 45  # 90 s after the lock was taken: past its first end
         assert receiver.settle_many(deliveries) == []
 
 
-def test_message_locks_are_renewed_one_by_one(bus: ServiceBus, clock: Clock) -> None:
+def test_message_locks_are_renewed_one_by_one(bus: ServiceBus, clock: Clock, steady: Clock) -> None:
     put(bus, "plain", some(1))
     with closing(opened(bus.receivers("plain", sessions=False, prefetch=10))) as receiver:
         deliveries = receiver.receive(max_count=1, max_wait=3)
-        receiver._lock_length = 1_000.0
-        clock.ahead += 45
+        for each in (clock, steady):
+            each.ahead += 45
         receiver.renew(deliveries)
         clock.ahead += 45
         assert receiver.settle_many(deliveries) == []
 
 
 def test_a_receiver_asks_to_be_reopened_long_before_the_sdk_fails(
-    monkeypatch: pytest.MonkeyPatch, bus: ServiceBus
+    monkeypatch: pytest.MonkeyPatch, bus: ServiceBus, steady: Clock
 ) -> None:
     monkeypatch.setattr(common.servicebus_receiver, "MAX_RENEWALS", 1)
     put(bus, "lanes", some(1, "a"))
     with closing(opened(bus.receivers("lanes", sessions=True, prefetch=10))) as receiver:
-        receiver._lock_length = 1_000.0
+        steady.ahead += 45
         receiver.renew(())
         with pytest.raises(TransientError, match="due to be reopened"):
             receiver.receive(max_count=1, max_wait=3)
