@@ -181,7 +181,7 @@ def function_probe(requests: Sequence[tuple[str, str, str]]) -> str:
             (
                 f"IF @low > 0x00000000000000000000 AND @low <= @from AND @from <= @max_lsn\n{answer}"
                 f"CASE WHEN EXISTS (SELECT 1 FROM {_function(instance)}(@from, @max_lsn, N'all') AS ct "
-                f"WHERE {condition}) THEN 1 ELSE 0 END AS pending\nELSE {answer}0 AS pending"
+                f"WHERE {condition} OR {_NO_PLACE}) THEN 1 ELSE 0 END AS pending\nELSE {answer}0 AS pending"
             ),
         ]
     return ";\n".join([*statements, CATALOG_STAMP])
@@ -233,7 +233,7 @@ def function_page(
         f"DECLARE @from binary(10) = {first}, @to binary(10) = {last};\n"
         f"IF @from <= @to\nSELECT TOP ({rows}) WITH TIES {selected_of('0', columns, zone)}\n"
         f"FROM {_function(capture_instance)}(@from, @to, N'all update old') AS ct {TIMES}\n"
-        f"WHERE {after(has_command_id=False, command_id=0)}{_images(before_images)}\n"
+        f"WHERE {after(has_command_id=False, command_id=0)}{_images(before_images)} OR {_NO_PLACE}\n"
         f"ORDER BY {_BY_SEQVAL};\n{LOW_WATERMARK}"
     )
 
@@ -245,6 +245,8 @@ def first_lsn(after_transaction: bool) -> str:
 
 _BY_COMMAND = "ct.[__$start_lsn], ct.[__$command_id], ct.[__$seqval], ct.[__$operation]"
 _BY_SEQVAL = "ct.[__$start_lsn], ct.[__$seqval], ct.[__$operation]"
+_NO_PLACE = "ct.[__$start_lsn] IS NULL"
+"""A published function tells who may not read its source table so, by a row of NULLs: never to be left out, and taken for nothing to read."""
 TIMES = "LEFT JOIN cdc.lsn_time_mapping AS tm ON tm.start_lsn = ct.[__$start_lsn]"
 
 

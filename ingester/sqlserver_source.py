@@ -188,8 +188,8 @@ class SqlServerSource:
             raise
         if not found:
             return None
-        lsn, command_id, seqval, operation, number = found[0]
-        return Stride(number, Position(Lsn(bytes(lsn)), command_id, bytes(seqval), operation))
+        *place, number = found[0]
+        return Stride(number, _position(*place))
 
     def page(
         self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int, share: Share | None = None
@@ -382,13 +382,22 @@ def _border(request: ProbeRequest) -> list[object]:
     return [] if request.before is None else [request.before.value]
 
 
+def _position(start_lsn: bytes | None, command_id: int | None, seqval: bytes | None, operation: int | None) -> Position:
+    """Raises PermanentError where the server leaves a part of it out: such a row has no place in any order, and is never passed over."""
+    if start_lsn is None or command_id is None or seqval is None or operation is None:
+        raise PermanentError(
+            "reading a change table: rows come without their place in the log",
+            hint="GRANT SELECT on the source table's captured columns to the login's user, and add it to the capture instance's gating role",
+        )
+    return Position(Lsn(bytes(start_lsn)), command_id, bytes(seqval), operation)
+
+
 def _image(row: Sequence[Any]) -> Image:
     start_lsn, command_id, seqval, operation, mask, commit_time, *values = row
-    if start_lsn is None:
-        raise PermanentError(
-            "reading a change table: rows come without their LSN",
-            hint="the login lacks the capture instance's gating role: add it to the role, or re-create the instance without one",
-        )
-    position = Position(Lsn(bytes(start_lsn)), command_id, bytes(seqval), operation)
     number = int.from_bytes(mask, "big") if mask is not None else 0
-    return Image(position, number, None if commit_time is None else commit_time.replace(" ", "T") + "Z", values)
+    return Image(
+        _position(start_lsn, command_id, seqval, operation),
+        number,
+        None if commit_time is None else commit_time.replace(" ", "T") + "Z",
+        values,
+    )

@@ -114,6 +114,52 @@ def test_a_gating_role_is_missed_loudly(reader: Any, mode: str, member: bool) ->
         source.page(instance, after=Position.before(instance.start_lsn), upto=upto, rows=5)
 
 
+@pytest.mark.parametrize("begun", [False, True], ids=["without an offset", "all read before"])
+def test_a_row_of_nulls_is_a_missing_right_and_never_nothing_to_read(
+    reader: Any, monkeypatch: pytest.MonkeyPatch, begun: bool
+) -> None:
+    """What a published function tells who lost SELECT on its source, even where the low watermark is told all the same."""
+    place, source = reader(FUNCTION, mode="function")
+    instance = source.states([PERSONS])[PERSONS].instances[0]
+    offset = place.read()[-1].position if begun else None
+    place.execute(f"REVOKE SELECT ON OBJECT::dbo.Persons FROM {READER}")
+    monkeypatch.setattr("emulators.sqlserver.cdc.access.may_read", lambda *_: True)
+    place.execute("INSERT INTO dbo.Persons (ID) VALUES (2)")
+    place.scan()
+    probe = source.probe([ProbeRequest(instance, offset)])
+    assert probe.answers["dbo_Persons"].pending
+    after, upto = offset or Position.before(instance.start_lsn), Position.end_of(probe.max_lsn)
+    with pytest.raises(PermanentError, match="without their place in the log") as refused:
+        source.page(instance, after=after, upto=upto, rows=5)
+    assert "gating role" in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize("missing", [0, 2, 3], ids=["start_lsn", "seqval", "operation"])
+def test_a_place_in_the_log_that_is_told_in_part_is_refused(
+    places: Places, monkeypatch: pytest.MonkeyPatch, missing: int
+) -> None:
+    place = places()
+    place.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
+    place.scan()
+    instance, upto = place.instance(), Position.end_of(place.read()[0].position.lsn)
+    rows_until, rows = place.connection.rows_until, place.connection.rows
+
+    def without(row: Any) -> Any:
+        return tuple(None if at == missing else value for at, value in enumerate(row))
+
+    def paged(sql: str, parameters: Any, enough: Any) -> Any:
+        (found, low), whole = rows_until(sql, parameters, enough)
+        return [[without(row) for row in found], low], whole
+
+    monkeypatch.setattr(place.connection, "rows_until", paged)
+    monkeypatch.setattr(place.connection, "rows", lambda *asked: [without(row) for row in rows(*asked)])
+    start = Position.before(instance.start_lsn)
+    with pytest.raises(PermanentError, match="without their place in the log"):
+        place.source.page(instance, after=start, upto=upto, rows=5)
+    with pytest.raises(PermanentError, match="without their place in the log"):
+        place.source.stride(instance, after=start, upto=upto, rows=5)
+
+
 @pytest.mark.parametrize("answer", [None, bytes(10)])
 def test_a_low_watermark_that_is_not_told_is_never_read_past(
     places: Places, monkeypatch: pytest.MonkeyPatch, answer: bytes | None
