@@ -8,25 +8,38 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from common.errors import PermanentError
+from common.errors import PermanentError, TransientError
 from common.message import Message
 
 
-class MessageTooLarge(PermanentError):
-    """One message fits no message of the entity. `refused` is that message, `accepted` those that the broker took before it.
+class MessageRefused(PermanentError):
+    """The entity takes other messages and not this one, whatever is done. `refused` is that message, `accepted` those that the broker
+    took before it.
 
-    `size`: bytes of its body; `limit`: bytes of the entity's largest message, properties included.
+    `words`: what the broker said, or what of the message cannot be written.
     """
+
+    def __init__(
+        self, entity: str, refused: Message, words: str, *, accepted: Sequence[Message] = (), hint: str | None = None
+    ) -> None:
+        super().__init__(f"sending to {entity}: message {refused.message_id} {words}", hint=hint)
+        self.refused = refused
+        self.accepted = tuple(accepted)
+        self.words = words
+
+
+class MessageTooLarge(MessageRefused):
+    """It fits no message of the entity. `size`: bytes of its body; `limit`: bytes of the entity's largest message, properties included."""
 
     def __init__(self, entity: str, refused: Message, *, limit: int, accepted: Sequence[Message] = ()) -> None:
         self.size, self.limit = len(refused.body), limit
         super().__init__(
-            f"sending to {entity}: message {refused.message_id} has a body of {self.size} bytes, "
-            f"and the entity takes messages of {limit}, properties included",
+            entity,
+            refused,
+            f"has a body of {self.size} bytes, and the entity takes messages of {limit}, properties included",
+            accepted=accepted,
             hint="raise the entity's maximum message size (Premium tier)",
         )
-        self.refused = refused
-        self.accepted = tuple(accepted)
 
 
 class Sender(Protocol):
@@ -40,9 +53,9 @@ class Sender(Protocol):
         """Return when the broker has accepted all of `messages`, in as few batches as their size and sessions allow.
 
         The order within each session is kept; messages without a session keep theirs. A batch holds one session (the service
-        asks for it), so those of other sessions may overtake. Raises TransientError (of each session, nothing or a prefix was
-        accepted; send all again, duplicate detection removes what was), MessageTooLarge, or PermanentError (missing entity,
-        missing right). After a TransientError the same sender may be used again: it opens a new link by itself.
+        asks for it), so those of other sessions may overtake. Raises SendInterrupted (of each session, nothing or a prefix was
+        accepted; send the rest again, duplicate detection removes what was in doubt), MessageTooLarge, or PermanentError
+        (missing entity, missing right). After a SendInterrupted the same sender may be used again: it opens a new link by itself.
         """
         ...
 

@@ -1,24 +1,25 @@
-"""Sending to a queue or topic: a link of its own, full batches of one session each, and what is too large for any.
+"""Sending to a queue or topic: a link of its own, full batches of one session each, and the one message that is refused.
 
 A batch is accepted as a whole or not at all; after a fault the link's state is unknown, so the next send begins with a fresh one.
 """
 
 from __future__ import annotations
 
+import struct
 import time
 from collections.abc import Iterator, Sequence
 
 import structlog
 from azure.servicebus import ServiceBusClient, ServiceBusMessageBatch, ServiceBusSender
-from azure.servicebus.exceptions import MessageSizeExceededError
+from azure.servicebus.exceptions import MessageSizeExceededError, ServiceBusServerBusyError
 
-from common.bus import MessageTooLarge
+from common.bus import MessageTooLarge, SendInterrupted
 from common.errors import TransientError
 from common.message import Message
 from common.servicebus_address import ServiceBusAddress
 from common.servicebus_batches import add
 from common.servicebus_client import close_quietly, open_client
-from common.servicebus_errors import translated
+from common.servicebus_errors import refusal, translated
 from common.servicebus_links import tend
 from common.servicebus_messages import to_sdk
 
@@ -33,6 +34,14 @@ and connections sooner (https://learn.microsoft.com/azure/service-bus-messaging/
 ENVELOPE = 2_048
 """Bytes kept free in a batch for its envelope, which repeats the first message's id, session and partition key (128 characters
 each): azure-servicebus 7.15 adds them after it has counted, so that a full batch would be refused."""
+
+_UNWRITABLE = (ValueError, TypeError, OverflowError, struct.error)
+"""What a message that cannot be encoded meets, here or in the SDK (texts that are no Unicode, names too long, values of other kinds)."""
+
+_MEND = (
+    "mend what the service names, in the entity's settings or in the message; if it refuses every message: does the entity's session "
+    "setting, or that of its subscriptions, match queue.ordering?"
+)
 
 log = structlog.get_logger(__name__)
 
@@ -62,8 +71,8 @@ class BusSender:
         stale = self._sender is not None and time.monotonic() - self._used > STALE_AFTER
         try:
             self._send_all(messages, accepted)
-        except TransientError as error:
-            if not stale:
+        except SendInterrupted as error:
+            if not stale or error.throttled:
                 raise
             # The service detaches links that were quiet for minutes; that is its habit and no fault.
             log.debug("reopening an idle sender", entity=self._entity, error=error.message)
@@ -75,10 +84,12 @@ class BusSender:
             with translated(f"sending to {self._entity}"):
                 for run in by_session(messages):
                     self._send_session(run, accepted)
-        except TransientError:
-            # The link's state is unknown now; the next send begins with a fresh one.
-            self.close()
-            raise
+        except TransientError as error:
+            throttled = isinstance(error.__cause__, ServiceBusServerBusyError)
+            if not throttled:
+                # The link's state is unknown now; the next send begins with a fresh one. A refusal leaves it as it was.
+                self.close()
+            raise SendInterrupted(error.message, hint=error.hint, accepted=accepted, throttled=throttled) from error
         self._used = time.monotonic()
 
     def close(self) -> None:
@@ -103,13 +114,16 @@ class BusSender:
         sender = self._opened()
         batch, held = self._batch(sender), list[Message]()
         for message in messages:
-            if not add(batch, message):
-                if held:
-                    self._flush(sender, batch, held, accepted)
-                    batch, held = self._batch(sender), []
+            try:
                 if not add(batch, message):
-                    self._send_alone(sender, message, accepted)
-                    continue
+                    if held:
+                        self._flush(sender, batch, held, accepted)
+                        batch, held = self._batch(sender), []
+                    if not add(batch, message):
+                        self._send_alone(sender, message, accepted)
+                        continue
+            except _UNWRITABLE as error:
+                pass
             held.append(message)
         if held:
             self._flush(sender, batch, held, accepted)

@@ -2,18 +2,25 @@
 
 A slice may be one share of a stride, which others read at the same time: it commits nothing, and goes on to the stride's end.
 
+A namespace that throttles is waited for, with what it has not taken of the page; a slice that has its time behind it commits what was
+taken and leaves the rest to the next.
+
 Never runs ahead of a stored offset, never sends after `not_after`, never leaves out a change that fits no message. Failures come back
 as values: a bad table must not fail its neighbours, and a slice that is run again begins at the stored offset.
 """
 
 from __future__ import annotations
 
+import random
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from common.bus import MessageTooLarge, Sender
+from common.bus import MessageTooLarge, Sender, SendInterrupted
 from common.errors import DStreamError, LeaseLost, PermanentError, TransientError
 from common.names import TableName
+from common.throttling import THROTTLED_BACKOFF
 from ingester.encode import Encoder
 from ingester.locks import Clock, steady
 from ingester.lsn import Position
@@ -22,6 +29,12 @@ from ingester.oversize import Outgoing, Oversized, oversized
 from ingester.page_size import learnt, page_rows
 from ingester.source import CaptureInstance, Page, Share, Source
 from ingester.window import gap
+
+_PATIENCE = 10.0
+"""Seconds that a namespace may refuse everything until the slice gives up: less than a stop has."""
+
+_THROTTLED_ROWS = 500
+"""Changes sent at once after a refusal: what is taken of a page is then most of it from its beginning, whatever sessions it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +79,7 @@ class SliceResult:
     """How far a slice came. `position` is the stored offset as far as known; `more`: the window was not finished.
 
     `row_bytes`: for the table's next slice; `page_rows`: how many rows its next page would have, None where there was no page.
+    `refusals`: sends that a throttling namespace refused meanwhile, and `throttled` what it said.
     `set_aside`: changes that fitted no message and were sent as stand-ins, up to `position`.
     A `share` moves no offset: its `position` is where it began, the rest tells what was sent.
     """
@@ -82,10 +96,20 @@ class SliceResult:
     page_rows: int | None = None
     set_aside: tuple[Oversized, ...] = ()
     share: Share | None = None
+    refusals: int = 0
+    throttled: str = ""
 
 
 class _Expired(DStreamError):
     """Nothing more may be sent: the lease may have run out."""
+
+
+@dataclass(slots=True)
+class _Spell:
+    """A namespace throttles. `since`: when it last took something (steady clock); `refusals`: since then."""
+
+    since: float
+    refusals: int = 0
 
 
 @dataclass(slots=True)
@@ -99,6 +123,8 @@ class _Progress:
     changes: int = 0
     pages: int = 0
     set_aside: tuple[Oversized, ...] = ()
+    refusals: int = 0
+    throttled: str = ""
 
     def result(self, todo: Slice, *, more: bool) -> SliceResult:
         return SliceResult(
@@ -111,6 +137,8 @@ class _Progress:
             page_rows=self.page_rows,
             set_aside=self.set_aside,
             share=todo.share,
+            refusals=self.refusals,
+            throttled=self.throttled,
         )
 
 
@@ -125,6 +153,10 @@ class Drain:
     now: Clock
     clock: Clock = steady
     stand_ins: bool = False
+    wait: Callable[[float], None] = time.sleep
+    chance: Callable[[], float] = random.random
+    stopping: Callable[[], bool] = lambda: False
+    """Asked before each page of a slice that is no share: whether a stop was asked for. A share is about a page."""
 
     def run(self, todo: Slice) -> SliceResult:
         """Drain `todo`. Never raises for what DStream knows; see `failed` for the rest."""
@@ -142,14 +174,17 @@ class Drain:
         if todo.share is not None and after != todo.start:
             raise TransientError(f"reading a share of {table.key}: the offset was moved, to {after}")
         while after < todo.upto:
+            if todo.share is None and self.stopping():
+                return True
             self._refuse_expired(todo, progress)
             rows = page_rows(todo.rows, progress.row_bytes, self.sender.batch_bytes())
             page = self.source.page(todo.instance, after=after, upto=todo.upto, rows=rows, share=todo.share)
             self._refuse_gap(todo, after, page)
             if page.end is None:
                 return False
-            out, refused = self._send(todo, page, progress)
-            end = page.end if refused is None else page.changes[out.end - 1].position if out.end else None
+            out, refused = self._send(todo, page, progress, deadline)
+            whole = out.end == len(page.changes)
+            end = page.end if whole else page.changes[out.end - 1].position if out.end else None
             if end is not None:
                 if todo.share is None:
                     self.offsets.commit(table, todo.epoch, seen=seen, position=end)
@@ -160,23 +195,45 @@ class Drain:
                 progress.set_aside += out.set_aside
             if refused is not None:
                 raise refused.refusal()
+            if not whole:
+                return True
             if not page.full:
                 return False
             if todo.share is None and (self.now() >= deadline or self._expired(todo, progress)):
                 return True
         return False
 
-    def _send(self, todo: Slice, page: Page, progress: _Progress) -> tuple[Outgoing, Oversized | None]:
-        """Send a page; or what comes before the change that stops the table, and that change."""
+    def _send(self, todo: Slice, page: Page, progress: _Progress, deadline: float) -> tuple[Outgoing, Oversized | None]:
+        """Send a page; or what comes before the change that stops the table, and that change; or what there was time for."""
         out = Outgoing([self.encoder.message(change) for change in page.changes])
         progress.row_bytes = learnt(progress.row_bytes, out.left)
         progress.page_rows = page_rows(todo.rows, progress.row_bytes, self.sender.batch_bytes())
         refused: Oversized | None = None
+        spell: _Spell | None = None
         while left := out.left:
-            self._refuse_expired(todo, progress)
-            try:
-                self.sender.send(left)
+            if spell is not None and self._over(todo, progress, deadline) and out.prefix:
+                out.stop_before(out.prefix)
                 break
+            self._refuse_expired(todo, progress)
+            at_once = left if spell is None else left[:_THROTTLED_ROWS]
+            try:
+                self.sender.send(at_once)
+                out.accept(at_once)
+                spell = spell and _Spell(self.clock())
+            except SendInterrupted as error:
+                out.accept(error.accepted)
+                if not error.throttled:
+                    raise
+                progress.refusals, progress.throttled = progress.refusals + 1, error.message
+                if spell is None or error.accepted:
+                    spell = _Spell(self.clock())
+                spell.refusals += 1
+                if self.clock() - spell.since < _PATIENCE:
+                    self.wait(THROTTLED_BACKOFF.delay(spell.refusals, self.chance))
+                elif todo.share is None and out.prefix:
+                    out.stop_before(out.prefix)
+                else:
+                    raise
             except MessageTooLarge as error:
                 at = out.refused(error)
                 found = oversized(page.changes[at], todo.instance.columns, error)
@@ -186,6 +243,10 @@ class Drain:
                     refused = found
                     out.stop_before(at)
         return out, refused
+
+    def _over(self, todo: Slice, progress: _Progress, deadline: float) -> bool:
+        """Whether a slice that is throttled ends within its page; a share is to be sent whole."""
+        return todo.share is None and (self.now() >= deadline or self._expired(todo, progress))
 
     def _expired(self, todo: Slice, progress: _Progress) -> bool:
         """Whether either clock says so; a commit needs no such look, since the epoch guards it."""

@@ -70,7 +70,7 @@ class Outgoing:
         self._accepted: set[int] = set()
         self._stand_ins: dict[int, Oversized] = {}
         self.end = len(self._messages)
-        """How many of the page's changes are to be sent: all, or those before one that stops the table."""
+        """How many of the page's changes are to be sent: all, or those before one that stops the table or the slice."""
 
     @property
     def left(self) -> list[Message]:
@@ -82,10 +82,19 @@ class Outgoing:
         """The changes that messages stand in for, in order."""
         return tuple(self._stand_ins[at] for at in sorted(self._stand_ins) if at < self.end)
 
+    @property
+    def prefix(self) -> int:
+        """How many changes from the page's first on were accepted without one left out."""
+        return next((at for at in range(self.end) if at not in self._accepted), self.end)
+
+    def accept(self, messages: Sequence[Message]) -> None:
+        """Take in what was accepted before a send was broken off."""
+        accepted = {id(message) for message in messages}
+        self._accepted |= {at for at, message in enumerate(self._messages) if id(message) in accepted}
+
     def refused(self, error: MessageTooLarge) -> int:
         """Take in what was accepted before the refusal; which change was refused, by its place in the page."""
-        accepted = {id(message) for message in error.accepted}
-        self._accepted |= {at for at, message in enumerate(self._messages) if id(message) in accepted}
+        self.accept(error.accepted)
         return next(at for at, message in enumerate(self._messages) if message is error.refused)
 
     def is_stand_in(self, at: int) -> bool:

@@ -5,9 +5,9 @@ Whoever sends through it speaks of changes only: what was accepted and what was 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from common.bus import MessageTooLarge, Sender
+from common.bus import MessageTooLarge, Sender, SendInterrupted
 from common.message import Message
 from common.packing import Parcel, packed
 
@@ -30,9 +30,13 @@ class PackingSender:
             try:
                 self._inner.send([parcel.message for parcel in parcels])
                 return
+            except SendInterrupted as error:
+                accepted += _changes(parcels, {id(message) for message in error.accepted})
+                error.accepted = tuple(accepted)
+                raise
             except MessageTooLarge as error:
                 taken = {id(message) for message in error.accepted}
-                accepted += [change for parcel in parcels if id(parcel.message) in taken for change in parcel.changes]
+                accepted += _changes(parcels, taken)
                 refused = next(parcel for parcel in parcels if parcel.message is error.refused)
                 if len(refused.changes) == 1:
                     error.accepted = tuple(accepted)
@@ -43,6 +47,11 @@ class PackingSender:
 
     def close(self) -> None:
         self._inner.close()
+
+
+def _changes(parcels: Sequence[Parcel], taken: Collection[int]) -> list[Message]:
+    """What is in those parcels whose messages have these identities (`id`)."""
+    return [change for parcel in parcels if id(parcel.message) in taken for change in parcel.changes]
 
 
 def _parts(parcel: Parcel, refused: Parcel) -> list[Parcel]:

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
-from common.bus import Delivery, MessageTooLarge, Receiver, Receivers
+from common.bus import Delivery, MessageTooLarge, Receiver, Receivers, SendInterrupted
 from common.errors import TransientError
+from common.message import Message
 from common.retry import Backoff
 from router.parking import Parked, Parking
 from router.publishers import Publisher, Publishers
@@ -253,21 +254,26 @@ class Forwarder:
             publisher.send([delivery.message for delivery in group.deliveries])
         except MessageTooLarge as error:
             return self._around(receiver, group, error)
-        except TransientError:
+        except SendInterrupted as error:
             self.tally.count_retry(group.destination)
-            return group
+            return without(group, self._settle_accepted(receiver, group, error.accepted))
         self._settle(receiver, publisher, group.deliveries)
         return None
 
+    def _settle_accepted(self, receiver: Receiver, group: Group, accepted: Sequence[Message]) -> set[int]:
+        """Settle those of a group whose messages the topic has; their identities (`id`)."""
+        taken = {id(message) for message in accepted}
+        done = [delivery for delivery in group.deliveries if id(delivery.message) in taken]
+        self._settle(receiver, self.publishers[group.destination], done)
+        return {id(delivery) for delivery in done}
+
     def _around(self, receiver: Receiver, group: Group, error: MessageTooLarge) -> Group | None:
         """A message that the topic cannot take is poison; what was accepted before it is settled, the others are still to be sent."""
-        accepted = {id(message) for message in error.accepted}
-        done = [delivery for delivery in group.deliveries if id(delivery.message) in accepted]
-        self._settle(receiver, self.publishers[group.destination], done)
+        done = self._settle_accepted(receiver, group, error.accepted)
         refused = [delivery for delivery in group.deliveries if delivery.message is error.refused]
         for delivery in refused:
             self._put_aside(receiver, Poison(delivery, "MessageTooLarge", error.message))
-        return without(group, {id(delivery) for delivery in (*done, *refused)})
+        return without(group, done | {id(delivery) for delivery in refused})
 
     def _settle(self, receiver: Receiver, publisher: Publisher, deliveries: Sequence[Delivery]) -> None:
         if not deliveries:

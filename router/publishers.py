@@ -16,10 +16,11 @@ from typing import Protocol, TypeVar
 
 import structlog
 
-from common.bus import MessageTooLarge, Sender
+from common.bus import MessageTooLarge, Sender, SendInterrupted
 from common.errors import DStreamError, PermanentError, TransientError
 from common.message import Message
 from common.retry import Backoff
+from common.throttling import THROTTLED_BACKOFF, Spell
 
 OPENED_AT_ONCE = 16
 """Links opened side by side: each takes about half a second of waiting, and a namespace limits how many come at once."""
@@ -53,8 +54,12 @@ class Publisher:
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
         provide: Callable[[], None] = lambda: None,
+        spell: Spell | None = None,
     ) -> None:
-        """`provide` sees to it that the topic exists; it is called before the next send after a fault that time does not heal."""
+        """`provide` sees to it that the topic exists; it is called before the next send after a fault that time does not heal.
+
+        `spell`: the namespace's, where others send to it as well.
+        """
         self.topic = topic
         self._sender = sender
         self._backoff = backoff
@@ -62,6 +67,8 @@ class Publisher:
         self._chance = chance
         self._guard = threading.Lock()
         self._provide = provide
+        self._spell = spell or Spell(clock)
+        self._refusals = 0
         self._failures = 0
         self._not_before = 0.0
         self._to_be_provided = False
@@ -76,7 +83,7 @@ class Publisher:
         return max(0.0, self._not_before - self._clock())
 
     def send(self, messages: Sequence[Message]) -> None:
-        """Raises TransientError, having backed off: nothing is known about `messages`; MessageTooLarge as the sender does."""
+        """Raises SendInterrupted, having backed off: what the sender knows to be accepted is; MessageTooLarge as the sender does."""
         with self._guard:
             try:
                 if self._to_be_provided:
@@ -86,12 +93,25 @@ class Publisher:
             except MessageTooLarge:
                 self._recovered()
                 raise
+            except SendInterrupted as error:
+                if error.throttled:
+                    self._refused(error)
+                else:
+                    self._failed(error)
+                    self._sender.close()
+                raise
             except DStreamError as error:
                 self._failed(error)
                 self._sender.close()  # a link to a topic that was deleted stays dead when the topic is back
                 # A topic deleted, or a right taken away, while the router runs holds up its own table and nobody else's.
-                raise TransientError(error.message, hint=error.hint) from error
+                raise SendInterrupted(error.message, hint=error.hint) from error
             self._recovered()
+
+    def _refused(self, error: SendInterrupted) -> None:
+        """The namespace is busy, the topic and the link are well."""
+        self._refusals = 1 if error.accepted else self._refusals + 1
+        self._not_before = self._clock() + THROTTLED_BACKOFF.delay(self._refusals, self._chance)
+        self._spell.refused(error.message)
 
     def _failed(self, error: DStreamError) -> None:
         self._failures += 1
@@ -104,7 +124,8 @@ class Publisher:
     def _recovered(self) -> None:
         if self._failures:
             log.info("destination back", topic=self.topic, failed_sends=self._failures)
-        self._failures = 0
+        self._failures = self._refusals = 0
+        self._spell.look()
 
     def close(self) -> None:
         with self._guard:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import structlog
 
 from common.errors import ConfigurationError, DStreamError, PermanentError
 from common.provision import QueueNeed, TopicNeed, provision
 from common.servicebus import ServiceBus
+from common.throttling import Spell
 from router.forward import Forwarder, Gate, Pace
 from router.health import Reports, endpoint
 from router.observed import ObservedReceivers
@@ -103,11 +105,14 @@ def route(
 
 
 def _publishers(settings: RouterSettings, output: ServiceBus, latest: Latest | None) -> Publishers:
+    spell = Spell()
+
     def configured(topic: str) -> Publisher:
-        return Publisher(topic, output.sender(topic))
+        return Publisher(topic, output.sender(topic), spell=spell)
 
     def provided(topic: str) -> Publisher:
-        return Publisher(topic, output.sender(topic), provide=lambda: _provide_topics(settings, output, [topic]))
+        provide = partial(_provide_topics, settings, output, [topic])
+        return Publisher(topic, output.sender(topic), provide=provide, spell=spell)
 
     def further(topic: str) -> Publisher:
         if topic == settings.queue_name.lower():

@@ -1,0 +1,52 @@
+"""A namespace that throttles: how long to wait for it, and one line in the log for a spell, however often it refuses. Sends nothing.
+
+Credits come anew each second, so that whoever was refused waits for about that long, and longer while others use all there is. What
+Microsoft advises is exponential back-off; the wait that its answer names is the same whoever asks.
+Source: https://learn.microsoft.com/azure/service-bus-messaging/service-bus-throttling
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import structlog
+
+from common.retry import Backoff
+
+THROTTLED_BACKOFF = Backoff(first=0.5, longest=4.0)
+"""After refusals in a row. The first waits end within the second, so that no credits are left unused; the longest lets others through."""
+
+QUIET = 60.0
+"""Seconds without a refusal after which a spell is over."""
+
+log = structlog.get_logger(__name__)
+
+
+class Spell:
+    """Shared by all that send to a namespace, from any thread."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._guard = threading.Lock()
+        self._began = self._last = 0.0
+        self._refused = 0
+
+    def refused(self, why: str, *, times: int = 1) -> None:
+        """So many sends were refused."""
+        with self._guard:
+            self._last = self._clock()
+            self._refused += times
+            if self._refused > times:
+                return
+            self._began = self._last
+        log.warning("Service Bus throttles", error=why, hint="sending goes on as credits allow; queue.pack needs fewer")
+
+    def look(self) -> None:
+        """Tell the end of a spell once it is over."""
+        with self._guard:
+            if not self._refused or self._clock() - self._last < QUIET:
+                return
+            refused, self._refused = self._refused, 0
+        log.info("Service Bus throttles no longer", refused_sends=refused, seconds=round(self._last - self._began, 1))
