@@ -12,6 +12,20 @@ from common.errors import PermanentError, TransientError
 from common.message import Message
 
 
+class SendInterrupted(TransientError):
+    """A send was broken off. `accepted`: what the broker is known to have taken before that; nothing is known of the others.
+
+    `throttled`: the namespace refused for want of credits or of capacity, and what is not in `accepted` was not taken.
+    """
+
+    def __init__(
+        self, message: str, *, hint: str | None = None, accepted: Sequence[Message] = (), throttled: bool = False
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.accepted = tuple(accepted)
+        self.throttled = throttled
+
+
 class MessageRefused(PermanentError):
     """The entity takes other messages and not this one, whatever is done. `refused` is that message, `accepted` those that the broker
     took before it.
@@ -54,8 +68,9 @@ class Sender(Protocol):
 
         The order within each session is kept; messages without a session keep theirs. A batch holds one session (the service
         asks for it), so those of other sessions may overtake. Raises SendInterrupted (of each session, nothing or a prefix was
-        accepted; send the rest again, duplicate detection removes what was in doubt), MessageTooLarge, or PermanentError
-        (missing entity, missing right). After a SendInterrupted the same sender may be used again: it opens a new link by itself.
+        accepted; send the rest again, duplicate detection removes what was in doubt), MessageRefused (MessageTooLarge where it
+        is that), or PermanentError (missing entity, missing right). After a SendInterrupted the same sender may be used again:
+        it opens a new link by itself.
         """
         ...
 

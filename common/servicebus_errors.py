@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from azure.core.exceptions import ClientAuthenticationError
-from azure.servicebus._pyamqp.error import AMQPException  # what the grouped settlement meets below the public API
+from azure.servicebus._pyamqp.error import AMQPException, MessageException  # what is met below the public API
 from azure.servicebus.exceptions import (
     MessagingEntityDisabledError,
     MessagingEntityNotFoundError,
@@ -25,6 +25,11 @@ from common.errors import DStreamError, PermanentError, TransientError
 
 _PERMANENT_CONDITIONS = ("amqp:not-allowed", "amqp:not-implemented", "amqp:invalid-field", "amqp:decode-error")
 """Conditions that say the request itself is wrong (AMQP 1.0, 2.8.15); the SDK has no class for them."""
+
+_OF_A_MESSAGE = (*_PERMANENT_CONDITIONS, "com.microsoft:argument-error", "com.microsoft:argument-out-of-range")
+"""Conditions of a rejected send that concern what was sent: to Microsoft's clients they are errors of the caller, which no retry helps
+(https://learn.microsoft.com/azure/service-bus-messaging/service-bus-messaging-exceptions-latest). All others concern the entity, the right
+to use it, or the moment (not-found, unauthorized-access, entity-disabled, resource-limit-exceeded, server-busy, timeout, ...)."""
 
 _RIGHTS = (
     "check the policy's name and key, and that it has the Send and Listen rights it needs here; or, where an identity is used, that it has "
@@ -80,6 +85,17 @@ def translate(error: Exception, doing: str) -> DStreamError:
     if condition.startswith(_PERMANENT_CONDITIONS) or any(f": {each}" in str(error) for each in _PERMANENT_CONDITIONS):
         return PermanentError(text, hint="does the entity's session setting match queue.ordering?")
     return TransientError(text)
+
+
+def refusal(error: ServiceBusError) -> str | None:
+    """The service's words where it has rejected what was sent for what it is; None for any other error of a send.
+
+    Only the outcome of a delivery counts (AMQP 1.0, 3.4.3: rejected, "invalid and therefore unprocessable"): with the same conditions
+    a link is refused or detached, and that concerns the entity.
+    """
+    condition = str(getattr(error, "_condition", None) or "")
+    rejected = isinstance(getattr(error, "inner_exception", None), MessageException)
+    return _one_line(error) if rejected and condition in _OF_A_MESSAGE else None
 
 
 def _refused_sign_in(inner: object) -> str | None:

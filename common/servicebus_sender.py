@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 
 import structlog
 from azure.servicebus import ServiceBusClient, ServiceBusMessageBatch, ServiceBusSender
-from azure.servicebus.exceptions import MessageSizeExceededError, ServiceBusServerBusyError
+from azure.servicebus.exceptions import MessageSizeExceededError, ServiceBusError, ServiceBusServerBusyError
 
-from common.bus import MessageTooLarge, SendInterrupted
+from common.bus import MessageRefused, MessageTooLarge, SendInterrupted
 from common.errors import TransientError
 from common.message import Message
 from common.servicebus_address import ServiceBusAddress
@@ -38,9 +38,11 @@ each): azure-servicebus 7.15 adds them after it has counted, so that a full batc
 _UNWRITABLE = (ValueError, TypeError, OverflowError, struct.error)
 """What a message that cannot be encoded meets, here or in the SDK (texts that are no Unicode, names too long, values of other kinds)."""
 
+_WRITABLE = "mend what makes such messages: no broker can be told of this one"
+
 _MEND = (
-    "mend what the service names, in the entity's settings or in the message; if it refuses every message: does the entity's session "
-    "setting, or that of its subscriptions, match queue.ordering?"
+    "mend what the service names, in the message or in the entity's settings; where it refuses every message: does the entity's session "
+    "setting match queue.ordering?"
 )
 
 log = structlog.get_logger(__name__)
@@ -115,15 +117,19 @@ class BusSender:
         batch, held = self._batch(sender), list[Message]()
         for message in messages:
             try:
-                if not add(batch, message):
-                    if held:
-                        self._flush(sender, batch, held, accepted)
-                        batch, held = self._batch(sender), []
-                    if not add(batch, message):
-                        self._send_alone(sender, message, accepted)
-                        continue
+                fits = add(batch, message)
             except _UNWRITABLE as error:
-                pass
+                if held:
+                    self._flush(sender, batch, held, accepted)
+                words = f"cannot be written: {error}"
+                raise MessageRefused(self._entity, message, words, accepted=accepted, hint=_WRITABLE) from error
+            if not fits:
+                if held:
+                    self._flush(sender, batch, held, accepted)
+                    batch, held = self._batch(sender), []
+                if not add(batch, message):
+                    self._send_alone(sender, message, accepted)
+                    continue
             held.append(message)
         if held:
             self._flush(sender, batch, held, accepted)
@@ -135,12 +141,15 @@ class BusSender:
     def _flush(
         self, sender: ServiceBusSender, batch: ServiceBusMessageBatch, held: Sequence[Message], accepted: list[Message]
     ) -> None:
-        """Send a batch; one that the service finds too large after all goes in halves, so that nothing is tried for ever."""
+        """Send a batch; one that the service refuses for what is in it goes in halves, down to the message that it is about."""
         try:
             sender.send_messages(batch, timeout=SEND_TIMEOUT)
-        except MessageSizeExceededError as error:
+        except ServiceBusError as error:
+            verdict = self._verdict(sender, error, held[0], accepted)
+            if verdict is None:
+                raise
             if len(held) == 1:
-                raise MessageTooLarge(self._entity, held[0], limit=self._limit(sender), accepted=accepted) from error
+                raise verdict from error
             middle = len(held) // 2
             for half in (held[:middle], held[middle:]):
                 self._send_session(half, accepted)
@@ -154,9 +163,23 @@ class BusSender:
             raise MessageTooLarge(self._entity, message, limit=limit, accepted=accepted)
         try:
             sender.send_messages(to_sdk(message), timeout=SEND_TIMEOUT)
-        except MessageSizeExceededError as error:
-            raise MessageTooLarge(self._entity, message, limit=limit, accepted=accepted) from error
+        except ServiceBusError as error:
+            verdict = self._verdict(sender, error, message, accepted)
+            if verdict is None:
+                raise
+            raise verdict from error
         accepted.append(message)
+
+    def _verdict(
+        self, sender: ServiceBusSender, error: ServiceBusError, message: Message, accepted: Sequence[Message]
+    ) -> MessageRefused | None:
+        """What a failed send of `message` alone says of it; None where it says nothing of any message."""
+        if isinstance(error, MessageSizeExceededError):
+            return MessageTooLarge(self._entity, message, limit=self._limit(sender), accepted=accepted)
+        words = refusal(error)
+        if words is None:
+            return None
+        return MessageRefused(self._entity, message, f"was refused: {words}", accepted=accepted, hint=_MEND)
 
     @staticmethod
     def _limit(sender: ServiceBusSender) -> int:
