@@ -22,6 +22,10 @@ class Executor(Protocol):
         """Raises PermanentError when nothing can be run here any more."""
         ...
 
+    def finish(self) -> None:
+        """Have what runs come to an end: no further page is begun where that can be told to the workers. Waits for nothing."""
+        ...
+
     def cancel(self) -> None:
         """Give up what runs. Work may go on for up to 3 seconds after this returns."""
         ...

@@ -378,6 +378,7 @@ class Job:
 
     def _finish(self) -> None:
         deadline = self._now() + self._settings.stop_seconds
+        self._executor.finish()
         while self._dispatcher.running and self._now() < deadline:
             for result in self._dispatcher.results(_TICK):
                 self._settle(result)

@@ -31,8 +31,8 @@ from ingester.java import java_home
 
 log = structlog.get_logger("spark")
 
-BucketTask = Callable[[Sequence[Slice]], Sequence[SliceResult]]
-"""Runs in a Python worker, which imports it by name."""
+BucketTask = Callable[[Sequence[Slice], Path], Sequence[SliceResult]]
+"""Runs in a Python worker, which imports it by name. The path is that of a file which is there once a stop was asked for."""
 
 _POOL = "dstream"
 
@@ -73,6 +73,7 @@ class SparkExecutor:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
         self._scratch = tempfile.TemporaryDirectory(prefix="dstream-spark-")
+        self._stopping = Path(self._scratch.name) / "stopping"
         self._context = self._start(master, conf)
         self._slots = slots or max(1, self._context.defaultParallelism)
 
@@ -81,10 +82,10 @@ class SparkExecutor:
         return self._slots
 
     def run(self, bucket: Sequence[Slice]) -> Sequence[SliceResult]:
-        task = self._task
+        task, stopping = self._task, self._stopping
 
         def drained(slices: Iterable[Slice]) -> Iterator[SliceResult]:
-            results = task(list(slices))
+            results = task(list(slices), stopping)
             settle_worker()
             return iter(results)
 
@@ -101,6 +102,10 @@ class SparkExecutor:
                 "running on Spark: its JVM has ended by itself",
                 hint="start the ingester again; if this repeats, give it more memory (spark.driver.memory)",
             )
+
+    def finish(self) -> None:
+        """Seen by workers on this machine; on others a slice ends after its `seconds`."""
+        self._stopping.touch()
 
     def cancel(self) -> None:
         with suppress(Py4JError, OSError):  # a JVM that is gone runs nothing

@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 from common.bus import Sender
 from common.servicebus import ServiceBus
@@ -42,10 +43,11 @@ class _Bench:
 
 
 class Worker:
-    """The benches of one process; as many as were ever needed at once."""
+    """The benches of one process; as many as were ever needed at once. `stopping`: a file that is there once a stop was asked for."""
 
-    def __init__(self, settings: IngesterSettings) -> None:
+    def __init__(self, settings: IngesterSettings, stopping: Path) -> None:
         self._settings = settings
+        self._stopping = stopping
         # One for all benches, so that an identity is asked for a token once; the driver has signed in before any task was sent.
         self._bus = ServiceBus.of(settings.queue, proven=True)
         self._idle: list[_Bench] = []
@@ -100,6 +102,7 @@ class Worker:
             encoder,
             time.time,
             stand_ins=settings.on_oversize == "dead_letter",
+            stopping=self._stopping.exists,
         )
         return _Bench(drain, connection, sender)
 
@@ -107,9 +110,9 @@ class Worker:
 _worker: Worker | None = None
 
 
-def run_bucket(settings: IngesterSettings, bucket: Sequence[Slice]) -> list[SliceResult]:
-    """The task that Spark runs: `settings` is the same for all tasks of an ingester."""
+def run_bucket(settings: IngesterSettings, bucket: Sequence[Slice], stopping: Path) -> list[SliceResult]:
+    """The task that Spark runs: `settings` and `stopping` are the same for all tasks of an ingester."""
     global _worker
     if _worker is None:
-        _worker = Worker(settings)
+        _worker = Worker(settings, stopping)
     return _worker.run(bucket)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -192,6 +193,8 @@ class ThreadExecutor:
     fail: Exception | None = None
     gone: bool = False
     buckets: list[list[Slice]] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    cancelled: threading.Event = field(default_factory=threading.Event)
 
     def run(self, bucket: Sequence[Slice]) -> Sequence[SliceResult]:
         self.buckets.append(list(bucket))
@@ -204,8 +207,12 @@ class ThreadExecutor:
         if self.gone:
             raise PermanentError("the executor is gone")
 
+    def finish(self) -> None:
+        self.asked.append("finish")
+
     def cancel(self) -> None:
-        pass
+        self.asked.append("cancel")
+        self.cancelled.set()
 
     def close(self) -> None:
         pass

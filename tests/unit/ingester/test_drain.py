@@ -140,6 +140,27 @@ def test_a_slice_ends_after_its_seconds_and_says_that_there_is_more() -> None:
     assert (result.more, result.pages) == (True, 2)
 
 
+def test_once_a_stop_was_asked_for_no_further_page_is_begun_and_the_one_in_flight_is_committed() -> None:
+    bench = Bench()
+    stop: list[bool] = []
+    bench.source.after_page = lambda: stop.append(True)
+    result = replace(bench.drain, stopping=lambda: bool(stop)).run(bench.todo)
+    assert (result.trouble, result.more, result.position) == (None, True, ROWS[4])
+    assert bench.sent() == EXPECTED[:5]
+    again = replace(bench.drain, stopping=lambda: True).run(bench.todo)
+    assert (again.trouble, again.more, again.position, again.pages) == (None, True, ROWS[4], 0)
+    assert bench.source.pages == 1
+
+
+def test_rows_purged_while_they_were_read_are_passed_over_where_gaps_are() -> None:
+    bench = Bench()
+    bench.offsets.stored[PERSONS] = ROWS[1]
+    bench.source.after_page = lambda: bench.source.low.update({"dbo_Persons": lsn(3)})
+    result = bench.drain.run(replace(bench.todo, rows=2, skip_gaps=True))
+    assert result.trouble is None
+    assert bench.sent() == EXPECTED[2:4] + EXPECTED[8:]
+
+
 def test_rows_purged_while_they_were_read_are_a_gap_and_are_not_skipped_over() -> None:
     bench = Bench()
     bench.offsets.stored[PERSONS] = ROWS[1]

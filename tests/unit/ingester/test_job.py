@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Callable
 from itertools import cycle
@@ -13,7 +14,7 @@ from structlog.testing import capture_logs
 from common.errors import PermanentError, TransientError
 from common.names import Ordering
 from ingester.drain import Drain
-from ingester.job import Job, JobSettings
+from ingester.job import _KILL_SECONDS, Job, JobSettings
 from ingester.lease_keeper import LeaseKeeper
 from ingester.local_locks import LocalLocks
 from ingester.lsn import Position
@@ -292,6 +293,90 @@ def test_a_failed_commit_while_idle_does_not_drop_the_table() -> None:
     world.at(80, lambda: world.commit(3, name="sales_Orders"))
     world.run(300)
     assert (len(set(world.sent())), len(set(world.sent("Orders")))) == (3, 3)
+
+
+def test_an_offset_that_may_not_be_written_stops_its_table_with_the_remedy_and_no_other() -> None:
+    world = World()
+    world.offsets.fail = PermanentError("committing an offset: denied", hint="GRANT UPDATE ON dbo.cdc_offsets")
+    world.at(3, lambda: world.commit(2, name="sales_Orders"))
+    world.at(3, lambda: world.commit(2))
+    status, logs = world.run(60)
+    assert status == 0
+    [error] = [entry for entry in logs if entry["log_level"] == "error"]
+    assert "GRANT UPDATE ON dbo.cdc_offsets" in error["error"]
+    assert sorted((len(world.sent()), len(world.sent("Orders")))) == [0, 3]
+
+
+# a stop
+
+
+def test_a_stop_lets_the_page_in_flight_be_sent_and_committed_and_only_then_gives_the_locks_back() -> None:
+    world = World()
+    free: list[bool] = []
+    told = threading.Event()
+    finish = world.executor.finish
+
+    def finish_and_tell() -> None:
+        finish()
+        told.set()
+
+    def in_flight() -> None:
+        world.stop.set()
+        assert told.wait(10)
+        free.append(world.locks.acquire("persons") is not None)
+
+    world.executor.finish = finish_and_tell  # type: ignore[method-assign]  # tells the test
+    world.source.after_page = in_flight
+    world.at(3, lambda: world.commit(2))
+    status, _ = world.run(60)
+    assert (status, free, world.executor.asked) == (0, [False], ["finish"])
+    assert len(world.sent()) == 3
+    assert world.offsets.stored[PERSONS] == position(2, seq=3)
+    assert world.locks.acquire("persons") is not None
+
+
+def test_what_does_not_end_in_time_is_given_up_and_the_locks_are_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ingester.job._TICK", 0.0)
+    monkeypatch.setattr("ingester.job._KILL_SECONDS", 0.0)
+    world = World()
+    asked_at: list[float] = []
+
+    def hang() -> None:
+        asked_at.append(world.clock)
+        world.stop.set()
+        world.executor.cancelled.wait(10)
+        raise TransientError("cancelled")
+
+    world.source.after_page = hang
+    world.at(3, lambda: world.commit(2))
+    status, _ = world.run(1000)
+    assert (status, world.executor.asked, world.sent()) == (0, ["finish", "cancel"], [])
+    assert 10 <= world.clock - asked_at[0] < 12
+    assert world.locks.acquire("persons") is not None
+
+
+def test_what_a_stop_waits_for_adds_up_to_less_than_20_seconds() -> None:
+    """Running slices, tasks that are killed, the leases' thread and what it gives back."""
+    leases = inspect.signature(LeaseKeeper.close).parameters["seconds"].default
+    slices = inspect.signature(JobSettings).parameters["stop_seconds"].default
+    assert slices + _KILL_SECONDS + 2 * leases < 20
+
+
+def test_once_a_stop_was_asked_for_no_table_is_looked_at_again() -> None:
+    world = World(rows=5)
+    results = world.job._dispatcher.results
+
+    def stop_with_the_first(timeout: float) -> Any:
+        found = results(timeout)
+        if found:
+            world.stop.set()
+        return found
+
+    world.job._dispatcher.results = stop_with_the_first  # type: ignore[method-assign]
+    world.source.after_page = lambda: setattr(world, "clock", world.clock + 5)
+    world.at(3, lambda: world.commit(2, 3, 4))
+    world.run(60)
+    assert len(world.sent()) == 5
 
 
 def test_a_dead_worker_is_a_failure_that_is_tried_again() -> None:

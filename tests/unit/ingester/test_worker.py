@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ def recorder(connection: Any, **options: Any) -> Any:
 
 @pytest.mark.parametrize("mode", ["direct", "function"])
 def test_the_driver_and_the_workers_read_in_the_mode_that_is_configured(
-    monkeypatch: pytest.MonkeyPatch, mode: str
+    monkeypatch: pytest.MonkeyPatch, mode: str, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(wiring, "SqlServerSource", recorder)
     monkeypatch.setattr(worker, "SqlServerSource", recorder)
@@ -33,15 +34,24 @@ def test_the_driver_and_the_workers_read_in_the_mode_that_is_configured(
     with pytest.raises(Seen) as driver:
         wiring.run(configured, threading.Event())
     with pytest.raises(Seen) as task:
-        worker.Worker(configured)._take()
+        worker.Worker(configured, tmp_path / "stopping")._take()
     assert (driver.value.options["query_mode"], task.value.options["query_mode"]) == (mode, mode)
 
 
-def test_the_workers_source_makes_values_as_configured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_workers_source_makes_values_as_configured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(worker, "SqlServerSource", recorder)
     with pytest.raises(Seen) as task:
-        worker.Worker(settings("Persons", before_images=True, decimals="number"))._take()
+        worker.Worker(settings("Persons", before_images=True, decimals="number"), tmp_path / "stopping")._take()
     assert task.value.options == {"before_images": True, "decimals_as_numbers": True, "query_mode": "direct"}
+
+
+def test_a_worker_hears_of_a_stop_that_was_asked_for_while_its_slice_runs(tmp_path: Path) -> None:
+    mark = tmp_path / "stopping"
+    bench = worker.Worker(settings("Persons"), mark)._take()
+    assert bench.drain.stopping() is False
+    mark.touch()
+    assert bench.drain.stopping() is True
+    bench.close()
 
 
 def test_the_drivers_connection_hears_of_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
