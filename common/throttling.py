@@ -15,8 +15,9 @@ import structlog
 
 from common.retry import Backoff
 
-THROTTLED_BACKOFF = Backoff(first=0.5, longest=4.0)
-"""After refusals in a row. The first waits end within the second, so that no credits are left unused; the longest lets others through."""
+THROTTLED_BACKOFF = Backoff(first=0.5, longest=2.0)
+"""After refusals in a row: within the second at first, and never longer than the service asks for, so that hardly a second's credits are left
+unused. By so much of jitter, those that wait come one after the other."""
 
 QUIET = 60.0
 """Seconds without a refusal after which a spell is over."""

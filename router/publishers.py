@@ -17,7 +17,7 @@ from typing import Protocol, TypeVar
 import structlog
 
 from common.bus import MessageTooLarge, Sender, SendInterrupted
-from common.errors import DStreamError, PermanentError, TransientError
+from common.errors import DStreamError, PermanentError
 from common.message import Message
 from common.retry import Backoff
 from common.throttling import THROTTLED_BACKOFF, Spell
