@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from common.bus import MessageTooLarge, Sender, SendInterrupted
+from common.bus import MessageRefused, MessageTooLarge, Sender, SendInterrupted
 from common.errors import DStreamError, LeaseLost, PermanentError, TransientError
 from common.names import TableName
 from common.throttling import THROTTLED_BACKOFF
@@ -25,7 +25,7 @@ from ingester.encode import Encoder
 from ingester.locks import Clock, steady
 from ingester.lsn import Position
 from ingester.offsets import Offsets
-from ingester.oversize import Outgoing, Oversized, oversized
+from ingester.oversize import Outgoing, Oversized, not_taken, oversized
 from ingester.page_size import learnt, page_rows
 from ingester.source import CaptureInstance, Page, Share, Source
 from ingester.window import gap
@@ -194,7 +194,7 @@ class Drain:
                 progress.pages += 1
                 progress.set_aside += out.set_aside
             if refused is not None:
-                raise refused.refusal()
+                raise refused
             if not whole:
                 return True
             if not page.full:
@@ -203,12 +203,14 @@ class Drain:
                 return True
         return False
 
-    def _send(self, todo: Slice, page: Page, progress: _Progress, deadline: float) -> tuple[Outgoing, Oversized | None]:
-        """Send a page; or what comes before the change that stops the table, and that change; or what there was time for."""
+    def _send(
+        self, todo: Slice, page: Page, progress: _Progress, deadline: float
+    ) -> tuple[Outgoing, PermanentError | None]:
+        """Send a page; or what comes before the change that stops the table, and why it does; or what there was time for."""
         out = Outgoing([self.encoder.message(change) for change in page.changes])
         progress.row_bytes = learnt(progress.row_bytes, out.left)
         progress.page_rows = page_rows(todo.rows, progress.row_bytes, self.sender.batch_bytes())
-        refused: Oversized | None = None
+        refused: PermanentError | None = None
         spell: _Spell | None = None
         while left := out.left:
             if spell is not None and self._over(todo, progress, deadline) and out.prefix:
@@ -240,8 +242,12 @@ class Drain:
                 if self.stand_ins and not out.is_stand_in(at):
                     out.stand_in(at, self.encoder.stand_in(page.changes[at], found), found)
                 else:
-                    refused = found
+                    refused = found.refusal()
                     out.stop_before(at)
+            except MessageRefused as error:
+                at = out.refused(error)
+                refused = not_taken(page.changes[at], todo.instance.columns, error)
+                out.stop_before(at)
         return out, refused
 
     def _over(self, todo: Slice, progress: _Progress, deadline: float) -> bool:

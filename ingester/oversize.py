@@ -1,4 +1,5 @@
-"""Changes that fit no message: which they are, and what of a page is still to be sent around them. Pure; nothing is left out unsaid.
+"""Changes that fit no message, or are refused for another reason: which they are, and what of a page is still to be sent around them.
+Pure; nothing is left out unsaid.
 
 It tells a row's key and position and never another value. docs/decisions/oversize.md says why a stand-in is sent.
 """
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from common.bus import MessageTooLarge
+from common.bus import MessageRefused, MessageTooLarge
 from common.errors import PermanentError
 from common.message import Message
 from common.names import TableName
@@ -38,14 +39,12 @@ class Oversized:
     @property
     def key_text(self) -> str:
         """The key for a person, cut where it is very long."""
-        return self.key if len(self.key) <= _KEY_TEXT else self.key[:_KEY_TEXT] + "..."
+        return _short(self.key)
 
     def refusal(self) -> PermanentError:
         """Why the table stops, with the remedy."""
-        row = f"of the row with key {self.key_text}" if self.key != "{}" else "of a row without a primary key"
         return PermanentError(
-            f"sending changes of {self.table.key}: the change {row} at commit LSN 0x{self.position.lsn.hex}, "
-            f"seqval 0x{self.position.seqval.hex()} fits no message: its body has {self.size} bytes, "
+            f"{_named(self.table, self.key, self.position)} fits no message: its body has {self.size} bytes, "
             f"and the queue takes messages of {self.limit}, properties included",
             hint="raise the maximum message size of the queue and the topic (Premium), or set such changes aside with "
             'on_oversize = "dead_letter"; restart then',
@@ -54,9 +53,38 @@ class Oversized:
 
 def oversized(change: Change, columns: Sequence[CapturedColumn], error: MessageTooLarge) -> Oversized:
     """What to say of `change`, whose message was refused; `columns` are its capture instance's."""
+    return Oversized(change.table, _key(change, columns), change.position, error.size, error.limit)
+
+
+def not_taken(change: Change, columns: Sequence[CapturedColumn], error: MessageRefused) -> PermanentError:
+    """Why the table stops at `change`, whose message the queue refuses for another reason than its size, with the remedy.
+
+    No stand-in is sent, whatever `on_oversize` says: a queue that refuses what is no larger than other changes is as a rule one that is
+    not as the configuration has it, and the next change would be refused as well.
+    """
+    return PermanentError(
+        f"{_named(change.table, _key(change, columns), change.position)} is not taken by the queue: it {error.words}",
+        hint=f"{error.hint}; restart then",
+    )
+
+
+def _named(table: TableName, key: str, position: Position) -> str:
+    row = f"of the row with key {_short(key)}" if key != "{}" else "of a row without a primary key"
+    return (
+        f"sending changes of {table.key}: the change {row} at commit LSN 0x{position.lsn.hex}, "
+        f"seqval 0x{position.seqval.hex()}"
+    )
+
+
+def _key(change: Change, columns: Sequence[CapturedColumn]) -> str:
+    """Its primary key columns and their values as a JSON object."""
     names = sorted((column.key_ordinal, column.name) for column in columns if column.key_ordinal is not None)
     key = {name: change.data[name] for _, name in names if name in change.data}
-    return Oversized(change.table, orjson.dumps(key).decode(), change.position, error.size, error.limit)
+    return orjson.dumps(key).decode()
+
+
+def _short(key: str) -> str:
+    return key if len(key) <= _KEY_TEXT else key[:_KEY_TEXT] + "..."
 
 
 class Outgoing:
@@ -92,7 +120,7 @@ class Outgoing:
         accepted = {id(message) for message in messages}
         self._accepted |= {at for at, message in enumerate(self._messages) if id(message) in accepted}
 
-    def refused(self, error: MessageTooLarge) -> int:
+    def refused(self, error: MessageRefused) -> int:
         """Take in what was accepted before the refusal; which change was refused, by its place in the page."""
         self.accept(error.accepted)
         return next(at for at, message in enumerate(self._messages) if message is error.refused)

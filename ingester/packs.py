@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from common.bus import MessageTooLarge, Sender, SendInterrupted
+from common.bus import MessageRefused, Sender, SendInterrupted
 from common.message import Message
 from common.packing import Parcel, packed
 
@@ -23,7 +23,7 @@ class PackingSender:
         return self._inner.batch_bytes()
 
     def send(self, messages: Sequence[Message]) -> None:
-        """As the port says. A pack that is too large after all goes in halves, so that only a change alone is ever refused."""
+        """As the port says. A pack that is refused goes in halves, so that only a change alone ever is."""
         parcels = packed(messages, most=self._most, limit=self._inner.batch_bytes())
         accepted: list[Message] = []
         while parcels:
@@ -34,7 +34,7 @@ class PackingSender:
                 accepted += _changes(parcels, {id(message) for message in error.accepted})
                 error.accepted = tuple(accepted)
                 raise
-            except MessageTooLarge as error:
+            except MessageRefused as error:
                 taken = {id(message) for message in error.accepted}
                 accepted += _changes(parcels, taken)
                 refused = next(parcel for parcel in parcels if parcel.message is error.refused)
