@@ -1,0 +1,136 @@
+"""A topic whose namespace throttles: what it took is settled and not sent again, the rest waits, and the link stays."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+from structlog.testing import capture_logs
+
+from common.bus import SendInterrupted
+from common.errors import TransientError
+from common.message import Message
+from common.throttling import QUIET, Spell
+from router.forward import Forwarder, Pace
+from router.publishers import Publisher, Publishers
+from router.tally import Tally
+from tests.fakes.bus import FakeBroker
+
+TOPIC = "orders"
+
+
+class Metered:
+    """A sender that takes as many messages as it has credits, and refuses the others."""
+
+    def __init__(self, credits: int = 0) -> None:
+        self.credits = credits
+        self.took: list[Message] = []
+        self.asked: list[int] = []
+        self.closed = 0
+
+    def open(self) -> None: ...
+
+    def batch_bytes(self) -> int:
+        return 262_144
+
+    def send(self, messages: Sequence[Message]) -> None:
+        self.asked.append(len(messages))
+        accepted = messages[: self.credits]
+        self.took += accepted
+        self.credits -= len(accepted)
+        if len(accepted) < len(messages):
+            raise SendInterrupted("the namespace is being throttled", accepted=accepted, throttled=True)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def some(count: int, session: str = "s") -> list[Message]:
+    return [
+        Message(b"{}", f"{session}-{n}", session, application_properties={"destination": TOPIC}) for n in range(count)
+    ]
+
+
+def test_refusals_in_a_row_wait_longer_up_to_two_seconds_and_progress_begins_anew() -> None:
+    sender, clock = Metered(), Time()
+    topic = Publisher(TOPIC, sender, clock=clock, chance=lambda: 1.0)
+    pauses = []
+    for credits in (0, 0, 0, 0, 1, 0):
+        sender.credits = credits
+        with pytest.raises(SendInterrupted):
+            topic.send(some(3))
+        pauses.append(topic.pause())
+        clock.now += topic.pause()
+    assert pauses == [0.5, 1.0, 2.0, 2.0, 0.5, 1.0]
+    assert sender.closed == 0
+
+
+def test_topics_of_one_namespace_tell_of_one_spell() -> None:
+    clock = Time()
+    spell = Spell(clock)
+    senders = [Metered() for _ in range(20)]
+    topics = [Publisher(f"{TOPIC}{n}", sender, clock=clock, spell=spell) for n, sender in enumerate(senders)]
+    with capture_logs() as lines:
+        for _ in range(5):
+            for topic, sender in zip(topics, senders, strict=True):
+                with pytest.raises(SendInterrupted):
+                    topic.send(some(1))
+                sender.credits = 1
+                topic.send(some(1))
+        clock.now += QUIET
+        senders[0].credits = 1
+        topics[0].send(some(1))
+    assert [line["event"] for line in lines] == ["Service Bus throttles", "Service Bus throttles no longer"]
+    assert lines[1]["refused_sends"] == 100
+
+
+def test_what_was_taken_of_a_batch_is_settled_and_only_the_rest_is_sent_again() -> None:
+    broker, stop, tally = FakeBroker(), threading.Event(), Tally()
+    broker.create("queue", sessions=True)
+    broker.sender("queue").send(some(10))
+    sender, clock = Metered(4), Time()
+
+    def patience(attempt: int = 0) -> float:
+        sender.credits = 3  # a second has passed
+        return 0.0
+
+    topic = Publisher(TOPIC, sender, clock=clock, chance=patience)
+    forwarder = Forwarder(
+        broker.receivers("queue", sessions=True),
+        Publishers([topic]),
+        stop,
+        sessions=True,
+        pace=Pace(accept_wait=0.01, poll=0.01, idle=0.01),
+        tally=tally,
+    )
+    slot = threading.Thread(target=forwarder.run)
+    slot.start()
+    try:
+        for _ in range(1_000):
+            if tally.routed.total() == 10 or stop.wait(0.01):
+                break
+    finally:
+        stop.set()
+        slot.join(10)
+    assert sender.took == some(10)
+    assert sender.asked == [10, 6, 3]
+    assert (tally.retries[TOPIC], tally.routed[TOPIC], broker.entity("queue").held) == (2, 10, [])
+
+
+def test_a_fault_that_is_no_refusal_still_closes_the_link() -> None:
+    broker, clock = FakeBroker(), Time()
+    entity, sender = broker.create(TOPIC), broker.sender(TOPIC)
+    topic = Publisher(TOPIC, sender, clock=clock)
+    entity.faults.append(TransientError("away"))
+    with pytest.raises(SendInterrupted):
+        topic.send(some(1))
+    assert sender.closed
