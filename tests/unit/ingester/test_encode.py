@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.names import Origin, TableName
+from common.names import Ordering, Origin, TableName
 from ingester.change import Change, Operation
 from ingester.encode import Encoder, event_identity
 from ingester.lsn import Lsn, Position
@@ -105,6 +105,7 @@ def test_the_six_metadata_keys_of_the_contract_are_spelled_so() -> None:
     }
 
 
+ORDERED: tuple[Ordering, ...] = ("key", "table")
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60)
 
 
@@ -142,6 +143,13 @@ def test_ordering_by_key_keeps_the_changes_of_one_row_in_one_session() -> None:
         for n in range(100)
     }
     assert len(sessions) == 8
+
+
+def test_the_changes_of_a_table_without_a_key_are_in_its_one_session_where_ordering_is_by_key() -> None:
+    by_key, by_table = (Encoder(Origin("server", "database"), "q", ordering, 8) for ordering in ORDERED)
+    for number in range(20):
+        keyless = Change(TableName("dbo", "Heap"), "dbo_Heap", position(number), Operation.INSERT, {"A": number})
+        assert by_key.message(keyless).session_id == by_table.message(keyless).session_id is not None
 
 
 def test_ordering_none_has_no_sessions_and_is_the_same_message_otherwise() -> None:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from structlog.testing import capture_logs
 
 from common.errors import PermanentError, TransientError
 from common.message import Message
@@ -234,6 +235,33 @@ def test_a_broken_source_is_tried_again() -> None:
     bench.broker.open_faults.extend(TransientError("connection refused") for _ in range(3))
     bench.run()
     assert bodies(bench.topics["persons"]) == ["persons-0"]
+
+
+def test_each_interruption_is_told_once_and_the_pauses_after_it_grow_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The back-off decides each pause by chance; what it is asked for is how many failures there were in a row."""
+    asked: list[int] = []
+
+    def delay(self: Backoff, attempt: int, chance: object = None) -> float:
+        asked.append(attempt)
+        return 0.0
+
+    monkeypatch.setattr(Backoff, "delay", delay)
+    bench = Bench()
+    bench.put("persons", 0)
+    bench.broker.open_faults.extend(TransientError("connection refused") for _ in range(3))
+
+    def twice() -> bool:
+        if bench.queue.held or bench.broker.open_faults:
+            return False
+        if not bench.topics["orders"].bodies:
+            bench.broker.open_faults.extend(TransientError("connection refused") for _ in range(2))
+            bench.put("orders", 0)
+        return bool(bench.topics["orders"].bodies)
+
+    with capture_logs() as logs:
+        bench.run(until=twice)
+    assert asked == [1, 2, 3, 1, 2]
+    assert [entry["event"] for entry in logs].count("receiving interrupted") == 2
 
 
 def test_a_missing_queue_ends_the_slot_with_a_permanent_error() -> None:

@@ -50,6 +50,39 @@ def test_a_failed_send_pauses_longer_each_time_up_to_the_limit_and_success_forge
     assert orders.pause() == 1.0
 
 
+def test_pauses_are_spread_by_chance_so_that_what_failed_together_does_not_come_back_together() -> None:
+    broker, clock = FakeBroker(), Clock()
+    broker.create("orders").faults.extend(TransientError("busy") for _ in range(2))
+    pauses = []
+    for chance in (0.25, 0.75):
+        backoff = Backoff(first=4.0, longest=8.0)
+        orders = Publisher("orders", broker.sender("orders"), backoff=backoff, clock=clock, chance=[chance].pop)
+        with pytest.raises(TransientError):
+            orders.send([MESSAGE])
+        pauses.append(orders.pause())
+    assert pauses == [1.0, 3.0]
+
+
+def test_after_a_fault_the_sender_is_closed_and_the_next_send_opens_it_anew() -> None:
+    asked: list[str] = []
+
+    class Link(Meeting):
+        def send(self, messages: Sequence[Message]) -> None:
+            asked.append("send")
+            if len(asked) == 2:
+                raise TransientError("the link was detached")
+
+        def close(self) -> None:
+            asked.append("close")
+
+    orders = Publisher("orders", Link(threading.Barrier(1)), clock=Clock(), chance=lambda: 1.0)
+    orders.send([MESSAGE])
+    with pytest.raises(TransientError):
+        orders.send([MESSAGE])
+    orders.send([MESSAGE])
+    assert asked == ["send", "send", "close", "send"]
+
+
 def test_a_topic_deleted_while_running_is_waited_for() -> None:
     broker, clock = FakeBroker(), Clock()
     broker.create("orders")
