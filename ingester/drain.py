@@ -156,7 +156,7 @@ class Drain:
     wait: Callable[[float], None] = time.sleep
     chance: Callable[[], float] = random.random
     stopping: Callable[[], bool] = lambda: False
-    """Asked before each page of a slice that is no share: whether a stop was asked for. A share is about a page."""
+    """Asked before each page of a slice that is no share, and while it is throttled: whether a stop was asked for. A share is about a page."""
 
     def run(self, todo: Slice) -> SliceResult:
         """Drain `todo`. Never raises for what DStream knows; see `failed` for the rest."""
@@ -230,7 +230,7 @@ class Drain:
                 if spell is None or error.accepted:
                     spell = _Spell(self.clock())
                 spell.refusals += 1
-                if self.clock() - spell.since < _PATIENCE:
+                if self.clock() - spell.since < _PATIENCE and not self.stopping():
                     self.wait(THROTTLED_BACKOFF.delay(spell.refusals, self.chance))
                 elif todo.share is None and out.prefix:
                     out.stop_before(out.prefix)
@@ -252,7 +252,7 @@ class Drain:
 
     def _over(self, todo: Slice, progress: _Progress, deadline: float) -> bool:
         """Whether a slice that is throttled ends within its page; a share is to be sent whole."""
-        return todo.share is None and (self.now() >= deadline or self._expired(todo, progress))
+        return todo.share is None and (self.now() >= deadline or self.stopping() or self._expired(todo, progress))
 
     def _expired(self, todo: Slice, progress: _Progress) -> bool:
         """Whether either clock says so; a commit needs no such look, since the epoch guards it."""

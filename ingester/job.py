@@ -14,6 +14,7 @@ import structlog
 
 from common.errors import DStreamError, LeaseLost, PermanentError, TransientError
 from common.names import Ordering, TableName
+from common.throttling import Spell
 from ingester.dispatch import Dispatcher
 from ingester.drain import Slice, SliceResult, Trouble, gap_error
 from ingester.executor import Executor
@@ -91,6 +92,7 @@ class Job:
         self._tables = {name: TrackedTable(name, rhythm) for name, rhythm in settings.tables.items()}
         self._leaving: dict[TableName, TrackedTable] = {}
         """Removed, with a slice still under way."""
+        self._throttling = Spell(now)
         self._asked: SimpleQueue[tuple[TableChanges, Mapping[TableName, str]]] = SimpleQueue()
         self._catalog_at = float("-inf")
         self._disconnected_at: float | None = None
@@ -292,6 +294,10 @@ class Job:
 
     def _settle(self, ended: SliceResult) -> TrackedTable | None:
         """Take in what a slice came to; the table, if it is to be looked at again at once."""
+        if ended.refusals:
+            self._throttling.refused(ended.throttled, times=ended.refusals)
+        else:
+            self._throttling.look()
         result = self._strides.settled(ended)
         if result is None:
             return None

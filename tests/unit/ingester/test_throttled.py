@@ -11,10 +11,12 @@ import pytest
 from common.bus import SendInterrupted
 from common.message import Message
 from ingester.drain import Drain, Slice, Trouble
+from ingester.job import Job
 from ingester.lsn import Position
 from ingester.packs import PackingSender
 from ingester.source import Share
 from tests.fakes.ingester import PERSONS, FakeOffsets, FakeSource, encoder, instance, lsn, position
+from tests.unit.ingester import test_job
 
 COUNT = 2_000
 ROWS = [position(number, seq=number % 7 + 1) for number in range(1, COUNT + 1)]
@@ -159,3 +161,25 @@ def test_a_refused_pack_is_not_known_for_taken() -> None:
     assert (result.trouble, result.changes) == (None, COUNT)
     assert len(world.namespace.sent) == COUNT / 10
     assert len(set(sent(world))) == COUNT / 10
+
+
+def test_a_stop_ends_a_slice_that_waits_and_what_was_taken_is_stored() -> None:
+    world = World(300)
+    world.namespace.dry = True
+    world.drain = replace(world.drain, stopping=lambda: world.namespace.refusals > 1)
+    result = world.drain.run(world.todo)
+    assert (result.trouble, result.more, world.stored()) == (None, True, ROWS[299])
+    assert len(world.namespace.waits) == 1
+
+
+def test_the_loop_tells_of_a_spell_once_however_often_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Job, "_wait_seconds", lambda self: 0.0 if not self._dispatcher.running else 1.0)
+    job, namespace = test_job.World(), Namespace(2)
+    job.executor.drain = replace(job.executor.drain, sender=namespace, wait=namespace.wait)
+    job.at(3, lambda: job.commit(*range(2, 10)))
+    job.at(13, lambda: job.commit(*range(10, 20)))
+    _, logs = job.run(60)
+    assert namespace.refusals > 2
+    assert len(namespace.sent) == 54
+    told = [line["event"] for line in logs if line["log_level"] == "warning"]
+    assert told == ["Service Bus throttles"]
