@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -23,6 +23,7 @@ from common.provision import Need, QueueNeed, TopicNeed, provision
 from common.servicebus import ServiceBus
 from common.servicebus_management import management_address
 from common.topology import Provision
+from emulators.servicebus.administration.api import AdminApi, Answer
 from emulators.servicebus.description import QueueDescription, SubscriptionDescription, TopicDescription
 from emulators.servicebus.server import ServiceBusEmulator
 from router.forward import Pace
@@ -194,6 +195,31 @@ def test_poison_is_found_in_the_dead_letter_queue_with_its_reason(outcome: Outco
     }
     unknown = outcome.dead["srv.db.nowhere.events-1"]
     assert "srv.db.nowhere.events" in (unknown.dead_letter_error_description or "")
+
+
+def test_no_management_call_is_made_for_a_message(
+    emulator: ServiceBusEmulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Entities are seen to at the start; what is routed later, and what is dead-lettered, asks for nothing."""
+    asked: list[str] = []
+    answer = AdminApi.answer
+
+    def counted(self: AdminApi, method: str, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        asked.append(url)
+        return answer(self, method, url, headers, body)
+
+    put(emulator, [change(PERSONS, 0, PERSONS)])
+    monkeypatch.setattr(AdminApi, "answer", counted)
+    with routing(settings(emulator), routed(101)) as tally:
+        while not tally.routed.total():
+            time.sleep(0.01)
+        assert len(asked) >= 3  # the queue and both topics
+        before = len(asked)
+        bus = ServiceBus.from_connection_string(emulator.connection_string)
+        with closing(bus.sender("ingest-queue")) as sender:
+            sender.send([change(topic, n, topic) for topic in (PERSONS, ORDERS) for n in range(1, 50)])
+            sender.send([Message(b"{", "bad", PERSONS), change("srv.db.nowhere.events", 1, ORDERS)])
+    assert len(asked) == before
 
 
 def test_a_stand_in_is_dead_lettered_from_between_changes_that_are_delivered(emulator: ServiceBusEmulator) -> None:
