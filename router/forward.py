@@ -15,13 +15,13 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
-from common.bus import Delivery, MessageTooLarge, Receiver, Receivers, SendInterrupted
+from common.bus import Delivery, MessageRefused, MessageTooLarge, Receiver, Receivers, SendInterrupted
 from common.errors import TransientError
 from common.message import Message
 from common.retry import Backoff
 from router.parking import Parked, Parking
 from router.publishers import Publisher, Publishers
-from router.routes import Group, Plan, Poison, before, plan, runs, without
+from router.routes import Group, Plan, Poison, Reason, before, plan, runs, without
 from router.settings import OnPoison
 from router.tally import Tally
 
@@ -252,7 +252,7 @@ class Forwarder:
             return group
         try:
             publisher.send([delivery.message for delivery in group.deliveries])
-        except MessageTooLarge as error:
+        except MessageRefused as error:
             return self._around(receiver, group, error)
         except SendInterrupted as error:
             self.tally.count_retry(group.destination)
@@ -267,12 +267,13 @@ class Forwarder:
         self._settle(receiver, self.publishers[group.destination], done)
         return {id(delivery) for delivery in done}
 
-    def _around(self, receiver: Receiver, group: Group, error: MessageTooLarge) -> Group | None:
+    def _around(self, receiver: Receiver, group: Group, error: MessageRefused) -> Group | None:
         """A message that the topic cannot take is poison; what was accepted before it is settled, the others are still to be sent."""
         done = self._settle_accepted(receiver, group, error.accepted)
         refused = [delivery for delivery in group.deliveries if delivery.message is error.refused]
+        reason: Reason = "MessageTooLarge" if isinstance(error, MessageTooLarge) else "Refused"
         for delivery in refused:
-            self._put_aside(receiver, Poison(delivery, "MessageTooLarge", error.message))
+            self._put_aside(receiver, Poison(delivery, reason, error.message))
         return without(group, done | {id(delivery) for delivery in refused})
 
     def _settle(self, receiver: Receiver, publisher: Publisher, deliveries: Sequence[Delivery]) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from common.bus import Delivery, Receiver, Receivers, Sender
+from common.bus import Delivery, MessageRefused, Receiver, Receivers, Sender
 from common.errors import TransientError
 from common.message import Message
 from common.packing import BadPack, condemnation, condemned, is_pack, unpack
@@ -112,7 +112,13 @@ class UnpackingReceiver:
         if self._sender is None:
             self._sender = self.resend()
         # Before the pack is settled: a crash in between sends it twice, and the queue removes the copy by its id.
-        self._sender.send([condemned(delivery.message, reason=reason, description=description)])
+        try:
+            self._sender.send([condemned(delivery.message, reason=reason, description=description)])
+        except MessageRefused as error:
+            # Its pack is left to come again, and to be dead-lettered whole by the queue when it has come too often.
+            raise TransientError(
+                f"setting a packed change aside ({reason}): {error.message}", hint=error.hint
+            ) from error
         log.debug("poison change sent to the queue alone", message_id=delivery.message.message_id)
         if self.settle_many([delivery]):
             raise TransientError("the lock of a packed message was lost before it was completed")

@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 
 import structlog
 
-from common.bus import MessageTooLarge, Sender, SendInterrupted
+from common.bus import MessageRefused, MessageTooLarge, Sender, SendInterrupted
 from common.errors import DStreamError, PermanentError
 from common.message import Message
 from common.retry import Backoff
@@ -26,6 +26,9 @@ OPENED_AT_ONCE = 16
 """Links opened side by side: each takes about half a second of waiting, and a namespace limits how many come at once."""
 
 DESTINATION_BACKOFF = Backoff(first=0.5, longest=30.0)
+
+REFUSED_IN_A_ROW = 10
+"""Messages that a topic may refuse, and take none, until that is held to be the topic's fault and not theirs."""
 
 _TOPIC_NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,258}[a-z0-9])?", re.ASCII)
 """Letters, digits, periods, hyphens and underscores, at most 260; of what Service Bus takes, only slashes are left out, which its resource
@@ -69,6 +72,7 @@ class Publisher:
         self._provide = provide
         self._spell = spell or Spell(clock)
         self._refusals = 0
+        self._refused_in_a_row = 0
         self._failures = 0
         self._not_before = 0.0
         self._to_be_provided = False
@@ -83,17 +87,22 @@ class Publisher:
         return max(0.0, self._not_before - self._clock())
 
     def send(self, messages: Sequence[Message]) -> None:
-        """Raises SendInterrupted, having backed off: what the sender knows to be accepted is; MessageTooLarge as the sender does."""
+        """Raises SendInterrupted, having backed off: what the sender knows to be accepted is. Raises MessageRefused as the sender does.
+
+        A topic that has refused one message after the other and taken none is away, whatever it says of the next one.
+        """
         with self._guard:
             try:
                 if self._to_be_provided:
                     self._provide()
                     self._to_be_provided = False
                 self._sender.send(messages)
-            except MessageTooLarge:
-                self._recovered()
+            except MessageRefused as error:
+                self._weigh(error)
                 raise
             except SendInterrupted as error:
+                if error.accepted:
+                    self._refused_in_a_row = 0
                 if error.throttled:
                     self._refused(error)
                 else:
@@ -105,7 +114,31 @@ class Publisher:
                 self._sender.close()  # a link to a topic that was deleted stays dead when the topic is back
                 # A topic deleted, or a right taken away, while the router runs holds up its own table and nobody else's.
                 raise SendInterrupted(error.message, hint=error.hint) from error
+            self._refused_in_a_row = 0
             self._recovered()
+
+    def _weigh(self, error: MessageRefused) -> None:
+        """Raises SendInterrupted where so many were refused that the topic is to be mended, and no message is to be set aside."""
+        if error.accepted:
+            self._refused_in_a_row = 0
+        is_size = isinstance(
+            error, MessageTooLarge
+        )  # told by the message and the entity's limit: it says nothing of the topic's health
+        if not is_size:
+            self._refused_in_a_row += 1
+        if self._refused_in_a_row <= REFUSED_IN_A_ROW:
+            self._recovered()
+            return
+        if is_size:
+            return
+        away = PermanentError(
+            f"the topic refused more than {REFUSED_IN_A_ROW} messages in a row and took none, lastly: {error.message}",
+            hint="no more are dead-lettered and the others wait in the queue until it takes one: mend the topic; where it is the messages "
+            f"after all, a restart has {REFUSED_IN_A_ROW} more of them dead-lettered",
+        )
+        self._failed(away)
+        self._sender.close()
+        raise SendInterrupted(away.message, hint=away.hint) from error
 
     def _refused(self, error: SendInterrupted) -> None:
         """The namespace is busy, the topic and the link are well."""

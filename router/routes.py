@@ -15,7 +15,9 @@ from typing import Literal
 from common.bus import Delivery
 from common.message import Message
 
-Reason = Literal["MalformedMessage", "MissingDestination", "UnknownDestination", "MessageTooLarge", "Oversize"]
+Reason = Literal[
+    "MalformedMessage", "MissingDestination", "UnknownDestination", "MessageTooLarge", "Refused", "Oversize"
+]
 
 _KEY_TEXT = 500
 """Characters of a row's key that a description tells."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from common.bus import Delivery, MessageTooLarge
+from common.bus import Delivery, MessageRefused, MessageTooLarge
 from common.errors import PermanentError, TransientError
 from common.message import Message
 
@@ -28,7 +28,7 @@ class Held:
 
 @dataclass
 class FakeEntity:
-    """A queue or topic. `faults`: what the next sends raise, in turn; `limit`: bytes a message may have."""
+    """A queue or topic. `faults`: what the next sends raise, in turn; `limit`: bytes a message may have; `refuses`: ids it takes from nobody."""
 
     name: str
     sessions: bool = False
@@ -36,6 +36,7 @@ class FakeEntity:
     held: list[Held] = field(default_factory=list)
     dead: list[tuple[Message, str, str]] = field(default_factory=list)
     faults: deque[Exception] = field(default_factory=deque)
+    refuses: Collection[str | None] = ()
     sends: list[list[Message]] = field(default_factory=list)
 
     @property
@@ -102,6 +103,8 @@ class FakeSender:
             for message in sorted(messages, key=lambda message: _first(messages, message.session_id)):
                 if len(message.body) > entity.limit:
                     raise MessageTooLarge(self._name, message, limit=entity.limit, accepted=accepted)
+                if message.message_id in entity.refuses:
+                    raise MessageRefused(self._name, message, "was refused: not here", accepted=accepted)
                 if entity.sessions and message.session_id is None:
                     raise PermanentError(f"sending to {self._name}: a message has no session id")
                 entity.held.append(Held(message))
