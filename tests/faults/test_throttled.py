@@ -1,0 +1,62 @@
+"""A backlog on a namespace of 1,000 credits a second: nothing lost, all in order, no storm of retries, and the credits used.
+
+The short form holds what a busy machine cannot disturb, and only that most credits are not left unused; the long one (`-m soak`) holds the
+pace as well (docs/measurements.md, "Throttled").
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults.throttled import KEYS, Run, run
+
+PACKS = pytest.mark.parametrize("pack", [1, 100, "max"])
+LINKS = 8
+"""That send: one of the ingester's and one of the router's for each of the four tables."""
+
+
+def complete(ended: Run) -> None:
+    """Everything once, in the order of each session; offsets at the end, and never before what was sent."""
+    for table in ended.tables:
+        expected, arrived = table.identities(), ended.arrived[table.name]
+        assert sorted(arrived) == sorted(expected)
+        for lane in range(KEYS):
+            mine = expected[lane::KEYS]
+            assert [each for each in arrived if each in set(mine)] == mine
+        assert (table.stored, table.early) == (table.rows[-1], [])
+
+
+def calm(ended: Run) -> None:
+    """No storm: what is refused is refused a link of its own a few times a second, and told once.
+
+    A link's waits are 0.25 s, 0.5 s and then 1 s on average, which is 2.3 refusals in the first second of a row and 1 in each that follows;
+    4 is more than all links come to in any second but the first, when a start opens all of them at once.
+    """
+    figures = ended.figures()
+    assert figures["refused a second"] <= 2 * LINKS
+    assert figures["refused, busiest second"] <= 4 * LINKS
+    assert figures["slices that failed"] == 0
+    assert ended.said.count("Service Bus throttles ") == ended.said.count("[warning") == 1
+
+
+@PACKS
+def test_a_backlog_goes_through_whole_in_order_and_without_a_storm(tmp_path: Path, pack: int | str) -> None:
+    ended = run(tmp_path, 1_200, pack=pack)
+    complete(ended)
+    calm(ended)
+    assert ended.figures()["credits used"] > 0.4
+
+
+@pytest.mark.soak
+@PACKS
+@pytest.mark.timeout(600)
+def test_the_rate_is_what_the_credits_allow(tmp_path: Path, pack: int | str) -> None:
+    ended = run(tmp_path, 16_000, pack=pack, workers=2)
+    complete(ended)
+    calm(ended)
+    figures = ended.figures()
+    assert figures["credits used, steady"] > 0.85, figures
+    assert figures["changes/s"] > 0.85 * figures["changes/s that the credits allow"], figures
+    assert figures["longest wait of a table, s"] < 30, figures
