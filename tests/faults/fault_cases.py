@@ -7,12 +7,12 @@ Bus has no such second door, so nobody subscribes while its faults are in force.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from emulators.servicebus.amqp.connection import Connection
-from emulators.servicebus.amqp.values import AmqpError
+from emulators.servicebus.amqp.values import AmqpError, Value
 from emulators.servicebus.faults import catalogue as bus
 from emulators.servicebus.faults.injection import Fault as BusFault
 from emulators.servicebus.faults.injection import Server as BusServer
@@ -91,8 +91,8 @@ class BusStruck(BusFault):
     async def end(self) -> None:
         await self._inner.end()
 
-    def sending(self, path: str) -> AmqpError | None:
-        return self._noted(self._inner.sending(path))
+    def sending(self, path: str, ids: Collection[Value] = ()) -> AmqpError | None:
+        return self._noted(self._inner.sending(path, ids))
 
     def asking(self, path: str) -> AmqpError | None:
         return self._noted(self._inner.asking(path))

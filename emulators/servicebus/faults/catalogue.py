@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from emulators import fault_names
 from emulators.servicebus.amqp.connection import Connection
-from emulators.servicebus.amqp.values import AmqpError
+from emulators.servicebus.amqp.values import AmqpError, Value
 from emulators.servicebus.store.outcomes import lock_lost
 from emulators.servicebus.store.sessions import session_lost
 from emulators.servicebus.throttle import server_busy
@@ -68,23 +68,36 @@ class ServerBusy(_EntityFault):
         self._now = server.loop.time
         self._until = self._now() + self._seconds
 
-    def sending(self, path: str) -> AmqpError | None:
+    def asking(self, path: str) -> AmqpError | None:
         if self._now() >= self._until or not self.hits(path):
             return None
         self._seen += 1
         return None if self._seen % self._every else server_busy()
 
-    asking = sending
+    def sending(self, path: str, ids: Collection[Value] = ()) -> AmqpError | None:
+        return self.asking(path)
 
 
 class SendsRefused(_EntityFault):
-    """The next `times` sends to an entity are refused with a condition of choice. What remains: nothing of a refused send."""
+    """The next `times` sends to an entity are refused with a condition of choice, or those that hold the message of an id.
 
-    def __init__(self, entity: str, condition: str = "amqp:internal-error", times: int | None = None) -> None:
+    What remains: nothing of a refused send, a batch included.
+    """
+
+    def __init__(
+        self,
+        entity: str,
+        condition: str = "amqp:internal-error",
+        times: int | None = None,
+        message_id: str | None = None,
+    ) -> None:
         super().__init__(entity, times)
         self._failure = AmqpError(condition, f"The send was refused ({condition}).")
+        self._message_id = message_id
 
-    def sending(self, path: str) -> AmqpError | None:
+    def sending(self, path: str, ids: Collection[Value] = ()) -> AmqpError | None:
+        if self._message_id is not None and self._message_id not in ids:
+            return None
         return self._failure if self.hits(path) else None
 
 
@@ -94,7 +107,7 @@ class EntityFull(_EntityFault):
     def __init__(self, entity: str) -> None:
         super().__init__(entity, None)
 
-    def sending(self, path: str) -> AmqpError | None:
+    def sending(self, path: str, ids: Collection[Value] = ()) -> AmqpError | None:
         if not self.hits(path):
             return None
         text = f"The maximum entity size of '{path}' has been reached or exceeded."
@@ -218,7 +231,7 @@ class ServerRestart(Fault):
 
 NAMES: Final[Mapping[str, fault_names.Named[Fault]]] = {
     "server_busy": (ServerBusy, (float, int, str), "SECONDS[,EVERY[,ENTITY]]"),
-    "sends_refused": (SendsRefused, (str, str, int), "ENTITY[,CONDITION[,TIMES]]"),
+    "sends_refused": (SendsRefused, (str, str, int, str), "ENTITY[,CONDITION[,TIMES[,MESSAGE_ID]]]"),
     "entity_full": (EntityFull, (str,), "ENTITY"),
     "locks_lost": (LocksLost, (str, int), "ENTITY[,TIMES]"),
     "links_detached": (LinksDetached, (str, float), "[ENTITY[,EVERY_SECONDS]]"),

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import Protocol
 
 from emulators.servicebus.amqp.connection import Connection
-from emulators.servicebus.amqp.values import AmqpError
+from emulators.servicebus.amqp.values import AmqpError, Value
 
 
 class Client(Protocol):
@@ -53,8 +53,8 @@ class Fault:
     async def end(self) -> None:
         """It is over: what it kept back is sent."""
 
-    def sending(self, path: str) -> AmqpError | None:
-        """A client sends to an entity: why it may not."""
+    def sending(self, path: str, ids: Collection[Value] = ()) -> AmqpError | None:
+        """A client sends the messages with these ids to an entity, or schedules some: why it may not."""
         return None
 
     def asking(self, path: str) -> AmqpError | None:
@@ -86,10 +86,10 @@ class Faults:
         self._active = tuple(other for other in self._active if other is not fault)
         await fault.end()
 
-    def sending(self, path: str) -> None:
+    def sending(self, path: str, ids: Collection[Value] = ()) -> None:
         """Raises AmqpError when a fault refuses."""
         for fault in self._active:
-            if (failure := fault.sending(path)) is not None:
+            if (failure := fault.sending(path, ids)) is not None:
                 raise failure
 
     def asking(self, path: str) -> None:

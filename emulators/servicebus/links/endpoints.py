@@ -58,7 +58,7 @@ class SendEndpoint:
             if delivery.payload is None:
                 raise too_large(None, self._entity.max_message_size)
             messages = self._messages(delivery.message_format, delivery.payload)
-            self._passage.send(len(messages), filters_on(self._entity))
+            self._passage.send([message.message_id for message in messages], filters_on(self._entity))
             self._entity.accept(messages, self._clock())
         except AmqpError as failure:
             link.rejected(delivery, failure)

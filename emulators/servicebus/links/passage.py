@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from emulators.servicebus.amqp.values import AmqpError
+from collections.abc import Collection
+
+from emulators.servicebus.amqp.values import AmqpError, Value
 from emulators.servicebus.faults.injection import Faults
 from emulators.servicebus.throttle import FILTERS, RECEIVED, SENT, CreditMeter
 
@@ -16,12 +18,12 @@ class Passage:
         self._meter = meter
         self._holding = False
 
-    def send(self, count: int, filters: int) -> None:
-        """A client sends `count` messages, each to be held against so many filters. Raises AmqpError."""
-        self._faults.sending(self._path)
+    def send(self, ids: Collection[Value], filters: int) -> None:
+        """A client sends messages with these ids, each to be held against so many filters. Raises AmqpError."""
+        self._faults.sending(self._path, ids)
         self._meter.admit()
-        self._meter.charge(SENT, count)
-        self._meter.charge(FILTERS, count * filters)
+        self._meter.charge(SENT, len(ids))
+        self._meter.charge(FILTERS, len(ids) * filters)
 
     def ask(self) -> None:
         """A client asks for messages. Raises AmqpError. Without credits it is not refused: what it asks for waits for new ones."""

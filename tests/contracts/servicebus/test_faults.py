@@ -134,6 +134,22 @@ def test_one_entity_refuses_with_the_condition_asked_for(
     assert rest(emulator, client, queue) == ["c"]
 
 
+def test_a_send_is_refused_for_one_message_in_it(
+    emulator: ServiceBusEmulator, client: ServiceBusClient, queue: str
+) -> None:
+    refused = faults.SendsRefused(queue, "com.microsoft:entity-disabled", None, "bad")
+    with client.get_queue_sender(queue) as sender, emulator.inject(refused):
+        sender.send_messages([ServiceBusMessage("a", message_id="good"), ServiceBusMessage("b")])
+        for held in (
+            [ServiceBusMessage("c"), ServiceBusMessage("d", message_id="bad")],
+            [ServiceBusMessage("e", message_id="bad")],
+        ):
+            with pytest.raises(MessagingEntityDisabledError):
+                sender.send_messages(held)
+        sender.send_messages(ServiceBusMessage("f"))
+    assert rest(emulator, client, queue) == ["a", "b", "f"]
+
+
 def test_a_full_entity_takes_nothing_and_gives_what_it_has(
     emulator: ServiceBusEmulator, client: ServiceBusClient, queue: str
 ) -> None:
@@ -345,6 +361,7 @@ def test_merged_answers_settle_every_message_all_the_same(emulator: ServiceBusEm
         ("server_busy:2.5", faults.ServerBusy),
         ("server_busy:2,3,t/Subscriptions/a", faults.ServerBusy),
         ("sends_refused:q,amqp:not-allowed,2", faults.SendsRefused),
+        ("sends_refused:q,amqp:not-allowed,2,id", faults.SendsRefused),
         ("entity_full:q", faults.EntityFull),
         ("locks_lost:q,3", faults.LocksLost),
         ("links_detached", faults.LinksDetached),
