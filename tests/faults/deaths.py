@@ -56,7 +56,11 @@ _ARRIVING = {
     Point.RENEWING: queries_of_locks.MODE.partition(P)[0],
 }
 """What a batch begins with that arrives at each point."""
-_PAGE, _MOVE = "SELECT TOP (", "UPDATE dbo.cdc_offsets\nSET last_lsn"
+ACQUIRING = frozenset(point for point in Point if point.value.startswith("acquiring"))
+"""Points that nobody comes to while every table has an owner."""
+_PAGE, _MOVE, _PROBE = "SELECT TOP (", "UPDATE dbo.cdc_offsets\nSET last_lsn", "DECLARE @max_lsn"
+_PATIENCE = 15.0
+"""Seconds after which a further ingester is started, if nobody acquires anything."""
 _DONE = {
     Point.READ: _PAGE,
     Point.RAISED: queries_of_locks.RAISE_EPOCH.partition(P)[0],
@@ -152,6 +156,8 @@ class Killer:
         """The ingester that comes to `point` next. Raises AssertionError when none does."""
         self._fired.clear()
         self._armed = (point, whole)
+        if point in ACQUIRING and not self._fired.wait(_PATIENCE):
+            self.start_ingester()
         if not self._fired.wait(timeout):
             self._armed = None
             raise AssertionError(f"nobody came to: {point.value}")
@@ -200,11 +206,12 @@ class Killer:
 class _Connection(threading.local):
     """What is known of the connection that a thread serves: who logged in, what it asks for, whether its answers are lost.
 
-    `commits`: the UPDATE of an offset after a page; there are others, of tables in which nothing has changed.
+    `drives`: it is the driver's, whose commits are of tables in which nothing has changed. `commits`: the UPDATE of an offset after a page.
     """
 
     name = ""
     text = ""
+    drives = False
     commits = False
     cut = False
 
@@ -221,7 +228,8 @@ class _Watch(Fault):
 
     def statement(self, text: str, session: Session, cancelled: Cancel) -> Iterator[Event]:
         own = self._own
-        own.commits, own.text = own.text.startswith(_PAGE) and text.startswith(_MOVE), text
+        own.drives = own.drives or text.startswith(_PROBE)
+        own.commits, own.text = text.startswith(_MOVE) and not own.drives, text
         met = [point for point, sign in _ARRIVING.items() if text.startswith(sign)]
         if any(self._killer.reached(point, own.name) for point in ([Point.SENT] if own.commits else met)):
             raise SqlError(50001, "Whoever asked for this is dead.")

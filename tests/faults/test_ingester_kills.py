@@ -59,7 +59,7 @@ def campaign(
                 killer.kill_now(random.choice(killer.living), whole=whole)
             else:
                 killer.kill_at(point, whole=whole)
-            if number < len(deaths) - 1:
+            while number < len(deaths) - 1 and len(killer.living) < 2:
                 killer.start_ingester()
         world.workload.stop()
         world.workload.join()
