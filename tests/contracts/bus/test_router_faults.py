@@ -81,6 +81,25 @@ def test_sessions_of_a_throttled_topic_leave_the_slots_to_the_others(emulator: S
     assert left(emulator) == (0, 0)
 
 
+@pytest.mark.parametrize("ordering", ["none", "table"])
+def test_a_stop_leaves_nothing_locked_of_what_waits_for_its_destination(
+    emulator: ServiceBusEmulator, ordering: str
+) -> None:
+    """Without sessions the end of a link is not the end of its locks: whoever comes next would wait for them to run out."""
+    messages = [change(PERSONS, number, PERSONS) for number in range(10)]
+    put(emulator, messages, sessions=ordering != "none")
+    with (
+        emulator.inject(SendsRefused(PERSONS, "amqp:internal-error")),
+        routing(settings(emulator, ordering=ordering), lambda tally: tally.retries[PERSONS] > 0),
+    ):
+        pass
+    began = time.monotonic()
+    with routing(settings(emulator, ordering=ordering), routed(10)):
+        pass
+    assert time.monotonic() - began < 20  # a lock of the queue is longer
+    assert sorted(found or "" for found in ids(emulator, PERSONS, 10)) == sorted(numbered(PERSONS, 10))
+
+
 def test_lost_locks_are_counted_and_their_messages_come_again(emulator: ServiceBusEmulator) -> None:
     put(emulator, [change(PERSONS, number, PERSONS) for number in range(300)])
     with (

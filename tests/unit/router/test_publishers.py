@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from common.bus import SendInterrupted
 from common.errors import PermanentError, TransientError
 from common.message import Message
 from common.retry import Backoff
@@ -63,14 +64,15 @@ def test_pauses_are_spread_by_chance_so_that_what_failed_together_does_not_come_
     assert pauses == [1.0, 3.0]
 
 
-def test_after_a_fault_the_sender_is_closed_and_the_next_send_opens_it_anew() -> None:
+@pytest.mark.parametrize("fault", [TransientError("the link was detached"), SendInterrupted("the link was detached")])
+def test_after_a_fault_the_sender_is_closed_and_the_next_send_opens_it_anew(fault: Exception) -> None:
     asked: list[str] = []
 
     class Link(Meeting):
         def send(self, messages: Sequence[Message]) -> None:
             asked.append("send")
             if len(asked) == 2:
-                raise TransientError("the link was detached")
+                raise fault
 
         def close(self) -> None:
             asked.append("close")
