@@ -49,7 +49,7 @@ _KILL_SECONDS = 3.0
 class JobSettings:
     """What the loop needs of the configuration. Times in seconds; `stop_seconds`: how long a stop waits for running slices.
 
-    `ordering`: the queue's, or "table" where no table is to be spread over several tasks.
+    `ordering`: the queue's, or "table" where no table is to be spread over several tasks; `most_shares`: over how many at most.
     """
 
     tables: dict[TableName, Rhythm]
@@ -59,6 +59,7 @@ class JobSettings:
     coalesce_seconds: float
     skip_gaps: bool
     ordering: Ordering = "table"
+    most_shares: int | None = None
     stop_seconds: float = 10.0
 
 
@@ -84,7 +85,7 @@ class Job:
         self._ownership = Ownership(leases, offsets, settings.lock_names)
         self._executor = executor
         self._dispatcher = Dispatcher(executor, self._stamped)
-        self._strides = Strides(source, offsets, settings.ordering)
+        self._strides = Strides(source, offsets, settings.ordering, most=settings.most_shares)
         self._progress = progress
         self._stop = stop
         self._now = now

@@ -31,12 +31,16 @@ class _Pending:
 
 
 class Strides:
-    """`source` and `offsets` are the driver's own. `ordering`: the queue's, or "table" where every table is to be read by one task."""
+    """`source` and `offsets` are the driver's own. `ordering`: the queue's, or "table" where every table is to be read by one task.
 
-    def __init__(self, source: Source, offsets: Offsets, ordering: Ordering) -> None:
+    `most`: shares of a stride that are worth having; None: as many as there are slots.
+    """
+
+    def __init__(self, source: Source, offsets: Offsets, ordering: Ordering, *, most: int | None = None) -> None:
         self._source = source
         self._offsets = offsets
         self._ordering = ordering
+        self._most = most
         self._numbers: Iterator[int] = count()
         self._pending: dict[int, _Pending] = {}
 
@@ -46,6 +50,7 @@ class Strides:
         Raises TransientError.
         """
         columns = shared_by(todo.instance, self._ordering)
+        room = room if self._most is None else min(room, self._most)
         if not table.backlog or room < 2 or table.offset is None or table.page_rows is None or not columns:
             return [todo]
         wanted, todo = room * share_rows(table.page_rows), replace(todo, start=table.offset)

@@ -14,6 +14,7 @@ from functools import partial
 
 import structlog
 
+from common.cores import usable_cores
 from common.provision import QueueNeed, provision
 from common.servicebus import ServiceBus
 from ingester.job import Job, JobSettings
@@ -126,4 +127,6 @@ def _job_settings(settings: IngesterSettings) -> JobSettings:
         coalesce_seconds=settings.coalesce.total_seconds(),
         skip_gaps=settings.on_gap == "skip",
         ordering=settings.queue.ordering if settings.query_mode == "direct" else "table",
+        # Slots mostly wait; the tasks of one hot table compute, and more of them than cores are only processes more to start.
+        most_shares=usable_cores() if settings.spark.master.startswith("local") else None,
     )

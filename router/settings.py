@@ -11,10 +11,10 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from common.config import Block, Bound, Document, Problem, Settings, UnsetPolicy, bind
+from common.cores import usable_cores
 from common.health_settings import HealthSettings
 from common.names import Ordering, TableName
 from common.topology import BusSettings, Provision, Topology, one_way_in, twice_listed
-from router.cores import usable_cores
 
 OnPoison = Literal["dead_letter", "stop"]
 UnknownDestination = Literal["dead_letter", "create"]

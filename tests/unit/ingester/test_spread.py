@@ -118,7 +118,7 @@ def test_a_share_that_failed_is_what_the_stride_came_to(one: Trouble | None, oth
 class Bench:
     """A table of 4 keys with 10 transactions, its offset behind the first, its strides drained as workers would."""
 
-    def __init__(self, ordering: Ordering = "key") -> None:
+    def __init__(self, ordering: Ordering = "key", *, most: int | None = None) -> None:
         self.rows = [position(n, seq=s) for n in range(1, 11) for s in (1, 2, 3, 4)]
         self.source = FakeSource(rows={"dbo_Persons": list(self.rows)}, max_lsn=lsn(10))
         self.offsets = FakeOffsets(stored={PERSONS: self.rows[3]}, epochs={PERSONS: 7})
@@ -126,7 +126,7 @@ class Bench:
         self.drain = Drain(self.source, self.offsets, self.sender, encoder(), lambda: 0.0, lambda: 0.0)
         self.table = TrackedTable(PERSONS, Rhythm(1.0, 2.0), offset=self.rows[3], backlog=True, page_rows=7)
         self.todo = replace(TODO, upto=Position.end_of(lsn(10)), row_bytes=600.0)
-        self.strides = Strides(self.source, self.offsets, ordering)
+        self.strides = Strides(self.source, self.offsets, ordering, most=most)
 
     def parts(self, room: int = 3) -> list[Slice]:
         return self.strides.slices(self.todo, self.table, room=room)
@@ -226,6 +226,11 @@ def test_one_task_reads_what_cannot_be_spread(why: str) -> None:
     (only,) = bench.parts(room)
     assert (only.share, only.upto) == (None, bench.todo.upto)
     assert bench.strides.settled(SliceResult(PERSONS, None)) == SliceResult(PERSONS, None)
+
+
+@pytest.mark.parametrize(("most", "shares"), [(None, 3), (2, 2), (1, 1)])
+def test_a_table_is_spread_over_no_more_tasks_than_are_worth_having(most: int | None, shares: int) -> None:
+    assert len(Bench(most=most).parts(3)) == shares
 
 
 def test_a_lost_connection_is_the_loops_to_deal_with() -> None:

@@ -1,4 +1,4 @@
-"""How many cores this process may use: what a router with one process a core starts. Knows nothing of routing."""
+"""How many cores this process may use: so many workers a router has, and so many of Spark's local tasks are worth having for one table."""
 
 from __future__ import annotations
 

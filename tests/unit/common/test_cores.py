@@ -1,4 +1,4 @@
-"""What a router takes for its number of cores."""
+"""What counts as a core."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from router.cores import usable_cores
+from common.cores import usable_cores
 
 
 @pytest.mark.parametrize(
