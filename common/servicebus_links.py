@@ -1,7 +1,11 @@
-"""Two corrections to how azure-servicebus 7.15 opens and closes a link. Changes single objects, and nothing where the SDK is built otherwise.
+"""Three corrections to how azure-servicebus 7.15 opens, keeps and closes a link. Changes single objects, and nothing where the SDK is
+built otherwise.
 
 Opening: between any two frames of the handshake the SDK sleeps 50 ms, although looking for the next frame waits for it anyway. A link
 then takes 0.46 s, which a slot would pay for each session it takes. Here it looks again at once: a few milliseconds.
+
+Keeping: after a message was refused the SDK closes the link that said so, which takes a second, though a rejected delivery ends nothing but
+itself (AMQP 1.0, 3.4.3). Where one message of many is looked for, that is a second for each step.
 
 Closing: `Connection.close` meets an error on a broken connection, notes the state END, and `_disconnect` then takes the socket for
 closed. It stays open until the garbage collector comes by: one descriptor for each fault.
@@ -11,6 +15,10 @@ from __future__ import annotations
 
 import time
 from typing import Any
+
+from azure.servicebus.exceptions import ServiceBusError
+
+from common.servicebus_errors import refusal
 
 _LOOKING = 0.5
 """Seconds of looking before the SDK may check its own deadline again."""
@@ -28,6 +36,20 @@ def tend(handle: Any) -> None:
         _close_with_socket(handle._handler)
 
     handle._create_handler = create_and_tend
+
+
+def keep_when_refused(sender: Any) -> None:
+    """Call once for one of the SDK's senders: what it sends is refused for what it is, and the link stays."""
+    handle = getattr(sender, "_handle_exception", None)
+    if handle is None:
+        return
+
+    def handle_and_keep(error: BaseException) -> Any:
+        if isinstance(error, ServiceBusError) and refusal(error) is not None:
+            error._shutdown_handler = False
+        return handle(error)
+
+    sender._handle_exception = handle_and_keep
 
 
 def _open_without_naps(handler: Any) -> None:

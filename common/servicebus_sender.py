@@ -20,7 +20,7 @@ from common.servicebus_address import ServiceBusAddress
 from common.servicebus_batches import add
 from common.servicebus_client import close_quietly, open_client
 from common.servicebus_errors import refusal, translated
-from common.servicebus_links import tend
+from common.servicebus_links import keep_when_refused, tend
 from common.servicebus_messages import to_sdk
 
 SEND_TIMEOUT = 15.0
@@ -103,6 +103,7 @@ class BusSender:
             client = open_client(self._address)
             sender = client.get_queue_sender(self._entity)  # one address space: a topic's name serves as well
             tend(sender)
+            keep_when_refused(sender)
             try:
                 with translated(f"opening a sender for {self._entity}"):
                     sender.__enter__()

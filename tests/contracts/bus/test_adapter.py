@@ -13,13 +13,14 @@ import pytest
 
 import common.servicebus_receiver
 import common.servicebus_sender
-from common.bus import MessageTooLarge, Receivers
+from common.bus import MessageRefused, MessageTooLarge, Receivers
 from common.errors import PermanentError, TransientError
 from common.message import Message
 from common.servicebus import ServiceBus
 from common.servicebus_receiver import BusReceiver
 from common.servicebus_sender import ENVELOPE
 from emulators.servicebus.description import QueueDescription
+from emulators.servicebus.faults.catalogue import SendsRefused
 from emulators.servicebus.server import ServiceBusEmulator
 
 
@@ -313,3 +314,94 @@ def test_a_queue_that_is_not_there_is_said_with_how_to_have_it(bus: ServiceBus) 
         sender.open()
     assert "could not be found" in refused.value.message
     assert (refused.value.hint or "").startswith("create the entity")
+
+
+OF_A_MESSAGE = (
+    "amqp:not-allowed",
+    "amqp:not-implemented",
+    "amqp:invalid-field",
+    "amqp:decode-error",
+    "com.microsoft:argument-error",
+    "com.microsoft:argument-out-of-range",
+)
+
+OF_THE_ENTITY: dict[str, type[Exception]] = {
+    "amqp:not-found": PermanentError,
+    "amqp:unauthorized-access": PermanentError,
+    "com.microsoft:entity-disabled": TransientError,
+    "amqp:resource-limit-exceeded": TransientError,
+    "com.microsoft:server-busy": TransientError,
+    "amqp:internal-error": TransientError,
+    "com.microsoft:timeout": TransientError,
+}
+
+
+def in_order(bus: ServiceBus, count: int) -> list[str | None]:
+    receiver = opened(bus.receivers("plain", sessions=False, prefetch=50))
+    found: list[str | None] = []
+    while more := receiver.receive(max_count=500, max_wait=0.5 if len(found) >= count else 5):
+        found += [each.message.message_id for each in more]
+    receiver.close()
+    return found
+
+
+def test_the_message_that_is_refused_is_told_from_its_batch_and_those_before_it_are_in(
+    emulator: ServiceBusEmulator, bus: ServiceBus
+) -> None:
+    arrived: list[str | None] = []
+    with closing(bus.sender("plain")) as sender:
+        for condition in OF_A_MESSAGE:
+            sent = [Message(b"", f"{condition} {number}") for number in range(20)]
+            with emulator.inject(SendsRefused("plain", condition, None, f"{condition} 13")):
+                with pytest.raises(
+                    MessageRefused, match=f"message {condition} 13 was refused: .*{condition}"
+                ) as raised:
+                    sender.send(sent)
+                sender.send(sent[14:])
+            assert not isinstance(raised.value, MessageTooLarge)
+            assert raised.value.refused is sent[13]
+            assert raised.value.accepted == tuple(sent[:13])
+            assert raised.value.hint
+            arrived += [message.message_id for message in sent if message is not sent[13]]
+    assert in_order(bus, len(arrived)) == arrived
+
+
+def test_what_concerns_the_entity_or_the_moment_is_no_message_s_fault(
+    emulator: ServiceBusEmulator, bus: ServiceBus
+) -> None:
+    with closing(bus.sender("plain")) as sender:
+        for condition, kind in OF_THE_ENTITY.items():
+            with emulator.inject(SendsRefused("plain", condition)), pytest.raises(kind) as raised:
+                sender.send(some(3))
+            assert not isinstance(raised.value, MessageRefused)
+
+
+def test_a_link_that_is_refused_is_no_message_s_fault(bus: ServiceBus) -> None:
+    """amqp:not-allowed is also the answer to a link that nothing can be sent on."""
+    with closing(bus.sender("plain/$deadletterqueue")) as sender, pytest.raises(PermanentError) as raised:
+        sender.send(some(1))
+    assert not isinstance(raised.value, MessageRefused)
+
+
+@pytest.mark.parametrize("way", ["ours", "the SDK's"])
+def test_a_message_that_cannot_be_written_is_told_and_those_before_it_are_in(
+    monkeypatch: pytest.MonkeyPatch, bus: ServiceBus, way: str
+) -> None:
+    if way != "ours":
+        monkeypatch.setattr("common.servicebus_batches.supported", lambda: False)
+    unwritable = [
+        Message(b"{}", "x" * 129),
+        Message(b"{}", "surrogate", subject="\ud800"),
+        Message(b"{}", "kind", application_properties={"odd": object()}),  # type: ignore[dict-item]
+        Message(b"{}", "number", application_properties={"n": 2**80}),
+    ]
+    arrived: list[str | None] = []
+    with closing(bus.sender("plain")) as sender:
+        for each, bad in enumerate(unwritable):
+            sent = [*(Message(b"", f"{each}-{number}") for number in range(3)), bad, *some(3)]
+            with pytest.raises(MessageRefused, match="cannot be written") as raised:
+                sender.send(sent)
+            assert raised.value.refused is bad
+            assert raised.value.accepted == tuple(sent[:3])
+            arrived += [message.message_id for message in sent[:3]]
+    assert in_order(bus, len(arrived)) == arrived
