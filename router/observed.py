@@ -56,9 +56,11 @@ class _Observed:
         self._receiver.release(deliveries)
 
     def renew(self, deliveries: Sequence[Delivery]) -> None:
-        """Also what a slot does while it waits for a destination: it has its turn."""
+        """A slot that waits for a destination has its turn, and names what it holds. Who keeps a parked session names nothing: that the
+        session's lock is renewed says nothing of the slots."""
         self._receiver.renew(deliveries)
-        self._tally.turned()
+        if deliveries:
+            self._tally.turned()
 
     def close(self) -> None:
         self._receiver.close()

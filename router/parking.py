@@ -110,7 +110,7 @@ class Parking:
     @staticmethod
     def _renewed(receiver: Receiver) -> bool:
         try:
-            receiver.renew(())
+            receiver.renew(())  # of no deliveries: this is no slot's turn (router/observed.py)
         except DStreamError as error:
             log.info("parked session let go", session=receiver.session_id, reason=error.message)
             receiver.close()

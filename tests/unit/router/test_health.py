@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import pickle
 import socket
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -17,6 +18,7 @@ from common.metrics import Distribution
 from router.health import TELL_SECONDS, Reports, endpoint
 from router.metrics import METRICS, samples
 from router.observed import ObservedReceivers
+from router.parking import Parked, Parking
 from router.tally import SLOT_SECONDS, Figures, Tally
 
 
@@ -110,6 +112,25 @@ def test_everything_else_goes_through_as_it_is(tally: Tally) -> None:
     receiver.renew([])
     receiver.close()
     assert queue.calls == ["Oversize", "release", "renew", "close"]
+
+
+def test_a_slot_that_waits_for_a_destination_has_its_turn(clock: Clock, tally: Tally) -> None:
+    receiver = opened(Queue(), tally)
+    clock.now += SLOT_SECONDS + 1
+    receiver.renew([_DELIVERY])
+    assert tally.figures().alive() is None
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_sessions_that_are_kept_while_all_slots_hang_do_not_hide_it(clock: Clock, tally: Tally, stopped: bool) -> None:
+    queue, parking = Queue(), Parking(threading.Event(), room=1)
+    receiver = opened(queue, tally)
+    assert parking.hold(receiver) if stopped else parking.park(Parked(receiver, (), ready=lambda: False))
+    for _ in range(3):
+        clock.now += SLOT_SECONDS / 2
+        parking.look()
+    assert queue.calls == ["renew"] * 3
+    assert tally.figures().alive() == "no slot has turned for 450 s"
 
 
 def test_a_router_is_ready_when_it_receives_and_not_while_the_queue_is_away(tally: Tally) -> None:
