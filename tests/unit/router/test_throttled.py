@@ -126,6 +126,38 @@ def test_what_was_taken_of_a_batch_is_settled_and_only_the_rest_is_sent_again() 
     assert (tally.retries[TOPIC], tally.routed[TOPIC], broker.entity("queue").held) == (2, 10, [])
 
 
+class Waiting(threading.Event):
+    """Waits by moving the clock; each wait brings the topic a credit."""
+
+    def __init__(self, clock: Time, sender: Metered) -> None:
+        super().__init__()
+        self._clock, self._sender = clock, sender
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self._clock.now += timeout or 0.0
+        self._sender.credits = 1
+        return self.is_set()
+
+    def is_set(self) -> bool:
+        return len(self._sender.took) == 100
+
+
+@pytest.mark.timeout(20)
+def test_a_session_whose_topic_takes_a_little_now_and_then_is_kept_beyond_its_turn() -> None:
+    """Given up, it would come again with one delivery more for each of its messages."""
+    broker, clock, sender = FakeBroker(), Time(), Metered()
+    broker.create("queue", sessions=True)
+    broker.sender("queue").send(some(100))
+    receivers = broker.receivers("queue", sessions=True)
+    topic = Publisher(TOPIC, sender, clock=clock, chance=lambda: 1.0)
+    stop = Waiting(clock, sender)
+    pace = Pace(accept_wait=0.01, turn=10.0)
+    Forwarder(receivers, Publishers([topic]), stop, sessions=True, pace=pace, clock=clock).run()
+    assert sender.took == some(100)
+    assert clock.now > 100 + 4 * pace.turn
+    assert receivers.opened == ["s"]
+
+
 def test_a_fault_that_is_no_refusal_still_closes_the_link() -> None:
     broker, clock = FakeBroker(), Time()
     entity, sender = broker.create(TOPIC), broker.sender(TOPIC)
