@@ -11,16 +11,17 @@ as values: a bad table must not fail its neighbours, and a slice that is run aga
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from common.bus import MessageRefused, MessageTooLarge, Sender, SendInterrupted
 from common.errors import DStreamError, LeaseLost, PermanentError, TransientError
 from common.names import TableName
-from common.throttling import THROTTLED_BACKOFF
+from common.throttling import QUIET, THROTTLED_BACKOFF
 from ingester.encode import Encoder
 from ingester.locks import Clock, steady
 from ingester.lsn import Position
@@ -30,11 +31,11 @@ from ingester.page_size import learnt, page_rows
 from ingester.source import CaptureInstance, Page, Share, Source
 from ingester.window import gap
 
-_PATIENCE = 10.0
-"""Seconds that a namespace may refuse everything until the slice gives up: less than a stop has."""
+_PATIENCE = 30.0
+"""Seconds that a namespace may refuse everything until the slice gives up. Where many want its credits, ten without any are no rarity."""
 
 _THROTTLED_ROWS = 500
-"""Changes sent at once after a refusal: what is taken of a page is then most of it from its beginning, whatever sessions it has."""
+"""Changes sent at once while a namespace throttles: a slice can then end behind them with nothing to be sent again, whatever sessions a page has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,13 @@ class _Spell:
 
 
 @dataclass(slots=True)
+class Throttled:
+    """What one slice knows of the namespace for the next. `until`: as long as it counts as one that throttles (steady clock)."""
+
+    until: float = -math.inf
+
+
+@dataclass(slots=True)
 class _Progress:
     """`begun`: time of the steady clock."""
 
@@ -155,6 +163,7 @@ class Drain:
     stand_ins: bool = False
     wait: Callable[[float], None] = time.sleep
     chance: Callable[[], float] = random.random
+    throttled: Throttled = field(default_factory=Throttled)
     stopping: Callable[[], bool] = lambda: False
     """Asked before each page of a slice that is no share, and while it is throttled: whether a stop was asked for. A share is about a page."""
 
@@ -211,9 +220,9 @@ class Drain:
         progress.row_bytes = learnt(progress.row_bytes, out.left)
         progress.page_rows = page_rows(todo.rows, progress.row_bytes, self.sender.batch_bytes())
         refused: PermanentError | None = None
-        spell: _Spell | None = None
+        spell = _Spell(self.clock()) if self.clock() < self.throttled.until else None
         while left := out.left:
-            if spell is not None and self._over(todo, progress, deadline) and out.prefix:
+            if spell is not None and out.prefix and self._over(todo, progress, deadline if out.even else math.inf):
                 out.stop_before(out.prefix)
                 break
             self._refuse_expired(todo, progress)
@@ -230,6 +239,7 @@ class Drain:
                 if spell is None or error.accepted:
                     spell = _Spell(self.clock())
                 spell.refusals += 1
+                self.throttled.until = self.clock() + QUIET
                 if self.clock() - spell.since < _PATIENCE and not self.stopping():
                     self.wait(THROTTLED_BACKOFF.delay(spell.refusals, self.chance))
                 elif todo.share is None and out.prefix:
@@ -251,7 +261,7 @@ class Drain:
         return out, refused
 
     def _over(self, todo: Slice, progress: _Progress, deadline: float) -> bool:
-        """Whether a slice that is throttled ends within its page; a share is to be sent whole."""
+        """Whether a slice that is throttled ends within its page, at `deadline` or because it must; a share is to be sent whole."""
         return todo.share is None and (self.now() >= deadline or self.stopping() or self._expired(todo, progress))
 
     def _expired(self, todo: Slice, progress: _Progress) -> bool:

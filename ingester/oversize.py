@@ -115,6 +115,11 @@ class Outgoing:
         """How many changes from the page's first on were accepted without one left out."""
         return next((at for at in range(self.end) if at not in self._accepted), self.end)
 
+    @property
+    def even(self) -> bool:
+        """Whether nothing was accepted behind one that was not."""
+        return len(self._accepted) == self.prefix
+
     def accept(self, messages: Sequence[Message]) -> None:
         """Take in what was accepted before a send was broken off."""
         accepted = {id(message) for message in messages}
