@@ -7,9 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from dstream.local import Login
 from emulators.sqlserver.server import SqlServerEmulator
+
+# How long an example takes is the machine's matter, and whoever else works on it.
+settings.register_profile("any machine", settings(), deadline=None)
+settings.load_profile("any machine")
 
 USER, PASSWORD = "sa", "test-Password-1"
 

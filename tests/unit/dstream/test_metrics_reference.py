@@ -20,6 +20,24 @@ def test_the_page_holds_the_metrics_as_they_are_declared() -> None:
     assert with_metrics(page) == page, "write it anew: python -m dstream.metrics_reference docs/operations.md"
 
 
+def test_what_is_to_be_seen_from_outside_has_a_metric_each() -> None:
+    """The list of SPEC 11, in its order."""
+    ingester = {metric.name.removeprefix("dstream_ingester_"): metric for metric in INGESTER}
+    router = {metric.name.removeprefix("dstream_router_"): metric for metric in ROUTER}
+    assert ingester["changes_total"].labels == ("table",)  # read and sent
+    assert router["messages_routed_total"].labels == ("topic",)
+    assert router["messages_dead_lettered_total"].labels == ("reason",)
+    assert ingester["lag_seconds"].labels == ingester["retention_headroom_seconds"].labels == ("table",)
+    assert ingester["pages_total"].labels == ("table",)
+    assert {"failures_total"} <= ingester.keys()  # retries
+    assert {"send_failures_total", "locks_lost_total"} <= router.keys()
+    assert ingester["lock_held"].labels == ("table",)
+    assert router["batch_messages"].kind == "histogram"
+    assert {m.name for m in (*INGESTER, *ROUTER) if m.kind == "histogram" and m.name.endswith("_seconds")} == {
+        *("dstream_ingester_pass_seconds", "dstream_ingester_slice_seconds", "dstream_router_settle_seconds")
+    }
+
+
 @pytest.mark.parametrize("metric", [*INGESTER, *ROUTER], ids=lambda metric: metric.name)
 def test_names_follow_the_conventions(metric: Metric) -> None:
     """https://prometheus.io/docs/practices/naming/: one prefix, base units, `_total` for what only grows."""

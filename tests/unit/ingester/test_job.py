@@ -162,6 +162,43 @@ def test_only_tables_that_hold_something_are_read() -> None:
     assert {todo.table for bucket in world.executor.buckets for todo in bucket} == {PERSONS}
 
 
+def test_all_tables_that_are_due_are_asked_for_in_one_question() -> None:
+    world = World()
+    asked: list[int] = []
+    probe = world.source.probe
+
+    def counted(requests: Any) -> Any:
+        asked.append(len(requests))
+        return probe(requests)
+
+    world.source.probe = counted  # type: ignore[method-assign]
+    world.run(200)
+    assert set(asked) == {2}
+    assert len(asked) < 10
+
+
+@pytest.mark.parametrize("skip_gaps", [False, True])
+def test_a_table_whose_cdc_was_off_for_a_while_stops_with_the_gap_or_goes_on_after_it(skip_gaps: bool) -> None:
+    """The new capture instance begins above the offset: what was changed in between nobody captured."""
+    world = World(skip_gaps=skip_gaps)
+
+    def off_and_on_again() -> None:
+        world.source.instances[PERSONS] = (instance(start=30, name="again"),)
+        world.source.rows["again"] = [position(40)]
+        world.source.max_lsn, world.source.stale = lsn(40), True
+
+    world.at(3, lambda: world.commit(2))
+    world.at(40, off_and_on_again)
+    status, logs = world.run(200)
+    assert status == 0
+    [told] = [entry for entry in logs if entry["log_level"] in ("warning", "error")]
+    assert told["log_level"] == ("warning" if skip_gaps else "error")
+    why = told["what"] if skip_gaps else told["error"]
+    assert f"the offset is at LSN 0x{lsn(2).hex}" in why
+    assert f"low watermark 0x{lsn(30).hex}" in why
+    assert len(world.sent()) == (4 if skip_gaps else 3)
+
+
 def test_a_table_whose_changes_were_purged_stops_and_the_others_go_on() -> None:
     world = World()
     world.offsets.stored[PERSONS] = position(2)
@@ -388,6 +425,26 @@ def test_a_dead_worker_is_a_failure_that_is_tried_again() -> None:
         "will try again",
         "recovered",
     ]
+    assert len(world.sent()) == 3
+
+
+def test_a_failure_that_lasts_is_told_once_and_so_is_its_end() -> None:
+    world = World()
+    run, failures = world.executor.run, 0
+
+    def broken(bucket: Any) -> Any:
+        nonlocal failures
+        if world.clock < 1300:
+            failures += 1
+            raise TransientError("running a Spark task: worker died")
+        return run(bucket)
+
+    world.executor.run = broken  # type: ignore[method-assign]
+    world.at(3, lambda: world.commit(2))
+    _, logs = world.run(600)
+    assert failures > 3
+    told = [entry["event"] for entry in logs if entry["event"] in ("will try again", "recovered")]
+    assert told == ["will try again", "recovered"]
     assert len(world.sent()) == 3
 
 

@@ -1,0 +1,81 @@
+"""What makes one process stop: a signal, a second one, the end of its parent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dstream.signals import PARENT
+
+ROOT = Path(__file__).parents[3]
+CODE = """
+import sys
+from dstream.signals import stop_on_signals
+stop = stop_on_signals()
+print("ready", flush=True)
+stop.wait()
+print("stopping", flush=True)
+while sys.argv[1] == "hang":
+    stop.clear()
+    stop.wait()
+"""
+
+
+@pytest.fixture
+def processes() -> Iterator[list[subprocess.Popen[str]]]:
+    made: list[subprocess.Popen[str]] = []
+    yield made
+    for process in made:
+        process.kill()
+        process.communicate()
+
+
+def begun(processes: list[subprocess.Popen[str]], how: str, **variables: str) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", CODE, how],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+        env={**os.environ, **variables},
+        text=True,
+    )
+    processes.append(process)
+    assert said(process) == "ready"
+    return process
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_first_signal_asks_and_the_second_ends_at_once(
+    processes: list[subprocess.Popen[str]], number: signal.Signals
+) -> None:
+    process = begun(processes, "end")
+    process.send_signal(number)
+    assert (said(process), process.wait(10)) == ("stopping", 0)
+    process = begun(processes, "hang")
+    process.send_signal(number)
+    assert said(process) == "stopping"
+    process.send_signal(number)
+    assert process.wait(10) == 128 + number
+
+
+def test_a_stage_stops_when_its_parent_is_gone_and_by_itself_minds_no_standard_input(
+    processes: list[subprocess.Popen[str]],
+) -> None:
+    child, alone = begun(processes, "end", **{PARENT: "1"}), begun(processes, "end")
+    for process in (child, alone):
+        assert process.stdin is not None
+        process.stdin.close()
+        process.stdin = None
+    assert (child.wait(10), said(child)) == (0, "stopping")
+    assert alone.poll() is None
