@@ -33,6 +33,10 @@ class TransientError(DStreamError):
     """It may work later: back off and try again."""
 
 
+class Throttled(TransientError):
+    """The service is busy and has refused; nothing is in doubt, and nothing is wrong with the link."""
+
+
 class PermanentError(DStreamError):
     """Trying again cannot help: stop this table, dead-letter this message, or end with status 1."""
 

@@ -21,7 +21,7 @@ from azure.servicebus.exceptions import (
     ServiceBusServerBusyError,
 )
 
-from common.errors import DStreamError, PermanentError, TransientError
+from common.errors import DStreamError, PermanentError, Throttled, TransientError
 
 _PERMANENT_CONDITIONS = ("amqp:not-allowed", "amqp:not-implemented", "amqp:invalid-field", "amqp:decode-error")
 """Conditions that say the request itself is wrong (AMQP 1.0, 2.8.15); the SDK has no class for them."""
@@ -51,7 +51,7 @@ _HINTS: tuple[tuple[tuple[type[Exception], ...], type[TransientError | Permanent
         "the entity is full, or has too many connections: read or delete subscriptions that nobody reads",
     ),
     ((MessagingEntityDisabledError,), TransientError, "enable the entity in the portal"),
-    ((ServiceBusServerBusyError,), TransientError, "the namespace throttles: spread the load or add messaging units"),
+    ((ServiceBusServerBusyError,), Throttled, "the namespace throttles: spread the load or add messaging units"),
 )
 
 

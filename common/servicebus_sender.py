@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 
 import structlog
 from azure.servicebus import ServiceBusClient, ServiceBusMessageBatch, ServiceBusSender
-from azure.servicebus.exceptions import MessageSizeExceededError, ServiceBusError, ServiceBusServerBusyError
+from azure.servicebus.exceptions import MessageSizeExceededError, ServiceBusError
 
 from common.bus import MessageRefused, MessageTooLarge, SendInterrupted
-from common.errors import TransientError
+from common.errors import Throttled, TransientError
 from common.message import Message
 from common.servicebus_address import ServiceBusAddress
 from common.servicebus_batches import add
@@ -87,7 +87,7 @@ class BusSender:
                 for run in by_session(messages):
                     self._send_session(run, accepted)
         except TransientError as error:
-            throttled = isinstance(error.__cause__, ServiceBusServerBusyError)
+            throttled = isinstance(error, Throttled)
             if not throttled:
                 # The link's state is unknown now; the next send begins with a fresh one. A refusal leaves it as it was.
                 self.close()

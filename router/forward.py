@@ -16,9 +16,10 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from common.bus import Delivery, MessageRefused, MessageTooLarge, Receiver, Receivers, SendInterrupted
-from common.errors import TransientError
+from common.errors import Throttled, TransientError
 from common.message import Message
 from common.retry import Backoff
+from common.throttling import Spell
 from router.parking import Parked, Parking
 from router.publishers import Publisher, Publishers
 from router.routes import Group, Plan, Poison, Reason, before, plan, runs, without
@@ -133,6 +134,8 @@ class Forwarder:
     parking: Parking | None = None
     """None: a slot waits with a session whose destination is away."""
     on_poison: OnPoison = "dead_letter"
+    spell: Spell = field(default_factory=Spell)
+    """Of the namespace that is received from."""
 
     def run(self) -> None:
         """Until `stop`. Raises PermanentError for a queue that is missing, not permitted, or of the wrong kind."""
@@ -145,9 +148,12 @@ class Forwarder:
                 elif (receiver := self._next()) is not None:
                     self._work(receiver, ())
                 failures = 0
+                self.spell.look()
             except TransientError as error:
                 failures += 1
-                if failures == 1:
+                if isinstance(error, Throttled):
+                    self.spell.refused(error.message)
+                elif failures == 1:
                     log.warning("receiving interrupted", error=error.message, hint=error.hint)
                 self.stop.wait(self.backoff.delay(failures))
 

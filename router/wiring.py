@@ -183,7 +183,7 @@ def _route(
 ) -> int:
     sessions = settings.ordering != "none"
     receivers = ObservedReceivers(_receivers(settings, source), tally)
-    gate = Gate()
+    gate, spell = Gate(), Spell()
     parking = Parking(stop, room=PARKED_PER_SLOT * settings.sessions)
     fatal: list[BaseException] = []
 
@@ -199,6 +199,7 @@ def _route(
                 tally,
                 parking=parking,
                 on_poison=settings.on_poison,
+                spell=spell,
             ).run()
         except BaseException as error:
             # Not only DStreamError: a slot that died of a defect must not leave a router that looks alive.

@@ -23,7 +23,7 @@ from azure.servicebus.exceptions import (
     SessionLockLostError,
 )
 
-from common.errors import PermanentError, TransientError
+from common.errors import PermanentError, Throttled, TransientError
 from common.servicebus_errors import quiet_sdk, translate, translated
 
 
@@ -50,6 +50,11 @@ def test_time_may_heal_it(error: Exception) -> None:
     with pytest.raises(TransientError, match="sending to orders") as raised, translated("sending to orders"):
         raise error
     assert raised.value.__cause__ is error
+
+
+def test_a_busy_service_is_told_from_other_faults() -> None:
+    with pytest.raises(Throttled, match="sending to orders"), translated("sending to orders"):
+        raise ServiceBusServerBusyError
 
 
 @pytest.mark.parametrize(

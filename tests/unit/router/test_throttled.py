@@ -9,8 +9,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from common.bus import SendInterrupted
-from common.errors import TransientError
+from common.errors import Throttled, TransientError
 from common.message import Message
+from common.retry import Backoff
 from common.throttling import QUIET, Spell
 from router.forward import Forwarder, Pace
 from router.publishers import Publisher, Publishers
@@ -124,6 +125,35 @@ def test_what_was_taken_of_a_batch_is_settled_and_only_the_rest_is_sent_again() 
     assert sender.took == some(10)
     assert sender.asked == [10, 6, 3]
     assert (tally.retries[TOPIC], tally.routed[TOPIC], broker.entity("queue").held) == (2, 10, [])
+
+
+def test_slots_that_are_refused_when_they_ask_tell_of_one_spell() -> None:
+    broker, spell = FakeBroker(), Spell()
+    broker.create("queue", sessions=True)
+    broker.open_faults.extend(Throttled("the namespace is being throttled") for _ in range(6))
+    stop = threading.Event()
+    slots = [
+        Forwarder(
+            broker.receivers("queue", sessions=True),
+            Publishers([]),
+            stop,
+            sessions=True,
+            pace=Pace(accept_wait=0.01, poll=0.01),
+            backoff=Backoff(first=0.001, longest=0.001),
+            spell=spell,
+        )
+        for _ in range(2)
+    ]
+    with capture_logs() as lines:
+        threads = [threading.Thread(target=slot.run) for slot in slots]
+        for thread in threads:
+            thread.start()
+        while broker.open_faults:
+            stop.wait(0.01)
+        stop.set()
+        for thread in threads:
+            thread.join(10)
+    assert [line["event"] for line in lines if line["log_level"] == "warning"] == ["Service Bus throttles"]
 
 
 class Waiting(threading.Event):
