@@ -360,6 +360,40 @@ def test_a_column_that_was_retyped_is_read_as_it_is_now(places: Places, mode: st
     assert [c.data["Amount"] for c in found] == ["2147483647.00", "123456789012345678.90"]
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_a_column_that_was_dropped_is_null_from_there_on_and_one_that_came_is_not_captured(
+    places: Places, mode: str
+) -> None:
+    """A capture instance keeps the columns that it was made with; what was captured before stays readable."""
+    place = places(query_mode=mode)
+    place.execute("INSERT INTO dbo.Persons (ID, Name, Bio) VALUES (1, N'a', N'b')")
+    place.scan()
+    place.execute("ALTER TABLE dbo.Persons DROP COLUMN Bio")
+    place.execute("ALTER TABLE dbo.Persons ADD Age INT NULL")
+    place.execute("INSERT INTO dbo.Persons (ID, Name, Age) VALUES (2, N'c', 3)")
+    place.execute("UPDATE dbo.Persons SET Name = N'd' WHERE ID = 2")
+    place.scan()
+    assert [(dict(c.data), c.unavailable) for c in place.read()] == [
+        ({"ID": 1, "Name": "a", "Bio": "b"}, ()),
+        ({"ID": 2, "Name": "c", "Bio": None}, ()),
+        ({"ID": 2, "Name": "d", "Bio": None}, ()),
+    ]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_table_that_was_renamed_is_read_under_its_new_name_and_missing_under_the_old(
+    places: Places, mode: str
+) -> None:
+    place = places(query_mode=mode)
+    place.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
+    place.execute("EXEC sp_rename N'dbo.Persons', N'People'")
+    place.execute("INSERT INTO dbo.People (ID) VALUES (2)")
+    place.scan()
+    people = TableName("dbo", "People")
+    assert place.source.states([PERSONS])[PERSONS].exists is False
+    assert [(c.table, c.data["ID"]) for c in place.read(table=people)] == [(people, 1), (people, 2)]
+
+
 def test_a_captured_column_cannot_be_renamed(places: Places) -> None:
     """SQL Server's own rule (error 4928), on which the reader counts: a column's name holds as long as its instance."""
     with pytest.raises(Exception, match="4928"):
