@@ -13,8 +13,7 @@ import pytest
 from tests.faults.throttled import KEYS, Run, run
 
 PACKS = pytest.mark.parametrize("pack", [1, 100, "max"])
-LINKS = 8
-"""That send: one of the ingester's and one of the router's for each of the four tables."""
+TABLES = 4
 
 
 def complete(ended: Run) -> None:
@@ -28,22 +27,22 @@ def complete(ended: Run) -> None:
         assert (table.stored, table.early) == (table.rows[-1], [])
 
 
-def calm(ended: Run) -> None:
-    """No storm: what is refused is refused a link of its own a few times a second, and told once.
+def calm(ended: Run, workers: int = 1) -> None:
+    """No storm: a link that sends is refused a few times a second, and each process tells of it once.
 
-    A link's waits are 0.25 s, 0.5 s and then 1 s on average, which is 2.3 refusals in the first second of a row and 1 in each that follows;
-    4 is more than all links come to in any second but the first, when a start opens all of them at once.
+    The ingester and each worker have a link a table. A link's waits are 0.25 s, 0.5 s and then 1 s on average: about 2 refusals in the first
+    second of a row and 1 in each that follows. Chance makes it more in a single second, but hardly 4 of all links together.
     """
-    figures = ended.figures()
-    assert figures["refused a second"] <= 2 * LINKS
-    assert figures["refused, busiest second"] <= 4 * LINKS
+    figures, links = ended.figures(), TABLES * (1 + workers)
+    assert figures["refused a second"] <= 2 * links
+    assert figures["refused, busiest second"] <= 4 * links
     assert figures["slices that failed"] == 0
-    assert ended.said.count("Service Bus throttles ") == ended.said.count("[warning") == 1
+    assert ended.said.count("Service Bus throttles ") == ended.said.count("[warning") == workers
 
 
 @PACKS
 def test_a_backlog_goes_through_whole_in_order_and_without_a_storm(tmp_path: Path, pack: int | str) -> None:
-    ended = run(tmp_path, 1_200, pack=pack)
+    ended = run(tmp_path, 1_200, pack=pack, tables=TABLES)
     complete(ended)
     calm(ended)
     assert ended.figures()["credits used"] > 0.4
@@ -53,10 +52,10 @@ def test_a_backlog_goes_through_whole_in_order_and_without_a_storm(tmp_path: Pat
 @PACKS
 @pytest.mark.timeout(600)
 def test_the_rate_is_what_the_credits_allow(tmp_path: Path, pack: int | str) -> None:
-    ended = run(tmp_path, 16_000, pack=pack, workers=2)
+    ended = run(tmp_path, 16_000, pack=pack, tables=TABLES, workers=2)
     complete(ended)
-    calm(ended)
+    calm(ended, workers=2)
     figures = ended.figures()
     assert figures["credits used, steady"] > 0.85, figures
     assert figures["changes/s"] > 0.85 * figures["changes/s that the credits allow"], figures
-    assert figures["longest wait of a table, s"] < 30, figures
+    assert figures["longest wait of a table, s"] < 40, figures
