@@ -279,17 +279,20 @@ def test_cut_connections_lose_nothing_and_the_topics_drop_what_came_twice(emulat
     assert [found.message_id for found in read(emulator, PERSONS, 2_000)] == [f"{PERSONS}-{n}" for n in range(2_000)]
 
 
-def test_provision_creates_queue_topics_and_subscriptions_as_the_settings_ask(emulator: ServiceBusEmulator) -> None:
-    with routing(settings(emulator, subscriptions=("sub1", "audit")), lambda tally: True):
+@pytest.mark.parametrize(("ordering", "subscriptions"), [("table", ("sub1", "audit")), ("key", ()), ("none", ())])
+def test_provision_creates_queue_topics_and_subscriptions_as_the_settings_ask(
+    emulator: ServiceBusEmulator, ordering: str, subscriptions: tuple[str, ...]
+) -> None:
+    with routing(settings(emulator, ordering=ordering, subscriptions=subscriptions), lambda tally: True):
         pass
     queue = emulator.admin.get("ingest-queue").description
     assert isinstance(queue, QueueDescription)
-    assert (queue.requires_session, queue.requires_duplicate_detection) == (True, True)
+    assert (queue.requires_session, queue.requires_duplicate_detection) == (ordering != "none", True)
     for topic in (PERSONS, ORDERS):
         description = emulator.admin.get(topic).description
         assert isinstance(description, TopicDescription)
         assert description.requires_duplicate_detection
-        assert len(emulator.admin.subscriptions(topic)) == 2
+        assert len(emulator.admin.subscriptions(topic)) == len(subscriptions)
 
 
 @pytest.mark.parametrize("how", ["verify", "none"])
