@@ -6,7 +6,15 @@ import logging
 
 import pytest
 from azure.core.exceptions import ClientAuthenticationError
-from azure.servicebus._pyamqp.error import AMQPConnectionError, ErrorCondition, TokenAuthFailure
+from azure.servicebus._pyamqp.error import (
+    AMQPConnectionError,
+    AMQPException,
+    AMQPLinkError,
+    ErrorCondition,
+    MessageException,
+    MessageSendFailed,
+    TokenAuthFailure,
+)
 from azure.servicebus.exceptions import (
     MessageLockLostError,
     MessagingEntityDisabledError,
@@ -24,7 +32,7 @@ from azure.servicebus.exceptions import (
 )
 
 from common.errors import PermanentError, Throttled, TransientError
-from common.servicebus_errors import quiet_sdk, translate, translated
+from common.servicebus_errors import quiet_sdk, refusal, translate, translated
 
 
 @pytest.mark.parametrize(
@@ -83,6 +91,27 @@ def test_a_refused_sign_in_is_permanent_and_says_what_the_service_said() -> None
 def test_a_sign_in_that_was_cut_off_is_not_taken_for_a_refused_one() -> None:
     inner = AMQPConnectionError(ErrorCondition.SocketError, description="Connection reset by peer")
     assert isinstance(translate(ServiceBusAuthenticationError(error=inner), "opening orders"), TransientError)
+
+
+@pytest.mark.parametrize(
+    ("inner", "refused"),
+    [
+        (MessageSendFailed(ErrorCondition.NotAllowed, description="no such property"), True),
+        (MessageException(b"com.microsoft:argument-error", description="no such property"), True),
+        (MessageSendFailed(ErrorCondition.ResourceLimitExceeded, description="full"), False),
+        (MessageException(b"com.microsoft:server-busy", description="busy"), False),
+        (AMQPLinkError(ErrorCondition.NotAllowed, description="nobody sends here"), False),
+    ],
+    ids=["not allowed", "argument", "full", "busy", "link"],
+)
+def test_only_a_rejected_delivery_says_something_of_a_message_and_only_with_some_conditions(
+    inner: AMQPException, refused: bool
+) -> None:
+    error = ServiceBusError(str(inner.description), error=inner, condition=inner.condition)
+    words = refusal(error)
+    assert (words is not None) == refused
+    if words is not None:
+        assert "no such property" in words
 
 
 def test_other_errors_pass_untouched() -> None:
