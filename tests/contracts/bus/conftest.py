@@ -11,6 +11,7 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import timedelta
 
 import pytest
@@ -20,6 +21,7 @@ from azure.servicebus.management import ServiceBusAdministrationClient
 from common.bus import Receivers
 from common.provision import QueueNeed, provision
 from common.servicebus import ServiceBus
+from emulators.servicebus.faults.catalogue import SendsRefused
 from emulators.servicebus.server import ServiceBusEmulator
 from router.publishers import OpenableSender
 from tests.fakes.bus import FakeBroker
@@ -51,6 +53,10 @@ class Bus(ABC):
     def expire_locks(self) -> None:
         raise NotImplementedError("locks of a real namespace last a minute")
 
+    def refuse(self, message_id: str) -> None:
+        """From now on `plain` refuses the message of this id for what it is."""
+        raise NotImplementedError("a real namespace refuses what it wants")
+
     def cut(self) -> None:
         raise NotImplementedError("nobody can cut a real namespace's connections from here")
 
@@ -75,6 +81,9 @@ class InMemory(Bus):
 
     def expire_locks(self) -> None:
         self._broker.expire_locks()
+
+    def refuse(self, message_id: str) -> None:
+        self._broker.entity(self.plain).refuses = [message_id]
 
 
 class OnServiceBus(Bus):
@@ -112,6 +121,7 @@ class OnServiceBus(Bus):
 class OnEmulator(OnServiceBus):
     def __init__(self) -> None:
         self._ahead = 0.0
+        self._faults = ExitStack()
         self._emulator = ServiceBusEmulator(clock=lambda: time.time() + self._ahead)
         self._emulator.start()
         try:
@@ -123,10 +133,16 @@ class OnEmulator(OnServiceBus):
     def expire_locks(self) -> None:
         self._ahead += timedelta(minutes=2).total_seconds()
 
+    def refuse(self, message_id: str) -> None:
+        self._faults.enter_context(
+            self._emulator.inject(SendsRefused(self.plain, "amqp:not-allowed", None, message_id))
+        )
+
     def cut(self) -> None:
         self._emulator.drop_connections()
 
     def stop(self) -> None:
+        self._faults.close()
         self._emulator.stop()
 
 
@@ -141,7 +157,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     names = _implementations()
     if metafunc.definition.get_closest_marker("cuts_connections"):
         names = ["emulator"]
-    elif metafunc.definition.get_closest_marker("expires_locks"):
+    elif any(map(metafunc.definition.get_closest_marker, ("expires_locks", "refuses_messages"))):
         names = [name for name in names if name != "real"]
     metafunc.parametrize("bus", names, indirect=True)
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from common.bus import Delivery, MessageTooLarge, Receiver
+from common.bus import Delivery, MessageRefused, MessageTooLarge, Receiver
 from common.errors import PermanentError, TransientError
 from common.message import Message
 from router.publishers import OpenableSender
@@ -233,6 +233,20 @@ def test_a_message_that_fits_no_message_is_named_and_those_before_it_are_told(bu
     sender.send([after])
     with closing(opened(bus, bus.plain)) as receiver:
         assert bodies(take(receiver, 2)) == [before.body, after.body]
+
+
+@pytest.mark.refuses_messages
+def test_a_message_that_is_refused_is_named_and_those_before_it_are_told(bus: Bus, sender: OpenableSender) -> None:
+    bad, others = Message(b"bad", "bad"), [message(number) for number in range(6)]
+    bus.refuse("bad")
+    with pytest.raises(MessageRefused, match="message bad was refused") as refused:
+        sender.send([*others[:3], bad, *others[3:]])
+    assert not isinstance(refused.value, MessageTooLarge)
+    assert refused.value.refused is bad
+    assert refused.value.accepted == tuple(others[:3])
+    sender.send(others[3:])
+    with closing(opened(bus, bus.plain)) as receiver:
+        assert bodies(take(receiver, 6)) == [each.body for each in others]
 
 
 def test_more_than_one_batch_of_bytes_goes_in_one_call(bus: Bus, sender: OpenableSender) -> None:
