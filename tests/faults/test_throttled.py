@@ -42,7 +42,7 @@ def calm(ended: Run, workers: int = 1) -> None:
 
 @PACKS
 def test_a_backlog_goes_through_whole_in_order_and_without_a_storm(tmp_path: Path, pack: int | str) -> None:
-    ended = run(tmp_path, 1_200, pack=pack, tables=TABLES)
+    ended = run(tmp_path, 1_000, pack=pack, tables=TABLES)
     complete(ended)
     calm(ended)
     assert ended.figures()["credits used"] > 0.4
