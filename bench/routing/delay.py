@@ -8,7 +8,8 @@ from statistics import quantiles
 
 from azure.servicebus import ServiceBusClient
 
-from bench.routing.work import QUEUE, SUBSCRIPTION, TOPIC, message
+from bench.routing.work import QUEUE, SUBSCRIPTION, TOPIC, change
+from common.servicebus_messages import to_sdk
 
 
 def measure(connection_string: str, count: int, rate: float, sessions: int) -> tuple[float, float]:
@@ -46,6 +47,6 @@ def _send(connection_string: str, count: int, rate: float, sessions: int, sent: 
         began = time.perf_counter()
         for number in range(count):
             time.sleep(max(0.0, began + number / rate - time.perf_counter()))
-            made = message(number, str(number % sessions))
+            made = to_sdk(change(number, str(number % sessions)))
             sent[made.message_id] = time.perf_counter()
             sender.send_messages(made)

@@ -11,7 +11,7 @@ import urllib.request
 from pathlib import Path
 from types import TracebackType
 
-from bench.routing.work import QUEUE
+from bench.routing.work import QUEUE, SUBSCRIPTION, TOPIC
 from bench.servicebus.broker import Broker
 
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
@@ -24,6 +24,7 @@ ingester {{
   queue {{
     name = "{queue}"
     ordering = "key"
+    pack = {pack}
     connection_string = "{bus}"
   }}
   locks {{
@@ -49,10 +50,11 @@ router {{
 class Router:
     """From the `with` statement, which waits until every worker routes, to its end."""
 
-    def __init__(self, folder: Path, broker: Broker, workers: int) -> None:
+    def __init__(self, folder: Path, broker: Broker, workers: int, pack: str = "1") -> None:
         self._broker = broker
         config, self._log = folder / "dstream.hcl", folder / "router.log"
-        config.write_text(_CONFIG.format(queue=QUEUE, bus=broker.connection_string, workers=workers))
+        written = pack if pack.isdecimal() else f'"{pack}"'
+        config.write_text(_CONFIG.format(queue=QUEUE, bus=broker.connection_string, workers=workers, pack=written))
         with self._log.open("wb") as log:
             command = [sys.executable, "-m", "dstream", "router", "--config", str(config)]
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
@@ -66,28 +68,24 @@ class Router:
         """Seconds spent so far by the process and its workers."""
         return sum(map(_spent, [self._process.pid, *_children(self._process.pid)]))
 
-    def left(self) -> int:
-        """Messages that the queue still holds."""
+    def work_off(self, count: int, due: float) -> tuple[float, float]:
+        """(changes a second, microseconds of processor time a change) from the first that arrives until the queue of `count` changes is empty."""
+        time.sleep(max(0.0, due - time.time()))
+        while not (first := self._held(f"{TOPIC}/Subscriptions/{SUBSCRIPTION}")):
+            time.sleep(0.01)
+        spent, began = self.processor(), time.perf_counter()
+        while self._held(QUEUE):
+            time.sleep(0.01)
+        seconds, spent = time.perf_counter() - began, self.processor() - spent
+        return (count - first) / seconds, spent / (count - first) * 1e6
+
+    def _held(self, path: str) -> int:
+        """Messages that an entity holds."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self._broker.http_port}/", timeout=60) as answer:
             page = answer.read().decode()
-        row = page.partition(f">{QUEUE}</a>")[2].partition("</tr>")[0]
+        row = page.partition(f">{path}</a>")[2].partition("</tr>")[0]
         active, locked, _, scheduled, *_ = map(int, re.findall(r'<td class="n">(\d+)', row))
         return active + locked + scheduled
-
-    def work_off(self, count: int, due: float) -> tuple[float, float]:
-        """(messages a second, microseconds of processor time a message) from the first settled one until the queue is empty."""
-        time.sleep(max(0.0, due - time.time()))
-        first = self._below(count)
-        spent, began = self.processor(), time.perf_counter()
-        self._below(1)
-        seconds, spent = time.perf_counter() - began, self.processor() - spent
-        return first / seconds, spent / first * 1e6
-
-    def _below(self, count: int) -> int:
-        """What is left as soon as it is less than `count`."""
-        while (left := self.left()) >= count:
-            time.sleep(0.01)
-        return left
 
     def __enter__(self) -> Router:
         return self

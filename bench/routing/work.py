@@ -1,4 +1,5 @@
-"""A namespace for a router: a queue with sessions, a topic with a subscription, and messages that all become available at one moment.
+"""A namespace for a router: a queue with sessions, a topic with a subscription, and changes that all become available at one moment,
+each alone or in packs.
 
 The messages are scheduled, so that whoever is to route them can be started first and none of that is measured.
 """
@@ -7,20 +8,26 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from azure.servicebus import ServiceBusClient, ServiceBusMessage
+from azure.servicebus import ServiceBusClient
 
 from bench.servicebus.broker import Broker
+from common.message import Message
+from common.packing import packed
+from common.servicebus_messages import to_sdk
 
 QUEUE: Final = "ingest-queue"
 TOPIC: Final = "srv.db.orders.events"
 SUBSCRIPTION: Final = "sub1"
 _BATCH: Final = 200
+_LARGEST: Final = 240_000
+"""Octets of a pack: what fits a message of Standard, with room for the request that schedules it."""
+
 _BODY: Final = json.dumps({"data": {"id": 1, "text": "x" * 430}, "metadata": {"Destination": TOPIC}}).encode()
 
 
@@ -41,29 +48,34 @@ def namespace(folder: Path, *, round_trip: float) -> Iterator[Broker]:
         yield broker
 
 
-def message(number: int, session: str) -> ServiceBusMessage:
+def change(number: int, session: str) -> Message:
     """About 615 octets on the wire, with the properties that the ingester gives."""
-    return ServiceBusMessage(
+    return Message(
         _BODY,
-        message_id=f"{number:06}",
-        subject="Insert",
-        content_type="application/json",
-        session_id=session,
+        f"{number:06}",
+        session,
+        "Insert",
         application_properties={"table": "Orders", "operation": "Insert", "destination": TOPIC},
     )
 
 
-def schedule(broker: Broker, count: int, sessions: int) -> float:
-    """Put `count` messages, in turn of each session, into the queue; return when (time.time()) they all become available."""
-    due = time.time() + 2 + count / 1_200
+def changes(count: int, sessions: int, *, most: int = 1) -> list[Message]:
+    """`count` changes, in turn of each session; with `most` above 1, up to so many of a session in a message."""
+    found = [change(number, str(number % sessions)) for number in range(count)]
+    return found if most == 1 else [parcel.message for parcel in packed(found, most=most, limit=_LARGEST)]
+
+
+def schedule(broker: Broker, messages: Sequence[Message]) -> float:
+    """Put them into the queue; return when (time.time()) they all become available."""
+    octets = sum(len(message.body) for message in messages)
+    due = time.time() + 4 + octets / 300_000
     at = datetime.fromtimestamp(due, UTC)
     with (
         ServiceBusClient.from_connection_string(broker.connection_string) as client,
         client.get_queue_sender(QUEUE) as sender,
     ):
-        for first in range(0, count, _BATCH):
-            numbers = range(first, min(first + _BATCH, count))
-            sender.schedule_messages([message(number, str(number % sessions)) for number in numbers], at)
+        for first in range(0, len(messages), each := max(1, _BATCH * len(messages) * len(_BODY) // octets)):
+            sender.schedule_messages([to_sdk(message) for message in messages[first : first + each]], at)
     late = datetime.now(UTC) - at
     if late > timedelta(0):
         raise SystemExit(f"filling the queue took {late} too long; the machine is busy")
