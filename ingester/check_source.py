@@ -11,13 +11,12 @@ from common.durations import format_duration
 from common.errors import DStreamError
 from common.names import TableName
 from ingester.capture import CaptureFacts, CaptureJobs, LogTimes
-from ingester.drain import gap_error
 from ingester.lsn import Position
 from ingester.retention import Alarm, alarm, headroom
 from ingester.silence import Silence, explain
 from ingester.source import CaptureInstance, Probe, TableState
 from ingester.table_state import absence
-from ingester.window import choose_instance, gap
+from ingester.window import choose_instance, gap, gap_error
 
 SHORTEST_RETENTION = timedelta(days=1)
 """An ingester that stops on a Friday night is missed on Monday; SQL Server's default of three days bears that, a day is the least for a weekday."""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from math import ceil
 
-from ingester.drain import Slice, SliceResult, failed
 from ingester.executor import Executor
+from ingester.slices import Slice, SliceResult, failed
 
 BUCKET_SIZE = 64
 """Slices a task takes at most: what its eight threads can look after within a poll interval."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from ingester.drain import Slice, SliceResult
+from ingester.slices import Slice, SliceResult
 
 
 class Executor(Protocol):

@@ -16,7 +16,6 @@ from common.errors import DStreamError, LeaseLost, PermanentError, TransientErro
 from common.names import Ordering, TableName
 from common.throttling import Spell
 from ingester.dispatch import Dispatcher
-from ingester.drain import Slice, SliceResult, Trouble, gap_error
 from ingester.executor import Executor
 from ingester.lease_keeper import LeaseKeeper
 from ingester.locks import Lease
@@ -26,10 +25,11 @@ from ingester.ownership import Ownership
 from ingester.progress import Progress, Standing
 from ingester.reload import TableChanges
 from ingester.schedule import Outcome, Rhythm, Schedule
+from ingester.slices import Slice, SliceResult, Trouble
 from ingester.source import Source
 from ingester.strides import Strides
 from ingester.table_state import Act, Decision, TrackedTable, absence, decide, superseded_notes
-from ingester.window import probe_request
+from ingester.window import gap_error, probe_request
 
 log = structlog.get_logger("ingester")
 

@@ -10,9 +10,9 @@ import structlog
 
 from common.errors import DStreamError, LeaseLost, PermanentError
 from common.names import TableName
-from ingester.drain import Slice
 from ingester.lease_keeper import LeaseKeeper
 from ingester.offsets import Offsets
+from ingester.slices import Slice
 from ingester.table_state import TrackedTable
 
 log = structlog.get_logger("ingester")

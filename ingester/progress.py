@@ -14,8 +14,8 @@ from enum import Enum
 
 from common.metrics import SECONDS, Distribution
 from common.names import TableName
-from ingester.drain import SliceResult
 from ingester.locks import Clock, steady
+from ingester.slices import SliceResult
 
 LOOP_SECONDS = 300.0
 """After so long without a turn the loop counts as hung. It may wait for one query (120 s), a login (10 s) before it and one after."""

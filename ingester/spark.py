@@ -26,8 +26,8 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 
 from common.errors import PermanentError, TransientError
-from ingester.drain import Slice, SliceResult
 from ingester.java import java_home
+from ingester.slices import Slice, SliceResult
 
 log = structlog.get_logger("spark")
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import ceil
 
 from common.names import Ordering
-from ingester.drain import Slice, SliceResult, Trouble
+from ingester.slices import Slice, SliceResult, Trouble
 from ingester.source import CaptureInstance, Share, Stride
 
 _HASHED_TYPES = frozenset(

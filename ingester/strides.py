@@ -10,9 +10,9 @@ import structlog
 
 from common.errors import DStreamError, PermanentError
 from common.names import Ordering
-from ingester.drain import Slice, SliceResult, failed
 from ingester.lsn import Position
 from ingester.offsets import Offsets
+from ingester.slices import Slice, SliceResult, failed
 from ingester.source import Source
 from ingester.spread import share_rows, shared_by, slices, whole
 from ingester.table_state import TrackedTable

@@ -83,6 +83,15 @@ def gap(after: Position, low_watermark: Lsn | None) -> Gap | None:
     return Gap(after, low_watermark)
 
 
+def gap_error(instance: CaptureInstance, offset: Position, low_watermark: str) -> PermanentError:
+    """Changes were removed before they were read: which, and what can be done."""
+    return PermanentError(
+        f"reading {instance.table.key}: changes were lost: the offset is at LSN 0x{offset.lsn.hex}, "
+        f"but {instance.name} begins at its low watermark 0x{low_watermark}",
+        hint='CDC cleanup passed the offset; set on_gap = "skip" to go on from the watermark, and lengthen the retention',
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Image:
     """One row of a change table: a position, the update mask as a number (bit ordinal - 1), and the columns' values."""

@@ -15,11 +15,12 @@ from pathlib import Path
 
 from common.bus import Sender
 from common.servicebus import ServiceBus
-from ingester.drain import Drain, Slice, SliceResult, failed
+from ingester.drain import Drain
 from ingester.encode import Encoder
 from ingester.packs import PackingSender
 from ingester.read_ahead import ReadAhead
 from ingester.settings import IngesterSettings
+from ingester.slices import Slice, SliceResult, failed
 from ingester.sqlserver_connection import Connection
 from ingester.sqlserver_offsets import SqlServerOffsets
 from ingester.sqlserver_source import SqlServerSource

@@ -23,10 +23,11 @@ from common.names import TableName
 from common.servicebus import ServiceBus
 from dstream.local import Login
 from ingester import queries
-from ingester.drain import Drain, Slice
+from ingester.drain import Drain
 from ingester.encode import Encoder
 from ingester.lsn import Position
 from ingester.read_ahead import ReadAhead
+from ingester.slices import Slice
 from ingester.source import CaptureInstance, ProbeRequest
 from ingester.sqlserver_connection import Connection
 from ingester.sqlserver_offsets import SqlServerOffsets

@@ -11,9 +11,10 @@ from common.errors import LeaseLost, PermanentError, TransientError
 from common.message import Message
 from common.names import Origin, TableName
 from ingester.change import Change, Operation
-from ingester.drain import Drain, Slice, SliceResult
+from ingester.drain import Drain
 from ingester.encode import Encoder
 from ingester.lsn import Lsn, Position
+from ingester.slices import Slice, SliceResult
 from ingester.source import (
     CapturedColumn,
     CaptureInstance,

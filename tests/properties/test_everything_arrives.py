@@ -31,10 +31,11 @@ from dstream.demo.verdict import Received, Verdict, judge
 from dstream.local import Login
 from emulators.servicebus.server import ServiceBusEmulator
 from emulators.sqlserver.server import SqlServerEmulator
-from ingester.drain import Drain, Slice, SliceResult, Trouble
+from ingester.drain import Drain
 from ingester.encode import Encoder
 from ingester.lsn import Position
 from ingester.schedule import Rhythm
+from ingester.slices import Slice, SliceResult, Trouble
 from ingester.source import ProbeRequest
 from ingester.sqlserver_connection import Connection
 from ingester.sqlserver_offsets import SqlServerOffsets

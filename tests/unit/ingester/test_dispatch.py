@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 from ingester.dispatch import BUCKET_SIZE, Dispatcher, buckets
-from ingester.drain import Drain, Slice, Trouble
+from ingester.drain import Drain
 from ingester.lsn import Position
+from ingester.slices import Slice, Trouble
 from tests.fakes.ingester import (
     PERSONS,
     FakeOffsets,

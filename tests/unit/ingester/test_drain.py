@@ -5,8 +5,9 @@ from dataclasses import replace
 
 from common.errors import PermanentError, TransientError
 from common.message import Message
-from ingester.drain import Drain, Slice, Trouble
+from ingester.drain import Drain
 from ingester.lsn import Position
+from ingester.slices import Slice, Trouble
 from tests.fakes.ingester import (
     PERSONS,
     FakeOffsets,

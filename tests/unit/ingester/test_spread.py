@@ -8,10 +8,11 @@ import pytest
 
 from common.errors import LeaseLost, PermanentError, TransientError
 from common.names import Ordering
-from ingester.drain import Drain, Slice, SliceResult, Trouble
+from ingester.drain import Drain
 from ingester.lsn import Position
 from ingester.oversize import Oversized
 from ingester.schedule import Rhythm
+from ingester.slices import Slice, SliceResult, Trouble
 from ingester.source import CapturedColumn, Share, Stride
 from ingester.spread import share_rows, shared_by, slices, whole
 from ingester.strides import Strides

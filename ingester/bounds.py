@@ -1,0 +1,48 @@
+"""When a slice has to end: its time, a stop that was asked for, and its lease, by either of two clocks. A share of a stride has only the last.
+
+A commit needs no such look, since the epoch guards it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ingester.locks import Clock
+from ingester.slices import Expired, Slice
+
+
+class Bounds:
+    """Of a slice that begins now. `now` is Unix time, `clock` the steady clock; `stopping`: whether a stop was asked for."""
+
+    def __init__(self, todo: Slice, *, now: Clock, clock: Clock, stopping: Callable[[], bool]) -> None:
+        self._todo, self._now, self._clock = todo, now, clock
+        self.stopping = stopping
+        self._begun, self._deadline = clock(), now() + todo.seconds
+
+    def expired(self) -> bool:
+        """Whether the lease may have run out, as either clock says."""
+        todo = self._todo
+        by_date = todo.not_after is not None and self._now() >= todo.not_after
+        return by_date or (todo.lease_seconds is not None and self._clock() - self._begun >= todo.lease_seconds)
+
+    def refuse_expired(self) -> None:
+        """Raises Expired."""
+        if self.expired():
+            raise Expired(
+                f"sending changes of {self._todo.table.key}: the lease may have run out before a page was ready",
+                hint="if this repeats, the machine is overloaded or ingester.page_rows too large",
+            )
+
+    def refuses_a_page(self) -> bool:
+        """Whether no further page is begun because of a stop."""
+        return self._todo.share is None and self.stopping()
+
+    def ends_after_a_page(self) -> bool:
+        """Whether the slice hands back although there is more."""
+        return self._todo.share is None and (self._now() >= self._deadline or self.expired())
+
+    def ends_within_a_page(self, *, even: bool) -> bool:
+        """The same between two sends of a page: for its time alone only where nothing has to be sent again, `even`."""
+        if self._todo.share is not None:
+            return False
+        return self.stopping() or self.expired() or (even and self._now() >= self._deadline)

@@ -1,0 +1,146 @@
+"""How a page is sent: around a change that fits no message, up to one that is refused, and at the pace of a namespace that throttles.
+
+It is waited for with what it has not taken of the page; a slice that has its time behind it ends at what was taken, and leaves the rest to
+the next. Nothing is committed here, and nothing sent when the slice's lease may have run out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from common.bus import MessageRefused, MessageTooLarge, Sender, SendInterrupted
+from common.errors import PermanentError
+from common.throttling import QUIET, THROTTLED_BACKOFF
+from ingester.bounds import Bounds
+from ingester.encode import Encoder
+from ingester.locks import Clock
+from ingester.lsn import Position
+from ingester.oversize import Outgoing, Oversized, not_taken, oversized
+from ingester.page_size import learnt, page_rows
+from ingester.slices import Slice, SliceResult
+from ingester.source import Page
+
+_PATIENCE = 30.0
+"""Seconds that a namespace may refuse everything until the slice gives up. Where many want its credits, ten without any are no rarity."""
+
+_THROTTLED_ROWS = 500
+"""Changes sent at once while a namespace throttles: a slice can then end behind them with nothing to be sent again, whatever sessions a page has."""
+
+
+@dataclass(slots=True)
+class Throttled:
+    """What one slice knows of the namespace for the next. `until`: as long as it counts as one that throttles (steady clock)."""
+
+    until: float = -math.inf
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a slice has come, as it goes; see SliceResult."""
+
+    row_bytes: float | None = None
+    page_rows: int | None = None
+    position: Position | None = None
+    changes: int = 0
+    pages: int = 0
+    set_aside: tuple[Oversized, ...] = ()
+    refusals: int = 0
+    throttled: str = ""
+
+    def result(self, todo: Slice, *, more: bool) -> SliceResult:
+        return SliceResult(
+            todo.table,
+            self.position,
+            self.changes,
+            self.pages,
+            more,
+            row_bytes=self.row_bytes,
+            page_rows=self.page_rows,
+            set_aside=self.set_aside,
+            share=todo.share,
+            refusals=self.refusals,
+            throttled=self.throttled,
+        )
+
+
+@dataclass(slots=True)
+class _Spell:
+    """A namespace throttles. `since`: when it last took something (steady clock); `refusals`: since then; `ended`: no more is waited for."""
+
+    since: float
+    refusals: int = 0
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PageSender:
+    """Sends the pages of one slice; see Drain for the parts."""
+
+    sender: Sender
+    encoder: Encoder
+    clock: Clock
+    bounds: Bounds
+    stand_ins: bool
+    wait: Callable[[float], None]
+    chance: Callable[[], float]
+    throttled: Throttled
+
+    def send(self, todo: Slice, page: Page, progress: Progress) -> tuple[Outgoing, PermanentError | None]:
+        """All of a page; or what comes before the change that stops the table, and why it does; or what there was time for.
+
+        Raises Expired, and TransientError or PermanentError as the sender does.
+        """
+        out = Outgoing([self.encoder.message(change) for change in page.changes])
+        progress.row_bytes = learnt(progress.row_bytes, out.left)
+        progress.page_rows = page_rows(todo.rows, progress.row_bytes, self.sender.batch_bytes())
+        refused: PermanentError | None = None
+        spell = _Spell(self.clock()) if self.clock() < self.throttled.until else None
+        while left := out.left:
+            if spell is not None and out.prefix and self.bounds.ends_within_a_page(even=out.even):
+                out.stop_before(out.prefix)
+                break
+            self.bounds.refuse_expired()
+            at_once = left if spell is None else left[:_THROTTLED_ROWS]
+            try:
+                self.sender.send(at_once)
+                out.accept(at_once)
+                spell = spell and _Spell(self.clock())
+            except SendInterrupted as error:
+                out.accept(error.accepted)
+                if not error.throttled:
+                    raise
+                if (spell := self._refused(spell, error, progress)).ended:
+                    if todo.share is not None or not out.prefix:
+                        raise
+                    out.stop_before(out.prefix)
+            except MessageTooLarge as error:
+                refused = self._around(todo, page, out, error)
+            except MessageRefused as error:
+                at = out.refused(error)
+                refused = not_taken(page.changes[at], todo.instance.columns, error)
+                out.stop_before(at)
+        return out, refused
+
+    def _around(self, todo: Slice, page: Page, out: Outgoing, error: MessageTooLarge) -> PermanentError | None:
+        """Put a stand-in in the place of a change that fits no message; or why the table stops before it."""
+        at = out.refused(error)
+        found = oversized(page.changes[at], todo.instance.columns, error)
+        if self.stand_ins and not out.is_stand_in(at):
+            out.stand_in(at, self.encoder.stand_in(page.changes[at], found), found)
+            return None
+        out.stop_before(at)
+        return found.refusal()
+
+    def _refused(self, spell: _Spell | None, error: SendInterrupted, progress: Progress) -> _Spell:
+        """The namespace has no credits: wait a while for some, unless it has been long or a stop was asked for."""
+        progress.refusals, progress.throttled = progress.refusals + 1, error.message
+        if spell is None or error.accepted:
+            spell = _Spell(self.clock())
+        spell.refusals += 1
+        self.throttled.until = self.clock() + QUIET
+        spell.ended = self.clock() - spell.since >= _PATIENCE or self.bounds.stopping()
+        if not spell.ended:
+            self.wait(THROTTLED_BACKOFF.delay(spell.refusals, self.chance))
+        return spell

@@ -1,0 +1,103 @@
+"""A slice: what one task may do with one table, and what came of it. Values that travel between driver and workers; nothing is done here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from common.errors import DStreamError, LeaseLost, PermanentError, TransientError
+from common.names import TableName
+from ingester.lsn import Position
+from ingester.oversize import Oversized
+from ingester.source import CaptureInstance, Share
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """What one task may do with one table.
+
+    `table` is its configured name, the offset's key. `start` is where to begin when the table has no offset yet.
+
+    Nothing may be sent after `not_after` (Unix time), nor `lease_seconds` after the slice was begun, whatever becomes of the driver:
+    the one clock is common to all machines, the other cannot be set. None if the lease cannot run out.
+    `seconds`: how long new pages are begun. `skip_gaps`: `on_gap = "skip"`.
+    `rows`: most rows a page; `row_bytes`: what a row of the table was encoded to lately, None if that is not known.
+    `share`: read only this, from `start`, where the offset must stand, to `upto`, whatever time it takes.
+    """
+
+    table: TableName
+    instance: CaptureInstance
+    start: Position
+    upto: Position
+    epoch: int
+    rows: int
+    seconds: float
+    not_after: float | None = None
+    lease_seconds: float | None = None
+    skip_gaps: bool = False
+    row_bytes: float | None = None
+    share: Share | None = None
+
+
+class Trouble(Enum):
+    """What the driver does about a failed slice. LEASE_LOST: a newer owner was met. EXPIRED: the lease may have run out meanwhile."""
+
+    TRANSIENT = "transient"
+    PERMANENT = "permanent"
+    LEASE_LOST = "lease lost"
+    EXPIRED = "expired"
+    UNEXPECTED = "unexpected"
+
+
+@dataclass(frozen=True, slots=True)
+class SliceResult:
+    """How far a slice came. `position` is the stored offset as far as known; `more`: the window was not finished.
+
+    `row_bytes`: for the table's next slice; `page_rows`: how many rows its next page would have, None where there was no page.
+    `refusals`: sends that a throttling namespace refused meanwhile, and `throttled` what it said.
+    `set_aside`: changes that fitted no message and were sent as stand-ins, up to `position`.
+    A `share` moves no offset: its `position` is where it began, the rest tells what was sent.
+    """
+
+    table: TableName
+    position: Position | None
+    changes: int = 0
+    pages: int = 0
+    more: bool = False
+    trouble: Trouble | None = None
+    message: str = ""
+    hint: str | None = None
+    row_bytes: float | None = None
+    page_rows: int | None = None
+    set_aside: tuple[Oversized, ...] = ()
+    share: Share | None = None
+    refusals: int = 0
+    throttled: str = ""
+
+
+class Expired(DStreamError):
+    """Nothing more may be sent: the lease may have run out."""
+
+
+def failed(todo: Slice, error: Exception) -> SliceResult:
+    """A failure as a value, of a slice of which nothing is known."""
+    return in_trouble(SliceResult(todo.table, None, more=True, share=todo.share), error)
+
+
+def in_trouble(result: SliceResult, error: Exception) -> SliceResult:
+    """`result` of a slice that `error` ended."""
+    hint = error.hint if isinstance(error, DStreamError) else None
+    text = error.message if isinstance(error, DStreamError) else f"{type(error).__name__}: {error}"
+    return replace(result, trouble=_trouble(error), message=text, hint=hint)
+
+
+def _trouble(error: Exception) -> Trouble:
+    if isinstance(error, LeaseLost):
+        return Trouble.LEASE_LOST
+    if isinstance(error, Expired):
+        return Trouble.EXPIRED
+    if isinstance(error, TransientError):
+        return Trouble.TRANSIENT
+    if isinstance(error, PermanentError):
+        return Trouble.PERMANENT
+    return Trouble.UNEXPECTED
