@@ -16,7 +16,7 @@ import zipimport
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from subprocess import PIPE, STDOUT
+from subprocess import PIPE, STDOUT, TimeoutExpired
 from typing import IO, Any
 
 import structlog
@@ -35,6 +35,9 @@ BucketTask = Callable[[Sequence[Slice], Path], Sequence[SliceResult]]
 """Runs in a Python worker, which imports it by name. The path is that of a file which is there once a stop was asked for."""
 
 _POOL = "dstream"
+
+_JVM_SECONDS = 1.0
+"""How long a JVM that was told to end may take; usually it takes none."""
 
 _DEFAULTS = {
     "spark.app.name": "dstream-ingester",
@@ -119,7 +122,11 @@ class SparkExecutor:
                     self._context.stop()
                     gateway.shutdown()
             gateway.proc.stdin.close()  # a JVM that outlived its context would keep this process's pipes open
-            gateway.proc.wait(timeout=10)
+            try:
+                gateway.proc.wait(timeout=_JVM_SECONDS)
+            except TimeoutExpired:  # it holds no state, and a stop has no more time for it
+                gateway.proc.kill()
+                gateway.proc.wait()
             SparkContext._gateway = None
             SparkContext._jvm = None
         self._scratch.cleanup()
