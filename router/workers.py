@@ -230,7 +230,7 @@ class Workers:
         deadline = self._clock() + self._grace
         statuses = [self._ended(worker, deadline) for worker in running]
         for worker, status in zip(running, statuses, strict=True):
-            if status != 0:
+            if status != 0 and worker.error is None:  # one that gave its reason is told of by that
                 log.error("worker did not stop cleanly", worker=worker.number, status=status)
         return 1 if any(statuses) else 0
 

@@ -8,14 +8,12 @@ answered may have happened or not. The last round takes everything out through t
 from __future__ import annotations
 
 import contextlib
-import gc
 import json
 import random
 import subprocess
 import sys
 import threading
 import time
-import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -39,20 +37,9 @@ from emulators.servicebus.message import Message, MessageState
 from emulators.servicebus.storage.data_file import open_data
 from emulators.servicebus.storage.recovery import read_messages, read_sequences, read_session_states
 
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # the SDK forgets failed ones
-
 ENTITIES = ["--queue", "q", "--queue", "s:session", "--topic", "t=all,once"]
 ALL, ONCE = "t/subscriptions/all", "t/subscriptions/once"
 SESSIONS = ("red", "green", "blue")
-
-
-@pytest.fixture(autouse=True)
-def forgotten_sockets() -> Iterator[None]:
-    """What the SDK forgot is collected here, where nobody minds, and not during another test."""
-    yield
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
 
 
 @dataclass

@@ -28,18 +28,24 @@ def with_packs(*given: Any, **named: Any) -> Path:
     return path
 
 
+def waiting(client: ServiceBusClient) -> set[str | None]:
+    """Of what kinds the queue's messages of one table are."""
+    session = Origin("localhost", DATABASE).session_id(ORDERS, "table")
+    with client.get_queue_receiver(QUEUE, session_id=session) as queue:
+        return {each.content_type for each in queue.peek_messages(50)}
+
+
 def test_packs_change_nothing_that_a_subscriber_sees(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(dstream.demo.pipeline, "write_config", with_packs)
     with (
         Pipeline(tmp_path, pace=Pace(changes=2500, seconds=6)) as pipeline,
         ServiceBusClient.from_connection_string(pipeline.emulators.bus_connection_string) as client,
     ):
-        pipeline.workload.start()
-        wait_until(lambda: pipeline.first_arrival() is not None, "a message on a topic")
+        log = pipeline.router.log
+        wait_until(lambda: log.exists() and "router started" in log.read_text(), "a router, and so queue and topics")
         pipeline.router.kill()
-        session = Origin("localhost", DATABASE).session_id(ORDERS, "table")
-        with client.get_queue_receiver(QUEUE, session_id=session) as queue:
-            wait_until(lambda: PACK_TYPE in {each.content_type for each in queue.peek_messages(50)}, "a pack")
+        pipeline.workload.start()
+        wait_until(lambda: PACK_TYPE in waiting(client), "a pack in the queue")
         pipeline.ingester.kill()
         pipeline.ingester.start()
         pipeline.router.start()
