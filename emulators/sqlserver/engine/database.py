@@ -72,6 +72,17 @@ class WriteTransaction:
     """Tables, as they are stored, that nobody else may read."""
 
 
+class _ThreadsLink:
+    """A connection of one thread, closed when that has ended: each client has a thread, and clients come and go."""
+
+    def __init__(self, database: StoredDatabase) -> None:
+        self._database = database
+        self.link = database.open_link()
+
+    def __del__(self) -> None:
+        self._database.close_link(self.link)
+
+
 class StoredDatabase:
     """Implements extension.Database."""
 
@@ -287,11 +298,10 @@ class StoredDatabase:
         session = running_session()
         if session is not None:
             session.enter(self)
-        link: Link | None = getattr(self._local, "reader", None)
-        if link is None:
-            link = self.open_link()
-            self._local.reader = link
-        return link.raw
+        own: _ThreadsLink | None = getattr(self._local, "reader", None)
+        if own is None:
+            own = self._local.reader = _ThreadsLink(self)
+        return own.link.raw
 
     def open_link(self) -> Link:
         """A further connection, closed with the database at the latest."""
