@@ -37,7 +37,7 @@ _SAMPLES = (
 
 def add(batch: ServiceBusMessageBatch, message: Message) -> bool:
     """Put `message` into `batch`; False when it does not fit, and then nothing is done. Raises ValueError for what the SDK refuses."""
-    octets = encoded(message, now=time.time()) if supported() and not _traced() else None
+    octets = encoded(message, now=time.time()) if not _traced() and supported() else None
     if octets is not None:
         return _put(batch, message, octets)
     try:
