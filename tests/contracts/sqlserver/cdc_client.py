@@ -20,6 +20,7 @@ from emulators.sqlserver.server import SqlServerEmulator
 
 ORDER = "ORDER BY [__$start_lsn], [__$command_id], [__$seqval], [__$operation]"
 PATIENCE = 30.0
+_IN_USE = 3702
 
 
 class Client:
@@ -83,8 +84,20 @@ class Client:
     def close(self) -> None:
         self.run("EXEC sys.sp_cdc_disable_db")
         self.run("USE master")
-        self.run(f"DROP DATABASE {self.database}")
+        self._drop()
         self.connection.close()
+
+    def _drop(self) -> None:
+        """Once every session that was just closed has left it."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                self.run(f"DROP DATABASE {self.database}")
+                return
+            except pymssql.Error as error:
+                if error.args[0] != _IN_USE or time.monotonic() >= deadline:
+                    raise
+                time.sleep(0.02)
 
 
 @contextmanager
