@@ -134,17 +134,19 @@ def stumble(emulator: ServiceBusEmulator, stop: threading.Event, random: Random)
 
 def sample(workers: Sequence[int]) -> Sample:
     status = [Path(f"/proc/{pid}/status").read_text() for pid in workers]
-    sockets = [
-        link
-        for pid in workers
-        for link in Path(f"/proc/{pid}/fd").iterdir()
-        if str(link.readlink()).startswith("socket:")
-    ]
+    sockets = [link for pid in workers for link in Path(f"/proc/{pid}/fd").iterdir() if is_socket(link)]
     return Sample(
         sum(int(found[1]) * 1024 for text in status if (found := re.search(r"VmRSS:\s+(\d+)", text))),
         len(sockets),
         sum(int(found[1]) for text in status if (found := re.search(r"Threads:\s+(\d+)", text))),
     )
+
+
+def is_socket(link: Path) -> bool:
+    try:
+        return str(link.readlink()).startswith("socket:")
+    except FileNotFoundError:  # closed since it was listed
+        return False
 
 
 @contextmanager
