@@ -40,4 +40,11 @@ def visit(login: Login, sql: str) -> None:
 
 
 def files() -> int:
-    return sum(".sqlite" in str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.is_symlink())
+    return sum(is_database(link) for link in Path("/proc/self/fd").iterdir())
+
+
+def is_database(link: Path) -> bool:
+    try:
+        return ".sqlite" in str(link.readlink())
+    except FileNotFoundError:  # closed since it was listed
+        return False
