@@ -18,6 +18,7 @@ from ingester.offsets import Offsets
 from ingester.sqlserver_connection import Connection
 from ingester.sqlserver_offsets import SqlServerOffsets
 from tests.conftest import PASSWORD, USER
+from tests.contracts.databases import drop
 from tests.fakes.ingester import ORDERS, PERSONS, FakeOffsets, lsn, position
 
 
@@ -317,7 +318,7 @@ def test_names_that_differ_in_case_share_a_row_where_they_are_one_table_and_only
     assert other == (None if collation.endswith("BIN2") else position(4))
     store.close()
     with Login("127.0.0.1", sqlserver.port, USER, PASSWORD, "master").connect() as client, client.cursor() as cursor:
-        cursor.execute(f"DROP DATABASE {name}")
+        drop(cursor, name)
 
 
 def test_names_of_the_greatest_length_have_rows_of_their_own(login: Login) -> None:

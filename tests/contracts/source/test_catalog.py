@@ -16,6 +16,7 @@ from ingester.lsn import Position
 from ingester.source import ProbeRequest
 from ingester.window import probe_request, window
 from tests.conftest import PASSWORD, USER
+from tests.contracts.databases import drop
 from tests.contracts.source.conftest import Places
 from tests.contracts.source.test_source import PERSONS, Place
 
@@ -52,7 +53,7 @@ def turkish(sqlserver: SqlServerEmulator) -> Iterator[Place]:
 
 def _drop(server: SqlServerEmulator, name: str) -> None:
     with Login("127.0.0.1", server.port, USER, PASSWORD, "master").connect() as client, client.cursor() as cursor:
-        cursor.execute(f"DROP DATABASE {name}")
+        drop(cursor, name)
 
 
 def test_tables_that_differ_in_case_alone_keep_their_own_instances_where_case_matters(binary: Place) -> None:

@@ -8,9 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
-import pymssql
 import pytest
 from pydantic import SecretStr
 
@@ -22,6 +20,7 @@ from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.server import SqlServerEmulator
 from ingester import sqlserver_connection, sqlserver_waiting
 from ingester.sqlserver_connection import Connection
+from tests.contracts.databases import drop
 from tests.fakes.sql_engine import ScriptedEngine
 
 Connections = Callable[..., Connection]
@@ -225,25 +224,12 @@ def test_a_database_that_cannot_be_opened_for_a_while_is_opened_again(login: Log
     connection.rows("SELECT 1")
     connection.close()
     with replace(login, database="master").connect() as client, client.cursor() as cursor:
-        _drop_when_free(cursor, login.database)
+        drop(cursor, login.database)
         for _ in range(2):
             with pytest.raises(TransientError):
                 connection.rows("SELECT 1")
         cursor.execute(f"CREATE DATABASE {login.database}")
     assert connection.rows("SELECT 1") == [(1,)]
-
-
-def _drop_when_free(cursor: Any, database: str) -> None:
-    """A session that was just closed is still in it for a moment (error 3702)."""
-    deadline = time.monotonic() + 10
-    while True:
-        try:
-            cursor.execute(f"DROP DATABASE {database}")
-        except pymssql.Error:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        else:
-            return
 
 
 def test_a_silent_server_is_given_up_after_the_login_timeout(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,10 +17,10 @@ import pytest
 
 from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
+from tests.contracts.databases import drop
 
 ORDER = "ORDER BY [__$start_lsn], [__$command_id], [__$seqval], [__$operation]"
 PATIENCE = 30.0
-_IN_USE = 3702
 
 
 class Client:
@@ -84,20 +84,9 @@ class Client:
     def close(self) -> None:
         self.run("EXEC sys.sp_cdc_disable_db")
         self.run("USE master")
-        self._drop()
+        with self.connection.cursor() as cursor:
+            drop(cursor, self.database)
         self.connection.close()
-
-    def _drop(self) -> None:
-        """Once every session that was just closed has left it."""
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            try:
-                self.run(f"DROP DATABASE {self.database}")
-                return
-            except pymssql.Error as error:
-                if error.args[0] != _IN_USE or time.monotonic() >= deadline:
-                    raise
-                time.sleep(0.02)
 
 
 @contextmanager
