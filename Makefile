@@ -34,6 +34,11 @@ bench: setup
 	$(BIN)/python bench/latency.py
 	$(BIN)/python bench/ingest.py
 	$(BIN)/python bench/memory.py
+	$(BIN)/python bench/hot_table.py
+	$(BIN)/python bench/sender.py
+	$(BIN)/python bench/router.py
+	$(BIN)/python -m bench.packs
+	$(BIN)/python -m bench.throttled
 	$(BIN)/python bench/sqlserver_emulator.py
 	$(BIN)/python bench/servicebus_emulator.py
 	$(BIN)/python bench/servicebus_durability.py
