@@ -20,14 +20,22 @@ def backlog_room(slots: int, running: int, running_backlogs: int) -> int:
 
 
 def buckets(
-    quick: Sequence[Slice], backlogs: Sequence[Slice], *, slots: int, running: int, running_backlogs: int
+    quick: Sequence[Slice],
+    backlogs: Sequence[Slice],
+    *,
+    slots: int,
+    running: int,
+    running_backlogs: int,
+    quick_next: bool = False,
 ) -> tuple[list[list[Slice]], list[list[Slice]]]:
     """(buckets of quick slices, buckets of one backlog each) to start now.
 
     A backlog has a bucket to itself; quick slices are spread over what is free, so that none waits for a neighbour without need.
+    `quick_next`: whose turn a single slot's is where both wait for it.
     """
     free = slots - running
-    lone = [[todo] for todo in backlogs[: backlog_room(slots, running, running_backlogs)]]
+    room = 0 if slots == 1 and quick and quick_next else backlog_room(slots, running, running_backlogs)
+    lone = [[todo] for todo in backlogs[:room]]
     free -= len(lone)
     count = min(free, len(quick))
     if count <= 0:
@@ -52,6 +60,7 @@ class Dispatcher:
         self._backlogs: list[Slice] = []
         self._running = 0
         self._running_backlogs = 0
+        self._quick_next = False
 
     def add(self, todo: Slice, *, backlog: bool) -> None:
         """Queue a slice until a slot is free."""
@@ -65,7 +74,10 @@ class Dispatcher:
             slots=self._executor.slots,
             running=self._running,
             running_backlogs=self._running_backlogs,
+            quick_next=self._quick_next,
         )
+        if quick or lone:
+            self._quick_next = bool(lone)
         del self._backlogs[: len(lone)]
         del self._quick[: sum(map(len, quick))]
         for bucket in quick:

@@ -49,6 +49,30 @@ def test_a_single_slot_still_serves_a_backlog() -> None:
     assert len(buckets([], slices(2), slots=1, running=0, running_backlogs=0)[1]) == 1
 
 
+def test_quick_tables_and_backlogs_take_turns_in_a_single_slot() -> None:
+    executor = ThreadExecutor(Drain(FakeSource(), FakeOffsets(), FakeSender(), encoder(), lambda: 0.0), slots=1)
+    dispatcher = Dispatcher(executor, lambda todo: todo)
+    quick, backlog = slices(2)
+    for _ in range(3):
+        dispatcher.add(quick, backlog=False)
+        dispatcher.add(backlog, backlog=True)
+    for _ in range(6):
+        dispatcher.start()
+        assert dispatcher.results(timeout=60)
+        dispatcher.add(backlog, backlog=True)
+        dispatcher.add(quick, backlog=False)
+    dispatcher.close()
+    kinds = ["backlog" if bucket == [backlog] else "quick" for bucket in executor.buckets]
+    assert kinds == ["backlog", "quick"] * 3
+
+
+def test_one_kind_alone_has_a_single_slot_whoever_had_it_last() -> None:
+    todo = slices(1)
+    for turn in (True, False):
+        assert buckets([], todo, slots=1, running=0, running_backlogs=0, quick_next=turn) == ([], [todo])
+        assert buckets(todo, [], slots=1, running=0, running_backlogs=0, quick_next=turn) == ([todo], [])
+
+
 def test_nothing_starts_while_every_slot_is_taken() -> None:
     assert buckets(slices(2), slices(2), slots=2, running=2, running_backlogs=1) == ([], [])
 
