@@ -21,6 +21,8 @@ Ailment = Callable[[], str | None]
 """What is the matter, in words for a person; None when all is well."""
 
 _TEXT = "text/plain; charset=utf-8"
+SERVER_NAME = "dstream"
+"""How every answer names the server, so that `dstream check` can tell a running stage from a stranger on its port."""
 _REQUEST_SECONDS = 10
 """How long a client may take over its request; nobody can hold a thread for longer."""
 
@@ -53,6 +55,10 @@ class HealthEndpoint:
     ) -> None:
         self._server.shutdown()
         self._thread.join()
+        self.close()
+
+    def close(self) -> None:
+        """Give the port back; for an endpoint that was never entered."""
         self._server.server_close()
 
 
@@ -87,7 +93,7 @@ def _listening(settings: HealthSettings, pages: dict[str, _Page]) -> ThreadingHT
 
 class _Handler(BaseHTTPRequestHandler):
     served: dict[str, _Page]
-    server_version, sys_version = "dstream", ""
+    server_version, sys_version = SERVER_NAME, ""
     timeout = _REQUEST_SECONDS
 
     def do_GET(self) -> None:

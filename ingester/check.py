@@ -7,6 +7,7 @@ from contextlib import closing
 
 from common.check import Finding, Outcome, guarded, ok
 from common.check_entities import queue_findings
+from common.check_port import port_findings
 from common.errors import PermanentError
 from common.servicebus import ServiceBus
 from ingester import queries
@@ -22,11 +23,13 @@ from ingester.check_source import (
     no_times,
     refused,
 )
+from ingester.java import java_home
 from ingester.lock_wiring import lock_keys, locks_of
 from ingester.locks import Locks
 from ingester.lsn import Position
+from ingester.rows import RowReader
 from ingester.settings import IngesterSettings
-from ingester.source import Probe
+from ingester.source import CaptureInstance, Probe
 from ingester.sqlserver_capture import SqlServerCapture
 from ingester.sqlserver_connection import Connection
 from ingester.sqlserver_offsets import SqlServerOffsets
@@ -39,6 +42,8 @@ _ANY_EPOCH = 2**63 - 1
 
 def findings(settings: IngesterSettings) -> Iterator[Finding]:
     """One after the other, as they come. Raises ConfigurationError."""
+    yield from guarded("Java", _java)
+    yield from guarded("health", lambda: port_findings(settings.health))
     with closing(Connection(settings.db)) as connection:
         reached = list(guarded("SQL Server", lambda: _server(connection)))
         yield from reached
@@ -51,6 +56,11 @@ def findings(settings: IngesterSettings) -> Iterator[Finding]:
                 yield from guarded("capture", check.capture)
     yield from guarded("locks", lambda: _locks(settings))
     yield from guarded(f"queue {settings.queue.name}", lambda: _queue(settings))
+
+
+def _java() -> Iterator[Finding]:
+    home = java_home()
+    yield ok("Java", f"found at {home}" if home is not None else "the machine's own")
 
 
 def _server(connection: Connection) -> Iterator[Finding]:
@@ -98,6 +108,8 @@ class _Database:
         for table in self._settings.tables:
             state, answer = states[table], Probe(None, {})
             try:
+                for instance in state.instances:
+                    self._readable_columns(instance)
                 offset = self._offset(table.key) if state.instances else None
                 if state.instances:
                     answer = source.probe([probe_request(state.instances, offset)])
@@ -106,6 +118,15 @@ class _Database:
                 continue
             columns = [row[0] for row in self._connection.rows(asked.TABLE_COLUMNS, (table.quoted,))]
             yield from judge_table(table, state, offset, answer, columns, skips=self._settings.on_gap == "skip")
+
+    def _readable_columns(self, instance: CaptureInstance) -> None:
+        """Raises PermanentError for a column whose type is not carried, as a worker would."""
+        settings = self._settings
+        RowReader(
+            instance,
+            decimals_as_numbers=settings.decimals == "number",
+            before_images=settings.before_images,
+        )
 
     def _offset(self, key: str) -> Position | None:
         if not self._readable or not self._connection.rows(asked.OFFSET_KNOWN, (key,))[0][0]:

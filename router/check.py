@@ -7,12 +7,14 @@ from contextlib import closing
 
 from common.check import Finding, guarded
 from common.check_entities import queue_findings, topic_findings
+from common.check_port import port_findings
 from common.servicebus import ServiceBus
 from router.settings import RouterSettings
 
 
 def findings(settings: RouterSettings) -> Iterator[Finding]:
     """One after the other, as they come. Raises ConfigurationError."""
+    yield from guarded("health", lambda: port_findings(settings.health))
     yield from guarded(f"queue {settings.queue_name}", lambda: _queue(settings))
     yield from guarded("topics", lambda: _topics(settings))
 

@@ -1,0 +1,41 @@
+"""`dstream check` of the port of health and metrics: whether a start could listen there. Opens it for a moment and closes it again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from http.client import HTTPConnection, HTTPException
+
+from common.check import Finding, ok
+from common.errors import PermanentError
+from common.health import SERVER_NAME, HealthEndpoint
+from common.health_settings import HealthSettings
+
+_ANSWER_SECONDS = 2.0
+"""How long whoever has the port may take to say who it is."""
+
+_ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+def port_findings(settings: HealthSettings | None) -> Iterator[Finding]:
+    """Nothing without a `health` block. Raises PermanentError where a start would: somebody else has the port, or the address is not ours."""
+    if settings is None:
+        return
+    try:
+        HealthEndpoint(settings, alive=lambda: None, ready=lambda: None, samples=lambda: ()).close()
+    except PermanentError:
+        if not _is_ours(settings):
+            raise
+        yield ok("health", f"port {settings.port} is in use by a DStream service that is running")
+        return
+    yield ok("health", f"port {settings.port} of {settings.host} is free")
+
+
+def _is_ours(settings: HealthSettings) -> bool:
+    connection = HTTPConnection(_ANY_ADDRESS.get(settings.host, settings.host), settings.port, timeout=_ANSWER_SECONDS)
+    try:
+        connection.request("GET", "/healthz")
+        return (connection.getresponse().getheader("Server") or "").strip() == SERVER_NAME
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()

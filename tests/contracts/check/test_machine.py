@@ -1,0 +1,75 @@
+"""`dstream check` of this machine: Java, and the port of health and metrics. And of column types that no start could read."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from common.errors import PermanentError
+from common.health import HealthEndpoint
+from common.health_settings import HealthSettings
+from ingester import check, values
+from tests.contracts.check.conftest import Place
+
+
+@pytest.fixture
+def port() -> Iterator[tuple[int, socket.socket]]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1], listener
+
+
+def _with_health(place: Place, port: int) -> None:
+    place.settings["more"] = f'health {{\n        port = {port}\n        host = "127.0.0.1"\n    }}'
+
+
+def test_a_machine_without_java_fails_with_the_remedy(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> None:
+        raise PermanentError("starting Spark: no Java 17 or newer was found", hint="install a JRE")
+
+    monkeypatch.setattr(check, "java_home", none)
+    report = place.check("--stage", "ingester")
+    assert report.status == 1
+    assert report.said("fail", "Java") == "starting Spark: no Java 17 or newer was found: install a JRE"
+
+
+def test_java_is_found(place: Place) -> None:
+    assert place.check("--stage", "ingester").said("ok", "Java")
+
+
+def test_a_health_port_that_a_stranger_has_fails(place: Place, port: tuple[int, socket.socket]) -> None:
+    _with_health(place, port[0])
+    report = place.check("--stage", "ingester")
+    assert report.status == 1
+    assert "choose another port" in report.said("fail", "health")
+
+
+def test_a_health_port_that_is_free_is_ok_and_still_free_afterwards(
+    place: Place, port: tuple[int, socket.socket]
+) -> None:
+    number, listener = port
+    listener.close()
+    _with_health(place, number)
+    assert "is free" in place.check("--stage", "ingester").said("ok", "health")
+    socket.create_server(("127.0.0.1", number)).close()
+
+
+def test_a_health_port_of_a_running_stage_is_no_fault(place: Place, port: tuple[int, socket.socket]) -> None:
+    number, listener = port
+    listener.close()
+    settings = HealthSettings(port=number, host="127.0.0.1")
+    with HealthEndpoint(settings, alive=lambda: None, ready=lambda: "starting", samples=lambda: ()):
+        _with_health(place, number)
+        assert "a DStream service that is running" in place.check("--stage", "ingester").said("ok", "health")
+
+
+def test_a_column_type_that_is_not_carried_fails_and_names_the_column(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(values.PROJECTIONS, "nvarchar")
+    report = place.check("--stage", "ingester")
+    assert report.status == 1
+    said = report.said("fail", "table dbo.Persons")
+    assert "FirstName" in said
+    assert "@captured_column_list" in said
