@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from common.errors import DStreamError, PermanentError, TransientError
 
@@ -117,3 +118,14 @@ def not_ready(number: int, text: str, remarks: str) -> bool:
     """
     severities = [int(found) for found in re.findall(r"DB-Lib error message 20018, severity (\d+)", remarks)]
     return (bool(text) and number in NOT_READY) or any(severity > 14 for severity in severities)
+
+
+def number_and_text(error: Exception) -> tuple[int, str]:
+    """Of an error of the driver's, which nests (number, text) and appends its own remarks to the server's text."""
+    arguments: Any = error.args
+    while arguments and isinstance(arguments[0], tuple):
+        arguments = arguments[0]
+    number = arguments[0] if arguments and isinstance(arguments[0], int) else 0
+    raw = arguments[1] if len(arguments) > 1 else (arguments[0] if arguments else "")
+    text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(raw)
+    return number, text.split("DB-Lib error message")[0].strip().replace("\n", " ")

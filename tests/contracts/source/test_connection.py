@@ -18,7 +18,7 @@ from dstream.local import Login
 from emulators.sqlserver import faults
 from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.server import SqlServerEmulator
-from ingester import sqlserver_connection, sqlserver_waiting
+from ingester import sqlserver_login, sqlserver_waiting
 from ingester.sqlserver_connection import Connection
 from tests.contracts.databases import drop
 from tests.fakes.sql_engine import ScriptedEngine
@@ -233,7 +233,7 @@ def test_a_database_that_cannot_be_opened_for_a_while_is_opened_again(login: Log
 
 
 def test_a_silent_server_is_given_up_after_the_login_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlserver_connection, "LOGIN_TIMEOUT", 1)
+    monkeypatch.setattr(sqlserver_login, "LOGIN_TIMEOUT", 1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         there = SqlAddress("127.0.0.1", silent.getsockname()[1], None, "d", "u", SecretStr("p"))
         with pytest.raises(TransientError, match="no answer within 1 s"):

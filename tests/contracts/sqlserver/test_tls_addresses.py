@@ -109,7 +109,7 @@ def test_without_a_certificate_given_the_systems_bundle_decides(
 def test_a_machine_without_any_bundle_is_told_what_to_do(
     server: SqlServerEmulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ingester.sqlserver_connection._BUNDLES", ())
+    monkeypatch.setattr("ingester.sqlserver_driver_file._BUNDLES", ())
     monkeypatch.setenv("SSL_CERT_FILE", "/nowhere")
     with pytest.raises(PermanentError, match="certificate=FILE"):
         read(server.port, encrypt="mandatory")
