@@ -1,6 +1,6 @@
 """SIGTERM and SIGINT: the first asks to stop, the second ends the process at once. So does the end of a parent, where there is one to outlive.
 
-Decides nothing else.
+SIGUSR1 writes the threads' stacks. Decides nothing else.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import signal
 import threading
 from collections.abc import Callable
 from types import FrameType
+
+from common.stacks import tell_stacks_on_signal
 
 PARENT = "DSTREAM_STOPS_WITH_STDIN"
 """Set in the environment by a parent that keeps this process's standard input open for as long as it lives."""
@@ -34,6 +36,7 @@ def stop_on_signals(second: Callable[[], None] = lambda: None) -> threading.Even
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, handle)
+    tell_stacks_on_signal()
     if os.environ.pop(PARENT, None):
         threading.Thread(target=_stop_with_stdin, args=(stop,), name="parent", daemon=True).start()
     return stop

@@ -26,6 +26,7 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 
 from common.errors import PermanentError, TransientError
+from common.stacks import is_stack
 from ingester.java import java_home
 from ingester.slices import Slice, SliceResult
 
@@ -176,10 +177,15 @@ def _relay(output: IO[bytes]) -> None:
     """What the JVM and the Python workers print is no log of ours: it is shown at debug level only.
 
     Errors of tasks come back as values; what is printed is chiefly the BrokenPipeError of idle workers that Spark closes.
+    The stacks that a worker was asked for (SIGUSR1) are for whoever asked, at any level.
     """
     with output:
         for line in output:
-            log.debug(line.decode("utf-8", "replace").rstrip())
+            text = line.decode("utf-8", "replace").rstrip()
+            if is_stack(text):
+                print(text, file=sys.stderr, flush=True)
+            else:
+                log.debug(text)
 
 
 _settled = False

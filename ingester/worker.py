@@ -15,6 +15,7 @@ from pathlib import Path
 
 from common.bus import Sender
 from common.servicebus import ServiceBus
+from common.stacks import tell_stacks_on_signal
 from ingester.drain import Drain
 from ingester.encode import Encoder
 from ingester.packs import PackingSender
@@ -115,5 +116,6 @@ def run_bucket(settings: IngesterSettings, bucket: Sequence[Slice], stopping: Pa
     """The task that Spark runs: `settings` and `stopping` are the same for all tasks of an ingester."""
     global _worker
     if _worker is None:
+        tell_stacks_on_signal()
         _worker = Worker(settings, stopping)
     return _worker.run(bucket)

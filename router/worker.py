@@ -13,6 +13,7 @@ from typing import IO, Any
 import structlog
 
 from common.errors import DStreamError
+from common.stacks import tell_stacks_on_signal
 from common.telemetry import configure_logging, register_secrets
 from router.health import TELL_SECONDS
 from router.tally import Tally
@@ -87,6 +88,7 @@ def main() -> int:
         threading.Thread(target=stop.set, name="stop-signal").start()
 
     signal.signal(signal.SIGTERM, asked)
+    tell_stacks_on_signal()
     job = parent.job()
     configure_logging(job.log_level, job.log_format)
     structlog.configure(processors=[numbered(job.number), *structlog.get_config()["processors"]])
