@@ -16,14 +16,22 @@ class SendInterrupted(TransientError):
     """A send was broken off. `accepted`: what the broker is known to have taken before that; nothing is known of the others.
 
     `throttled`: the namespace refused for want of credits or of capacity, and what is not in `accepted` was not taken.
+    `disabled`: the entity is switched off, for everybody.
     """
 
     def __init__(
-        self, message: str, *, hint: str | None = None, accepted: Sequence[Message] = (), throttled: bool = False
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        accepted: Sequence[Message] = (),
+        throttled: bool = False,
+        disabled: bool = False,
     ) -> None:
         super().__init__(message, hint=hint)
         self.accepted = tuple(accepted)
         self.throttled = throttled
+        self.disabled = disabled
 
 
 class MessageRefused(PermanentError):
@@ -60,7 +68,7 @@ class Sender(Protocol):
     """Sends to one entity. Not thread-safe: one sender a thread."""
 
     def batch_bytes(self) -> int:
-        """What a batch may hold, as the broker says. Raises TransientError or PermanentError as `send` does."""
+        """What a batch may hold, as the broker says. Raises TransientError or DestinationUnavailable as `send` does."""
         ...
 
     def send(self, messages: Sequence[Message]) -> None:
@@ -69,7 +77,7 @@ class Sender(Protocol):
         The order within each session is kept; messages without a session keep theirs. A batch holds one session (the service
         asks for it), so those of other sessions may overtake. Raises SendInterrupted (of each session, nothing or a prefix was
         accepted; send the rest again, duplicate detection removes what was in doubt), MessageRefused (MessageTooLarge where it
-        is that), or PermanentError (missing entity, missing right). After a SendInterrupted the same sender may be used again:
+        is that), or DestinationUnavailable (missing entity, missing right). After a SendInterrupted the same sender may be used again:
         it opens a new link by itself.
         """
         ...
@@ -140,7 +148,7 @@ class Receivers(Protocol):
     def open(self, *, max_wait: float) -> Receiver | None:
         """A receiver for the next session that holds messages and nobody's lock; None when none came within `max_wait` seconds.
 
-        Of a queue without sessions: a receiver for the queue, at once. Raises TransientError, or PermanentError (missing entity,
-        missing right, a queue whose sessions do not match).
+        Of a queue without sessions: a receiver for the queue, at once. Raises TransientError, or DestinationUnavailable (missing
+        entity, missing right, a queue whose sessions do not match).
         """
         ...

@@ -37,8 +37,19 @@ class Throttled(TransientError):
     """The service is busy and has refused; nothing is in doubt, and nothing is wrong with the link."""
 
 
+class DestinationDisabled(TransientError):
+    """The entity is switched off: it takes nothing from anybody until a person enables it."""
+
+
 class PermanentError(DStreamError):
     """Trying again cannot help: stop this table, dead-letter this message, or end with status 1."""
+
+
+class DestinationUnavailable(PermanentError):
+    """The entity, or the right to use it, is refused, whatever is sent: it says nothing of any one table or message.
+
+    A person must act (create the entity, renew the key, assign the role); after that the same process can go on.
+    """
 
 
 class LeaseLost(DStreamError):

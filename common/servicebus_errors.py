@@ -21,7 +21,14 @@ from azure.servicebus.exceptions import (
     ServiceBusServerBusyError,
 )
 
-from common.errors import DStreamError, PermanentError, Throttled, TransientError
+from common.errors import (
+    DestinationDisabled,
+    DestinationUnavailable,
+    DStreamError,
+    PermanentError,
+    Throttled,
+    TransientError,
+)
 
 _PERMANENT_CONDITIONS = ("amqp:not-allowed", "amqp:not-implemented", "amqp:invalid-field", "amqp:decode-error")
 """Conditions that say the request itself is wrong (AMQP 1.0, 2.8.15); the SDK has no class for them."""
@@ -36,13 +43,18 @@ _RIGHTS = (
     "the roles Azure Service Bus Data Sender and Azure Service Bus Data Receiver (an assignment takes minutes to hold)"
 )
 
-_CREATE = 'create the entity, or set provision = "create" with a policy that has the Manage right (an identity: Azure Service Bus Data Owner)'
+_CREATE = (
+    'create the entity; with provision = "create" a restart creates it, which takes a policy with the Manage right (an identity: the role '
+    "Azure Service Bus Data Owner)"
+)
+
+_DELETED = 'it was deleted while it was in use: create it as it was; with provision = "create" a restart creates it'
 
 _HINTS: tuple[tuple[tuple[type[Exception], ...], type[TransientError | PermanentError], str], ...] = (
-    ((MessagingEntityNotFoundError,), PermanentError, _CREATE),
+    ((MessagingEntityNotFoundError,), DestinationUnavailable, _CREATE),
     (
         (ServiceBusAuthenticationError, ServiceBusAuthorizationError, ClientAuthenticationError),
-        PermanentError,
+        DestinationUnavailable,
         _RIGHTS,
     ),
     (
@@ -50,7 +62,7 @@ _HINTS: tuple[tuple[tuple[type[Exception], ...], type[TransientError | Permanent
         TransientError,
         "the entity is full, or has too many connections: read or delete subscriptions that nobody reads",
     ),
-    ((MessagingEntityDisabledError,), TransientError, "enable the entity in the portal"),
+    ((MessagingEntityDisabledError,), DestinationDisabled, "enable the entity in the portal"),
     ((ServiceBusServerBusyError,), Throttled, "the namespace throttles: spread the load or add messaging units"),
 )
 
@@ -62,12 +74,15 @@ def quiet_sdk() -> None:
         logger.setLevel(logging.CRITICAL)
 
 
-def translate(error: Exception, doing: str) -> DStreamError:
-    """What `error` means to a caller; `doing` is a participle with facts ("sending to orders")."""
+def translate(error: Exception, doing: str, *, used_before: bool = False) -> DStreamError:
+    """What `error` means to a caller; `doing` is a participle with facts ("sending to orders").
+
+    `used_before`: this process has used the entity already, so that one that is missing was deleted.
+    """
     inner = getattr(error, "inner_exception", None)
     if isinstance(inner, DStreamError):
         # The identity has said already what is wrong; the SDK wraps whatever a credential raises.
-        kind_of_inner = TransientError if isinstance(inner, TransientError) else PermanentError
+        kind_of_inner = TransientError if isinstance(inner, TransientError) else DestinationUnavailable
         return kind_of_inner(f"{doing}: {inner.message}", hint=inner.hint)
     text = f"{doing}: {_one_line(error)}"
     refusal = _refused_sign_in(inner)
@@ -77,13 +92,14 @@ def translate(error: Exception, doing: str) -> DStreamError:
     if (
         refusal is not None and getattr(inner, "status_code", None) == 404
     ):  # the token is good, and there is no such entity
-        return PermanentError(f"{text} {refusal}", hint=_CREATE)
+        return DestinationUnavailable(f"{text} {refusal}", hint=_DELETED if used_before else _CREATE)
     for classes, kind, hint in _HINTS:
         if isinstance(error, classes):
+            hint = _DELETED if used_before and hint is _CREATE else hint
             return kind(f"{text} {refusal}" if refusal else text, hint=hint)
     condition = str(getattr(error, "_condition", None) or "")
     if condition.startswith(_PERMANENT_CONDITIONS) or any(f": {each}" in str(error) for each in _PERMANENT_CONDITIONS):
-        return PermanentError(text, hint="does the entity's session setting match queue.ordering?")
+        return DestinationUnavailable(text, hint="does the entity's session setting match queue.ordering?")
     return TransientError(text)
 
 
@@ -110,12 +126,12 @@ def _refused_sign_in(inner: object) -> str | None:
 
 
 @contextmanager
-def translated(doing: str) -> Iterator[None]:
-    """Errors of the SDK and of sockets leave as DStreamError with their cause kept; all others pass."""
+def translated(doing: str, *, used_before: bool = False) -> Iterator[None]:
+    """As `translate` says. Errors of the SDK and of sockets leave as DStreamError with their cause kept; all others pass."""
     try:
         yield
     except (ServiceBusError, ClientAuthenticationError, AMQPException, OSError) as error:
-        raise translate(error, doing) from error
+        raise translate(error, doing, used_before=used_before) from error
     except ValueError as error:
         # The SDK says "already closed" and "cannot be locked now" with bare ValueErrors.
         raise TransientError(f"{doing}: {_one_line(error)}") from error

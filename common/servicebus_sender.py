@@ -14,7 +14,7 @@ from azure.servicebus import ServiceBusClient, ServiceBusMessageBatch, ServiceBu
 from azure.servicebus.exceptions import MessageSizeExceededError, ServiceBusError
 
 from common.bus import MessageRefused, MessageTooLarge, SendInterrupted
-from common.errors import Throttled, TransientError
+from common.errors import DestinationDisabled, Throttled, TransientError
 from common.message import Message
 from common.servicebus_address import ServiceBusAddress
 from common.servicebus_batches import add
@@ -57,12 +57,13 @@ class BusSender:
         self._client: ServiceBusClient | None = None
         self._sender: ServiceBusSender | None = None
         self._used = 0.0
+        self._used_before = False
 
     def __repr__(self) -> str:
         return f"<BusSender {self._entity} at {self._address}: {'open' if self._sender else 'closed'}>"
 
     def open(self) -> None:
-        """Open the link now, so that a missing entity or right shows. Raises TransientError or PermanentError."""
+        """Open the link now, so that a missing entity or right shows. Raises TransientError or DestinationUnavailable."""
         self._opened()
 
     def batch_bytes(self) -> int:
@@ -83,7 +84,7 @@ class BusSender:
 
     def _send_all(self, messages: Sequence[Message], accepted: list[Message]) -> None:
         try:
-            with translated(f"sending to {self._entity}"):
+            with translated(f"sending to {self._entity}", used_before=self._used_before):
                 for run in by_session(messages):
                     self._send_session(run, accepted)
         except TransientError as error:
@@ -91,7 +92,13 @@ class BusSender:
             if not throttled:
                 # The link's state is unknown now; the next send begins with a fresh one. A refusal leaves it as it was.
                 self.close()
-            raise SendInterrupted(error.message, hint=error.hint, accepted=accepted, throttled=throttled) from error
+            raise SendInterrupted(
+                error.message,
+                hint=error.hint,
+                accepted=accepted,
+                throttled=throttled,
+                disabled=isinstance(error, DestinationDisabled),
+            ) from error
         self._used = time.monotonic()
 
     def close(self) -> None:
@@ -105,12 +112,12 @@ class BusSender:
             tend(sender)
             keep_when_refused(sender)
             try:
-                with translated(f"opening a sender for {self._entity}"):
+                with translated(f"opening a sender for {self._entity}", used_before=self._used_before):
                     sender.__enter__()
             except BaseException:
                 close_quietly(sender, client)
                 raise
-            self._client, self._sender, self._used = client, sender, time.monotonic()
+            self._client, self._sender, self._used, self._used_before = client, sender, time.monotonic(), True
         return self._sender
 
     def _send_session(self, messages: Sequence[Message], accepted: list[Message]) -> None:

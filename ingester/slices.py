@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from common.errors import DStreamError, LeaseLost, PermanentError, TransientError
+from common.bus import SendInterrupted
+from common.errors import DestinationUnavailable, DStreamError, LeaseLost, PermanentError, TransientError
 from common.names import TableName
 from ingester.lsn import Position
 from ingester.oversize import Oversized
@@ -40,10 +41,14 @@ class Slice:
 
 
 class Trouble(Enum):
-    """What the driver does about a failed slice. LEASE_LOST: a newer owner was met. EXPIRED: the lease may have run out meanwhile."""
+    """What the driver does about a failed slice. LEASE_LOST: a newer owner was met. EXPIRED: the lease may have run out meanwhile.
+
+    QUEUE: the queue, or the right to use it, is refused: that is no table's own trouble, and every table meets it.
+    """
 
     TRANSIENT = "transient"
     PERMANENT = "permanent"
+    QUEUE = "queue"
     LEASE_LOST = "lease lost"
     EXPIRED = "expired"
     UNEXPECTED = "unexpected"
@@ -96,6 +101,8 @@ def _trouble(error: Exception) -> Trouble:
         return Trouble.LEASE_LOST
     if isinstance(error, Expired):
         return Trouble.EXPIRED
+    if isinstance(error, DestinationUnavailable) or (isinstance(error, SendInterrupted) and error.disabled):
+        return Trouble.QUEUE
     if isinstance(error, TransientError):
         return Trouble.TRANSIENT
     if isinstance(error, PermanentError):

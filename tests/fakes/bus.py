@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from common.bus import Delivery, MessageRefused, MessageTooLarge
-from common.errors import PermanentError, TransientError
+from common.errors import DestinationUnavailable, PermanentError, TransientError
 from common.message import Message
 
 
@@ -61,7 +61,7 @@ class FakeBroker:
         try:
             return self.entities[name]
         except KeyError:
-            raise PermanentError(f"opening {name}: it does not exist") from None
+            raise DestinationUnavailable(f"opening {name}: it does not exist") from None
 
     def sender(self, name: str) -> FakeSender:
         return FakeSender(self, name)
@@ -225,7 +225,7 @@ class FakeReceivers:
             raise self._broker.open_faults.popleft()
         entity = self._broker.entity(self._name)
         if entity.sessions is not self._sessions:
-            raise PermanentError(f"opening a receiver for {self._name}: its sessions do not match")
+            raise DestinationUnavailable(f"opening a receiver for {self._name}: its sessions do not match")
         deadline = time.monotonic() + max_wait
         with self._broker.changed:
             while True:

@@ -157,16 +157,21 @@ class FakeOffsets:
 
 @dataclass
 class FakeSender:
-    """What was accepted. `fail_after`: accept so many messages of the next send, then break. `limit`: bytes a body may have."""
+    """What was accepted. `fail_after`: accept so many messages of the next send, then break; `fail`: what every send raises.
+    `limit`: bytes a body may have.
+    """
 
     sent: list[Message] = field(default_factory=list)
     fail_after: int | None = None
+    fail: Exception | None = None
     limit: int = 262_144
 
     def batch_bytes(self) -> int:
         return self.limit
 
     def send(self, messages: Sequence[Message]) -> None:
+        if self.fail is not None:
+            raise self.fail
         if self.fail_after is not None:
             self.sent += messages[: self.fail_after]
             self.fail_after = None

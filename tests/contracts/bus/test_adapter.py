@@ -13,13 +13,13 @@ import pytest
 
 import common.servicebus_receiver
 import common.servicebus_sender
-from common.bus import MessageRefused, MessageTooLarge, Receivers
-from common.errors import PermanentError, TransientError
+from common.bus import MessageRefused, MessageTooLarge, Receivers, SendInterrupted
+from common.errors import DestinationUnavailable, TransientError
 from common.message import Message
 from common.servicebus import ServiceBus
 from common.servicebus_receiver import BusReceiver
 from common.servicebus_sender import ENVELOPE
-from emulators.servicebus.description import QueueDescription
+from emulators.servicebus.description import QueueDescription, TopicDescription
 from emulators.servicebus.faults.catalogue import SendsRefused
 from emulators.servicebus.server import ServiceBusEmulator
 
@@ -275,7 +275,7 @@ def test_a_link_that_was_quiet_for_long_is_opened_anew_without_an_error(
 def test_a_wrong_key_is_permanent_and_shows_no_secret(emulator: ServiceBusEmulator) -> None:
     key = emulator.connection_string.partition("SharedAccessKey=")[2].partition(";")[0]
     bus = ServiceBus.from_connection_string(emulator.connection_string.replace(key, "d3Jvbmcta2V5"))
-    with pytest.raises(PermanentError, match="signature") as refused:
+    with pytest.raises(DestinationUnavailable, match="signature") as refused:
         bus.sender("plain").open()
     assert "d3Jvbmcta2V5" not in str(refused.value)
 
@@ -285,7 +285,7 @@ def test_a_policy_that_may_only_send_is_told_when_it_listens() -> None:
         emulator.admin.create("plain", QueueDescription())
         bus = ServiceBus.from_connection_string(emulator.connection_string)
         put(bus, "plain", some(1))
-        with pytest.raises(PermanentError, match="rights"):
+        with pytest.raises(DestinationUnavailable, match="rights"):
             bus.receivers("plain", sessions=False, prefetch=1).open(max_wait=1)
 
 
@@ -310,10 +310,37 @@ def test_a_receiver_has_one_reader_since_two_would_mix_up_the_order(
 
 def test_a_queue_that_is_not_there_is_said_with_how_to_have_it(bus: ServiceBus) -> None:
     """The service says so when it is shown a token, before there is a link; the SDK calls that a failed sign-in."""
-    with closing(bus.sender("nowhere")) as sender, pytest.raises(PermanentError) as refused:
+    with closing(bus.sender("nowhere")) as sender, pytest.raises(DestinationUnavailable) as refused:
         sender.open()
     assert "could not be found" in refused.value.message
     assert (refused.value.hint or "").startswith("create the entity")
+
+
+@pytest.mark.parametrize("entity", ["plain", "events"])
+def test_an_entity_that_was_deleted_while_it_was_in_use_is_said_to_be(
+    emulator: ServiceBusEmulator, bus: ServiceBus, entity: str
+) -> None:
+    if entity == "events":
+        emulator.admin.create("events", TopicDescription())
+    with closing(bus.sender(entity)) as sender:
+        sender.send(some(1))
+        emulator.admin.delete(entity)
+        with pytest.raises(SendInterrupted):
+            sender.send(some(1))
+        with pytest.raises(DestinationUnavailable) as refused:
+            sender.send(some(1))
+    assert (refused.value.hint or "").startswith("it was deleted while it was in use")
+
+
+def test_an_entity_that_is_switched_off_is_told_from_a_lost_link(emulator: ServiceBusEmulator, bus: ServiceBus) -> None:
+    with (
+        closing(bus.sender("plain")) as sender,
+        emulator.inject(SendsRefused("plain", "com.microsoft:entity-disabled")),
+        pytest.raises(SendInterrupted, match="disabled") as refused,
+    ):
+        sender.send(some(1))
+    assert refused.value.disabled
+    assert refused.value.hint == "enable the entity in the portal"
 
 
 OF_A_MESSAGE = (
@@ -326,8 +353,8 @@ OF_A_MESSAGE = (
 )
 
 OF_THE_ENTITY: dict[str, type[Exception]] = {
-    "amqp:not-found": PermanentError,
-    "amqp:unauthorized-access": PermanentError,
+    "amqp:not-found": DestinationUnavailable,
+    "amqp:unauthorized-access": DestinationUnavailable,
     "com.microsoft:entity-disabled": TransientError,
     "amqp:resource-limit-exceeded": TransientError,
     "com.microsoft:server-busy": TransientError,
@@ -378,7 +405,7 @@ def test_what_concerns_the_entity_or_the_moment_is_no_message_s_fault(
 
 def test_a_link_that_is_refused_is_no_message_s_fault(bus: ServiceBus) -> None:
     """amqp:not-allowed is also the answer to a link that nothing can be sent on."""
-    with closing(bus.sender("plain/$deadletterqueue")) as sender, pytest.raises(PermanentError) as raised:
+    with closing(bus.sender("plain/$deadletterqueue")) as sender, pytest.raises(DestinationUnavailable) as raised:
         sender.send(some(1))
     assert not isinstance(raised.value, MessageRefused)
 

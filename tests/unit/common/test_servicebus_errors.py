@@ -31,7 +31,7 @@ from azure.servicebus.exceptions import (
     SessionLockLostError,
 )
 
-from common.errors import PermanentError, Throttled, TransientError
+from common.errors import DestinationDisabled, DestinationUnavailable, Throttled, TransientError
 from common.servicebus_errors import quiet_sdk, refusal, translate, translated
 
 
@@ -77,14 +77,32 @@ def test_a_busy_service_is_told_from_other_faults() -> None:
 )
 def test_time_heals_nothing_and_a_person_is_told_what_to_do(error: Exception) -> None:
     translation = translate(error, "sending to orders")
-    assert isinstance(translation, PermanentError)
+    assert isinstance(translation, DestinationUnavailable)
     assert translation.hint
+
+
+def test_an_entity_that_is_switched_off_is_told_from_other_faults() -> None:
+    assert isinstance(translate(MessagingEntityDisabledError(), "sending to orders"), DestinationDisabled)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MessagingEntityNotFoundError(),
+        ServiceBusAuthenticationError(error=TokenAuthFailure(404, b"no such entity")),  # type: ignore[no-untyped-call]
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_missing_entity_that_was_used_before_is_said_to_have_been_deleted(error: Exception) -> None:
+    first, later = (translate(error, "sending to orders", used_before=before) for before in (False, True))
+    assert (first.hint or "").startswith("create the entity")
+    assert (later.hint or "").startswith("it was deleted")
 
 
 def test_a_refused_sign_in_is_permanent_and_says_what_the_service_said() -> None:
     inner = TokenAuthFailure(401, b"The token has an invalid signature.")  # type: ignore[no-untyped-call]  # the SDK's
     translation = translate(ServiceBusAuthenticationError(error=inner), "opening orders")
-    assert isinstance(translation, PermanentError)
+    assert isinstance(translation, DestinationUnavailable)
     assert "invalid signature" in str(translation)
 
 

@@ -3,7 +3,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from common.errors import PermanentError, TransientError
+import pytest
+
+from common.bus import SendInterrupted
+from common.errors import DestinationUnavailable, DStreamError, PermanentError, TransientError
 from common.message import Message
 from ingester.drain import Drain
 from ingester.lsn import Position
@@ -180,6 +183,20 @@ def test_a_change_beyond_the_windows_end_waits_for_the_next_window() -> None:
     result = bench.drain.run(replace(bench.todo, upto=Position.end_of(lsn(2))))
     assert bench.sent() == EXPECTED[:8]
     assert result.more is False
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        DestinationUnavailable("sending to ingest-queue: Status 401", hint="check the key"),
+        SendInterrupted("sending to ingest-queue: it is disabled", hint="enable it", disabled=True),
+    ],
+)
+def test_a_queue_that_is_refused_or_switched_off_is_no_trouble_of_the_table(error: DStreamError) -> None:
+    bench = Bench()
+    bench.sender.fail = error
+    result = bench.drain.run(bench.todo)
+    assert (result.trouble, result.message, result.hint) == (Trouble.QUEUE, error.message, error.hint)
 
 
 def test_a_permanent_error_comes_back_as_a_value_with_its_remedy() -> None:
