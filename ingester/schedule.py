@@ -35,6 +35,8 @@ _FAILED_JITTER = 0.5
 """The same after a failure: tables and ingesters that failed together come back spread out."""
 _LOCKED_SECONDS = 5.0
 """How often a table that another ingester reads is looked for in the catalog; nothing else is asked, and its lock is told of at once."""
+_LEFTOVERS = 64
+"""Entries that the heap may hold beyond twice the waiting tables until it is built again."""
 
 
 def next_interval(rhythm: Rhythm, last: float, outcome: Outcome) -> float:
@@ -49,11 +51,17 @@ def next_interval(rhythm: Rhythm, last: float, outcome: Outcome) -> float:
 
 
 class Schedule:
-    """The tables in the order in which they are due. A table handed out by `take` comes back by `put`."""
+    """The tables in the order in which they are due. A table handed out by `take` comes back by `put`.
+
+    Whatever is done to one table costs the logarithm of their number: what was put into the heap before is left there and skipped when
+    it comes up, and the heap is built again once most of it is such leftovers.
+    """
 
     def __init__(self, chance: Callable[[], float]) -> None:
         self._chance = chance
         self._due: list[tuple[float, int, TableName]] = []
+        self._waiting: dict[TableName, int] = {}
+        """The number of each waiting table's valid entry in the heap."""
         self._rhythms: dict[TableName, Rhythm] = {}
         self._intervals: dict[TableName, float] = {}
         self._order = 0
@@ -74,16 +82,15 @@ class Schedule:
     def take(self, now: float) -> list[TableName]:
         """Every table that is due, longest due first."""
         taken = []
-        while self._due and self._due[0][0] <= now:
-            taken.append(heapq.heappop(self._due)[2])
+        while (due_at := self.next_due()) is not None and due_at <= now:
+            table = heapq.heappop(self._due)[2]
+            del self._waiting[table]
+            taken.append(table)
         return taken
 
     def hurry(self, table: TableName, now: float) -> None:
         """`table` is due at once, unless it is out."""
-        waiting = [entry for entry in self._due if entry[2] != table]
-        if len(waiting) < len(self._due):
-            heapq.heapify(waiting)
-            self._due = waiting
+        if table in self._waiting:
             self._push(table, now)
 
     def pace(self, table: TableName, rhythm: Rhythm, now: float) -> None:
@@ -94,17 +101,19 @@ class Schedule:
 
     def remove(self, table: TableName) -> bool:
         """Forget `table`. False when it is out: then it must not be put back."""
-        waiting = [entry for entry in self._due if entry[2] != table]
-        was_waiting = len(waiting) < len(self._due)
-        heapq.heapify(waiting)
-        self._due = waiting
         del self._rhythms[table], self._intervals[table]
-        return was_waiting
+        return self._waiting.pop(table, None) is not None
 
     def next_due(self) -> float | None:
         """When the next table is due; None while all are out."""
+        while self._due and self._waiting.get(self._due[0][2]) != self._due[0][1]:
+            heapq.heappop(self._due)
         return self._due[0][0] if self._due else None
 
     def _push(self, table: TableName, when: float) -> None:
         self._order += 1
+        self._waiting[table] = self._order
         heapq.heappush(self._due, (when, self._order, table))
+        if len(self._due) > 2 * len(self._waiting) + _LEFTOVERS:
+            self._due = [entry for entry in self._due if self._waiting.get(entry[2]) == entry[1]]
+            heapq.heapify(self._due)

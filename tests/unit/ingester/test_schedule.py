@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import heapq
+
 import pytest
 
+from common.names import TableName
 from ingester.schedule import Outcome, Rhythm, Schedule, next_interval
 from tests.fakes.ingester import ORDERS, PERSONS
 
@@ -96,3 +99,64 @@ def test_a_table_is_forgotten_and_whether_it_was_waiting_is_told() -> None:
     assert schedule.take(0) == [ORDERS]
     assert not schedule.remove(ORDERS)
     assert schedule.next_due() is None
+
+
+MANY = [TableName("dbo", f"T{number}") for number in range(1000)]
+
+
+class _CountedHeap:
+    """`heapq`, and how many entries each heap had that was built."""
+
+    def __init__(self) -> None:
+        self.built: list[int] = []
+        self.heappush, self.heappop, self._heapify = heapq.heappush, heapq.heappop, heapq.heapify
+
+    def heapify(self, entries: list[tuple[float, int, TableName]]) -> None:
+        self.built.append(len(entries))
+        self._heapify(entries)
+
+
+def many(monkeypatch: pytest.MonkeyPatch) -> tuple[Schedule, _CountedHeap]:
+    """A schedule of a thousand tables that were all put back at 0, and the work on its heap from then on."""
+    schedule = Schedule(lambda: 0.0)
+    for table in MANY:
+        schedule.add(table, RHYTHM, now=0)
+    for table in schedule.take(0):
+        schedule.put(table, Outcome.IDLE, now=0)
+    heap = _CountedHeap()
+    monkeypatch.setattr("ingester.schedule.heapq", heap)
+    return schedule, heap
+
+
+def test_hurrying_pacing_and_removing_each_of_many_tables_hardly_ever_builds_the_heap(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    schedule, heap = many(monkeypatch)
+    for table in MANY:
+        schedule.hurry(table, 1)
+        schedule.pace(table, Rhythm(1.0, 2.0), 2)
+    for table in MANY[10:]:
+        schedule.remove(table)
+    assert len(heap.built) <= 3
+    assert schedule.take(2) == MANY[:10]
+    assert schedule.next_due() is None
+
+
+def test_a_table_that_is_hurried_for_ever_leaves_no_heap_that_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    schedule, heap = many(monkeypatch)
+    for now in range(20_000):
+        schedule.hurry(MANY[0], now)
+    assert len(heap.built) <= 20
+    assert len(schedule._due) <= 3 * len(MANY)
+
+
+def test_a_table_that_was_removed_and_added_again_is_due_as_added() -> None:
+    schedule = Schedule(lambda: 0.0)
+    schedule.add(PERSONS, RHYTHM, now=0)
+    schedule.take(0)
+    schedule.put(PERSONS, Outcome.IDLE, now=0)
+    schedule.remove(PERSONS)
+    schedule.add(PERSONS, RHYTHM, now=100)
+    assert schedule.next_due() == 100
+    assert schedule.take(200) == [PERSONS]
+    assert schedule.take(200) == []
