@@ -135,9 +135,7 @@ def bind(block: Block, model: type[M], *, unset: UnsetPolicy, checks: Sequence[C
     for check in checks:
         data.problems += [Problem(data.line(at), f"{_dotted(block.name, at)} {text}") for at, text in check(content)]
     if unset == "refuse":
-        data.problems += [
-            Problem(data.line(at), f"{_dotted(block.name, at)}: {it.complaint()}") for at, it in data.unset
-        ]
+        data.problems += [Problem.unset(data.line(at), _dotted(block.name, at), it) for at, it in data.unset]
     value: M | None = None
     try:
         value = model.model_validate(content, context={"checked": bool(checks)})
@@ -221,7 +219,7 @@ def _translated(
         if at in unset:
             if policy == "ignore":
                 continue
-            found.append(Problem(line, f"{name}: {unset[at].complaint()}"))
+            found.append(Problem.unset(line, name, unset[at]))
         elif item["input"] is _MISPLACED_BLOCK and item["type"] != "extra_forbidden":
             found.append(Problem(line, f"{name} is a setting, not a block: write {at[-1]} = ..."))
         elif item["type"] == "missing":

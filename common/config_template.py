@@ -111,7 +111,9 @@ def _segments(jinja: ImmutableSandboxedEnvironment, source: str, path: str) -> I
             elif token in ("block_begin", "raw_begin"):
                 yield "statement", line, ""
     except TemplateSyntaxError as error:
-        raise complain(path, [Problem(error.lineno, f"template: {error.message}")]) from None
+        # The lexer stops where it can make no sense of the text; the mistake is in the expression that it was reading.
+        where = f"in the expression that begins here: {error.message}" if began else error.message
+        raise complain(path, [Problem(began or error.lineno, f"template: {where}")]) from None
     if began:
         raise complain(path, [Problem(began, "template: {{ is not closed by }}")])
 

@@ -29,16 +29,30 @@ UNREADABLE = Unreadable()
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One complaint about one line of a file; sorted by line."""
+    """One complaint about one line of a file; sorted by line. `missing`: (variable, setting) where an unset variable is the cause."""
 
     line: int
     text: str
+    missing: tuple[str, str] | None = None
+
+    @classmethod
+    def unset(cls, line: int, setting: str, unset: Unset) -> Problem:
+        """A setting that needs an environment variable which is not set."""
+        return cls(line, f"{setting}: {unset.complaint()}", (unset.variable, setting))
 
 
 def complain(path: str, problems: list[Problem]) -> ConfigurationError:
-    """All problems as one error, in the order of their lines, each once."""
+    """All problems as one error, in the order of their lines, each once; an unset variable once for all settings that need it."""
     ordered = sorted(set(problems), key=lambda problem: (problem.line, problem.text))
-    return ConfigurationError([f"{path}:{problem.line}: {problem.text}" for problem in ordered])
+    told: dict[object, list[Problem]] = {}
+    for problem in ordered:
+        told.setdefault(problem.missing[0] if problem.missing else problem, []).append(problem)
+    return ConfigurationError([f"{path}:{same[0].line}: {same[0].text}{_also(same[1:])}" for same in told.values()])
+
+
+def _also(others: list[Problem]) -> str:
+    places = [f"{problem.missing[1]} on line {problem.line}" for problem in others if problem.missing]
+    return f" (needed by {', '.join(places)} too)" if places else ""
 
 
 @dataclass(frozen=True, slots=True)

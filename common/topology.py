@@ -272,9 +272,17 @@ def twice_listed(data: Any) -> list[tuple[Location, str]]:
             continue  # the model says it better
     places = {id(table): number for number, table in numbers.items()}
     return [
-        (("tables", places[id(later)]), f"names {later}, and {first} before it: they would share a topic and a session")
+        (("tables", places[id(later)]), _shared(first, later))
         for first, later in colliding(Origin("server", "database"), list(numbers.values()))
     ]
+
+
+def _shared(first: TableName, later: TableName) -> str:
+    """The complaint about two entries of one topic, with the way out."""
+    shares = "they would share a topic and a session"
+    if first == later:
+        return f"names {later}, and {first} before it: {shares}; remove one of the two"
+    return f"names {later}, and {first} before it: {shares}, since Service Bus ignores case; remove one, or rename one of the tables"
 
 
 def listed(data: Any) -> tuple[Any, ...]:

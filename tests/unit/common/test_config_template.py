@@ -168,3 +168,17 @@ def test_the_file_itself_may_be_missing_or_no_text(tmp_path: Path) -> None:
         read_file(tmp_path / "bytes.hcl", {})
     (tmp_path / "bom.hcl").write_bytes(b"\xef\xbb\xbfa = 1\n")
     assert read_file(tmp_path / "bom.hcl", {}).root.entries[0][0] == "a"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'a = 1\nb = "{{ env "NOPE }}"\nc = ["x"]\n\nd {\n}\n',
+        'a = 1\nb = "{{ env(\n"\nc = 2\nd {\n}\n',
+    ],
+)
+def test_a_malformed_expression_is_reported_at_the_line_where_it_begins(source: str) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        render(source, path="f.hcl", environ={})
+    (problem,) = raised.value.problems
+    assert problem.startswith("f.hcl:2: template: in the expression that begins here: ")
