@@ -17,12 +17,13 @@ class Bounds:
     def __init__(self, todo: Slice, *, now: Clock, clock: Clock, stopping: Callable[[], bool]) -> None:
         self._todo, self._now, self._clock = todo, now, clock
         self.stopping = stopping
-        self._begun, self._deadline = clock(), now() + todo.seconds
+        self._begun = clock()
+        self._deadline = self._begun + todo.seconds
 
     def expired(self) -> bool:
         """Whether the lease may have run out, as either clock says."""
         todo = self._todo
-        by_date = todo.not_after is not None and self._now() >= todo.not_after
+        by_date = todo.send_before is not None and self._now() >= todo.send_before
         return by_date or (todo.lease_seconds is not None and self._clock() - self._begun >= todo.lease_seconds)
 
     def refuse_expired(self) -> None:
@@ -39,10 +40,10 @@ class Bounds:
 
     def ends_after_a_page(self) -> bool:
         """Whether the slice hands back although there is more."""
-        return self._todo.share is None and (self._now() >= self._deadline or self.expired())
+        return self._todo.share is None and (self._clock() >= self._deadline or self.expired())
 
     def ends_within_a_page(self, *, even: bool) -> bool:
         """The same between two sends of a page: for its time alone only where nothing has to be sent again, `even`."""
         if self._todo.share is not None:
             return False
-        return self.stopping() or self.expired() or (even and self._now() >= self._deadline)
+        return self.stopping() or self.expired() or (even and self._clock() >= self._deadline)

@@ -2,7 +2,7 @@
 
 A slice may be one share of a stride, which others read at the same time: it commits nothing, and goes on to the stride's end.
 
-Never runs ahead of a stored offset, never sends after `not_after`, never leaves out a change that fits no message. Failures come back
+Never runs ahead of a stored offset, never sends after `send_before`, never leaves out a change that fits no message. Failures come back
 as values: a bad table must not fail its neighbours, and a slice that is run again begins at the stored offset.
 """
 

@@ -18,7 +18,7 @@ from common.throttling import Spell
 from ingester.dispatch import Dispatcher
 from ingester.executor import Executor
 from ingester.lease_keeper import LeaseKeeper
-from ingester.locks import Lease
+from ingester.locks import Clock, Lease
 from ingester.lsn import Position
 from ingester.offsets import Offsets
 from ingester.ownership import Ownership
@@ -64,7 +64,10 @@ class JobSettings:
 
 
 class Job:
-    """`source` and `offsets` are the driver's own; `leases` is closed with the job; `now` is Unix time, `chance` a random number in [0, 1)."""
+    """`source` and `offsets` are the driver's own; `leases` is closed with the job; `chance` is a random number in [0, 1).
+
+    `clock` is the steady clock, which everything here is timed by; `now` is Unix time, for what is said to other machines.
+    """
 
     def __init__(
         self,
@@ -76,7 +79,8 @@ class Job:
         executor: Executor,
         progress: Progress,
         stop: threading.Event,
-        now: Callable[[], float],
+        clock: Clock,
+        now: Clock,
         chance: Callable[[], float],
     ) -> None:
         self._settings = settings
@@ -88,12 +92,12 @@ class Job:
         self._strides = Strides(source, offsets, settings.ordering, most=settings.most_shares)
         self._progress = progress
         self._stop = stop
-        self._now = now
+        self._clock, self._now = clock, now
         self._schedule = Schedule(chance)
         self._tables = {name: TrackedTable(name, rhythm) for name, rhythm in settings.tables.items()}
         self._leaving: dict[TableName, TrackedTable] = {}
         """Removed, with a slice still under way."""
-        self._throttling = Spell(now)
+        self._throttling = Spell(clock)
         self._asked: SimpleQueue[tuple[TableChanges, Mapping[TableName, str]]] = SimpleQueue()
         self._catalog_at = float("-inf")
         self._disconnected_at: float | None = None
@@ -102,7 +106,7 @@ class Job:
     def run(self) -> int:
         """Until stopped: 0. Until every table has stopped for good: 1. Raises PermanentError when the executor is gone for good."""
         for table in self._tables.values():
-            self._schedule.add(table.name, table.rhythm, self._now())
+            self._schedule.add(table.name, table.rhythm, self._clock())
         try:
             while not self._stop.is_set() and self._tables:
                 self._turn()
@@ -122,10 +126,10 @@ class Job:
         again = [self._settle(result) for result in self._dispatcher.results(self._wait_seconds())]
         ready = [table for table in again if table is not None]
         for name in self._ownership.news():
-            self._schedule.hurry(name, self._now())
+            self._schedule.hurry(name, self._clock())
         due_at = self._schedule.next_due()
-        if due_at is not None and due_at + self._settings.coalesce_seconds <= self._now():
-            ready += [self._tables[name] for name in self._schedule.take(self._now()) if name in self._tables]
+        if due_at is not None and due_at + self._settings.coalesce_seconds <= self._clock():
+            ready += [self._tables[name] for name in self._schedule.take(self._clock()) if name in self._tables]
         if ready and not self._stop.is_set():
             with self._progress.passing():
                 self._pass(ready)
@@ -145,14 +149,14 @@ class Job:
             self._ownership.add(name, lock_names[name])
             if name in self._leaving:  # its slice, once back, puts it into the schedule
                 self._tables[name] = self._leaving.pop(name)
-                self._schedule.pace(name, rhythm, self._now())
+                self._schedule.pace(name, rhythm, self._clock())
             else:
                 self._tables[name] = TrackedTable(name, rhythm)
-                self._schedule.add(name, rhythm, self._now())
+                self._schedule.add(name, rhythm, self._clock())
             self._progress.stands(name, Standing.ELSEWHERE)
             log.info("table added", table=name.key)
         for name in changes.paced.keys() & self._tables.keys():
-            self._schedule.pace(name, changes.paced[name], self._now())
+            self._schedule.pace(name, changes.paced[name], self._clock())
 
     def _remove(self, table: TrackedTable) -> None:
         self._ownership.remove(table)
@@ -163,7 +167,7 @@ class Job:
         due_at = self._schedule.next_due()
         if due_at is None:
             return _TICK
-        return min(_TICK, max(0.0, due_at + self._settings.coalesce_seconds - self._now()))
+        return min(_TICK, max(0.0, due_at + self._settings.coalesce_seconds - self._clock()))
 
     # a pass: catalog, locks, one probe for all
 
@@ -178,7 +182,7 @@ class Job:
             self._connection_lost(error, tables)
         for name in waiting & self._tables.keys():
             self._progress.stands(name, _standing(self._tables[name]))
-            self._schedule.put(name, self._waiting_for(self._tables[name]), self._now())
+            self._schedule.put(name, self._waiting_for(self._tables[name]), self._clock())
 
     def _waiting_for(self, table: TrackedTable) -> Outcome:
         """Why `table` was not read."""
@@ -188,7 +192,7 @@ class Job:
 
     def _readable(self, tables: list[TrackedTable]) -> list[TrackedTable]:
         """Those of `tables` that exist, are under CDC and locked by us."""
-        if self._now() - self._catalog_at >= _CATALOG_SECONDS or not all(table.instances for table in tables):
+        if self._clock() - self._catalog_at >= _CATALOG_SECONDS or not all(table.instances for table in tables):
             self._load_catalog()
         return [table for table in tables if table.instances and self._ours(table)]
 
@@ -213,7 +217,7 @@ class Job:
             if table.lease is not None:
                 for note in superseded_notes(table):
                     log.info(note)
-        self._catalog_at = self._now()
+        self._catalog_at = self._clock()
 
     def _probe(self, tables: list[TrackedTable], *, fresh: bool = False) -> list[tuple[TrackedTable, Decision]]:
         """A decision for each of `tables`; one whose probe fails for good is stopped, the others are asked one by one.
@@ -235,7 +239,7 @@ class Job:
             self._load_catalog()
             return self._probe([table for table in tables if table.instances], fresh=True)
         return [
-            (table, decide(table, answer, probe.max_lsn, self._now()))
+            (table, decide(table, answer, probe.max_lsn, self._clock()))
             for table, request in zip(tables, requests, strict=True)
             if (answer := probe.answers.get(request.instance.name)) is not None
         ]
@@ -259,7 +263,7 @@ class Job:
             for part in self._strides.slices(todo, table, room=self._dispatcher.room):
                 self._dispatcher.add(part, backlog=table.backlog)
         else:
-            self._schedule.put(table.name, Outcome.IDLE, self._now())
+            self._schedule.put(table.name, Outcome.IDLE, self._clock())
 
     def _slice(self, table: TrackedTable, lease: Lease, decision: Decision, upto: Position) -> Slice:
         return Slice(
@@ -288,8 +292,8 @@ class Job:
             self._stop_table(table, error)
             return
         else:
-            table.offset, table.stored_at = position, self._now()
-        self._schedule.put(table.name, outcome, self._now())
+            table.offset, table.stored_at = position, self._clock()
+        self._schedule.put(table.name, outcome, self._clock())
 
     # results
 
@@ -320,7 +324,7 @@ class Job:
                 limit=found.limit,
             )
         if result.position is not None:
-            table.offset, table.stored_at = result.position, self._now()
+            table.offset, table.stored_at = result.position, self._clock()
         if self._leaving.pop(table.name, None) is not None:
             self._remove(table)
             return None
@@ -333,7 +337,7 @@ class Job:
         table.backlog = result.more
         if result.more:
             return table
-        self._schedule.put(table.name, Outcome.CHANGED, self._now())
+        self._schedule.put(table.name, Outcome.CHANGED, self._clock())
         return None
 
     def _in_trouble(self, table: TrackedTable, result: SliceResult) -> None:
@@ -344,12 +348,12 @@ class Job:
             self._ownership.superseded(table, result.message)
         elif result.trouble is Trouble.EXPIRED and not self._ours(table):
             if table.name in self._tables:
-                self._schedule.put(table.name, Outcome.LOCKED, self._now())
+                self._schedule.put(table.name, Outcome.LOCKED, self._clock())
             return
         elif not table.failing:
             table.failing = True
             log.warning("will try again", table=table.name.key, error=result.message, hint=result.hint)
-        self._schedule.put(table.name, Outcome.FAILED, self._now())
+        self._schedule.put(table.name, Outcome.FAILED, self._clock())
 
     def _stop_table(self, table: TrackedTable, error: DStreamError) -> None:
         del self._tables[table.name]
@@ -367,7 +371,7 @@ class Job:
             self._disconnected_at = None
             log.info("reconnected to SQL Server")
             for name in self._tables:  # nobody waits for an interval that grew during the outage
-                self._schedule.hurry(name, self._now())
+                self._schedule.hurry(name, self._clock())
 
     def _connection_lost(self, error: TransientError, tables: list[TrackedTable]) -> None:
         """`tables` are not being read. Another ingester may still reach the server: it is to have them if this lasts."""
@@ -375,18 +379,18 @@ class Job:
         self._progress.connected(False)
         self._catalog_at = float("-inf")
         if self._disconnected_at is None:
-            self._disconnected_at = self._now()
+            self._disconnected_at = self._clock()
             log.warning("connection lost, will try again", error=error.message, hint=error.hint)
-        if self._now() - self._disconnected_at >= _PATIENCE_SECONDS:
+        if self._clock() - self._disconnected_at >= _PATIENCE_SECONDS:
             for table in tables:
                 self._ownership.give_back(table)
 
     # the end
 
     def _finish(self) -> None:
-        deadline = self._now() + self._settings.stop_seconds
+        deadline = self._clock() + self._settings.stop_seconds
         self._executor.finish()
-        while self._dispatcher.running and self._now() < deadline:
+        while self._dispatcher.running and self._clock() < deadline:
             for result in self._dispatcher.results(_TICK):
                 self._settle(result)
         if self._dispatcher.running:

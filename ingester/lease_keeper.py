@@ -125,9 +125,9 @@ class LeaseKeeper:
                 raise LeaseLost(f"holding the lock {lease.name}: it was given up")
             if held.ended is not None:
                 raise held.ended
-            if held.lease.not_after is None:
+            if held.lease.ends_at is None:
                 return None
-            left = held.lease.not_after - self._clock()
+            left = held.lease.ends_at - self._clock()
             if left <= 0:
                 why = f": {held.failed.message}" if held.failed is not None else ""
                 raise LeaseLost(f"holding the lock {lease.name}: it was not renewed in time{why}")
@@ -256,8 +256,8 @@ class LeaseKeeper:
         return None
 
     def _usable(self, held: _Held) -> bool:
-        not_after = held.lease.not_after
-        return held.ended is None and (not_after is None or self._clock() < not_after)
+        ends_at = held.lease.ends_at
+        return held.ended is None and (ends_at is None or self._clock() < ends_at)
 
     def _let_go(self, lease: Lease, tell: Callable[[Lease], None]) -> None:
         def told() -> None:

@@ -29,13 +29,13 @@ def this_owner() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A held lock. `not_after`: time of the steady clock after which the holder must act as if the lease were lost; None if it
+    """A held lock. `ends_at`: time of the steady clock after which the holder must act as if the lease were lost; None if it
     cannot run out."""
 
     name: str
     owner: str
     epoch: int
-    not_after: float | None = None
+    ends_at: float | None = None
 
 
 class Locks(Protocol):
@@ -55,7 +55,7 @@ class Locks(Protocol):
         ...
 
     def renew(self, lease: Lease) -> Lease:
-        """The lease with a later `not_after`. Raises LeaseLost; after a TransientError the lease still holds until its `not_after`."""
+        """The lease with a later `ends_at`. Raises LeaseLost; after a TransientError the lease still holds until its `ends_at`."""
         ...
 
     def release(self, lease: Lease) -> None:

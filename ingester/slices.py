@@ -19,7 +19,7 @@ class Slice:
 
     `table` is its configured name, the offset's key. `start` is where to begin when the table has no offset yet.
 
-    Nothing may be sent after `not_after` (Unix time), nor `lease_seconds` after the slice was begun, whatever becomes of the driver:
+    Nothing may be sent after `send_before` (Unix time), nor `lease_seconds` after the slice was begun, whatever becomes of the driver:
     the one clock is common to all machines, the other cannot be set. None if the lease cannot run out.
     `seconds`: how long new pages are begun. `skip_gaps`: `on_gap = "skip"`.
     `rows`: most rows a page; `row_bytes`: what a row of the table was encoded to lately, None if that is not known.
@@ -33,7 +33,7 @@ class Slice:
     epoch: int
     rows: int
     seconds: float
-    not_after: float | None = None
+    send_before: float | None = None
     lease_seconds: float | None = None
     skip_gaps: bool = False
     row_bytes: float | None = None

@@ -66,6 +66,7 @@ def _run(settings: IngesterSettings, stop: threading.Event, progress: Progress, 
                 executor=executor,
                 progress=progress,
                 stop=stop,
+                clock=steady,
                 now=time.time,
                 chance=random.random,
             )

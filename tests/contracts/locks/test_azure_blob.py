@@ -207,8 +207,8 @@ def test_a_lease_counts_as_ended_before_it_ends_there(locks: AzureBlobLocks) -> 
     before = clock()
     lease = locks.acquire(TABLE)
     assert lease is not None
-    assert lease.not_after is not None
-    assert lease.not_after < before + SHORTEST - 1
+    assert lease.ends_at is not None
+    assert lease.ends_at < before + SHORTEST - 1
 
 
 def test_the_kind_of_lock_can_be_changed_in_a_running_installation(locks: AzureBlobLocks) -> None:

@@ -108,9 +108,9 @@ def test_a_renewed_lease_ends_later_and_keeps_its_epoch(place: Place) -> None:
     place.clock.ahead += 3
     renewed = locks.renew(lease)
     assert renewed.epoch == lease.epoch
-    assert renewed.not_after is not None
-    assert lease.not_after is not None
-    assert renewed.not_after >= lease.not_after + 3
+    assert renewed.ends_at is not None
+    assert lease.ends_at is not None
+    assert renewed.ends_at >= lease.ends_at + 3
 
 
 @shared

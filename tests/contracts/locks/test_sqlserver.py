@@ -75,10 +75,10 @@ def test_a_lease_is_as_long_as_the_session_is_known_to_live(
     monkeypatch.setattr(locks, "_ask", counted)
     clock.ahead += 5
     before = clock()
-    until = locks.renew(one).not_after
+    until = locks.renew(one).ends_at
     assert until is not None
     assert before + LEASE_SECONDS <= until <= clock() + LEASE_SECONDS
-    assert locks.renew(two).not_after == until
+    assert locks.renew(two).ends_at == until
     assert len(asked) == 1  # one session, one question
 
 

@@ -103,7 +103,7 @@ def test_an_owner_that_is_superseded_between_send_and_commit_cannot_commit() -> 
 def test_nothing_is_sent_after_the_lease_may_have_run_out() -> None:
     bench = Bench()
     bench.source.after_page = lambda: setattr(bench, "clock", 1060.0)
-    result = bench.drain.run(replace(bench.todo, not_after=1060.0))
+    result = bench.drain.run(replace(bench.todo, send_before=1060.0))
     assert result.trouble is Trouble.EXPIRED
     assert "dbo.Persons" in result.message
     assert bench.sent() == []
@@ -117,7 +117,7 @@ def test_a_clock_that_is_set_back_does_not_lengthen_a_lease() -> None:
         bench.steady += 60
 
     bench.source.after_page = a_minute_passes_while_the_clock_is_set_back
-    result = bench.drain.run(replace(bench.todo, not_after=1050.0, lease_seconds=50.0))
+    result = bench.drain.run(replace(bench.todo, send_before=1050.0, lease_seconds=50.0))
     assert result.trouble is Trouble.EXPIRED
     assert bench.sent() == []
 
@@ -131,7 +131,7 @@ def test_no_page_is_begun_after_the_lease_and_what_was_sent_before_is_committed(
         bench.clock += 60
 
     bench.sender.send = send_slowly  # type: ignore[method-assign]  # the lease runs out while it sends
-    result = bench.drain.run(replace(bench.todo, not_after=1050.0, seconds=1000))
+    result = bench.drain.run(replace(bench.todo, send_before=1050.0, seconds=1000))
     assert (result.trouble, result.more, result.position) == (None, True, ROWS[4])
     assert bench.offsets.commits == [ROWS[4]]
     assert bench.source.pages == 1
@@ -139,7 +139,7 @@ def test_no_page_is_begun_after_the_lease_and_what_was_sent_before_is_committed(
 
 def test_a_slice_ends_after_its_seconds_and_says_that_there_is_more() -> None:
     bench = Bench()
-    bench.source.after_page = lambda: setattr(bench, "clock", bench.clock + 6)
+    bench.source.after_page = lambda: setattr(bench, "steady", bench.steady + 6)
     result = bench.drain.run(bench.todo)
     assert (result.more, result.pages) == (True, 2)
 

@@ -49,6 +49,8 @@ class World:
         ordering: Ordering = "table",
     ) -> None:
         self.clock = 1000.0
+        self.date = 1_700_000_000.0
+        """What the wall clock shows at a `clock` of 0: a test may set it."""
         self.service = LockService(lambda: self.clock)
         self.snapshot: list[Any] = []
         self.held_at_the_end: list[str] = []
@@ -61,13 +63,13 @@ class World:
         )
         self.offsets = FakeOffsets()
         self.sender = FakeSender()
-        self.locks: LocalLocks | FakeLocks = FakeLocks(self.service) if shared else LocalLocks(self.now)
+        self.locks: LocalLocks | FakeLocks = FakeLocks(self.service) if shared else LocalLocks(self.unix)
         places = ("place 0", "place 1") if shared else ()
         self.leases = LeaseKeeper(
             self.locks, clock=lambda: self.clock, shuffle=lambda names: None, chance=lambda: 0.0, places=places
         )
         self.executor = ThreadExecutor(
-            Drain(self.source, self.offsets, self.sender, encoder(), self.now, lambda: self.clock, stand_ins), slots
+            Drain(self.source, self.offsets, self.sender, encoder(), self.unix, self.now, stand_ins), slots
         )
         self.events: list[tuple[float, Callable[[], None]]] = []
         rhythm = Rhythm(5.0, 60.0)
@@ -88,12 +90,17 @@ class World:
             executor=self.executor,
             progress=self.progress,
             stop=self.stop,
-            now=self.now,
+            clock=self.now,
+            now=self.unix,
             chance=lambda: 0.0,
         )
 
+    def unix(self) -> float:
+        """The time of day, which anybody may set."""
+        return self.date + self.clock
+
     def now(self) -> float:
-        """Every look at the clock moves it a little, so that the loop's waiting ends without sleeping."""
+        """The steady clock. Every look at the clock moves it a little, so that the loop's waiting ends without sleeping."""
         self.clock += 0.02
         while self.events and self.events[0][0] <= self.clock:
             self.events.pop(0)[1]()
@@ -146,6 +153,41 @@ def test_changes_are_sent_in_order_and_a_stop_ends_with_status_0() -> None:
     status, _ = world.run(60)
     assert status == 0
     assert world.sent() == [f"database.dbo.Persons:{lsn(n).hex}-1-{s:020x}-2" for n in (2, 3, 4) for s in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_wall_clock_that_is_set_changes_nothing(hours: int) -> None:
+    """By a first NTP step, a machine that is restored or moved, a person."""
+    world = World(shared=True)
+    world.at(3, lambda: world.commit(2))
+    world.at(30, lambda: setattr(world, "date", world.date + hours * 3600))
+    world.at(40, lambda: world.commit(3))
+    world.at(100, lambda: world.snapshot.extend([len(world.sent()), *world.tables_held()]))
+    _, logs = world.run(300)
+    assert world.snapshot == [6, "persons", "orders"]
+    assert [entry for entry in logs if entry["log_level"] not in ("debug", "info")] == []
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_stop_takes_no_longer_when_the_wall_clock_is_set_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    monkeypatch.setattr("ingester.job._TICK", 0.0)
+    monkeypatch.setattr("ingester.job._KILL_SECONDS", 0.0)
+    world = World()
+    asked_at: list[float] = []
+
+    def hang() -> None:
+        asked_at.append(world.clock)
+        world.stop.set()
+        world.date += hours * 3600
+        world.executor.cancelled.wait(60)
+        raise TransientError("cancelled")
+
+    world.source.after_page = hang
+    world.at(3, lambda: world.commit(2))
+    world.run(1000)
+    assert 10 <= world.clock - asked_at[0] < 12
 
 
 def test_an_idle_tables_offset_advances_with_the_log() -> None:
@@ -655,7 +697,7 @@ def test_a_slice_that_waited_for_a_slot_starts_with_what_its_lease_is_worth_then
     world.run(60)
     [todo] = [todo for bucket in world.executor.buckets for todo in bucket]
     assert todo.lease_seconds is not None
-    assert todo.not_after is not None
+    assert todo.send_before is not None
     assert LEASE_SECONDS / 2 < todo.lease_seconds <= LEASE_SECONDS - MARGIN
 
 

@@ -265,7 +265,7 @@ def test_a_share_goes_on_to_the_strides_end_whatever_time_it_takes() -> None:
 def test_a_share_obeys_the_lease_and_the_low_watermark() -> None:
     bench = Bench()
     part = bench.parts()[0]
-    assert bench.drain.run(replace(part, not_after=0.0)).trouble is Trouble.EXPIRED
+    assert bench.drain.run(replace(part, send_before=0.0)).trouble is Trouble.EXPIRED
     assert bench.drain.run(replace(part, lease_seconds=0.0)).trouble is Trouble.EXPIRED
     bench.source.after_page = lambda: bench.source.low.update(dbo_Persons=lsn(9))
     assert bench.drain.run(part).trouble is Trouble.PERMANENT

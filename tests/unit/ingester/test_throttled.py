@@ -154,7 +154,7 @@ def test_with_a_session_a_key_too_no_slice_ends_where_something_would_be_sent_ag
 
 def test_a_lease_that_ends_while_the_slice_waits_stops_it_and_what_was_taken_is_stored() -> None:
     world = World(100)
-    todo = replace(world.todo, lease_seconds=4.0, not_after=1_004.0)
+    todo = replace(world.todo, lease_seconds=4.0, send_before=1_004.0)
     result = world.drain.run(todo)
     assert (result.trouble, result.more) == (None, True)
     assert world.stored() == ROWS[len(world.namespace.sent) - 1]
