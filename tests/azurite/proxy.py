@@ -1,4 +1,4 @@
-"""Stands between a client and Azurite: passes requests on until it is told to break.
+"""Stands between a client and Azurite: passes requests on until it is told to break, or to fall mute.
 
 Signatures cover a request's path and headers, not its host, so they hold behind it.
 """
@@ -6,6 +6,8 @@ Signatures cover a request's path and headers, not its host, so they hold behind
 from __future__ import annotations
 
 import http.client
+import select
+import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,14 +16,20 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
 
+_LOOK_MILLISECONDS = 100
+
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer in Azurite's place. `status` None: the connection ends without one. `after`: the request is carried out before."""
+    """An answer in Azurite's place. `status` None: the connection ends without one. `after`: the request is carried out before.
+
+    `mute`: nothing is said and the connection stays open, until its client hangs up.
+    """
 
     status: int | None
     code: str = ""
     after: bool = False
+    mute: bool = False
 
 
 @dataclass
@@ -37,6 +45,9 @@ class Proxy:
     seen: list[str] = field(default_factory=list)
     meet: Callable[[str], Answer | None] = lambda told: None
 
+    def __post_init__(self) -> None:
+        self._closed = threading.Event()
+
     def __enter__(self) -> Self:
         handler = type("Handler", (_Handler,), {"proxy": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -49,9 +60,17 @@ class Proxy:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._closed.set()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+    def say_nothing(self, client: socket.socket) -> None:
+        """Until the client hangs up, or the proxy stops."""
+        poll = select.poll()
+        poll.register(client, select.POLLRDHUP | select.POLLHUP | select.POLLERR)
+        while not self._closed.is_set() and not poll.poll(_LOOK_MILLISECONDS):
+            pass
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -70,7 +89,9 @@ class _Handler(BaseHTTPRequestHandler):
         if answer is None or answer.after:
             status, headers, content = self._behind(body)
         if answer is not None:
-            if answer.status is None:
+            if answer.mute:
+                self.proxy.say_nothing(self.connection)
+            if answer.status is None or answer.mute:
                 return
             status, headers, content = answer.status, [("x-ms-error-code", answer.code)], b""
         self.send_response(status)

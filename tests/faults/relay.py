@@ -1,24 +1,20 @@
 """Stands between one client and the Service Bus emulator, and reads along what the client sends to one entity.
 
-So it is known who sends, and a send can be cut at any octet. Everything else passes as it comes. Plain TCP only.
+So it is known who sends, and a send can be cut at any octet or left without an answer. Everything else passes as it comes.
 """
 
 from __future__ import annotations
 
-import socket
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from types import TracebackType
-from typing import Self
 
 from emulators.servicebus.amqp import performatives as p
 from emulators.servicebus.amqp.values import Described
 from emulators.servicebus.message import BATCH_FORMAT, parse_message, split_batch
+from tests.faults.tcp_relay import Passage, Silence, TcpRelay, hang_up
 
-Sending = Callable[[list[str], int], int | None]
-"""Told the ids of the messages that a complete send holds, and its last frame's length: None, or after how many octets of that frame
-the connection ends, on the client's side first, so that it gets no answer.
+Sending = Callable[[list[str], int], int | Silence | None]
+"""Told the ids of the messages that a complete send holds, and its last frame's length: None; or after how many octets of that frame
+the connection ends, on the client's side first, so that it gets no answer; or what of the connection falls mute before that frame passes.
 """
 Arrived = Callable[[list[str]], None]
 """Told the ids of the messages that have passed."""
@@ -26,74 +22,37 @@ Arrived = Callable[[list[str]], None]
 _CHUNK = 65536
 
 
-class Relay:
-    """Listens on `port` while entered. `entity`: the queue or topic that is read along."""
+class Relay(TcpRelay):
+    """`entity`: the queue or topic that is read along."""
 
     def __init__(self, port_behind: int, entity: str, *, sending: Sending, arrived: Arrived) -> None:
-        self._behind = port_behind
+        super().__init__(port_behind)
         self._entity = entity
         self._sending, self._arrived = sending, arrived
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
-        self.port = self._listener.getsockname()[1]
-        self._sockets: set[socket.socket] = set()
 
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._accept, name="relay", daemon=True).start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        for each in (self._listener, *list(self._sockets)):
-            _hang_up(each)
-        self._listener.close()
-
-    def _accept(self) -> None:
-        with suppress(OSError):  # closed
-            while True:
-                client, _ = self._listener.accept()
-                threading.Thread(target=self._serve, args=(client,), name="relay-client", daemon=True).start()
-
-    def _serve(self, client: socket.socket) -> None:
-        with client:
-            try:
-                server = socket.create_connection(("127.0.0.1", self._behind))
-            except OSError:
-                return
-            with server:
-                self._sockets |= {client, server}
-                for each in (client, server):
-                    each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                back = threading.Thread(target=self._back, args=(server, client), name="relay-back", daemon=True)
-                back.start()
-                with suppress(OSError):
-                    self._forth(client, server)
-                for each in (client, server):
-                    _hang_up(each)
-                back.join()
-                self._sockets -= {client, server}
-
-    def _back(self, server: socket.socket, client: socket.socket) -> None:
-        with suppress(OSError):
-            while data := server.recv(_CHUNK):
-                client.sendall(data)
-        _hang_up(client)
-
-    def _forth(self, client: socket.socket, server: socket.socket) -> None:
+    def _forth(self, passage: Passage) -> None:
         reading = _Reading(self._entity)
         buffer = bytearray()
-        while data := client.recv(_CHUNK):
+        while data := passage.client.recv(_CHUNK):
             buffer += data
             for frame in _whole(buffer):
                 ids = reading.sent(frame)
-                allowed = self._sending(ids, len(frame)) if ids else None
-                if allowed is not None:
-                    _hang_up(client)
-                server.sendall(frame[:allowed])
-                if ids and (allowed is None or allowed >= len(frame)):
-                    self._arrived(ids)
-                if allowed is not None:
+                order = self._sending(ids, len(frame)) if ids else None
+                if isinstance(order, int):
+                    self._cut(passage, frame, order, ids)
                     return
+                if order is not None:
+                    passage.fall_mute(order)
+                if not self.pass_on(passage, frame):
+                    return
+                if ids:
+                    self._arrived(ids)
+
+    def _cut(self, passage: Passage, frame: bytes, allowed: int, ids: list[str]) -> None:
+        hang_up(passage.client)
+        passage.server.sendall(frame[:allowed])
+        if allowed >= len(frame):
+            self._arrived(ids)
 
 
 class _Reading:
@@ -140,8 +99,3 @@ def _whole(buffer: bytearray) -> Iterator[bytes]:
         frame = bytes(buffer[:size])
         del buffer[:size]
         yield frame
-
-
-def _hang_up(each: socket.socket) -> None:
-    with suppress(OSError):  # it has ended
-        each.shutdown(socket.SHUT_RDWR)

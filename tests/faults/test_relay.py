@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from azure.servicebus import ServiceBusClient
@@ -13,6 +15,7 @@ from common.servicebus import ServiceBus
 from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.server import ServiceBusEmulator
 from tests.faults.relay import Relay
+from tests.faults.tcp_relay import Silence, Way
 
 QUEUE = "ingest-queue"
 
@@ -62,3 +65,21 @@ def test_a_send_ends_where_it_is_cut_and_gets_no_answer(emulator: ServiceBusEmul
         send(relay.port, emulator, 1, 2, 3)
     assert arrived == ([["1", "2", "3"]] if share == 1 else [])
     assert waiting(emulator) == (["1", "2", "3"] if share == 1 else [])
+
+
+def test_a_send_whose_answer_never_comes_was_carried_out_and_its_connection_stays_open(
+    emulator: ServiceBusEmulator,
+) -> None:
+    arrived = threading.Event()
+    with Relay(
+        emulator.port, QUEUE, sending=lambda ids, octets: Silence(Way.BACK), arrived=lambda ids: arrived.set()
+    ) as relay:
+        with ThreadPoolExecutor() as pool:
+            sent = pool.submit(send, relay.port, emulator, 1, 2, 3)
+            assert arrived.wait(30)
+            assert not sent.done()
+            relay.drop()
+            with pytest.raises(TransientError):
+                sent.result(30)
+        assert relay.fell_mute == 1
+    assert waiting(emulator) == ["1", "2", "3"]
