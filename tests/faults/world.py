@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
@@ -17,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from common.names import Origin
+from common.names import Origin, TableName
 from dstream.demo.ledger import Ledger
 from dstream.demo.processes import Service, environment, write_config
 from dstream.demo.schema import TABLES, create
@@ -34,6 +35,8 @@ CAPTURE_INTERVAL = 0.3
 """Seconds between scans of the capture job."""
 _USER, _PASSWORD = "sa", "test-Password-1"
 _HOST = "localhost"
+_HEALTH, _HEALTH_HOST = "# health", "127.0.0.1"
+"""A line of the configuration in whose place each ingester has its `health` block."""
 
 
 @dataclass(frozen=True)
@@ -44,16 +47,35 @@ class Addresses:
     bus_connection_string: str
     management_endpoint: str
 
+    def through(self, world: World, *, bus_port: int | None, sql_port: int | None) -> Addresses:
+        """By way of what listens at these ports; None: straight to the emulator."""
+        bus, sql = self.bus_connection_string, self.db_connection_string
+        if bus_port is not None:
+            bus = bus.replace(f":{world.servicebus.port};", f":{bus_port};")
+        if sql_port is not None:
+            sql = sql.replace(f":{world.sqlserver.port}?", f":{sql_port}?")
+        return replace(self, bus_connection_string=bus, db_connection_string=sql)
+
 
 class Ingester(Service):
-    """One start of `dstream ingester`; started again it is another one. `name`: what it calls itself at SQL Server."""
+    """One start of `dstream ingester`; started again it is another one.
+
+    `name`: what it calls itself at SQL Server. `health_port`: where its health page is.
+    """
 
     def __init__(
-        self, name: str, config: Path, addresses: Addresses, folder: Path, variables: Mapping[str, str]
+        self,
+        name: str,
+        config: Path,
+        addresses: Addresses,
+        folder: Path,
+        variables: Mapping[str, str],
+        health_port: int,
     ) -> None:
         called = replace(addresses, db_connection_string=f"{addresses.db_connection_string}&app name={name}")
         super().__init__("ingester", config, {**environment(called), **variables}, folder / f"{name}.log")
         self.name = name
+        self.health_port = health_port
 
     def kill_tree(self) -> None:
         """SIGKILL to it, its JVM and Spark's workers: as a machine that loses power. `kill` leaves those to find out."""
@@ -103,7 +125,7 @@ class World:
                 self._addresses,
                 "200ms",
                 locks=self._locks,
-                more=self._more,
+                more=f"{_HEALTH}\n{self._more}",
                 routing=self._routing,
                 tasks=2,
             )
@@ -128,25 +150,28 @@ class World:
         for service in (*self.ingesters, self.router):
             service.stop()
 
-    def start_ingester(self, *, bus_port: int | None = None, variables: Mapping[str, str] = {}) -> Ingester:
-        """One more; returns at once. `bus_port`: where it finds Service Bus instead of at the emulator itself.
+    def start_ingester(
+        self, *, bus_port: int | None = None, sql_port: int | None = None, variables: Mapping[str, str] = {}
+    ) -> Ingester:
+        """One more; returns at once. `bus_port`, `sql_port`: where it finds Service Bus and SQL Server instead of at the emulators.
 
         `variables`: of its environment, for a `locks` block that asks for some.
         """
-        addresses = self._addresses
-        if bus_port is not None:
-            own = f":{self.servicebus.port};"
-            led = addresses.bus_connection_string.replace(own, f":{bus_port};")
-            addresses = replace(addresses, bus_connection_string=led)
-        ingester = Ingester(f"ingester-{len(self.ingesters)}", self._config, addresses, self._folder, variables)
+        name, health = f"ingester-{len(self.ingesters)}", free_port()
+        addresses = self._addresses.through(self, bus_port=bus_port, sql_port=sql_port)
+        config = self._folder / f"{name}.hcl"
+        config.write_text(
+            self._config.read_text().replace(_HEALTH, f'health {{\nhost = "{_HEALTH_HOST}"\nport = {health}\n}}')
+        )
+        ingester = Ingester(name, config, addresses, self._folder, variables, health)
         self.ingesters.append(ingester)
         ingester.start()
         return ingester
 
-    def delivered(self) -> bool:
-        """Whether as many messages have arrived on each topic as changes were committed."""
-        received = self.subscriber.counts()
-        return all(received.get(table, 0) >= count for table, count in self.ledger.counts().items())
+    def delivered(self, wanted: Mapping[TableName, int] | None = None) -> bool:
+        """Whether as many messages have arrived on each topic as changes were committed, or as are `wanted`."""
+        received, counts = self.subscriber.counts(), self.ledger.counts() if wanted is None else wanted
+        return all(received.get(table, 0) >= count for table, count in counts.items())
 
     def verdict(self, timeout: float = 60) -> Verdict:
         """Both ends compared, once everything has arrived, or after `timeout` seconds without."""
@@ -172,6 +197,12 @@ def good(verdict: Verdict) -> bool:
     seen = {count: verdict.total(count) for count in ("lost", "duplicated", "out_of_order", "wrong")}
     assert seen == {"lost": 0, "duplicated": 0, "out_of_order": 0, "wrong": 0}, "\n".join(examples)
     return verdict.total("committed") > 0
+
+
+def free_port() -> int:
+    """Nobody listened there a moment ago."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
 
 
 def wait_until(condition: Callable[[], bool], what: str, timeout: float = 60) -> None:
