@@ -33,6 +33,11 @@ class TransientError(DStreamError):
     """It may work later: back off and try again."""
 
 
+class ConnectionLost(TransientError):
+    """The connection is gone, or what it leads to: whatever else was to go over it would meet the same. Of any other TransientError one
+    statement is the victim, and the next may work."""
+
+
 class Throttled(TransientError):
     """The service is busy and has refused; nothing is in doubt, and nothing is wrong with the link."""
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pymssql
 
-from common.errors import DStreamError, TransientError
+from common.errors import ConnectionLost, DStreamError, TransientError
 from common.sqladdress import SqlAddress
-from ingester.sqlserver_errors import RIGHTS, meaning, number_and_text
+from ingester.sqlserver_errors import RIGHTS, VICTIMS, meaning, number_and_text
 from ingester.sqlserver_literals import rendered
 from ingester.sqlserver_login import QUERY_TIMEOUT, Login
 from ingester.sqlserver_waiting import Patience, patient, wait
@@ -98,8 +98,8 @@ class Connection:
         except pymssql.Error as error:
             translated = self.translate(error)
             if patience.over is not None:
-                translated = TransientError(f"SQL Server {self._login.where}: {patience.over}")
-            if isinstance(translated, TransientError):
+                translated = ConnectionLost(f"SQL Server {self._login.where}: {patience.over}")
+            if isinstance(translated, TransientError) and number_and_text(error)[0] not in VICTIMS:
                 self.close()
             raise translated from error
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from common.errors import DStreamError, PermanentError, TransientError
+from common.errors import ConnectionLost, DStreamError, PermanentError, TransientError
 
 RIGHTS = frozenset({229, 230, 262, 297, 300, 371, 916, 1088, 2760, 15151, 15247})
 """Refusals for want of a permission."""
@@ -63,7 +63,8 @@ _AZURE = frozenset(
 )
 _MEMORY = frozenset({701, 802, 1204, 8628, 8645, 8651})
 _SPACE = frozenset({1101, 1105, 3967, 9002})
-_CONFLICT = frozenset({596, 601, 1205, 1222, 3960, 3961})
+_ENDED = frozenset({596})
+_CONFLICT = frozenset({601, 1205, 1222, 3960, 3961})
 _STORAGE = frozenset({823, 824, 829})
 
 _TRANSIENT: tuple[tuple[frozenset[int], str | None], ...] = (
@@ -75,12 +76,18 @@ _TRANSIENT: tuple[tuple[frozenset[int], str | None], ...] = (
     (_AZURE, "the service moves the database, or its limits are reached: if it lasts, choose a larger tier"),
     (_MEMORY, "the server is short of memory or locks"),
     (_SPACE, "the server is out of space for data, log or tempdb"),
+    (_ENDED, "the session was ended by KILL, or by the server"),
     (_CONFLICT, None),
     (_STORAGE, "the server cannot read its files: DBCC CHECKDB tells more"),
 )
 
 NOT_READY = _FAILOVER | _UNAVAILABLE - {4060} | _AZURE | _MEMORY
 """Of the errors that a login may meet those that are over some time; 4060 may as well be a wrong name."""
+
+_LOST = _FAILOVER | _UNAVAILABLE | _AZURE | _ENDED
+
+VICTIMS = _CONFLICT
+"""Errors that end a statement and leave its session as it was. https://learn.microsoft.com/sql/relational-databases/errors-events"""
 
 _REMARKS: Mapping[int, str] = {
     20002: "the connection broke while logging in",
@@ -96,16 +103,18 @@ _REMARKS: Mapping[int, str] = {
 
 
 def meaning(number: int, text: str, where: str) -> DStreamError:
-    """Which of our errors a statement's error is. `where`: a participle or a place; `text`: the server's own words, if any."""
+    """Which of our errors a statement's error is. `where`: a participle or a place; `text`: the server's own words, if any.
+
+    A ConnectionLost is all that concerns the server, the database or the session; and whatever the driver says without the server.
+    """
     said = f"error {number}: {text}" if text else _REMARKS.get(number, f"error {number}")
     for numbers, remedy in _PERMANENT:
         if number in numbers:
             refused = f"permission denied: {text}" if number in RIGHTS else said
             return PermanentError(f"{where}: {refused}", hint=remedy)
-    for numbers, advice in _TRANSIENT:
-        if number in numbers:
-            return TransientError(f"{where}: {said}", hint=advice)
-    return TransientError(f"{where}: {said}")
+    advice = next((advice for numbers, advice in _TRANSIENT if number in numbers), None)
+    kind = ConnectionLost if number in _LOST or not text else TransientError
+    return kind(f"{where}: {said}", hint=advice)
 
 
 def not_ready(number: int, text: str, remarks: str) -> bool:

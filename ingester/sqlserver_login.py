@@ -11,7 +11,7 @@ from typing import Any
 
 import pymssql
 
-from common.errors import DStreamError, PermanentError, TransientError
+from common.errors import ConnectionLost, DStreamError, PermanentError
 from common.sqladdress import SqlAddress
 from ingester.sqlserver_driver_file import authorities, configured, verified
 from ingester.sqlserver_errors import not_ready, number_and_text
@@ -86,16 +86,16 @@ class Login:
         if "DB-Lib error message 20018" in said:  # the server had something to say, and that was no
             return self._refused(doing, error, proven=proven)
         if "DB-Lib error message 20003" in said:
-            return TransientError(f"{doing}: no answer within {LOGIN_TIMEOUT} s", hint="is this a SQL Server's port?")
+            return ConnectionLost(f"{doing}: no answer within {LOGIN_TIMEOUT} s", hint="is this a SQL Server's port?")
         if "DB-Lib error message 20009" in said:
-            return TransientError(f"{doing}: the server cannot be reached", hint="check host, port and firewall")
+            return ConnectionLost(f"{doing}: the server cannot be reached", hint="check host, port and firewall")
         if "DB-Lib error message" not in said and not _resolves(self._address.host):
-            return TransientError(
+            return ConnectionLost(
                 f"{doing}: its name is not known", hint="check the host's name, and this machine's DNS"
             )
         if verified(self._address) and not re.search("DB-Lib error message 200(04|06|17)", said):
-            return TransientError(f"{doing}: no encrypted connection to a server that can be trusted", hint=self._trust)
-        return TransientError(
+            return ConnectionLost(f"{doing}: no encrypted connection to a server that can be trusted", hint=self._trust)
+        return ConnectionLost(
             f"{doing}: the connection broke while logging in",
             hint="does the server offer the encryption that is asked for?",
         )
@@ -111,12 +111,12 @@ class Login:
         user, database = self._address.user, self._address.database
         number, text = number_and_text(error)
         if not_ready(number, text, str(error)):
-            return TransientError(
+            return ConnectionLost(
                 f"{doing}: refused for now" + (f": error {number}: {text}" if text else ""),
                 hint="the server or the database is starting, failing over or out of resources",
             )
         if proven:
-            return TransientError(
+            return ConnectionLost(
                 f"{doing}: login refused for user {user!r}, which worked before",
                 hint="it will while the server fails over; if its password or its rights were changed, restart with the new ones",
             )

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 from pydantic import SecretStr
 
-from common.errors import PermanentError, TransientError
+from common.errors import ConnectionLost, PermanentError, TransientError
 from common.sqladdress import SqlAddress
 from dstream.local import Login
 from emulators.sqlserver import faults
@@ -162,6 +162,26 @@ def test_the_servers_number_decides_and_the_next_statement_works(number: int, ki
             connection.result_sets("SELECT 1")
         assert f"127.0.0.1:{server.port}" in str(raised.value)
         assert connection.result_sets("SELECT 1") == []
+        connection.close()
+
+
+@pytest.mark.parametrize(("number", "sessions"), [(1205, 1), (1222, 1), (3960, 1), (596, 2), (40197, 2)])
+def test_a_session_outlives_a_statement_that_was_a_victim(number: int, sessions: int) -> None:
+    engine = ScriptedEngine()
+    engine.on("SELECT 1")
+
+    def fail(*_: object) -> Iterator[object]:
+        yield from ()
+        raise SqlError(number, "it says", 13)
+
+    engine.script("SELECT 2", fail)  # type: ignore[arg-type]
+    with SqlServerEmulator(engine) as server:
+        connection = Connection(_scripted(server))
+        with pytest.raises(TransientError) as raised:
+            connection.result_sets("SELECT 2")
+        assert isinstance(raised.value, ConnectionLost) == (sessions == 2)
+        connection.result_sets("SELECT 1")
+        assert len(engine.sessions) == sessions
         connection.close()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from common.errors import PermanentError, TransientError
+from common.errors import ConnectionLost, PermanentError, TransientError
 from ingester.sqlserver_errors import RIGHTS, meaning, not_ready
 
 WHERE = "SQL Server db:1433"
@@ -38,7 +38,8 @@ another meaning in SQL Server."""
 FAILING_OVER = {976, 978, 982, 983, 3906, 3908}
 STARTING_OR_STOPPING = {615, 921, 922, 926, 927, 942, 945, 952, 6001, 6002, 6005, 17142, 17187, 18401, 18451}
 SHORT_OF_SOMETHING = {701, 802, 8645, 8651, 1101, 1105, 9002, 3967}
-CONFLICTS = {596, 601, 1205, 1222, 3960, 3961}
+ENDED = {596}
+CONFLICTS = {601, 1205, 1222, 3960, 3961}
 BROKEN = {0, 20002, 20003, 20004, 20006, 20017, 20020, 20047}
 
 
@@ -62,7 +63,7 @@ def test_a_server_that_is_not_itself_is_tried_again_and_said_to_be(number: int) 
     assert found.message == f"{WHERE}: error {number}: it says"
 
 
-@pytest.mark.parametrize("number", sorted(CONFLICTS))
+@pytest.mark.parametrize("number", sorted(CONFLICTS | ENDED))
 def test_the_victim_of_a_conflict_tries_again(number: int) -> None:
     assert isinstance(meaning(number, "it says", WHERE), TransientError)
 
@@ -72,6 +73,16 @@ def test_a_broken_connection_is_tried_again_and_told_in_words(number: int) -> No
     found = meaning(number, "", WHERE)
     assert isinstance(found, TransientError)
     assert "error" not in found.message
+
+
+@pytest.mark.parametrize("number", sorted(FAILING_OVER | STARTING_OR_STOPPING | ENDED | BROKEN | {40197, 40501, 40613}))
+def test_what_concerns_all_that_goes_over_the_connection_is_told_apart(number: int) -> None:
+    assert isinstance(meaning(number, "" if number in BROKEN else "it says", WHERE), ConnectionLost)
+
+
+@pytest.mark.parametrize("number", sorted(CONFLICTS | SHORT_OF_SOMETHING | {54321}))
+def test_what_one_statement_met_is_no_lost_connection(number: int) -> None:
+    assert not isinstance(meaning(number, "it says", WHERE), ConnectionLost)
 
 
 def test_an_error_that_nobody_foresaw_is_tried_again() -> None:
