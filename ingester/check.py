@@ -10,7 +10,7 @@ from common.check_entities import queue_findings
 from common.check_port import port_findings
 from common.errors import PermanentError
 from common.servicebus import ServiceBus
-from ingester import queries
+from ingester import queries, queries_of_offsets
 from ingester import queries_of_check as asked
 from ingester.check_source import (
     Offsets,
@@ -23,6 +23,7 @@ from ingester.check_source import (
     no_times,
     refused,
 )
+from ingester.destination import destination_of
 from ingester.java import java_home
 from ingester.lock_wiring import lock_keys, locks_of
 from ingester.locks import Locks
@@ -35,9 +36,6 @@ from ingester.sqlserver_connection import Connection
 from ingester.sqlserver_offsets import SqlServerOffsets
 from ingester.sqlserver_source import SqlServerSource
 from ingester.window import probe_request
-
-_ANY_EPOCH = 2**63 - 1
-"""Whoever owns a table: its offset may be looked at."""
 
 
 def findings(settings: IngesterSettings) -> Iterator[Finding]:
@@ -87,7 +85,7 @@ class _Database:
             yield no_times()
 
     def offsets(self) -> Iterator[Finding]:
-        missing = bool(self._connection.rows(queries.OFFSETS_TABLE_MISSING)[0][0])
+        missing = bool(self._connection.rows(queries_of_offsets.TABLE_MISSING)[0][0])
         if missing:
             may_make = all(self._connection.rows(asked.MAY_MAKE_OFFSETS)[0])
             yield judge_offsets(Offsets(may_make=may_make))
@@ -96,7 +94,7 @@ class _Database:
         there = self._connection.rows(asked.OFFSETS_COLUMNS_THERE)[0]
         found = Offsets(
             lacking_rights=[name for name, has in zip(asked.OFFSETS_RIGHTS, rights, strict=True) if not has],
-            lacking_columns=[name for name, at in zip(queries.OFFSETS_COLUMNS, there, strict=True) if at is None],
+            lacking_columns=[name for name, at in zip(queries_of_offsets.COLUMNS, there, strict=True) if at is None],
         )
         self._readable = "SELECT" not in found.lacking_rights and not found.lacking_columns
         yield judge_offsets(found)
@@ -132,7 +130,7 @@ class _Database:
         if not self._readable or not self._connection.rows(asked.OFFSET_KNOWN, (key,))[0][0]:
             return None
         table = next(table for table in self._settings.tables if table.key == key)
-        return SqlServerOffsets(self._connection).load(table, _ANY_EPOCH)
+        return SqlServerOffsets(self._connection, destination_of(self._settings)).look(table).position
 
     def capture(self) -> Iterator[Finding]:
         view = SqlServerCapture(self._connection)

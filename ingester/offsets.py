@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from common.names import TableName
 from ingester.lsn import Position
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A table's offset as it is stored: `position`, None on first start; `source`: whose changes it counts, as `CaptureInstance.source`
+    tells a table from another of the same name. None where an older installation did not say."""
+
+    position: Position | None
+    source: str | None = None
 
 
 class Offsets(Protocol):
@@ -15,10 +25,11 @@ class Offsets(Protocol):
         """Make the store, or add what an older one lacks; keeps every row."""
         ...
 
-    def claim(self, table: TableName, epoch: int) -> Position | None:
-        """Take the table for the owner with `epoch` and return its offset, None on first start.
+    def claim(self, table: TableName, epoch: int, source: str | None = None) -> Claimed:
+        """Take the table for the owner with `epoch` and return its offset. `source`: stored where nothing is yet.
 
-        Raises LeaseLost when a newer owner has been there. From now on commits of older owners are refused.
+        Raises LeaseLost when a newer owner has been there, PermanentError when its changes are sent to another destination than ours.
+        From now on commits of older owners are refused.
         """
         ...
 

@@ -109,7 +109,7 @@ class Ownership:
         if lease is None:
             return False
         try:
-            table.offset = self._offsets.claim(table.name, lease.epoch)
+            table.offset = self._offsets.claim(table.name, lease.epoch).position
         except LeaseLost as error:
             self.superseded(table, error.message)
             return False

@@ -49,65 +49,6 @@ ORDER BY cc.object_id, cc.column_ordinal"""
 """The length is the change table's, or the source's to those who may not see the change table. In Azure SQL Database names in sys may have
 another collation than those in cdc, and a comparison of the two would be refused."""
 
-OFFSETS_TABLE_MISSING = "SELECT CASE WHEN OBJECT_ID(N'dbo.cdc_offsets', N'U') IS NULL THEN 1 ELSE 0 END"
-
-CREATE_OFFSETS = """\
-IF OBJECT_ID(N'dbo.cdc_offsets', N'U') IS NULL
-CREATE TABLE dbo.cdc_offsets (
-    table_name NVARCHAR(255) NOT NULL PRIMARY KEY,
-    last_lsn VARBINARY(10) NULL,
-    last_seq VARBINARY(10) NULL,
-    last_command_id INT NULL,
-    last_operation INT NULL,
-    epoch BIGINT NOT NULL DEFAULT 0,
-    updated_at DATETIME NOT NULL DEFAULT GETDATE()
-)"""
-
-OFFSETS_COLUMNS = {
-    "last_seq": "VARBINARY(10) NULL",
-    "last_command_id": "INT NULL",
-    "last_operation": "INT NULL",
-    "epoch": "BIGINT NOT NULL DEFAULT 0",
-    "updated_at": "DATETIME NOT NULL DEFAULT GETDATE()",
-}
-"""What an offsets table of an older installation may lack."""
-
-LOAD_OFFSET = f"""\
-SELECT last_lsn, last_command_id, last_seq, last_operation, epoch
-FROM dbo.cdc_offsets WHERE table_name = {P}"""
-
-INSERT_OFFSET = f"""\
-INSERT INTO dbo.cdc_offsets (table_name, last_lsn, epoch, updated_at)
-SELECT {P}, NULL, {P}, GETDATE() WHERE NOT EXISTS (SELECT 1 FROM dbo.cdc_offsets WHERE table_name = {P})"""
-
-ADOPT_OFFSET = f"""\
-UPDATE dbo.cdc_offsets SET last_lsn = (SELECT last_lsn FROM dbo.cdc_offsets WHERE table_name = {P})
-WHERE table_name = {P} AND last_lsn IS NULL AND epoch <= {P}"""
-"""The original tool knew tables of schema dbo by their bare names, and no others."""
-
-CLAIM_OFFSET = f"UPDATE dbo.cdc_offsets SET epoch = {P} WHERE table_name = {P} AND epoch < {P}"
-
-_MOVE_OFFSET = f"""\
-UPDATE dbo.cdc_offsets
-SET last_lsn = {P}, last_command_id = {P}, last_seq = {P}, last_operation = {P}, epoch = {P}, updated_at = GETDATE()
-WHERE table_name = {P} AND epoch <= {P} AND """
-
-SET_FIRST_OFFSET = _MOVE_OFFSET + "last_command_id IS NULL"
-"""For a row that holds no four-part position yet: a first start, or an older installation's offset."""
-
-MOVE_OFFSET = _MOVE_OFFSET + (
-    f"(last_command_id IS NULL OR (last_lsn = {P} AND last_command_id = {P} AND last_seq = {P} AND last_operation = {P}))"
-)
-
-
-def add_offsets_column(name: str) -> str:
-    """Add a column that an older installation's offsets table lacks."""
-    return (
-        f"IF COL_LENGTH(N'dbo.cdc_offsets', N'{name}') IS NULL "
-        f"ALTER TABLE dbo.cdc_offsets ADD {name} {OFFSETS_COLUMNS[name]}"
-    )
-
-
 TABLES_A_STATEMENT = 100
 """How many tables one statement asks for: a batch may hold any number of statements, a plan should not hold any number of tables."""
 

@@ -5,7 +5,8 @@ https://learn.microsoft.com/sql/t-sql/functions/has-perms-by-name-transact-sql
 
 from __future__ import annotations
 
-from ingester.queries import OFFSETS_COLUMNS, P
+from ingester.queries import P
+from ingester.queries_of_offsets import COLUMNS
 
 SERVER = """\
 SELECT CAST(SERVERPROPERTY(N'ProductVersion') AS nvarchar(128)), CAST(SERVERPROPERTY(N'Edition') AS nvarchar(128)), DB_NAME()"""
@@ -21,7 +22,7 @@ MAY_USE_OFFSETS = "SELECT " + ", ".join(
     f"HAS_PERMS_BY_NAME(N'dbo.cdc_offsets', N'OBJECT', N'{right}')" for right in OFFSETS_RIGHTS
 )
 
-OFFSETS_COLUMNS_THERE = "SELECT " + ", ".join(f"COL_LENGTH(N'dbo.cdc_offsets', N'{name}')" for name in OFFSETS_COLUMNS)
+OFFSETS_COLUMNS_THERE = "SELECT " + ", ".join(f"COL_LENGTH(N'dbo.cdc_offsets', N'{name}')" for name in COLUMNS)
 """Of each column that an older installation's table may lack, in that order; NULL where it does."""
 
 OFFSET_KNOWN = f"SELECT COUNT(*) FROM dbo.cdc_offsets WHERE table_name = {P}"

@@ -17,6 +17,7 @@ import structlog
 from common.cores import usable_cores
 from common.provision import QueueNeed, provision
 from common.servicebus import ServiceBus
+from ingester.destination import destination_of
 from ingester.job import Job, JobSettings
 from ingester.lease_keeper import LeaseKeeper
 from ingester.lock_wiring import lock_keys, lock_names, locks_of, places
@@ -51,7 +52,8 @@ def _run(settings: IngesterSettings, stop: threading.Event, progress: Progress, 
     locks = locks_of(settings, keys)
     connection = Connection(settings.db, stop=stop)
     try:
-        source, offsets = SqlServerSource(connection, query_mode=settings.query_mode), SqlServerOffsets(connection)
+        source = SqlServerSource(connection, query_mode=settings.query_mode)
+        offsets = SqlServerOffsets(connection, destination_of(settings))
         offsets.ensure()
         locks.ensure()
         _open_queue(settings)

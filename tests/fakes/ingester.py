@@ -14,6 +14,7 @@ from ingester.change import Change, Operation
 from ingester.drain import Drain
 from ingester.encode import Encoder
 from ingester.lsn import Lsn, Position
+from ingester.offsets import Claimed
 from ingester.slices import Slice, SliceResult
 from ingester.source import (
     CapturedColumn,
@@ -126,16 +127,20 @@ class FakeOffsets:
 
     stored: dict[TableName, Position | None] = field(default_factory=dict)
     epochs: dict[TableName, int] = field(default_factory=dict)
+    sources: dict[TableName, str] = field(default_factory=dict)
     fail: Exception | None = None
     commits: list[Position] = field(default_factory=list)
 
     def ensure(self) -> None:
         pass
 
-    def claim(self, table: TableName, epoch: int) -> Position | None:
+    def claim(self, table: TableName, epoch: int, source: str | None = None) -> Claimed:
         self.epochs[table] = max(epoch, self.epochs.get(table, 0))
         self.stored.setdefault(table, None)
-        return self.load(table, epoch)
+        position = self.load(table, epoch)
+        if source is not None:
+            self.sources.setdefault(table, source)
+        return Claimed(position, self.sources.get(table))
 
     def load(self, table: TableName, epoch: int) -> Position | None:
         if self.epochs.get(table, 0) > epoch:

@@ -17,7 +17,7 @@ from typing import Self
 
 from emulators.sqlserver.injection import Fault
 from emulators.sqlserver.results import Cancel, Event, LoginRequest, Session, SqlError
-from ingester import queries, queries_of_locks
+from ingester import queries_of_locks, queries_of_offsets
 from ingester.queries import P
 from tests.azurite.proxy import Answer, Proxy
 from tests.faults.relay import Relay
@@ -52,7 +52,7 @@ AT_BLOBS = (Point.LEASING, Point.LEASED, Point.NUMBERED, Point.EXTENDING, Point.
 
 _ARRIVING = {
     Point.TAKING: queries_of_locks.TAKE.partition(P)[0],
-    Point.CLAIMING: queries.CLAIM_OFFSET.partition(P)[0],
+    Point.CLAIMING: queries_of_offsets.CLAIM.partition(P)[0],
     Point.RENEWING: queries_of_locks.MODE.partition(P)[0],
 }
 """What a batch begins with that arrives at each point."""

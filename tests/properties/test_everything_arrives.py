@@ -244,7 +244,7 @@ class Line:
     def _windows(self, rows: int) -> Iterator[Slice]:
         """What there is to read of each table, as one slice."""
         for table, state in self.source.states(TABLES).items():
-            after = self.offsets.claim(table, EPOCH)
+            after = self.offsets.claim(table, EPOCH).position
             instance = state.instances[0]
             probe = self.source.probe([ProbeRequest(instance, after)])
             upto = window(state.instances, after, probe.max_lsn).upto

@@ -135,8 +135,8 @@ def _read(source: SqlServerSource) -> None:
 def _keep_offsets(offsets: SqlServerOffsets) -> None:
     offsets.ensure()
     first, second = (Position.end_of(Lsn(bytes(9) + bytes([n]))) for n in (1, 2))
-    assert offsets.claim(_ODD, 1) is None
-    assert offsets.claim(TableName("dbo", "Everything"), 1) is None
+    assert offsets.claim(_ODD, 1).position is None
+    assert offsets.claim(TableName("dbo", "Everything"), 1).position is None
     offsets.commit(_ODD, 1, seen=None, position=first)
     offsets.commit(_ODD, 1, seen=first, position=second)
     offsets.close()

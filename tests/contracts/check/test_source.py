@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from common.sqladdress import SqlAddress
+from ingester import queries_of_offsets
 from ingester.sqlserver_connection import Connection
 from ingester.sqlserver_offsets import SqlServerOffsets
 from tests.contracts.check.conftest import PASSWORD, Place
@@ -13,11 +14,7 @@ TABLE = "table dbo.Persons"
 
 
 def offsets_table(place: Place) -> None:
-    place.execute(
-        "CREATE TABLE dbo.cdc_offsets (table_name NVARCHAR(255) NOT NULL PRIMARY KEY, last_lsn VARBINARY(10) NULL, "
-        "last_seq VARBINARY(10) NULL, last_command_id INT NULL, last_operation INT NULL, "
-        "epoch BIGINT NOT NULL DEFAULT 0, updated_at DATETIME NOT NULL DEFAULT GETDATE())"
-    )
+    place.execute(queries_of_offsets.CREATE)
 
 
 def reader(place: Place, *grants: str) -> None:
@@ -109,6 +106,19 @@ def test_an_offset_is_told(place: Place) -> None:
         "VALUES ('dbo.Persons', 0x00ffffffffffffffffff, 0x00000000000000000001, 1, 2)"
     )
     assert "offset at LSN 0x00ffffffffffffffffff" in place.check().said("ok", TABLE)
+
+
+def test_an_offset_whose_changes_are_sent_elsewhere_fails_with_the_statement(place: Place) -> None:
+    offsets_table(place)
+    place.execute(
+        "INSERT INTO dbo.cdc_offsets (table_name, destination) VALUES ('dbo.Persons', N'ns.servicebus.windows.net/q (s/d)')"
+    )
+    said = place.check().said("fail", TABLE)
+    assert "its changes are sent to ns.servicebus.windows.net/q (s/d)" in said
+    database = place.login.database.lower()
+    assert (
+        f"SET destination = N'127.0.0.1/{place.queue} (127-0-0-1/{database})' WHERE table_name = N'dbo.Persons'" in said
+    )
 
 
 @pytest.mark.parametrize("mode", ["direct", "function"])

@@ -91,7 +91,7 @@ def test_the_epoch_is_above_every_one_that_was_stored_whatever_the_kind_of_lock(
     lease = locks.acquire(TABLE)
     assert lease is not None
     assert lease.epoch == before.epoch + 1
-    assert offsets.claim(PERSONS, lease.epoch) is None
+    assert offsets.claim(PERSONS, lease.epoch).position is None
     with pytest.raises(LeaseLost):
         offsets.claim(PERSONS, before.epoch)
     time.sleep(0.003)

@@ -14,7 +14,7 @@ from common.sqladdress import SqlAddress
 from dstream.local import Login
 from emulators.sqlserver.server import SqlServerEmulator
 from ingester.lsn import Position
-from ingester.offsets import Offsets
+from ingester.offsets import Claimed, Offsets
 from ingester.sqlserver_connection import Connection
 from ingester.sqlserver_offsets import SqlServerOffsets
 from tests.conftest import PASSWORD, USER
@@ -42,7 +42,7 @@ def offsets(request: pytest.FixtureRequest) -> Iterator[Offsets]:
 
 
 def test_a_table_that_was_never_read_has_no_offset(offsets: Offsets) -> None:
-    assert offsets.claim(PERSONS, 1) is None
+    assert offsets.claim(PERSONS, 1).position is None
 
 
 def test_what_was_committed_is_loaded_with_all_its_parts(offsets: Offsets) -> None:
@@ -69,7 +69,7 @@ def test_tables_do_not_share_an_offset(offsets: Offsets) -> None:
 def test_a_new_owner_goes_on_where_the_old_one_stood(offsets: Offsets) -> None:
     offsets.claim(PERSONS, 1)
     offsets.commit(PERSONS, 1, seen=None, position=position(3))
-    assert offsets.claim(PERSONS, 2) == position(3)
+    assert offsets.claim(PERSONS, 2).position == position(3)
 
 
 @pytest.mark.parametrize("seen", [None, position(3)])
@@ -98,6 +98,12 @@ def test_a_commit_from_another_position_than_the_stored_one_is_refused(offsets: 
         with pytest.raises(LeaseLost):
             offsets.commit(PERSONS, 1, seen=seen, position=position(6))
     assert offsets.load(PERSONS, 1) == position(5)
+
+
+def test_whose_changes_it_counts_is_kept_from_the_first_that_says_so(offsets: Offsets) -> None:
+    assert offsets.claim(PERSONS, 1) == Claimed(None, None)
+    assert offsets.claim(PERSONS, 2, "1 made at noon") == Claimed(None, "1 made at noon")
+    assert offsets.claim(PERSONS, 3, "2 made later") == Claimed(None, "1 made at noon")
 
 
 # only the real store
@@ -130,7 +136,7 @@ def test_an_older_installations_offsets_are_kept_and_its_transaction_is_read_aga
         run(statement)
     store = SqlServerOffsets(connection(login))
     store.ensure()
-    assert store.claim(PERSONS, 9) == Position.before(lsn(3))
+    assert store.claim(PERSONS, 9).position == Position.before(lsn(3))
     store.commit(PERSONS, 9, seen=Position.before(lsn(3)), position=position(4))
     store.ensure()
     assert store.load(PERSONS, 9) == position(4)
@@ -189,10 +195,10 @@ def test_the_original_tools_bare_names_are_those_of_schema_dbo(
     run("INSERT INTO cdc_offsets (table_name, last_lsn) VALUES (N'Orders', 0x00000000000000000007)")
     store = SqlServerOffsets(connection(login))
     store.ensure()
-    assert store.claim(PERSONS, 1) == Position.before(lsn(3))
-    assert store.claim(ORDERS, 1) is None  # sales.Orders is another table than Orders
+    assert store.claim(PERSONS, 1).position == Position.before(lsn(3))
+    assert store.claim(ORDERS, 1).position is None  # sales.Orders is another table than Orders
     store.commit(PERSONS, 1, seen=Position.before(lsn(3)), position=position(5))
-    assert store.claim(PERSONS, 2) == position(5)
+    assert store.claim(PERSONS, 2).position == position(5)
     store.close()
 
 
@@ -203,7 +209,7 @@ def test_a_bare_name_with_a_dot_in_it_is_not_taken_for_another_schemas_table(
     store.ensure()
     store.claim(ORDERS, 1)
     store.commit(ORDERS, 1, seen=None, position=position(5))
-    assert store.claim(TableName("dbo", "sales.Orders"), 1) is None
+    assert store.claim(TableName("dbo", "sales.Orders"), 1).position is None
     store.close()
 
 
@@ -215,7 +221,7 @@ def test_an_offset_of_zeros_is_a_first_start_and_not_a_gap(
     run(f"INSERT INTO cdc_offsets (table_name, last_lsn) VALUES (N'Persons', {value})")
     store = SqlServerOffsets(connection(login))
     store.ensure()
-    assert store.claim(PERSONS, 1) is None
+    assert store.claim(PERSONS, 1).position is None
     store.commit(PERSONS, 1, seen=None, position=position(4))
     assert store.load(PERSONS, 1) == position(4)
     store.close()
@@ -256,7 +262,7 @@ def test_two_that_make_or_upgrade_the_table_at_once_both_succeed(
 
     slow = SqlServerOffsets(Slower(address(login), other))
     slow.ensure()
-    assert slow.claim(PERSONS, 2) == (Position.before(lsn(3)) if shape else None)
+    assert slow.claim(PERSONS, 2).position == (Position.before(lsn(3)) if shape else None)
     with pytest.raises(LeaseLost):
         quick.load(PERSONS, 1)
     quick.close()
@@ -290,7 +296,7 @@ def test_a_missing_right_is_named(
     try:
         if needed is None:
             store.ensure()
-            assert store.claim(PERSONS, 1) is None
+            assert store.claim(PERSONS, 1).position is None
             store.commit(PERSONS, 1, seen=None, position=position(4))
             return
         with pytest.raises(PermanentError) as refused:  # noqa: PT012 - whichever of them needs the right
@@ -314,7 +320,7 @@ def test_names_that_differ_in_case_share_a_row_where_they_are_one_table_and_only
     store.ensure()
     store.claim(PERSONS, 1)
     store.commit(PERSONS, 1, seen=None, position=position(4))
-    other = store.claim(TableName("DBO", "persons"), 1)
+    other = store.claim(TableName("DBO", "persons"), 1).position
     assert other == (None if collation.endswith("BIN2") else position(4))
     store.close()
     with Login("127.0.0.1", sqlserver.port, USER, PASSWORD, "master").connect() as client, client.cursor() as cursor:
@@ -345,3 +351,41 @@ def test_nothing_stays_open_between_statements(login: Login) -> None:
         step()
         assert held.rows("SELECT @@TRANCOUNT")[0][0] == 0
     store.close()
+
+
+OURS, THEIRS = "ours.servicebus.windows.net/ingest (server/o'db)", "theirs.servicebus.windows.net/ingest (server/o'db)"
+
+
+def test_an_offset_whose_changes_are_sent_elsewhere_is_refused_and_stays_as_it_was(
+    login: Login, run: Callable[[str], None]
+) -> None:
+    """A developer's ingester with a queue of its own would take production's changes away for good."""
+    ours, theirs = SqlServerOffsets(connection(login), OURS), SqlServerOffsets(connection(login), THEIRS)
+    ours.ensure()
+    ours.claim(PERSONS, 1)
+    ours.commit(PERSONS, 1, seen=None, position=position(3))
+    with pytest.raises(PermanentError, match=r"are sent to ours.*and this ingester sends to theirs") as refused:
+        theirs.claim(PERSONS, 9)
+    ours.commit(PERSONS, 1, seen=position(3), position=position(4))  # the epoch is still 1
+    hint = refused.value.hint or ""
+    run(hint[hint.index("UPDATE dbo.cdc_offsets") : hint.index(" and start it again")])
+    assert theirs.claim(PERSONS, 9).position == position(4)
+    with pytest.raises(PermanentError, match="are sent to theirs"):
+        ours.claim(PERSONS, 10)
+    ours.close()
+    theirs.close()
+
+
+@pytest.mark.parametrize("shape", OLD_SHAPES)
+def test_an_older_installations_offset_is_stamped_by_the_first_that_claims_it(
+    login: Login, run: Callable[[str], None], shape: str
+) -> None:
+    for statement in OLD_SHAPES[shape]:
+        run(statement)
+    ours, theirs = SqlServerOffsets(connection(login), OURS), SqlServerOffsets(connection(login), THEIRS)
+    ours.ensure()
+    assert ours.claim(PERSONS, 1, "1 made at noon") == Claimed(Position.before(lsn(3)), "1 made at noon")
+    with pytest.raises(PermanentError, match="are sent to ours"):
+        theirs.claim(PERSONS, 2)
+    ours.close()
+    theirs.close()

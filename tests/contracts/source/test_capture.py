@@ -40,7 +40,7 @@ class Observed:
             self.place.execute(f"INSERT INTO dbo.Persons (ID) VALUES ({number})")
 
     def read_to(self, position: Position, table: TableName = PERSONS) -> None:
-        seen = self.offsets.claim(table, 1)
+        seen = self.offsets.claim(table, 1).position
         self.offsets.commit(table, 1, seen=seen, position=position)
 
     def state(self) -> tuple[Silence, str]:
