@@ -1,14 +1,32 @@
-"""Which slices go to the executor together, and how many at once. Knows slices and slots, nothing of tables' state."""
+"""Which slices go to the executor together, how many at once, and until when they have to be back. Knows slices and slots, nothing of
+tables' state.
+
+A bucket that is not back in time is given up: its work is cancelled, its slices come back as failed, its slot is free. What it says later is
+not heard. That is safe although its work may go on somewhere for a while: after `not_after` it sends nothing, and its commit names the
+position that it began at, so of it and the slice that follows one commits a page and the other is refused. Whichever it is, a page was
+accepted by the queue before its end was committed: nothing is left out, and what both have sent is there twice with the same ids.
+"""
 
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
 from math import ceil
 
+import structlog
+
+from common.names import TableName
+from ingester.bounds import seconds_out
 from ingester.executor import Executor
-from ingester.slices import Slice, SliceResult, failed
+from ingester.locks import Clock, steady
+from ingester.slices import Overdue, Slice, SliceResult, failed
+from ingester.source import Share
+from ingester.threads import Threads
+
+log = structlog.get_logger("ingester")
 
 BUCKET_SIZE = 64
 """Slices a task takes at most: what its eight threads can look after within a poll interval."""
@@ -45,21 +63,37 @@ def buckets(
     return [list(taken[i : i + size]) for i in range(0, len(taken), size)], lone
 
 
+@dataclass(slots=True)
+class _Bucket:
+    """One that is out. `slices`: those of which nothing was heard. Times of the steady clock."""
+
+    backlog: bool
+    slices: dict[tuple[TableName, Share | None], Slice]
+    begun: float
+    deadline: float
+
+    def heard(self, results: Sequence[SliceResult]) -> list[SliceResult]:
+        """Those of `results` that were not heard before."""
+        return [found for found in results if self.slices.pop((found.table, found.share), None) is not None]
+
+
 class Dispatcher:
-    """Runs buckets on the executor's slots. Only `_run` leaves the caller's thread.
+    """Runs buckets on the executor's slots. Only `_run` and `give_up` leave the caller's thread.
 
     `stamped`: a slice with what is known when it starts, of which waiting for a slot would have made old news.
     """
 
-    def __init__(self, executor: Executor, stamped: Callable[[Slice], Slice]) -> None:
+    def __init__(self, executor: Executor, stamped: Callable[[Slice], Slice], *, clock: Clock = steady) -> None:
         self._executor = executor
         self._stamped = stamped
-        self._pool = ThreadPoolExecutor(executor.slots, thread_name_prefix="bucket")
-        self._done: queue.SimpleQueue[tuple[bool, Sequence[SliceResult]]] = queue.SimpleQueue()
+        self._clock = clock
+        self._threads = Threads("bucket")
+        self._told: queue.SimpleQueue[tuple[int, Sequence[SliceResult], bool]] = queue.SimpleQueue()
+        """(bucket, results, whether those are all)"""
         self._quick: list[Slice] = []
         self._backlogs: list[Slice] = []
-        self._running = 0
-        self._running_backlogs = 0
+        self._numbers: Iterator[int] = count()
+        self._out: dict[int, _Bucket] = {}
         self._quick_next = False
 
     def add(self, todo: Slice, *, backlog: bool) -> None:
@@ -72,8 +106,8 @@ class Dispatcher:
             self._quick,
             self._backlogs,
             slots=self._executor.slots,
-            running=self._running,
-            running_backlogs=self._running_backlogs,
+            running=self.running,
+            running_backlogs=self._backlogs_out(),
             quick_next=self._quick_next,
         )
         if quick or lone:
@@ -86,40 +120,74 @@ class Dispatcher:
             self._submit(bucket, backlog=True)
 
     def results(self, timeout: float) -> list[SliceResult]:
-        """What has ended; waits up to `timeout` seconds for the first."""
+        """What has ended, or was given up; waits up to `timeout` seconds for the first."""
         found: list[SliceResult] = []
         try:
-            backlog, results = self._done.get(timeout=timeout) if timeout > 0 else self._done.get_nowait()
+            told = self._told.get(timeout=timeout) if timeout > 0 else self._told.get_nowait()
             while True:
-                self._running -= 1
-                self._running_backlogs -= backlog
-                found += results
-                backlog, results = self._done.get_nowait()
+                found += self._heard(*told)
+                told = self._told.get_nowait()
         except queue.Empty:
-            return found
+            return found + self._given_up()
 
     @property
     def room(self) -> int:
         """How many more backlogs could start now."""
-        return backlog_room(self._executor.slots, self._running, self._running_backlogs) - len(self._backlogs)
+        return backlog_room(self._executor.slots, self.running, self._backlogs_out()) - len(self._backlogs)
 
     @property
     def running(self) -> int:
         """Buckets on their way."""
-        return self._running
+        return len(self._out)
 
     def close(self) -> None:
-        """Nothing more is started; returns when the last bucket has come back."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        """Nothing more is started, and what has not come back is not waited for."""
+        self._threads.close()
 
-    def _submit(self, bucket: list[Slice], *, backlog: bool) -> None:
-        self._running += 1
-        self._running_backlogs += backlog
-        self._pool.submit(self._run, [self._stamped(todo) for todo in bucket], backlog)
+    def _backlogs_out(self) -> int:
+        return sum(bucket.backlog for bucket in self._out.values())
 
-    def _run(self, bucket: list[Slice], backlog: bool) -> None:
+    def _submit(self, slices: list[Slice], *, backlog: bool) -> None:
+        stamped = [self._stamped(todo) for todo in slices]
+        number, now = next(self._numbers), self._clock()
+        deadline = now + max(map(seconds_out, stamped))
+        self._out[number] = _Bucket(backlog, {(todo.table, todo.share): todo for todo in stamped}, now, deadline)
+        self._threads.run(partial(self._run, number, stamped))
+
+    def _run(self, number: int, slices: list[Slice]) -> None:
+        def early(result: SliceResult) -> None:
+            self._told.put((number, [result], False))
+
         try:
-            results = self._executor.run(bucket)
+            results = self._executor.run(slices, number=number, early=early)
         except Exception as error:  # whatever it was, the loop must hear of it, or the tables would never be due again
-            results = [failed(todo, error) for todo in bucket]
-        self._done.put((backlog, results))
+            results = [failed(todo, error) for todo in slices]
+        self._told.put((number, results, True))
+
+    def _heard(self, number: int, results: Sequence[SliceResult], ended: bool) -> list[SliceResult]:
+        bucket = self._out.get(number)
+        if bucket is None:  # it was given up
+            return []
+        if ended:
+            del self._out[number]
+        return bucket.heard(results)
+
+    def _given_up(self) -> list[SliceResult]:
+        now = self._clock()
+        overdue = [number for number, bucket in self._out.items() if now >= bucket.deadline]
+        return [result for number in overdue for result in self._give_up(number, self._out.pop(number), now)]
+
+    def _give_up(self, number: int, bucket: _Bucket, now: float) -> list[SliceResult]:
+        self._threads.run(partial(self._executor.give_up, number))
+        error = Overdue(
+            f"nothing was heard of it for {now - bucket.begun:.0f} s after it was handed to Spark",
+            hint="Service Bus, SQL Server or the executor accepts connections and does not answer, or no executor took the task",
+        )
+        if bucket.slices:
+            log.error(
+                "slices did not come back in time, given up",
+                tables=sorted({table.key for table, _ in bucket.slices}),
+                seconds=round(now - bucket.begun),
+                hint=error.hint,
+            )
+        return [failed(todo, error) for todo in bucket.slices.values()]

@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ingester.slices import Slice, SliceResult
+
+Early = Callable[[SliceResult], None]
+"""Told the result of a slice whose bucket still runs. From any thread."""
 
 
 class Executor(Protocol):
     """Thread-safe: as many callers as `slots` may run buckets at once."""
 
     @property
-    def slots(self) -> int: ...
-
-    def run(self, bucket: Sequence[Slice]) -> Sequence[SliceResult]:
-        """Drain every slice of `bucket`, one result each. Raises TransientError when the worker died: nothing is known of its slices."""
+    def slots(self) -> int:
+        """How many buckets may run at once: at least 2. It changes with the machines that are there."""
         ...
 
-    def check(self) -> None:
-        """Raises PermanentError when nothing can be run here any more."""
+    def run(self, bucket: Sequence[Slice], *, number: int, early: Early) -> Sequence[SliceResult]:
+        """Drain every slice of `bucket`, one result each. Results that `early` was told are among them again.
+
+        Raises TransientError when the worker died: nothing is known of its slices. May never return: whoever calls gives up on it.
+        `number`: tells this bucket from others.
+        """
+        ...
+
+    def give_up(self, number: int) -> None:
+        """Have the bucket's work ended, wherever it runs. May take long or never return; raises nothing."""
+        ...
+
+    def check(self) -> str | None:
+        """What keeps everything from running for now, None if nothing does. Waits for nothing.
+
+        Raises PermanentError when nothing can be run here any more.
+        """
         ...
 
     def finish(self) -> None:

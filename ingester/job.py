@@ -110,7 +110,7 @@ class Job:
         try:
             while not self._stop.is_set() and self._tables:
                 self._turn()
-                self._executor.check()
+                self._progress.executor(self._executor.check())
         finally:
             self._finish()
         return 0 if self._tables else 1

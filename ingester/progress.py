@@ -15,10 +15,13 @@ from enum import Enum
 from common.metrics import SECONDS, Distribution
 from common.names import TableName
 from ingester.locks import Clock, steady
-from ingester.slices import SliceResult
+from ingester.slices import SliceResult, Trouble
 
 LOOP_SECONDS = 300.0
 """After so long without a turn the loop counts as hung. It may wait for one query (120 s), a login (10 s) before it and one after."""
+
+OUT_SECONDS = 300.0
+"""After so long without a word of a table's slices, which are given up and started again meanwhile, this process will not bring one back."""
 
 
 class Standing(Enum):
@@ -78,7 +81,10 @@ class Progress:
         self._tables = {table: TableFigures() for table in tables}
         self._begun = self._turned = clock()
         self._connected: bool | None = None
+        self._executor: str | None = None
         self._started: dict[TableName, float] = {}
+        self._unheard: dict[TableName, float] = {}
+        """Since when a table's slices are out of which nothing was heard, given up ones among them."""
         self._passes, self._slices = Distribution(SECONDS), Distribution(SECONDS)
 
     # written by the loop
@@ -88,6 +94,10 @@ class Progress:
 
     def connected(self, works: bool) -> None:
         self._connected = works
+
+    def executor(self, trouble: str | None) -> None:
+        """What keeps all slices from running."""
+        self._executor = trouble
 
     @contextmanager
     def passing(self) -> Iterator[None]:
@@ -103,6 +113,8 @@ class Progress:
             self._stands(table, standing, behind)
 
     def _stands(self, table: TableName, standing: Standing, behind: bool | None) -> None:
+        if standing is not Standing.READ:
+            self._unheard.pop(table, None)
         known = self._tables.get(table, TableFigures())
         since = known.behind if behind is None else (known.behind or self._clock()) if behind else None
         if standing is not known.standing or since != known.behind or table not in self._tables:
@@ -116,13 +128,17 @@ class Progress:
 
     def started(self, table: TableName) -> None:
         """A slice of it is on its way."""
-        self._started[table] = self._clock()
+        now = self._started[table] = self._clock()
+        with self._guard:
+            self._unheard.setdefault(table, now)
 
     def settled(self, result: SliceResult) -> None:
         """A slice came back."""
         now = self._clock()
         began = self._started.pop(result.table, None)
         with self._guard:
+            if result.trouble is not Trouble.OVERDUE:
+                self._unheard.pop(result.table, None)
             if began is not None:
                 self._slices.add(now - began)
             known = self._tables.get(result.table, TableFigures())
@@ -144,6 +160,7 @@ class Progress:
         """It is configured no more."""
         with self._guard:
             self._tables.pop(table, None)
+            self._unheard.pop(table, None)
 
     # read by others
 
@@ -160,8 +177,14 @@ class Progress:
 
     def alive(self) -> str | None:
         """Why the process should be started anew."""
-        still = self._clock() - self._turned
-        return f"the loop has not turned for {still:.0f} s" if still > LOOP_SECONDS else None
+        now = self._clock()
+        if now - self._turned > LOOP_SECONDS:
+            return f"the loop has not turned for {now - self._turned:.0f} s"
+        with self._guard:
+            table, since = min(self._unheard.items(), key=lambda item: item[1], default=(None, now))
+        if table is not None and now - since > OUT_SECONDS:
+            return f"no slice of {table.key} has come back for {now - since:.0f} s"
+        return None
 
     def ready(self) -> str | None:
         """Why it is not at work: a table whose lock another ingester has is work that waits, and no reason."""
@@ -169,4 +192,4 @@ class Progress:
             return "starting: SQL Server was not asked for any table yet"
         if not self._connected:
             return "the connection to SQL Server is lost"
-        return None
+        return self._executor

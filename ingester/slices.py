@@ -44,6 +44,7 @@ class Trouble(Enum):
     """What the driver does about a failed slice. LEASE_LOST: a newer owner was met. EXPIRED: the lease may have run out meanwhile.
 
     QUEUE: the queue, or the right to use it, is refused: that is no table's own trouble, and every table meets it.
+    OVERDUE: nothing was heard of it in time.
     """
 
     TRANSIENT = "transient"
@@ -51,6 +52,7 @@ class Trouble(Enum):
     QUEUE = "queue"
     LEASE_LOST = "lease lost"
     EXPIRED = "expired"
+    OVERDUE = "overdue"
     UNEXPECTED = "unexpected"
 
 
@@ -84,6 +86,10 @@ class Expired(DStreamError):
     """Nothing more may be sent: the lease may have run out."""
 
 
+class Overdue(DStreamError):
+    """A slice was given up because nothing was heard of it; it may still be running."""
+
+
 def failed(todo: Slice, error: Exception) -> SliceResult:
     """A failure as a value, of a slice of which nothing is known."""
     return in_trouble(SliceResult(todo.table, None, more=True, share=todo.share), error)
@@ -103,6 +109,8 @@ def _trouble(error: Exception) -> Trouble:
         return Trouble.EXPIRED
     if isinstance(error, DestinationUnavailable) or (isinstance(error, SendInterrupted) and error.disabled):
         return Trouble.QUEUE
+    if isinstance(error, Overdue):
+        return Trouble.OVERDUE
     if isinstance(error, TransientError):
         return Trouble.TRANSIENT
     if isinstance(error, PermanentError):

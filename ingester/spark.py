@@ -27,6 +27,7 @@ from pyspark.java_gateway import launch_gateway
 
 from common.errors import PermanentError, TransientError
 from common.stacks import is_stack
+from ingester.executor import Early
 from ingester.java import java_home
 from ingester.slices import Slice, SliceResult
 
@@ -85,7 +86,7 @@ class SparkExecutor:
     def slots(self) -> int:
         return self._slots
 
-    def run(self, bucket: Sequence[Slice]) -> Sequence[SliceResult]:
+    def run(self, bucket: Sequence[Slice], *, number: int, early: Early) -> Sequence[SliceResult]:
         task, stopping = self._task, self._stopping
 
         def drained(slices: Iterable[Slice]) -> Iterator[SliceResult]:
@@ -94,18 +95,25 @@ class SparkExecutor:
             return iter(results)
 
         try:
+            self._context.setJobGroup(_group(number), f"{len(bucket)} tables")
             return list(self._context.parallelize(bucket, 1).mapPartitions(drained).collect())
         except (Py4JError, PySparkException, OSError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise TransientError(f"running a Spark task: {reason}") from error
 
-    def check(self) -> None:
+    def give_up(self, number: int) -> None:
+        """The Python worker is killed 2 s later (spark.python.task.killTimeout)."""
+        with suppress(Py4JError, OSError):
+            self._context.cancelJobGroup(_group(number))
+
+    def check(self) -> str | None:
         gateway: Any = SparkContext._gateway
         if gateway is None or gateway.proc.poll() is not None:
             raise PermanentError(
                 "running on Spark: its JVM has ended by itself",
                 hint="start the ingester again; if this repeats, give it more memory (spark.driver.memory)",
             )
+        return None
 
     def finish(self) -> None:
         """Seen by workers on this machine; on others a slice ends after its `seconds`."""
@@ -158,6 +166,10 @@ class SparkExecutor:
                 f"starting Spark with master {master!r}: {str(error).splitlines()[0]}",
                 hint="check ingester.spark and the Java that JAVA_HOME names; --log-level debug shows what Spark printed",
             ) from error
+
+
+def _group(number: int) -> str:
+    return f"bucket-{number}"
 
 
 @contextmanager

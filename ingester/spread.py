@@ -23,7 +23,9 @@ _HASHED_TYPES = frozenset(
 )
 """Types of which CHECKSUM tells that equal values have one number. Not sql_variant, whose values may be equal and of two types."""
 
-_GRAVITY = tuple(Trouble[name] for name in ("LEASE_LOST", "PERMANENT", "QUEUE", "UNEXPECTED", "EXPIRED", "TRANSIENT"))
+_GRAVITY = tuple(
+    Trouble[name] for name in ("LEASE_LOST", "PERMANENT", "QUEUE", "UNEXPECTED", "OVERDUE", "EXPIRED", "TRANSIENT")
+)
 """Of several troubles the first decides what is done about the table."""
 
 

@@ -13,6 +13,7 @@ from common.names import Origin, TableName
 from ingester.change import Change, Operation
 from ingester.drain import Drain
 from ingester.encode import Encoder
+from ingester.executor import Early
 from ingester.lsn import Lsn, Position
 from ingester.offsets import Claimed
 from ingester.slices import Slice, SliceResult
@@ -203,20 +204,25 @@ class ThreadExecutor:
     slots: int = 2
     fail: Exception | None = None
     gone: bool = False
+    trouble: str | None = None
     buckets: list[list[Slice]] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     cancelled: threading.Event = field(default_factory=threading.Event)
 
-    def run(self, bucket: Sequence[Slice]) -> Sequence[SliceResult]:
+    def run(self, bucket: Sequence[Slice], *, number: int, early: Early) -> Sequence[SliceResult]:
         self.buckets.append(list(bucket))
         if self.fail is not None:
             error, self.fail = self.fail, None
             raise error
         return [self.drain.run(todo) for todo in bucket]
 
-    def check(self) -> None:
+    def give_up(self, number: int) -> None:
+        self.asked.append(f"give up {number}")
+
+    def check(self) -> str | None:
         if self.gone:
             raise PermanentError("the executor is gone")
+        return self.trouble
 
     def finish(self) -> None:
         self.asked.append("finish")

@@ -1,10 +1,21 @@
 from __future__ import annotations
 
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from structlog.testing import capture_logs
+
+from common.names import TableName
+from ingester.bounds import seconds_out
 from ingester.dispatch import BUCKET_SIZE, Dispatcher, buckets
 from ingester.drain import Drain
+from ingester.executor import Early
 from ingester.lsn import Position
-from ingester.slices import Slice, Trouble
+from ingester.slices import Slice, SliceResult, Trouble
 from tests.fakes.ingester import (
+    ORDERS,
     PERSONS,
     FakeOffsets,
     FakeSender,
@@ -88,3 +99,132 @@ def test_an_executor_that_breaks_gives_every_slice_back_as_failed() -> None:
     dispatcher.close()
     assert [(r.trouble, r.message) for r in results] == [(Trouble.UNEXPECTED, "RuntimeError: worker died")]
     assert dispatcher.running == 0
+
+
+class Hanging:
+    """An executor whose buckets end when the test says so; `told` keeps each bucket's way to speak early."""
+
+    slots = 2
+
+    def __init__(self) -> None:
+        self.end: dict[int, threading.Event] = {}
+        self.told: dict[int, Early] = {}
+        self.given_up: list[int] = []
+        self.called, self.asked = threading.Semaphore(0), threading.Semaphore(0)
+
+    def run(self, bucket: Sequence[Slice], *, number: int, early: Early) -> Sequence[SliceResult]:
+        self.end[number], self.told[number] = threading.Event(), early
+        self.called.release()
+        assert self.end[number].wait(60)
+        return [done(todo.table) for todo in bucket]
+
+    def give_up(self, number: int) -> None:
+        self.given_up.append(number)
+        self.asked.release()
+
+    def check(self) -> str | None:
+        return None
+
+    def finish(self) -> None: ...
+
+    def cancel(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def done(table: TableName) -> SliceResult:
+    return SliceResult(table, Position.end_of(lsn(1)))
+
+
+class Hung:
+    """A dispatcher on a clock of its own, with `Hanging` below it."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.executor = Hanging()
+        self.dispatcher = Dispatcher(self.executor, lambda todo: todo, clock=lambda: self.now)
+
+    def start(self, *tables: TableName, backlog: bool = False) -> int:
+        """One bucket with these; its number."""
+        for table in tables:
+            self.dispatcher.add(replace(slices(1)[0], table=table), backlog=backlog)
+        self.dispatcher.start()
+        assert self.executor.called.acquire(timeout=60)
+        return max(self.executor.end)
+
+
+def test_a_finished_slice_does_not_wait_for_a_slow_neighbour() -> None:
+    hung = Hung()
+    hung.start(PERSONS, backlog=True)
+    number = hung.start(PERSONS, ORDERS)
+    hung.executor.told[number](done(ORDERS))
+    assert [result.table for result in hung.dispatcher.results(60)] == [ORDERS]
+    hung.executor.end[number].set()
+    assert [result.table for result in hung.dispatcher.results(60)] == [PERSONS]
+
+
+def test_a_bucket_that_does_not_come_back_is_given_up_and_its_slot_is_free_again() -> None:
+    hung = Hung()
+    number = hung.start(PERSONS, backlog=True)
+    assert (hung.dispatcher.running, hung.dispatcher.room) == (1, 0)
+    hung.now = seconds_out(slices(1)[0]) - 1
+    assert hung.dispatcher.results(0) == []
+    hung.now += 1
+    with capture_logs() as logs:
+        results = hung.dispatcher.results(0)
+    assert [(result.table, result.trouble) for result in results] == [(PERSONS, Trouble.OVERDUE)]
+    [told] = logs
+    assert (told["log_level"], told["tables"], told["seconds"]) == ("error", ["dbo.Persons"], 151)
+    assert hung.executor.asked.acquire(timeout=60)
+    assert hung.executor.given_up == [number]
+    assert (hung.dispatcher.running, hung.dispatcher.room) == (0, 1)
+
+
+def test_what_a_bucket_says_after_it_was_given_up_is_not_heard() -> None:
+    hung = Hung()
+    first = hung.start(PERSONS)
+    hung.now = 1000
+    assert len(hung.dispatcher.results(0)) == 1
+    second = hung.start(PERSONS)
+    assert second != first
+    hung.executor.told[first](done(PERSONS))
+    hung.executor.end[first].set()
+    assert hung.dispatcher.results(0.2) == []
+    assert hung.dispatcher.running == 1
+    hung.executor.end[second].set()
+    assert [result.trouble for result in hung.dispatcher.results(60)] == [None]
+
+
+def test_hung_backlogs_do_not_keep_backlogs_from_being_read_for_ever() -> None:
+    hung = Hung()
+    for turn in range(5):
+        hung.start(PERSONS, backlog=True)
+        hung.now += 1000
+        assert [result.trouble for result in hung.dispatcher.results(0)] == [Trouble.OVERDUE], turn
+    last = hung.start(PERSONS, backlog=True)
+    hung.executor.end[last].set()
+    assert [result.trouble for result in hung.dispatcher.results(60)] == [None]
+
+
+def test_of_a_bucket_that_is_given_up_only_what_was_not_heard_fails() -> None:
+    hung = Hung()
+    hung.start(PERSONS, backlog=True)
+    number = hung.start(PERSONS, ORDERS)
+    hung.executor.told[number](done(ORDERS))
+    assert [result.table for result in hung.dispatcher.results(60)] == [ORDERS]
+    hung.now = 1000
+    assert [result.table for result in hung.dispatcher.results(0)] == [PERSONS, PERSONS]
+
+
+@pytest.mark.parametrize(("lease", "out"), [(None, 151), (12.0, 42), (0.0, 30)])
+def test_a_slice_is_due_back_soon_after_its_lease_or_when_a_statement_must_have_ended(
+    lease: float | None, out: float
+) -> None:
+    assert seconds_out(replace(slices(1)[0], lease_seconds=lease)) == out
+
+
+def test_an_end_does_not_wait_for_what_hangs() -> None:
+    hung = Hung()
+    hung.start(PERSONS)
+    hung.dispatcher.close()
+    assert all(thread.daemon for thread in threading.enumerate() if thread.name == "bucket")

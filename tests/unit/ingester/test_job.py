@@ -474,12 +474,12 @@ def test_a_failure_that_lasts_is_told_once_and_so_is_its_end() -> None:
     world = World()
     run, failures = world.executor.run, 0
 
-    def broken(bucket: Any) -> Any:
+    def broken(bucket: Any, **rest: Any) -> Any:
         nonlocal failures
         if world.clock < 1300:
             failures += 1
             raise TransientError("running a Spark task: worker died")
-        return run(bucket)
+        return run(bucket, **rest)
 
     world.executor.run = broken  # type: ignore[method-assign]
     world.at(3, lambda: world.commit(2))

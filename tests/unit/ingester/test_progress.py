@@ -6,8 +6,10 @@ import pytest
 
 from common.errors import TransientError
 from ingester.job import Job
-from ingester.progress import Standing, TableFigures
-from tests.fakes.ingester import ORDERS, PERSONS, lsn
+from ingester.lsn import Position
+from ingester.progress import Progress, Standing, TableFigures
+from ingester.slices import Overdue, Slice, failed
+from tests.fakes.ingester import ORDERS, PERSONS, instance, lsn
 from tests.unit.ingester.test_job import World
 
 
@@ -60,3 +62,47 @@ def test_failures_are_counted_by_kind() -> None:
     world.executor.fail = TransientError("busy")
     world.run(3)
     assert table(world).failures == {"transient": 1}
+
+
+def test_health_fails_when_no_slice_of_a_table_has_come_back_for_minutes_and_names_it() -> None:
+    clock = 0.0
+    progress = Progress([PERSONS, ORDERS], clock=lambda: clock)
+    for _ in range(3):  # started, given up, started again
+        progress.started(PERSONS)
+        clock += 100
+        progress.settled(failed(_todo(), Overdue("nothing was heard of it")))
+        progress.turned()
+    progress.started(ORDERS)
+    assert progress.alive() is None
+    clock += 1
+    progress.turned()
+    assert progress.alive() == "no slice of dbo.Persons has come back for 301 s"
+    progress.started(PERSONS)
+    progress.settled(failed(_todo(), TransientError("it answers, if only to refuse")))
+    assert progress.alive() is None
+
+
+def test_a_table_that_another_ingester_has_by_now_is_waited_for_no_longer() -> None:
+    clock = 0.0
+    progress = Progress([PERSONS], clock=lambda: clock)
+    progress.started(PERSONS)
+    clock = 1000
+    progress.turned()
+    assert progress.alive() is not None
+    progress.stands(PERSONS, Standing.ELSEWHERE)
+    assert progress.alive() is None
+
+
+def test_an_executor_that_can_run_nothing_is_why_it_is_not_ready() -> None:
+    world = World()
+    world.commit(2)
+    world.run(3)
+    assert world.progress.ready() is None
+    world.progress.executor("no executor is there")
+    assert world.progress.ready() == "no executor is there"
+    world.progress.executor(None)
+    assert world.progress.ready() is None
+
+
+def _todo() -> Slice:
+    return Slice(PERSONS, instance(), Position.before(lsn(1)), Position.end_of(lsn(1)), epoch=1, rows=2, seconds=1)

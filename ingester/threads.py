@@ -1,0 +1,58 @@
+"""Threads for waiting: as many as there is waiting to do. One that hangs holds up neither the others nor the end of the process.
+
+An executor's pool would: its threads are counted, hung or not, and the interpreter waits for them as it ends.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+
+Work = Callable[[], None]
+
+
+class Threads:
+    """Runs what it is given at once, in a thread that has nothing to do or a new one. `name`: of the threads."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._guard = threading.Lock()
+        self._idle: list[SimpleQueue[Work | None]] = []
+        self._closed = False
+
+    def run(self, work: Work) -> None:
+        """`work` must not raise. From any thread."""
+        with self._guard:
+            waiting = self._idle.pop() if self._idle else None
+        if waiting is not None:
+            waiting.put(work)
+        else:
+            threading.Thread(target=self._live, args=(work,), name=self._name, daemon=True).start()
+
+    def close(self) -> None:
+        """Threads with nothing to do end; the others end with what they do."""
+        with self._guard:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for waiting in idle:
+            waiting.put(None)
+
+    def _live(self, work: Work) -> None:
+        orders: SimpleQueue[Work | None] = SimpleQueue()
+        todo: Work | None = work
+        while todo is not None:
+            todo()
+            with self._guard:
+                if self._closed:
+                    return
+                self._idle.append(orders)
+            todo = orders.get()
+
+
+def within(seconds: float, work: Callable[[], object], *, name: str) -> bool:
+    """Whether `work` ended within `seconds`; if not it goes on in its thread. `work` must not raise."""
+    thread = threading.Thread(target=work, name=name, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return not thread.is_alive()
