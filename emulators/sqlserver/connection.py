@@ -12,8 +12,10 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import NoReturn
 
-from emulators.sqlserver.injection import Faults, FaultySession
+from emulators.sqlserver import silence
+from emulators.sqlserver.injection import Faults, FaultySession, Stage
 from emulators.sqlserver.results import Engine, Event, Info, ResultSet, Session, SqlError
 from emulators.sqlserver.tls import TlsSettings
 from emulators.sqlserver.wire import login7, prelogin, rpc, tokens, transactions
@@ -78,6 +80,7 @@ class Connection:
         self._login_only = False
         self._logged_in = False
         self._fatal = False
+        self._quota: silence.Quota | None = None
         self.session_id = 0
         """0 before the login."""
 
@@ -118,13 +121,16 @@ class Connection:
     # Handshake
 
     def _log_in(self) -> Session:
+        self._may_fall_silent(Stage.ACCEPT)
         message = self._receive()
         if message.type is PacketType.PRELOGIN:
+            self._may_fall_silent(Stage.PRELOGIN)
             self._negotiate(prelogin.parse(message.body))
             message = self._receive()
         if message.type is not PacketType.LOGIN7:
             raise ProtocolError(f"{message.type.name} where LOGIN7 was due")
         login = login7.parse(message.body)
+        self._may_fall_silent(Stage.LOGIN)
         if self._tls is not None and self._login_only:
             self._tls.drop()
         try:
@@ -157,6 +163,7 @@ class Connection:
             if message.type is not PacketType.PRELOGIN:
                 raise ProtocolError(f"{message.type.name} where the TLS handshake was due")
             if answer := channel.handshake(message.body):
+                self._limit_answer(Stage.TLS)
                 self._transmit(self._outgoing.handshake(answer))
         self._tls = channel
 
@@ -172,7 +179,7 @@ class Connection:
         if not login.well_formed:
             raise SqlError(18456, f"Login failed for user '{login.request.user}'.", 14)
         self._settings.faults.login(login.request)
-        return FaultySession(self._engine.login(login.request), self._settings.faults)
+        return FaultySession(self._engine.login(login.request), self._settings.faults, self._about_to_run)
 
     def _refuse(self, login: login7.Login7, error: SqlError) -> None:
         """The error, after 4060 also the general one, as SQL Server does."""
@@ -207,8 +214,10 @@ class Connection:
     def _serve(self, session: Session) -> None:
         prepared = PreparedStatements(session, self._settings.statement_log)
         while True:
+            self._may_fall_silent(Stage.READING)
             message = self._receive()
             if message.type is PacketType.ATTENTION:
+                self._may_fall_silent(Stage.ATTENTION)
                 self._send(tokens.done(Done.DONE, Status.ATTENTION))
             elif message.status & IGNORE:
                 self._send(tokens.done(Done.DONE, Status.ERROR))
@@ -271,6 +280,8 @@ class Connection:
         except Exception as error:
             log.exception("running a request: defect of the emulator")
             self._write(response.fail(SqlError(50001, f"Defect of the emulator: {error!r}", 16)))
+        if self._attention:
+            self._may_fall_silent(Stage.ATTENTION)
         self._write(response.cancelled() if self._attention else response.finish())
 
     def _events(self, events: Iterator[Event], response: Response) -> None:
@@ -331,6 +342,9 @@ class Connection:
         self._incoming.feed(data if self._tls is None else self._tls.decrypt(data))
 
     def _transmit(self, packets: bytes) -> None:
+        if self._quota is not None and (some := self._quota.of(packets)) is not None:
+            self._last_words(some if self._tls is None else self._tls.encrypt(some))
+            self._fall_silent()
         allowed = self._settings.faults.sending(len(packets))
         if allowed < len(packets):
             self._last_words(packets[:allowed] if self._tls is None else self._tls.encrypt(packets[:allowed]))
@@ -361,6 +375,26 @@ class Connection:
             self._send(tokens.done(Done.DONE, Status.ATTENTION))
         if self._fatal:
             raise _Closed
+
+    # Silence
+
+    def _about_to_run(self, text: str) -> None:
+        self._may_fall_silent(Stage.QUERY, text)
+        self._limit_answer(Stage.ANSWER, text)
+
+    def _may_fall_silent(self, stage: Stage, text: str = "") -> None:
+        if (found := self._settings.faults.silent(stage, text)) is not None:
+            if stage in (Stage.ACCEPT, Stage.READING):
+                silence.wait_unread(self._socket, found)
+            self._fall_silent()
+
+    def _limit_answer(self, stage: Stage, text: str = "") -> None:
+        if (found := self._settings.faults.silent(stage, text)) is not None:
+            self._quota = silence.Quota(found)
+
+    def _fall_silent(self) -> NoReturn:
+        silence.wait(self._socket)
+        raise _Closed
 
 
 def _transaction_events(request: TransactionRequest, session: Session) -> Iterator[Event]:

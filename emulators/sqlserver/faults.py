@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING
 
 from emulators import fault_names
-from emulators.sqlserver.injection import Fault
+from emulators.sqlserver.injection import Fault, Silence, Stage
 from emulators.sqlserver.results import Cancel, Event, LoginRequest, Session, SqlError, TransactionChanged
 
 if TYPE_CHECKING:
@@ -111,6 +111,32 @@ class QueryThatHangs(Fault):
             self.hanging.set()
             _wait(None, cancelled, self._over)
         yield from ()
+
+
+class Mute(Fault):
+    """A peer that is there and says nothing more: the next `times` connections, or statements, that come to `stage` (see Stage) fall silent.
+
+    `octets`: so many of the answer still get out (stages answer and tls; half of it without). `pattern`: the statements that are hit
+    (stages query and answer). What remains: a connection stays silent, also when the fault has ended, until its client leaves. It holds
+    its session with its transaction and locks till then. A statement whose answer was cut has run.
+    """
+
+    def __init__(self, stage: str, times: int = 1, octets: int | None = None, pattern: str = ANY) -> None:
+        if stage not in list(Stage):
+            raise ValueError(f"a connection falls silent at {', '.join(Stage)}, not at {stage!r}")
+        if octets is not None and stage not in (Stage.ANSWER, Stage.TLS):
+            raise ValueError(f"at the stage {stage} no octets get out: leave OCTETS empty")
+        if pattern != ANY and stage not in (Stage.QUERY, Stage.ANSWER):
+            raise ValueError(f"at the stage {stage} there is no statement: leave PATTERN out")
+        self._stage = Stage(stage)
+        self._target = _Target(times, pattern if stage in (Stage.QUERY, Stage.ANSWER) else "")
+        self._silence = Silence(octets, threading.Event())
+
+    def end(self) -> None:
+        self._silence.over.set()
+
+    def silent(self, stage: Stage, text: str = "") -> Silence | None:
+        return self._silence if stage is self._stage and self._target.hit(text) else None
 
 
 class DeadlockVictim(Fault):
@@ -276,10 +302,15 @@ class CaptureStopped(CaptureFault):
         return capture_stopped(cdc)
 
 
+def _octets(text: str) -> int | None:
+    return int(text) if text else None
+
+
 NAMES: Mapping[str, fault_names.Named[Fault]] = {
     "connection_cut_after": (ConnectionCutAfter, (int, int), "BYTES[,TIMES]"),
     "answer_delayed": (AnswerDelayed, (float, str), "SECONDS[,PATTERN]"),
     "query_that_hangs": (QueryThatHangs, (int, str), "[TIMES[,PATTERN]]"),
+    "mute": (Mute, (str, int, _octets, str), "STAGE[,TIMES[,OCTETS[,PATTERN]]]"),
     "deadlock_victim": (DeadlockVictim, (int, str), "[TIMES[,PATTERN]]"),
     "session_killed": (SessionKilled, (int, str), "[TIMES[,PATTERN]]"),
     "login_refused_for": (LoginRefusedFor, (float, int), "SECONDS[,NUMBER]"),

@@ -6,13 +6,47 @@ It knows no fault by name (see faults.py) and no socket. A fault that is not in 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from emulators.sqlserver.results import Cancel, Event, LoginRequest, Parameter, Session
 
 if TYPE_CHECKING:
     from emulators.sqlserver.server import SqlServerEmulator
+
+
+class Stage(StrEnum):
+    """Where in its life a connection may fall silent."""
+
+    ACCEPT = "accept"
+    """TCP is connected; nothing was read."""
+    PRELOGIN = "prelogin"
+    """PRELOGIN is read."""
+    TLS = "tls"
+    """A part of the TLS handshake is read."""
+    LOGIN = "login"
+    """LOGIN7 is read; there is no session yet."""
+    READING = "reading"
+    """The next request is due; nothing of it was read."""
+    QUERY = "query"
+    """A batch, statement or procedure is read, and has not run."""
+    ANSWER = "answer"
+    """It is about to run, and then to be answered."""
+    ATTENTION = "attention"
+    """An attention is read, and has ended what ran."""
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """From here on a connection says `octets` more of what it has to say (None: half of it), then nothing until its client leaves.
+
+    `over` is set when the fault has ended: a connection that stopped reading reads again then, so that it sees its client leave.
+    """
+
+    octets: int | None
+    over: threading.Event
 
 
 class Fault:
@@ -37,6 +71,10 @@ class Fault:
     def sending(self, count: int) -> int:
         """How many of `count` bytes of an answer may still go out; with fewer the connection is cut after them."""
         return count
+
+    def silent(self, stage: Stage, text: str = "") -> Silence | None:
+        """A connection has come to this stage: whether it falls silent. `text`: of the statement, for QUERY and ANSWER."""
+        return None
 
 
 class Faults:
@@ -66,13 +104,26 @@ class Faults:
     def sending(self, count: int) -> int:
         return min((fault.sending(count) for fault in self._active), default=count)
 
+    def silent(self, stage: Stage, text: str = "") -> Silence | None:
+        """The first fault's that has one."""
+        for fault in self._active:
+            if (silence := fault.silent(stage, text)) is not None:
+                return silence
+        return None
+
 
 class FaultySession:
-    """A results.Session whose statements meet the faults in force before they run."""
+    """A results.Session whose statements meet the faults in force before they run.
 
-    def __init__(self, session: Session, faults: Faults) -> None:
+    `about_to_run`: called with the text of each, or a procedure's name, after the faults have let it pass.
+    """
+
+    def __init__(
+        self, session: Session, faults: Faults, about_to_run: Callable[[str], None] = lambda text: None
+    ) -> None:
         self._session = session
         self._faults = faults
+        self._about_to_run = about_to_run
 
     @property
     def session_id(self) -> int:
@@ -123,6 +174,7 @@ class FaultySession:
             yield from fault.statement(text, self._session, cancelled)
             if cancelled():
                 return
+        self._about_to_run(text)
         yield from events
         for fault in self._faults.active:
             fault.finished()
