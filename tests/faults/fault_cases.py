@@ -18,6 +18,7 @@ from emulators.servicebus.faults.injection import Fault as BusFault
 from emulators.servicebus.faults.injection import Server as BusServer
 from emulators.sqlserver import faults as sql
 from emulators.sqlserver.injection import Fault as SqlFault
+from emulators.sqlserver.injection import Silence, Stage
 from emulators.sqlserver.results import Cancel, Event, LoginRequest, Session
 from emulators.sqlserver.server import SqlServerEmulator
 from tests.faults.world import World
@@ -73,6 +74,11 @@ class SqlStruck(SqlFault):
         allowed = self._inner.sending(count)
         self.times += allowed < count
         return allowed
+
+    def silent(self, stage: Stage, text: str = "") -> Silence | None:
+        silence = self._inner.silent(stage, text)
+        self.times += silence is not None
+        return silence
 
 
 class BusStruck(BusFault):
@@ -135,7 +141,8 @@ class Case:
         return self.text.partition(":")[0]
 
     def __str__(self) -> str:
-        return f"{self.side}.{self.name}"
+        stage = self.text.partition(",")[0] if self.name == "mute" else self.name
+        return f"{self.side}.{stage}"
 
     @contextmanager
     def inject(self, world: World, unfinished: Callable[[], bool]) -> Iterator[Callable[[], bool]]:
@@ -176,6 +183,9 @@ CASES: Sequence[Case] = (
     Case("sqlserver", f"query_that_hangs:4,{OURS}"),
     Case("sqlserver", "server_restart:0,0.7"),
     Case("sqlserver", "login_refused_for:60,18401", relogin=True),
+    Case("sqlserver", "mute:accept,2", relogin=True),
+    Case("sqlserver", "mute:prelogin,2", relogin=True),
+    Case("sqlserver", "mute:login,2", relogin=True),
     Case("sqlserver", "capture_failing", holds_back=True),
     Case("sqlserver", "capture_lagging:60", holds_back=True),
     Case("sqlserver", "capture_stopped", holds_back=True),
