@@ -82,13 +82,24 @@ def _by_scans(facts: CaptureFacts, scans: tuple[Scan, ...], jobs: CaptureJobs | 
     patience = _patience(jobs)
     if patience is not None and last.ended > patience:
         return _standing(facts, f"the log was last scanned {_age(last.ended)} ago")
-    behind = max((s.latency for s in scans if s.transactions and (s.ended or 0.0) <= _RECENT_SECONDS), default=0.0)
+    behind = _behind(scans)
     if behind > LAG_SECONDS:
         text = f"changes were captured up to {_age(behind)} after their commit{_held(facts)}"
         return Finding(
             Silence.LAGGING, text, "raise @maxtrans and @maxscans of the capture job (sys.sp_cdc_change_job)"
         )
     return _idle(newest, f"the log was last scanned {_age(last.ended)} ago")
+
+
+def _behind(scans: tuple[Scan, ...]) -> float:
+    """Seconds from commit to capture of what was captured last; 0 once a scan found nothing more in the log.
+
+    Only the newest scan counts: the first one after a standstill captures what had waited, and says nothing of the next.
+    """
+    done = next((scan for scan in scans if scan.ended is not None and not scan.failed), None)
+    if done is None or not done.transactions or (done.ended or 0.0) > _RECENT_SECONDS:
+        return 0.0
+    return done.latency
 
 
 def _patience(jobs: CaptureJobs | None) -> float | None:

@@ -41,10 +41,14 @@ class CaptureInstance:
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """What the database says of a configured table. `instances`: in the order in which they were made."""
+    """What the database says of a configured table. `instances`: in the order in which they were made.
+
+    `database_has_cdc`: whether the database has Change Data Capture at all.
+    """
 
     exists: bool
     instances: tuple[CaptureInstance, ...] = ()
+    database_has_cdc: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,10 +23,10 @@ _SHAPE = frozenset({102, 105, 156, 170, 195, 201, 207, 208, 209, 214, 2812, 4104
 _TOO_SMALL = frozenset({2628, 8152})
 
 _PERMANENT: tuple[tuple[frozenset[int], str], ...] = (
-    (RIGHTS, "the login needs SELECT on schema cdc, and ALTER or write rights on dbo.cdc_offsets"),
+    (RIGHTS, "docs/operations.md lists the rights that the login needs, as statements to run"),
     (
         _SHAPE,
-        "is dbo.cdc_offsets the table that docs/operations.md describes, and the database's compatibility level not an old one?",
+        "check that dbo.cdc_offsets is as docs/operations.md describes it, and the database's compatibility level",
     ),
     (
         _TOO_SMALL,
@@ -111,10 +111,19 @@ def meaning(number: int, text: str, where: str) -> DStreamError:
     for numbers, remedy in _PERMANENT:
         if number in numbers:
             refused = f"permission denied: {text}" if number in RIGHTS else said
-            return PermanentError(f"{where}: {refused}", hint=remedy)
+            return PermanentError(f"{where}: {refused}", hint=_of_schema_cdc(number, text) or remedy)
     advice = next((advice for numbers, advice in _TRANSIENT if number in numbers), None)
     kind = ConnectionLost if number in _LOST or not text else TransientError
     return kind(f"{where}: {said}", hint=advice)
+
+
+def _of_schema_cdc(number: int, text: str) -> str | None:
+    """The remedy where the server names an object of schema cdc; only the text of the error tells."""
+    if number in RIGHTS and "'cdc'" in text:
+        return "GRANT SELECT ON SCHEMA::cdc to the login's user"
+    if number in _SHAPE and "'cdc." in text:
+        return "enable Change Data Capture for the database: EXEC sys.sp_cdc_enable_db, then sys.sp_cdc_enable_table for each table"
+    return None
 
 
 def not_ready(number: int, text: str, remarks: str) -> bool:

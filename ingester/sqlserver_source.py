@@ -66,16 +66,17 @@ class SqlServerSource:
         return {
             table: TableState(
                 exists=found[number] is not None,
-                instances=tuple(instance for source, instance in instances if source == found[number]),
+                instances=tuple(instance for source, instance in instances or () if source == found[number]),
+                database_has_cdc=instances is not None,
             )
             for number, table in enumerate(tables)
         }
 
-    def _instances(self) -> list[tuple[int, CaptureInstance]]:
-        """Every capture instance with its source table's object id, in the order in which they were made."""
+    def _instances(self) -> list[tuple[int, CaptureInstance]] | None:
+        """Every capture instance with its source table's object id, in the order in which they were made; None without CDC."""
         enabled = self._connection.rows(queries.CDC_ENABLED)
         if not enabled or not enabled[0][0]:
-            return []
+            return None
         self._stamp = self._connection.rows(queries.CATALOG_STAMP)[0]
         columns: dict[int, list[CapturedColumn]] = {}
         for object_id, name, sql_type, ordinal, computed, length, key in self._connection.rows(

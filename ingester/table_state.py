@@ -87,9 +87,17 @@ def absence(table: TableName, state: TableState) -> str | None:
         )
     if not state.instances:
         schema, name = (part.replace("'", "''") for part in (table.schema, table.table))
+        enable_table = (
+            f"EXEC sys.sp_cdc_enable_table @source_schema = N'{schema}', @source_name = N'{name}', @role_name = NULL"
+        )
+        if not state.database_has_cdc:
+            return (
+                f"table {table.key} cannot be read: Change Data Capture is off for the whole database; enable it with "
+                f"EXEC sys.sp_cdc_enable_db (as sysadmin, in Azure SQL Database as db_owner), then {enable_table}; "
+                "it is looked for again on later passes"
+            )
         return (
-            f"table {table.key} is not under CDC; enable it with EXEC sys.sp_cdc_enable_table @source_schema = N'{schema}', "
-            f"@source_name = N'{name}', @role_name = NULL; it is looked for again on later passes"
+            f"table {table.key} is not under CDC; enable it with {enable_table}; it is looked for again on later passes"
         )
     return None
 

@@ -193,7 +193,8 @@ class Watch:
         """What stands still or lags, once, and its end; idleness after a while; what may not be seen, once."""
         if finding.state in _AMISS:
             if finding.state is not self._silent:
-                what = "no changes come" if quiet >= QUIET_SECONDS else "changes come late"
+                stopped = finding.state is Silence.STOPPED or quiet >= QUIET_SECONDS
+                what = "no changes come" if stopped else "changes come late"
                 log.warning(what, why=finding.text, hint=finding.remedy)
             self._silent = finding.state
             return

@@ -209,10 +209,12 @@ def test_a_table_without_cdc_is_one_warning_with_the_statement_that_enables_it(
     assert "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N'Persons'" in line
 
 
-def test_a_database_without_cdc_is_told_like_a_table_without_it(place: Place, execute: Callable[[str], None]) -> None:
+def test_a_database_without_cdc_is_reported_with_both_statements(place: Place, execute: Callable[[str], None]) -> None:
     execute("CREATE TABLE dbo.Persons (ID INT PRIMARY KEY)")
-    told = place.run_until("ingester", "is not under CDC")
+    told = place.run_until("ingester", "is off for the whole database")
     assert told.status == 0
+    line = next(line for line in told.lines() if "warning" in line)
+    assert 0 < line.index("EXEC sys.sp_cdc_enable_db") < line.index("EXEC sys.sp_cdc_enable_table")
 
 
 def test_bad_hcl_names_file_and_line_and_every_problem(place: Place) -> None:

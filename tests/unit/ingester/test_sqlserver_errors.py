@@ -117,3 +117,15 @@ def test_a_refusal_that_is_the_servers_own_trouble_is_known_by_its_severity(seve
 @pytest.mark.parametrize("number", [4060, 18456])
 def test_a_wrong_name_or_password_is_not_a_matter_of_time(number: int) -> None:
     assert not not_ready(number, "it says", REMARK.format(11) + REMARK.format(14))
+
+
+def test_a_refusal_in_schema_cdc_comes_with_the_statement_that_grants_it() -> None:
+    text = "The SELECT permission was denied on the object 'change_tables', database 'db', schema 'cdc'."
+    assert "GRANT SELECT ON SCHEMA::cdc" in (meaning(229, text, "here").hint or "")
+    other = "The UPDATE permission was denied on the object 'cdc_offsets', database 'db', schema 'dbo'."
+    assert "SCHEMA::cdc" not in (meaning(229, other, "here").hint or "")
+
+
+def test_a_missing_object_of_schema_cdc_is_a_database_without_change_data_capture() -> None:
+    assert "sp_cdc_enable_db" in (meaning(208, "Invalid object name 'cdc.lsn_time_mapping'.", "here").hint or "")
+    assert "cdc_offsets" in (meaning(208, "Invalid object name 'dbo.cdc_offsets'.", "here").hint or "")

@@ -102,6 +102,14 @@ def test_a_stopped_capture_is_told_once_with_the_remedy_and_so_is_its_end(world:
     assert world.look() == []
 
 
+def test_a_capture_that_stands_still_is_not_called_late_although_something_was_just_sent(world: World) -> None:
+    world.sent()
+    world.view.newest = 400.0
+    world.view.told_facts = CaptureFacts(True, "NOTHING", (scanned(400.0),))
+    (line,) = world.look()
+    assert line["event"] == "no changes come"
+
+
 def test_changes_that_come_late_are_told_while_they_come(world: World) -> None:
     world.sent()
     world.view.newest = 90.0
