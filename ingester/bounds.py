@@ -45,7 +45,7 @@ class Bounds:
         if self.expired():
             raise Expired(
                 f"sending changes of {self._todo.table.key}: the lease may have run out before a page was ready",
-                hint="if this repeats, the machine is overloaded or ingester.page_rows too large",
+                hint="if this repeats, the machine is overloaded or ingester.page_rows is too large",
             )
 
     def refuses_a_page(self) -> bool:

@@ -17,6 +17,7 @@ from common.names import Ordering, TableName
 from common.throttling import Spell
 from ingester.dispatch import Dispatcher
 from ingester.executor import Executor
+from ingester.executor_clocks import ExecutorClocks
 from ingester.lease_keeper import LeaseKeeper
 from ingester.locks import Clock, Lease
 from ingester.lsn import Position
@@ -98,6 +99,7 @@ class Job:
         self._leaving: dict[TableName, TrackedTable] = {}
         """Removed, with a slice still under way."""
         self._throttling = Spell(clock)
+        self._clocks = ExecutorClocks(now)
         self._asked: SimpleQueue[tuple[TableChanges, Mapping[TableName, str]]] = SimpleQueue()
         self._catalog_at = float("-inf")
         self._disconnected_at: float | None = None
@@ -299,6 +301,7 @@ class Job:
 
     def _settle(self, ended: SliceResult) -> TrackedTable | None:
         """Take in what a slice came to; the table, if it is to be looked at again at once."""
+        ended = self._clocks.looked(ended)
         if ended.refusals:
             self._throttling.refused(ended.throttled, times=ended.refusals)
         else:

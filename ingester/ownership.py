@@ -62,6 +62,7 @@ class Ownership:
             left = 0.0 if table is None or table.lease is None else self._leases.seconds_left(table.lease)
         except DStreamError:  # told when the slice has come back
             left = 0.0
+        todo = replace(todo, sent_at=now)
         return todo if left is None else replace(todo, send_before=now + left, lease_seconds=left)
 
     def superseded(self, table: TrackedTable, why: str) -> None:

@@ -21,7 +21,7 @@ class Slice:
 
     Nothing may be sent after `send_before` (Unix time), nor `lease_seconds` after the slice was begun, whatever becomes of the driver:
     the one clock is common to all machines, the other cannot be set. None if the lease cannot run out.
-    `seconds`: how long new pages are begun. `skip_gaps`: `on_gap = "skip"`.
+    `sent_at`: when the driver handed it over (Unix time). `seconds`: how long new pages are begun. `skip_gaps`: `on_gap = "skip"`.
     `rows`: most rows a page; `row_bytes`: what a row of the table was encoded to lately, None if that is not known.
     `share`: read only this, from `start`, where the offset must stand, to `upto`, whatever time it takes.
     """
@@ -33,6 +33,7 @@ class Slice:
     epoch: int
     rows: int
     seconds: float
+    sent_at: float = 0.0
     send_before: float | None = None
     lease_seconds: float | None = None
     skip_gaps: bool = False
@@ -57,6 +58,19 @@ class Trouble(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerClock:
+    """What a worker's wall clock showed as it took a slice up and as it handed its result back, and the driver's as it sent the slice.
+
+    All Unix time. `host`: the worker's machine.
+    """
+
+    host: str
+    sent_at: float
+    begun_at: float
+    ended_at: float
+
+
+@dataclass(frozen=True, slots=True)
 class SliceResult:
     """How far a slice came. `position` is the stored offset as far as known; `more`: the window was not finished.
 
@@ -64,6 +78,7 @@ class SliceResult:
     `refusals`: sends that a throttling namespace refused meanwhile, and `throttled` what it said.
     `set_aside`: changes that fitted no message and were sent as stand-ins, up to `position`.
     A `share` moves no offset: its `position` is where it began, the rest tells what was sent.
+    `clock`: the worker's; None where the slice reached none.
     """
 
     table: TableName
@@ -80,6 +95,7 @@ class SliceResult:
     share: Share | None = None
     refusals: int = 0
     throttled: str = ""
+    clock: WorkerClock | None = None
 
 
 class Expired(DStreamError):

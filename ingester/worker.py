@@ -6,11 +6,12 @@ of quiet; the next task opens them again.
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from common.bus import Sender
@@ -21,7 +22,7 @@ from ingester.encode import Encoder
 from ingester.packs import PackingSender
 from ingester.read_ahead import ReadAhead
 from ingester.settings import IngesterSettings
-from ingester.slices import Slice, SliceResult, failed
+from ingester.slices import Slice, SliceResult, WorkerClock, failed
 from ingester.sqlserver_connection import Connection
 from ingester.sqlserver_offsets import SqlServerOffsets
 from ingester.sqlserver_source import SqlServerSource
@@ -63,6 +64,11 @@ class Worker:
         return list(self._threads.map(self._run, bucket))
 
     def _run(self, todo: Slice) -> SliceResult:
+        begun_at = time.time()
+        result = self._drained(todo)
+        return replace(result, clock=WorkerClock(socket.gethostname(), todo.sent_at, begun_at, time.time()))
+
+    def _drained(self, todo: Slice) -> SliceResult:
         try:
             bench = self._take()
         except Exception as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import cycle
 from typing import Any
 
@@ -20,6 +21,7 @@ from ingester.local_locks import LocalLocks
 from ingester.lsn import Position
 from ingester.progress import Progress
 from ingester.schedule import Rhythm
+from ingester.slices import Trouble, WorkerClock
 from tests.fakes.ingester import (
     ORDERS,
     PERSONS,
@@ -180,14 +182,30 @@ def test_a_stop_takes_no_longer_when_the_wall_clock_is_set_meanwhile(
     def hang() -> None:
         asked_at.append(world.clock)
         world.stop.set()
-        world.date += hours * 3600
         world.executor.cancelled.wait(60)
         raise TransientError("cancelled")
 
     world.source.after_page = hang
+    world.executor.finish = lambda: setattr(world, "date", world.date + hours * 3600)  # type: ignore[method-assign]
     world.at(3, lambda: world.commit(2))
     world.run(1000)
     assert 10 <= world.clock - asked_at[0] < 12
+
+
+def test_an_executor_whose_clock_is_ahead_is_reported_once_and_blamed_for_what_expired() -> None:
+    world = World(shared=True)
+    run = world.executor.run
+
+    def far_ahead(bucket: Any, **how: Any) -> Any:
+        clock = WorkerClock("executor-1", world.unix(), world.unix() + 600, world.unix() + 600)
+        return [replace(result, trouble=Trouble.EXPIRED, changes=0, clock=clock) for result in run(bucket, **how)]
+
+    world.executor.run = far_ahead  # type: ignore[method-assign]
+    world.at(3, lambda: world.commit(2, 3))
+    _, logs = world.run(30)
+    warned = [entry for entry in logs if entry["log_level"] == "warning"]
+    assert [entry["event"] for entry in warned] == ["an executor's clock differs from the driver's", "will try again"]
+    assert "the clock of executor-1 is" in warned[1]["error"]
 
 
 def test_an_idle_tables_offset_advances_with_the_log() -> None:

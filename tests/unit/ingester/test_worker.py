@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import socket
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ingester import wiring, worker
+from ingester.lsn import Position
+from ingester.slices import Slice, SliceResult
+from tests.fakes.ingester import PERSONS, instance, lsn
 from tests.unit.ingester.test_reload import settings
 
 
@@ -52,6 +57,17 @@ def test_a_worker_hears_of_a_stop_that_was_asked_for_while_its_slice_runs(tmp_pa
     mark.touch()
     assert bench.drain.stopping() is True
     bench.close()
+
+
+def test_a_result_brings_the_time_of_day_that_the_worker_took_it_for(tmp_path: Path) -> None:
+    todo = Slice(PERSONS, instance(), Position.before(lsn(1)), Position.end_of(lsn(1)), 1, 2, 1.0, sent_at=5.0)
+    before = time.time()
+    bench = worker.Worker(settings("Persons"), tmp_path / "stopping")
+    bench._drained = lambda todo: SliceResult(todo.table, None)  # type: ignore[method-assign]  # nothing is read
+    [result] = bench.run([todo])
+    assert result.clock is not None
+    assert (result.clock.host, result.clock.sent_at) == (socket.gethostname(), 5.0)
+    assert before <= result.clock.begun_at <= result.clock.ended_at <= time.time()
 
 
 def test_the_drivers_connection_hears_of_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:

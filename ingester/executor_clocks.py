@@ -1,0 +1,59 @@
+"""The wall clocks of the executors' machines beside the driver's, since a slice's `send_before` is a date. Sets no clock, stops no table.
+
+How long a slice takes on its way is not known, so only what no delay explains counts as a difference: a result that was handed back
+before it was received is the mark of a clock that is ahead, a slice that was taken up before it was sent of one that is behind.
+"""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import replace
+
+import structlog
+
+from ingester.locks import Clock
+from ingester.slices import SliceResult, Trouble, WorkerClock
+
+log = structlog.get_logger("ingester")
+
+TOLERATED_SECONDS = 2.0
+"""Clocks that are kept by NTP differ by milliseconds; the margin of the shortest lease is a few seconds."""
+
+_REMEDY = "synchronise the clocks of both machines (chronyc tracking shows how far off each is)"
+
+
+def difference(clock: WorkerClock, received_at: float) -> float:
+    """Seconds by which the worker's clock is ahead of the driver's, at least; below 0 it is behind. 0 where none can be told."""
+    ahead, behind = clock.ended_at - received_at, clock.begun_at - clock.sent_at
+    return ahead if ahead > 0 else min(0.0, behind)
+
+
+class ExecutorClocks:
+    """`now`: the driver's wall clock, Unix time. `here`: the driver's machine, which has no other clock than its own."""
+
+    def __init__(self, now: Clock, here: str | None = None) -> None:
+        self._now = now
+        self._here = here or socket.gethostname()
+        self._told: set[str] = set()
+
+    def looked(self, result: SliceResult) -> SliceResult:
+        """`result`, which has just been received. A machine whose clock differs is reported once; what expired for it says so."""
+        clock = result.clock
+        if clock is None or clock.host == self._here:
+            return result
+        seconds = difference(clock, self._now())
+        if abs(seconds) <= TOLERATED_SECONDS:
+            return result
+        if clock.host not in self._told:
+            self._told.add(clock.host)
+            log.warning(
+                "an executor's clock differs from the driver's",
+                host=clock.host,
+                seconds=round(seconds, 1),
+                why="an executor sends nothing once its clock is past the end of the lease",
+                hint=_REMEDY,
+            )
+        if result.trouble is not Trouble.EXPIRED or seconds < 0:
+            return result
+        why = f"the clock of {clock.host} is {seconds:.1f} s ahead of the driver's, so that the lease seemed to have run out there"
+        return replace(result, message=f"sending changes of {result.table.key}: {why}", hint=_REMEDY)
