@@ -132,6 +132,11 @@ class Service:
         return None if self._process is None else self._process.poll()
 
     @property
+    def running(self) -> bool:
+        """Whether it was started, and neither stopped nor has it ended."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
     def pid(self) -> int:
         """The process id of a service that was started."""
         assert self._process is not None

@@ -29,6 +29,8 @@ from dstream.local import Login
 from emulators.servicebus.server import ServiceBusEmulator
 from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
+from tests.faults import dump
+from tests.faults.dump import tree
 
 DATABASE = "demo"
 CAPTURE_INTERVAL = 0.3
@@ -107,6 +109,8 @@ class World:
         self.ledger = Ledger()
         self.ingesters: list[Ingester] = []
         """All that were ever started, in that order; `died()` and `pid` tell of each."""
+        self.blob_connection_string: str | None = None
+        """Where the leases of `azure_blob` locks can be looked at."""
 
     def __enter__(self) -> Self:
         with ExitStack() as opened:
@@ -144,7 +148,38 @@ class World:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._opened.close()
+        try:
+            if kind is not None and kind is not KeyboardInterrupt:
+                print(self.dump(), flush=True)
+        finally:
+            self._opened.close()
+
+    def dump(self) -> str:
+        """What can be told of a pipeline in which something is missing; in a file, too, whose name stands at the end."""
+        services = [*self.ingesters, self.router]
+        topics = [f"{Origin(_HOST, DATABASE).topic(table)}/subscriptions/sub1" for table in TABLES]
+        folder = Path(os.environ.get(dump.FOLDER, self._folder))
+        path = folder / f"dump-{os.getpid()}-{time.time_ns()}.txt"
+        parts: list[tuple[str, Callable[[], str]]] = [
+            ("counts", lambda: f"committed {self.ledger.counts()}\nreceived {self.subscriber.counts()}"),
+            ("offsets", lambda: dump.offsets(self.login, Origin(_HOST, DATABASE))),
+            ("sessions at SQL Server", lambda: dump.sessions(self.login)),
+            *self._more_of_a_dump(),
+            ("queue and topics", lambda: dump.entities(self.servicebus.http_port, ["ingest-queue", *topics])),
+            ("processes", lambda: dump.processes(services)),
+            ("sockets", lambda: dump.sockets(services)),
+            ("asked for stacks", lambda: dump.ask_for_stacks(services)),
+            ("logs", lambda: dump.logs(services)),
+            ("this process", dump.own_stacks),
+        ]
+        return f"{dump.dump(parts, path)}\n{path}"
+
+    def _more_of_a_dump(self) -> list[tuple[str, Callable[[], str]]]:
+        held = [("application locks", lambda: dump.lock_holders(self.sqlserver))]
+        if self.blob_connection_string is not None:
+            blobs = self.blob_connection_string
+            held.append(("blob leases", lambda: dump.leases(blobs)))
+        return held
 
     def _stop_services(self) -> None:
         for service in (*self.ingesters, self.router):
@@ -184,6 +219,9 @@ class World:
     def offsets(self) -> dict[str, tuple[bytes, int, bytes, int]]:
         """The stored offset of each table, in an order that compares as positions do."""
         with self.login.connect() as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT OBJECT_ID(N'dbo.cdc_offsets')")
+            if cursor.fetchone()[0] is None:  # no ingester has come so far yet
+                return {}
             cursor.execute(
                 "SELECT table_name, last_lsn, last_command_id, last_seq, last_operation FROM dbo.cdc_offsets "
                 "WHERE last_lsn IS NOT NULL"
@@ -214,14 +252,7 @@ def wait_until(condition: Callable[[], bool], what: str, timeout: float = 60) ->
 
 
 def signal_tree(pid: int, number: signal.Signals) -> None:
-    """A signal to a process and everything below it: the JVM and Spark's workers are in groups of their own."""
-    pids, at = [pid], 0
-    while at < len(pids):
-        with suppress(FileNotFoundError, ProcessLookupError):  # it, or a thread of it, has just ended
-            for task in Path(f"/proc/{pids[at]}/task").iterdir():
-                with suppress(FileNotFoundError, ProcessLookupError):
-                    pids += [int(child) for child in (task / "children").read_text().split()]
-        at += 1
-    for found in pids:
+    """A signal to a process and everything below it."""
+    for found in tree(pid):
         with suppress(ProcessLookupError):
             os.kill(found, number)
