@@ -50,7 +50,7 @@ class Reports:
         """What it did stays done: a counter never falls."""
         with self._guard:
             if (last := self._told.pop(worker, None)) is not None:
-                self._past += replace(last[1], receiving=False, still=0.0, away=None)
+                self._past += replace(last[1], receiving=False, still=0.0, away=None, topics_away={})
 
     def figures(self) -> Figures:
         """All together. A worker that tells nothing any more stands as still as its last word is old."""

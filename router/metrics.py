@@ -26,6 +26,11 @@ LOST = Metric(
     "Messages sent whose lock was gone before they were completed: they come again.",
 )
 RECEIVING = Metric("dstream_router_receiving", "gauge", "1 while the queue is received from.")
+TOPICS_AWAY = Metric(
+    "dstream_router_topics_unavailable",
+    "gauge",
+    "Topics that have taken nothing for 10 s although something is to be sent to them.",
+)
 BATCHES = Metric("dstream_router_batch_messages", "histogram", "Messages received together.")
 SETTLED = Metric(
     "dstream_router_settle_seconds",
@@ -33,7 +38,7 @@ SETTLED = Metric(
     "From receiving a batch until what of it goes to one topic is sent and completed.",
 )
 
-METRICS = (ROUTED, DEAD_LETTERED, RETRIES, LOST, RECEIVING, BATCHES, SETTLED)
+METRICS = (ROUTED, DEAD_LETTERED, RETRIES, LOST, RECEIVING, TOPICS_AWAY, BATCHES, SETTLED)
 
 
 def samples(figures: Figures) -> Iterator[Sample]:
@@ -42,6 +47,7 @@ def samples(figures: Figures) -> Iterator[Sample]:
     yield from (DEAD_LETTERED(count, reason) for reason, count in sorted(figures.dead_lettered.items()))
     yield from (RETRIES(count, topic) for topic, count in sorted(figures.retries.items()))
     yield LOST(figures.lost_locks)
-    yield RECEIVING(int(figures.ready() is None))
+    yield RECEIVING(int(figures.receives))
+    yield TOPICS_AWAY(len(figures.topics_away))
     yield BATCHES(figures.batches)
     yield SETTLED(figures.seconds)

@@ -21,6 +21,7 @@ from common.errors import DStreamError, PermanentError
 from common.message import Message
 from common.retry import Backoff
 from common.throttling import THROTTLED_BACKOFF, Spell
+from router.tally import Tally
 
 OPENED_AT_ONCE = 16
 """Links opened side by side: each takes about half a second of waiting, and a namespace limits how many come at once."""
@@ -58,10 +59,11 @@ class Publisher:
         chance: Callable[[], float] = random.random,
         provide: Callable[[], None] = lambda: None,
         spell: Spell | None = None,
+        tally: Tally | None = None,
     ) -> None:
         """`provide` sees to it that the topic exists; it is called before the next send after a fault that time does not heal.
 
-        `spell`: the namespace's, where others send to it as well.
+        `spell`: the namespace's, where others send to it as well. `tally` learns how the topic is doing.
         """
         self.topic = topic
         self._sender = sender
@@ -71,9 +73,11 @@ class Publisher:
         self._guard = threading.Lock()
         self._provide = provide
         self._spell = spell or Spell(clock)
+        self._tally = tally or Tally()
         self._refusals = 0
         self._refused_in_a_row = 0
         self._failures = 0
+        self._reported_permanent = False
         self._not_before = 0.0
         self._to_be_provided = False
 
@@ -150,13 +154,22 @@ class Publisher:
         self._failures += 1
         self._to_be_provided = self._to_be_provided or isinstance(error, PermanentError)
         self._not_before = self._clock() + self._backoff.delay(self._failures, self._chance)
-        if self._failures == 1:
-            report = log.error if isinstance(error, PermanentError) else log.warning
+        self._tally.topic_failed(self.topic, str(error))
+        self._report(error)
+
+    def _report(self, error: DStreamError) -> None:
+        """Once an outage; and once more when it turns out that time does not heal it: a deleted topic first shows as a link that ends."""
+        permanent = isinstance(error, PermanentError)
+        if self._failures == 1 or (permanent and not self._reported_permanent):
+            report = log.error if permanent else log.warning
             report("destination away", topic=self.topic, error=error.message, hint=error.hint)
+            self._reported_permanent = permanent
 
     def _recovered(self) -> None:
         if self._failures:
             log.info("destination back", topic=self.topic, failed_sends=self._failures)
+            self._reported_permanent = False
+            self._tally.topic_works(self.topic)
         self._failures = self._refusals = 0
         self._spell.look()
 

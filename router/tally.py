@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from common.metrics import MESSAGES, SECONDS, Distribution
@@ -17,11 +17,24 @@ SLOT_SECONDS = 300.0
 """After so long without a turn of any slot the router counts as hung; a slot may wait for an answer that long at the worst."""
 
 
+AWAY_SECONDS = 10.0
+"""After so long without a send that succeeds a topic counts as away. Shorter outages heal by the first repetitions."""
+_FORGOTTEN_SECONDS = 120.0
+"""After so long without a further failure it does no more: another worker, or nobody, has something to send to it."""
+
+
+@dataclass(slots=True)
+class _Outage:
+    since: float
+    last: float
+    why: str
+
+
 @dataclass(frozen=True, slots=True)
 class Figures:
     """A tally at a moment. `still`: seconds since a slot had its turn; `away`: why the queue is not to be had, None while it is.
 
-    `receiving`: its links were opened, and a slot has asked for messages.
+    `receiving`: its links were opened, and a slot has asked for messages. `topics_away`: why nothing can be sent to them, by topic.
     """
 
     routed: Counter[str]
@@ -33,6 +46,7 @@ class Figures:
     receiving: bool
     still: float
     away: str | None
+    topics_away: Mapping[str, str] = field(default_factory=dict)
 
     def __add__(self, other: Figures) -> Figures:
         """Two processes as one: it is as well as the one that fares worse, and receives if one of them does."""
@@ -46,6 +60,7 @@ class Figures:
             self.receiving or other.receiving,
             max(self.still, other.still),
             self.away or other.away,
+            {**self.topics_away, **other.topics_away},
         )
 
     def alive(self) -> str | None:
@@ -56,7 +71,18 @@ class Figures:
         """Why it is not at work."""
         if not self.receiving:
             return "starting: not all links are open yet"
-        return None if self.away is None else f"the ingest queue is away: {self.away}"
+        if self.away is not None:
+            return f"the ingest queue is away: {self.away}"
+        if self.topics_away:
+            topic, why = min(self.topics_away.items())
+            others = len(self.topics_away) - 1
+            return f"topic {topic} is unavailable{f', and {others} more' if others else ''}: {why}"
+        return None
+
+    @property
+    def receives(self) -> bool:
+        """Whether the queue is received from."""
+        return self.receiving and self.away is None
 
 
 @dataclass(slots=True)
@@ -78,6 +104,20 @@ class Tally:
     _receiving: bool = False
     _turned: float | None = None
     _away: str | None = None
+    _outages: dict[str, _Outage] = field(default_factory=dict)
+
+    def topic_failed(self, topic: str, why: str) -> None:
+        """A send to it failed; by `why` a person knows what to do."""
+        now = self.clock()
+        with self._guard:
+            known = self._outages.get(topic)
+            since = now if known is None or now - known.last > _FORGOTTEN_SECONDS else known.since
+            self._outages[topic] = _Outage(since, now, why)
+
+    def topic_works(self, topic: str) -> None:
+        """It took what was sent to it."""
+        with self._guard:
+            self._outages.pop(topic, None)
 
     def count_routed(self, topic: str, messages: int, *, lost: int) -> None:
         with self._guard:
@@ -120,4 +160,13 @@ class Tally:
                 self._receiving,
                 0.0 if self._turned is None else self.clock() - self._turned,
                 self._away,
+                self._topics_away(),
             )
+
+    def _topics_away(self) -> Mapping[str, str]:
+        now = self.clock()
+        return {
+            topic: outage.why
+            for topic, outage in self._outages.items()
+            if now - outage.since >= AWAY_SECONDS and now - outage.last <= _FORGOTTEN_SECONDS
+        }

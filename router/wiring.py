@@ -77,7 +77,7 @@ def route(
     """
     source, output = ServiceBus.of(settings.source), ServiceBus.of(settings.output)
     tally = tally or Tally()
-    publishers = _publishers(settings, output, latest)
+    publishers = _publishers(settings, output, latest, tally)
     try:
         if not provisioned:
             _provision(settings, source, output)
@@ -104,15 +104,15 @@ def route(
         output.close()
 
 
-def _publishers(settings: RouterSettings, output: ServiceBus, latest: Latest | None) -> Publishers:
+def _publishers(settings: RouterSettings, output: ServiceBus, latest: Latest | None, tally: Tally) -> Publishers:
     spell = Spell()
 
     def configured(topic: str) -> Publisher:
-        return Publisher(topic, output.sender(topic), spell=spell)
+        return Publisher(topic, output.sender(topic), spell=spell, tally=tally)
 
     def provided(topic: str) -> Publisher:
         provide = partial(_provide_topics, settings, output, [topic])
-        return Publisher(topic, output.sender(topic), provide=provide, spell=spell)
+        return Publisher(topic, output.sender(topic), provide=provide, spell=spell, tally=tally)
 
     def further(topic: str) -> Publisher:
         if topic == settings.queue_name.lower():

@@ -19,7 +19,7 @@ from router.health import TELL_SECONDS, Reports, endpoint
 from router.metrics import METRICS, samples
 from router.observed import ObservedReceivers
 from router.parking import Parked, Parking
-from router.tally import SLOT_SECONDS, Figures, Tally
+from router.tally import AWAY_SECONDS, SLOT_SECONDS, Figures, Tally
 
 
 class Clock:
@@ -144,6 +144,24 @@ def test_a_router_is_ready_when_it_receives_and_not_while_the_queue_is_away(tall
     assert tally.figures().ready() == "the ingest queue is away: no route to host"
     queue.fail = None
     opened(queue, tally)
+    assert tally.figures().ready() is None
+
+
+def test_a_topic_that_takes_nothing_is_named_until_it_does_or_nobody_sends_to_it(clock: Clock, tally: Tally) -> None:
+    tally.turned()
+    tally.topic_failed("orders", "it was deleted")
+    assert tally.figures().ready() is None
+    clock.now += AWAY_SECONDS
+    tally.topic_failed("orders", "it was deleted")
+    tally.topic_failed("persons", "it is full")
+    assert tally.figures().ready() == "topic orders is unavailable: it was deleted"
+    clock.now += AWAY_SECONDS
+    assert tally.figures().ready() == "topic orders is unavailable, and 1 more: it was deleted"
+    tally.topic_works("orders")
+    assert tally.figures().ready() == "topic persons is unavailable: it is full"
+    clock.now += 600
+    assert tally.figures().ready() is None
+    tally.topic_failed("persons", "it is full")
     assert tally.figures().ready() is None
 
 

@@ -6,9 +6,10 @@ import threading
 from collections.abc import Sequence
 
 import pytest
+from structlog.testing import capture_logs
 
 from common.bus import SendInterrupted
-from common.errors import PermanentError, TransientError
+from common.errors import DStreamError, PermanentError, TransientError
 from common.message import Message
 from common.retry import Backoff
 from router.publishers import Publisher, Publishers
@@ -95,6 +96,30 @@ def test_a_topic_deleted_while_running_is_waited_for() -> None:
         orders.send([MESSAGE])
     broker.create("orders")
     orders.send([MESSAGE])
+
+
+def test_a_deleted_topic_is_an_error_once_although_its_outage_began_as_a_warning() -> None:
+    fault: list[DStreamError] = [TransientError("the link was detached")]
+
+    class Link(Meeting):
+        def send(self, messages: Sequence[Message]) -> None:
+            if fault:
+                raise fault[0]
+
+    orders = Publisher("orders", Link(threading.Barrier(1)), clock=Clock(), chance=lambda: 1.0)
+    with capture_logs() as logs:
+        for error in (fault[0], PermanentError("not found", hint="create it"), PermanentError("not found"), fault[0]):
+            fault[0] = error
+            with pytest.raises(SendInterrupted):
+                orders.send([MESSAGE])
+        fault.clear()
+        orders.send([MESSAGE])
+    told = [(line["log_level"], line["event"], line.get("hint")) for line in logs]
+    assert told == [
+        ("warning", "destination away", None),
+        ("error", "destination away", "create it"),
+        ("info", "destination back", None),
+    ]
 
 
 def test_opening_names_every_topic_that_is_missing_at_once() -> None:
