@@ -21,6 +21,7 @@ class Message:
     partition_key: str | None = None
     correlation_id: str | None = None
     reply_to: str | None = None
+    reply_to_session_id: str | None = None
     to: str | None = None
     time_to_live: timedelta | None = None
     application_properties: Mapping[str, PropertyValue] = field(default_factory=dict)

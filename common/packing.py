@@ -146,8 +146,9 @@ def _kind(message: Message) -> tuple[str, ...] | None:
     plain = (
         message.message_id is not None
         and message.content_type == CHANGE_TYPE
-        and (message.partition_key, message.correlation_id, message.reply_to, message.to, message.time_to_live)
-        == (None, None, None, None, None)
+        and (message.partition_key, message.correlation_id, message.reply_to, message.reply_to_session_id)
+        == (None, None, None, None)
+        and (message.to, message.time_to_live) == (None, None)
         and message.body != b""
         and b"\n" not in message.body
         and all(type(value) in _PLAIN for value in properties.values())

@@ -27,6 +27,7 @@ _SAMPLES = (
         partition_key="s",
         correlation_id="c",
         reply_to="r",
+        reply_to_session_id="q",
         to="t",
         application_properties={"text": "ä", "number": 1_000, "small": -1, "real": 0.5, "flag": True, "octets": b"o"},
     ),

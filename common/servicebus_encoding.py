@@ -57,7 +57,11 @@ def encoded(message: Message, *, now: float) -> bytes | None:
     session, partition = message.session_id, message.partition_key
     if session is not None and partition != session:
         partition = None  # a key that differs from the session is refused by the service: the session id wins
-    if any(len(name) > _LONGEST_NAME for name in (message.message_id, session, partition) if name):
+    if any(
+        len(name) > _LONGEST_NAME
+        for name in (message.message_id, session, partition, message.reply_to_session_id)
+        if name
+    ):
         return None
     life = message.time_to_live
     milliseconds = None if life is None else int(life.total_seconds()) * 1000
@@ -98,7 +102,7 @@ def _properties(message: Message, milliseconds: int | None, now: float) -> bytes
         created,
         _optional(message.session_id),
         _NULL,  # group-sequence
-        _NULL,  # reply-to-group-id
+        _optional(message.reply_to_session_id),
     )
     return _PROPERTIES + _list(fields)
 

@@ -29,6 +29,7 @@ def to_sdk(message: Message) -> ServiceBusMessage:
         partition_key=message.partition_key if keyed else None,
         correlation_id=message.correlation_id,
         reply_to=message.reply_to,
+        reply_to_session_id=message.reply_to_session_id,
         to=message.to,
         time_to_live=message.time_to_live,
         application_properties=cast(
@@ -57,6 +58,7 @@ def from_sdk(received: ServiceBusReceivedMessage) -> tuple[Message, str | None]:
         partition_key=_text((raw.annotations or {}).get(_PARTITION_KEY)),
         correlation_id=_text(properties.correlation_id),
         reply_to=_text(properties.reply_to),
+        reply_to_session_id=_text(properties.reply_to_group_id),
         to=_text(properties.to),
         time_to_live=received.time_to_live,
         application_properties=_properties(raw.application_properties),

@@ -30,12 +30,12 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "messages"
 CHANGES = ("insert", "update", "delete_in_another_schema")
 PERSONS, ORDERS = "server.database.persons.events", "server.database.sales.orders.events"
 OWN: dict[str, Any] = {
-    **{name: value for name, value in MESSAGE.items() if name != "replyToSessionId"},
+    **MESSAGE,
     "sessionId": "own",
     "partitionKey": "own",
     "applicationProperties": {**PROPERTIES, "destination": PERSONS},
 }
-"""The reply's session is not among what the router keeps (SPEC 8); everything else of the scenario's message is."""
+"""The scenario's message, under a session and a destination of this test."""
 
 
 @pytest.fixture(scope="module")

@@ -57,6 +57,7 @@ def messages(draw: st.DrawFn) -> Message:
         partition_key=draw(st.sampled_from([None, session, "other"]) | NAMES),
         correlation_id=draw(st.none() | TEXTS),
         reply_to=draw(st.none() | TEXTS),
+        reply_to_session_id=draw(st.none() | NAMES),
         to=draw(st.none() | TEXTS),
         time_to_live=draw(st.none() | st.timedeltas(timedelta(0), timedelta(milliseconds=2**32 - 1))),
         application_properties=cast("dict[str, PropertyValue]", draw(PROPERTIES)),

@@ -20,6 +20,7 @@ WHOLE = AmqpAnnotatedMessage(
         content_type="application/json",
         correlation_id="correlation",
         reply_to="back",
+        reply_to_group_id="back here",
         to="there",
     ),
     annotations={"x-opt-partition-key": "session"},
@@ -42,7 +43,16 @@ def test_it_says_what_the_sdks_properties_say(message: AmqpAnnotatedMessage) -> 
     read, fault = from_sdk(arrived)
     assert fault is None
     assert read.body == b"".join(arrived.body)
-    for name in ("message_id", "session_id", "subject", "content_type", "correlation_id", "reply_to", "to"):
+    for name in (
+        "message_id",
+        "session_id",
+        "subject",
+        "content_type",
+        "correlation_id",
+        "reply_to",
+        "reply_to_session_id",
+        "to",
+    ):
         assert getattr(read, name) == getattr(arrived, name), name
     assert (read.partition_key, read.time_to_live) == (arrived.partition_key, arrived.time_to_live)
 
