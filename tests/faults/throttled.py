@@ -129,6 +129,20 @@ class Watched:
         self._sender.close()
 
 
+@dataclass
+class Waits:
+    """A clock that counts what slices wait for credits, and nothing else: how long they are patient is then the same on every machine."""
+
+    seconds: float = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+    def wait(self, seconds: float) -> None:
+        time.sleep(seconds)
+        self.seconds += seconds
+
+
 @dataclass(frozen=True)
 class Looked:
     """The namespace at a moment (time.monotonic)."""
@@ -190,7 +204,7 @@ class Run:
             "refused a second": (last.refused - first.refused) / self.seconds,
             "refused, busiest second": self.busiest(),
             "longest wait of a table, s": self.longest_wait(),
-            "slices that failed": sum(result.trouble is not None for table in self.tables for result in table.results),
+            "slices that failed": len(self.failed()),
             "warnings": self.said.count("[warning"),
         } | {f"{kind}, a change": (last.credits[kind] - first.credits[kind]) / self.changes for kind in last.credits}
 
@@ -207,14 +221,22 @@ class Run:
                     heard = look
         return longest
 
-    def busiest(self) -> int:
-        """The most that was refused within a second."""
-        most, first = 0, 0
-        for look in self.looks:
-            while look.at - self.looks[first].at > 1.0:
+    def busiest(self) -> float:
+        """The most that was refused a second, within a second and a look: one that came late is about the time since the one before."""
+        most, first = 0.0, 0
+        for number, look in enumerate(self.looks):
+            while first + 1 < number and look.at - self.looks[first + 1].at >= 1.0:
                 first += 1
-            most = max(most, look.refused - self.looks[first].refused)
+            begun = self.looks[first]
+            most = max(most, (look.refused - begun.refused) / max(1.0, look.at - begun.at))
         return most
+
+    def starved(self) -> list[SliceResult]:
+        """The slices that gave up for want of credits. What else one may fail of is the machine's matter, and no slice's of a quiet one."""
+        return [each for each in self.failed() if each.message == each.throttled]
+
+    def failed(self) -> list[SliceResult]:
+        return [result for table in self.tables for result in table.results if result.trouble is not None]
 
 
 def run(
@@ -261,7 +283,9 @@ def ingest(emulator: ServiceBusEmulator, table: Table, pack: int | str, stop: th
     upto = Position.end_of(lsn(table.changes))
     todo = Slice(table.name, where, Position.before(lsn(1)), upto, epoch=1, rows=5_000, seconds=SLICE_SECONDS)
     with closing(bus), closing(Watched(_sender(bus, most), table)) as sender:
-        drain = Drain(source, offsets, sender, Encoder(ORIGIN, QUEUE, "key"), time.time)
+        drain = Drain(
+            source, offsets, sender, Encoder(ORIGIN, QUEUE, "key"), time.time, clock=(waits := Waits()), wait=waits.wait
+        )
         interval = 0.0
         while not stop.is_set():
             result = drain.run(todo)
