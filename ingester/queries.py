@@ -37,18 +37,6 @@ LOW_WATERMARK = f"SELECT sys.fn_cdc_get_min_lsn({P}) AS low_watermark"
 MAY_READ_THE_LOGS_TIMES = "SELECT HAS_PERMS_BY_NAME(N'cdc.lsn_time_mapping', N'OBJECT', N'SELECT')"
 """sys.fn_cdc_get_max_lsn answers NULL before the first capture, and to those who may not look."""
 
-CAPTURED_COLUMNS = """\
-SELECT cc.object_id, cc.column_name, cc.column_type, cc.column_ordinal, cc.is_computed, ISNULL(c.max_length, s.max_length) AS max_length,
-       ic.index_ordinal
-FROM cdc.captured_columns AS cc
-JOIN cdc.change_tables AS ct ON ct.object_id = cc.object_id
-LEFT JOIN sys.columns AS c ON c.object_id = cc.object_id AND c.name = cc.column_name COLLATE DATABASE_DEFAULT
-LEFT JOIN sys.columns AS s ON s.object_id = ct.source_object_id AND s.column_id = cc.column_id
-LEFT JOIN cdc.index_columns AS ic ON ic.object_id = cc.object_id AND ic.column_id = cc.column_id
-ORDER BY cc.object_id, cc.column_ordinal"""
-"""The length is the change table's, or the source's to those who may not see the change table. In Azure SQL Database names in sys may have
-another collation than those in cdc, and a comparison of the two would be refused."""
-
 TABLES_A_STATEMENT = 100
 """How many tables one statement asks for: a batch may hold any number of statements, a plan should not hold any number of tables."""
 

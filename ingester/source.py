@@ -28,8 +28,19 @@ class CapturedColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class Shape:
+    """What tells that a table's columns are still as they were: its object id, and a stamp that is another after any change of them."""
+
+    object_id: int
+    stamp: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class CaptureInstance:
-    """A row of cdc.change_tables with its columns. `has_command_id` is False where what is read does not tell it."""
+    """A row of cdc.change_tables with its columns. `has_command_id` is False where what is read does not tell it.
+
+    `shape`: of the change table when the columns were read, or of the source where that is all that may be seen.
+    """
 
     name: str
     table: TableName
@@ -37,6 +48,7 @@ class CaptureInstance:
     start_lsn: Lsn
     columns: tuple[CapturedColumn, ...]
     has_command_id: bool = True
+    shape: Shape | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +144,8 @@ class Source(Protocol):
     ) -> Page:
         """The first changes of the window (after, upto]: about `rows` rows (at least 1), fewer where those are wide; whole changes only.
 
-        `upto` is the border of a transaction, or with a `share` any change's position.
+        Values are read as the types that the change table has at that moment, whatever they were when the catalog was read. `upto` is the
+        border of a transaction, or with a `share` any change's position.
         """
         ...
 

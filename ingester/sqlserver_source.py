@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Literal
 
 from common.errors import DStreamError, PermanentError, TransientError
 from common.names import TableName
-from ingester import queries, queries_of_shares
+from ingester import queries, queries_of_columns, queries_of_shares
 from ingester.change import Operation
 from ingester.lsn import Lsn, Position
 from ingester.rows import RowReader
@@ -19,6 +20,7 @@ from ingester.source import (
     Probe,
     ProbeAnswer,
     ProbeRequest,
+    Shape,
     Share,
     Stride,
     TableState,
@@ -31,6 +33,9 @@ QueryMode = Literal["direct", "function"]
 PAGE_BYTES = 4 * 2**20
 """How much text and binary a page may hold before it ends, whatever its number of rows: a few Service Bus batches, and little beside a
 worker's memory even when all its threads hold one. A row of more is a page of its own."""
+
+_ATTEMPTS = 3
+"""How often a page is read whose table is altered meanwhile."""
 
 _UNKNOWN_FUNCTION, _UNKNOWN_OBJECT, _OUTSIDE_THE_WINDOW = 195, 208, 313
 
@@ -56,6 +61,8 @@ class SqlServerSource:
         self._zone_known = False
         self._readers: dict[tuple[str, TableName, tuple[CapturedColumn, ...]], RowReader] = {}
         self._stamp: tuple[Any, ...] | None = None
+        self._altered: dict[tuple[str, Shape | None], CaptureInstance] = {}
+        """Instances that were altered since the catalog was read which whoever asks for their pages goes by."""
 
     def states(self, tables: Sequence[TableName]) -> Mapping[TableName, TableState]:
         if not tables:
@@ -78,9 +85,10 @@ class SqlServerSource:
         if not enabled or not enabled[0][0]:
             return None
         self._stamp = self._connection.rows(queries.CATALOG_STAMP)[0]
+        stamps = dict(self._connection.rows(queries_of_columns.STAMPS))  # before the columns: see queries_of_columns
         columns: dict[int, list[CapturedColumn]] = {}
         for object_id, name, sql_type, ordinal, computed, length, key in self._connection.rows(
-            queries.CAPTURED_COLUMNS
+            queries_of_columns.CAPTURED
         ):
             columns.setdefault(object_id, []).append(
                 CapturedColumn(name, sql_type.lower(), ordinal, bool(computed), length == -1, key, length)
@@ -95,6 +103,7 @@ class SqlServerSource:
                     start_lsn=Lsn(bytes(start_lsn)),
                     columns=tuple(columns.get(object_id, ())),
                     has_command_id=command_id_length is not None and not self._by_function,
+                    shape=_shape(object_id if object_id in stamps else source_id, stamps),
                 ),
             )
             for (
@@ -195,23 +204,49 @@ class SqlServerSource:
     def page(
         self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int, share: Share | None = None
     ) -> Page:
+        for _ in range(_ATTEMPTS):
+            current = self._altered.get((instance.name, instance.shape), instance)
+            page = self._page(current, after, upto, rows, share)
+            if page is not None:
+                return page
+            self._altered[instance.name, instance.shape] = self._as_it_is_now(instance)
+        raise TransientError(
+            f"reading {instance.table.key}: the columns of {instance.change_table} change all the time"
+        )
+
+    def _as_it_is_now(self, instance: CaptureInstance) -> CaptureInstance:
+        """`instance` with the columns that its change table has been given. Raises TransientError if it is gone."""
+        found = next((i for _, i in self._instances() or () if i.name == instance.name), None)
+        if found is None or found.shape is None or instance.shape is None:
+            raise self._gone(instance)
+        if found.shape.object_id != instance.shape.object_id:  # another of the same name
+            raise self._gone(instance)
+        return replace(instance, columns=found.columns, shape=found.shape)
+
+    def _page(
+        self, instance: CaptureInstance, after: Position, upto: Position, rows: int, share: Share | None
+    ) -> Page | None:
+        """A page; None if the change table's columns are not what `instance` says, so that the values may be cut or missing."""
         reader = self._reader(instance)
         # one more than asked for, so that a before image which would end the page can take its after image along
         limit = rows + 1 if self._before_images else rows
         meter = _Meter(self._page_bytes, look_ahead=self._by_function)
         try:
-            sets, whole = self._connection.rows_until(
-                *self._page_text(instance, reader, after, upto, limit, share), meter.enough
-            )
+            text, parameters = self._page_text(instance, reader, after, upto, limit, share)
+            stamp, of_table = _stamp_of(instance)
+            sets, whole = self._connection.rows_until(f"{text};\n{stamp}", [*parameters, *of_table], meter.enough)
         except DStreamError as error:
             if is_error(error, _UNKNOWN_OBJECT):
                 raise self._gone(instance) from error
             if is_error(error, _OUTSIDE_THE_WINDOW):
                 return self._purged(instance, after, error)
             raise
+        seen = sets.pop()[0][0] if whole else self._connection.rows(stamp, of_table)[0][0]
         low = self._watermark(instance, sets.pop()[0][0] if whole else self._low(instance))
         found = sets[0] if sets else []
         images = [_image(row) for row in found]
+        if instance.shape is not None and seen != instance.shape.stamp:
+            return None
         full = not whole or len(found) >= limit
         if self._by_function:
             _refuse_ties(instance, images)
@@ -343,6 +378,15 @@ class _Meter:
         spent = self._left <= 0 and len(row) > 1 and row[3] != Operation.BEFORE_UPDATE
         self._spent = spent and self._look_ahead
         return spent and not self._look_ahead
+
+
+def _shape(object_id: int, stamps: Mapping[int, str]) -> Shape:
+    return Shape(object_id, stamps.get(object_id))
+
+
+def _stamp_of(instance: CaptureInstance) -> tuple[str, tuple[object, ...]]:
+    """The statement that ends a page's batch."""
+    return queries_of_columns.STAMP, (instance.shape.object_id if instance.shape is not None else None,)
 
 
 def _is_end(position: Position) -> bool:

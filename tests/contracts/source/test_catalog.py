@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,8 +13,9 @@ from common.names import TableName, quote_name
 from dstream.local import Login
 from emulators.sqlserver.server import SqlServerEmulator
 from ingester import queries
+from ingester.change import Change
 from ingester.lsn import Position
-from ingester.source import ProbeRequest
+from ingester.source import CaptureInstance, ProbeRequest
 from ingester.window import probe_request, window
 from tests.conftest import PASSWORD, USER
 from tests.contracts.databases import drop
@@ -359,6 +361,104 @@ def test_a_column_that_was_retyped_is_read_as_it_is_now(places: Places, mode: st
     place.scan()
     found = place.read(table=TableName("dbo", "Amounts"))
     assert [c.data["Amount"] for c in found] == ["2147483647.00", "123456789012345678.90"]
+
+
+WIDENED = {
+    "varchar to its longest": ("VARCHAR(30)", "'short'", "VARCHAR(8000)", f"'{'x' * 8000}'", "x" * 8000),
+    "varchar to max": ("VARCHAR(30)", "'short'", "VARCHAR(MAX)", f"'{'y' * 9000}'", "y" * 9000),
+    "nvarchar to max": ("NVARCHAR(30)", "N'short'", "NVARCHAR(MAX)", f"N'{'ž' * 5000}'", "ž" * 5000),
+    "varchar to nvarchar": ("VARCHAR(30)", "'short'", "NVARCHAR(30)", "N'žluť 馬'", "žluť 馬"),
+    "date to datetime2": ("DATE", "'2020-01-02'", "DATETIME2(7)", "'2024-05-06 07:08:09.1234567'", "2024-05-06T07:08:09.1234567"),
+    "smalldatetime to datetime2": ("SMALLDATETIME", "'2020-01-02 03:04'", "DATETIME2(3)", "'2024-05-06 07:08:09.123'", "2024-05-06T07:08:09.123"),
+    "datetime to datetime2": ("DATETIME", "'2020-01-02'", "DATETIME2(7)", "'2024-05-06 07:08:09.1234567'", "2024-05-06T07:08:09.1234567"),
+    "bit to int": ("BIT", "1", "INT", "7", 7),
+    "int to bigint": ("INT", "1", "BIGINT", "9007199254740993", 9007199254740993),
+    "real to float": ("REAL", "1.5", "FLOAT", "0.1234567890123456", 0.1234567890123456),
+    "int to decimal": ("INT", "1", "DECIMAL(20, 2)", "123456789012345678.90", "123456789012345678.90"),
+    "a larger scale": ("DECIMAL(9, 2)", "1.25", "DECIMAL(18, 6)", "123.456789", "123.456789"),
+    "smallmoney to money": ("SMALLMONEY", "1", "MONEY", "922337203685477.5807", "922337203685477.5807"),
+    "varbinary to max": ("VARBINARY(10)", "0x01", "VARBINARY(MAX)", "0x" + "ff" * 9000, "/" * 12000),
+    "int to text": ("INT", "1", "NVARCHAR(40)", "N'žluť'", "žluť"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("before_images", [False, True])
+@pytest.mark.parametrize("change", WIDENED)
+def test_a_value_is_whole_though_its_column_was_widened_after_the_catalog_was_read(
+    places: Places, mode: str, change: str, before_images: bool
+) -> None:
+    old, first, new, second, wanted = WIDENED[change]
+    place = places(query_mode=mode, before_images=before_images)
+    table = TableName("dbo", "Widened")
+    place.execute(f"CREATE TABLE dbo.Widened (ID INT PRIMARY KEY, V {old} NULL)")
+    place.enable(table="Widened")
+    place.execute(f"INSERT INTO dbo.Widened VALUES (1, {first})")
+    place.scan()
+    instance = place.instance(table)
+    start = Position.before(instance.start_lsn)
+    assert len(place.source.page(instance, after=start, upto=_end(place, instance), rows=9).changes) == 1
+    place.execute(f"ALTER TABLE dbo.Widened ALTER COLUMN V {new} NULL")
+    place.execute(f"INSERT INTO dbo.Widened VALUES (2, {second})")
+    place.execute(f"UPDATE dbo.Widened SET V = {second} WHERE ID = 1")
+    place.scan()
+    for rows in (9, 1):
+        found: list[Change] = []
+        after = start
+        while (page := place.source.page(instance, after=after, upto=_end(place, instance), rows=rows)).end is not None:
+            found += page.changes
+            after = page.end
+        assert [c.data["V"] for c in found[1:]] == [wanted, wanted]
+
+
+def _end(place: Place, instance: CaptureInstance) -> Position:
+    found = place.source.probe([ProbeRequest(instance, None)]).max_lsn
+    assert found is not None
+    return Position.end_of(found)
+
+
+def test_a_table_that_is_altered_while_its_page_is_read_is_read_again(places: Places) -> None:
+    """Capture comes to the ALTER between the rows of a page and the look at what their columns are."""
+    place = places()
+    place.execute("CREATE TABLE dbo.Widened (ID INT PRIMARY KEY, V DATE NULL)")
+    place.enable(table="Widened")
+    place.execute("INSERT INTO dbo.Widened VALUES (1, '2020-01-02')")
+    place.scan()
+    instance = place.instance(TableName("dbo", "Widened"))
+    upto = _end(place, instance)
+    place.execute("ALTER TABLE dbo.Widened ALTER COLUMN V DATETIME2(3) NULL")
+    texts: list[str] = []
+    read = place.connection.rows_until
+
+    def meanwhile(sql: str, *rest: Any) -> Any:
+        """The rows, then the ALTER, then the stamp: as one batch would come to them."""
+        texts.append(sql)
+        if len(texts) > 1:
+            return read(sql, *rest)
+        parameters, enough = rest
+        page, _, stamp = sql.rpartition(";\n")
+        sets, whole = read(page, parameters[:-1], enough)
+        place.scan()
+        return [*sets, place.connection.rows(stamp, parameters[-1:])], whole
+
+    place.connection.rows_until = meanwhile  # type: ignore[method-assign, assignment]
+    page = place.source.page(instance, after=Position.before(instance.start_lsn), upto=upto, rows=9)
+    assert len(texts) == 2
+    assert [c.data["V"] for c in page.changes] == ["2020-01-02T00:00:00.000"]
+
+
+def test_an_instance_that_was_made_again_under_its_name_is_another(places: Places) -> None:
+    place = places()
+    place.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
+    place.scan()
+    instance = place.instance()
+    place.execute("DROP TABLE dbo.Persons")
+    place.execute("CREATE TABLE dbo.Persons (ID INT PRIMARY KEY, Name DATE NULL, Bio NVARCHAR(MAX) NULL)")
+    place.enable()
+    place.execute("INSERT INTO dbo.Persons (ID) VALUES (2)")
+    place.scan()
+    with pytest.raises(TransientError, match="dbo_Persons is gone; its table is looked for again"):
+        place.source.page(instance, after=Position.before(instance.start_lsn), upto=_end(place, instance), rows=9)
 
 
 @pytest.mark.parametrize("mode", MODES)

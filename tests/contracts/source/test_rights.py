@@ -148,8 +148,8 @@ def test_a_place_in_the_log_that_is_told_in_part_is_refused(
         return tuple(None if at == missing else value for at, value in enumerate(row))
 
     def paged(sql: str, parameters: Any, enough: Any) -> Any:
-        (found, low), whole = rows_until(sql, parameters, enough)
-        return [[without(row) for row in found], low], whole
+        (found, *rest), whole = rows_until(sql, parameters, enough)
+        return [[without(row) for row in found], *rest], whole
 
     monkeypatch.setattr(place.connection, "rows_until", paged)
     monkeypatch.setattr(place.connection, "rows", lambda *asked: [without(row) for row in rows(*asked)])
@@ -176,8 +176,8 @@ def test_a_low_watermark_that_is_not_told_is_never_read_past(
         return [[(*row[:2], answer, row[3]) if len(row) == 4 else row for row in rows] for rows in found]
 
     def paged(sql: str, parameters: Any, enough: Any) -> Any:
-        (rows, _), whole = rows_until(sql, parameters, enough)
-        return [rows, [(answer,)]], whole
+        (rows, _, stamp), whole = rows_until(sql, parameters, enough)
+        return [rows, [(answer,)], stamp], whole
 
     monkeypatch.setattr(place.connection, "rows_until", paged)
     with pytest.raises(PermanentError, match="low watermark of dbo_Persons"):
