@@ -1,8 +1,9 @@
-"""The SDK forgets sockets of connections that fail while they are opened; here many do."""
+"""How long the long forms are; and the SDK forgets sockets of connections that fail while they are opened, of which there are many here."""
 
 from __future__ import annotations
 
 import gc
+import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,3 +26,15 @@ def forgotten_sockets() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()
+
+
+@pytest.fixture
+def kills() -> int:
+    """Of each campaign's long form: DSTREAM_TEST_KILLS."""
+    return int(os.environ.get("DSTREAM_TEST_KILLS", "100"))
+
+
+@pytest.fixture
+def seed() -> int:
+    """Of each campaign's long form: DSTREAM_TEST_SEED. The same seed is the same campaign, as far as clocks allow."""
+    return int(os.environ.get("DSTREAM_TEST_SEED", "2"))

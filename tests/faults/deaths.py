@@ -21,6 +21,7 @@ from ingester import queries_of_locks, queries_of_offsets
 from ingester.queries import P
 from tests.azurite.proxy import Answer, Proxy
 from tests.faults.relay import Relay
+from tests.faults.tcp_relay import TcpRelay
 from tests.faults.world import Ingester, World
 
 QUEUE = "ingest-queue"
@@ -59,6 +60,8 @@ _ARRIVING = {
 ACQUIRING = frozenset(point for point in Point if point.value.startswith("acquiring"))
 """Points that nobody comes to while every table has an owner."""
 _PAGE, _MOVE, _PROBE = "SELECT TOP (", "UPDATE dbo.cdc_offsets\nSET last_lsn", "DECLARE @max_lsn"
+_ORPHANS = 60.0
+"""Seconds after which no worker of a driver that was killed is left."""
 _PATIENCE = 15.0
 """Seconds after which a further ingester is started, if nobody acquires anything."""
 _DONE = {
@@ -116,8 +119,11 @@ class Killer:
         self._fired = threading.Event()
         self._dead: dict[str, float] = {}
         self.kills: list[Kill] = []
+        self.ways: dict[str, dict[str, TcpRelay]] = {}
+        """By ingester, the relays through which it goes, by what is behind them."""
         self.redelivery = Redelivery()
         self._open = ExitStack()
+        self._opened: dict[str, ExitStack] = {}
 
     def __enter__(self) -> Self:
         self._open.enter_context(self._world.sqlserver.inject(_Watch(self)))
@@ -127,9 +133,13 @@ class Killer:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._open.close()
+        for opened in self._opened.values():
+            opened.close()
 
     def start_ingester(self) -> Ingester:
         """One more, that comes by its points."""
+        self._forget_the_dead()
+        opened = ExitStack()
         name = f"ingester-{len(self._world.ingesters)}"
         relay = Relay(
             self._world.servicebus.port,
@@ -137,20 +147,39 @@ class Killer:
             sending=lambda ids, octets: self._sending(name, octets),
             arrived=lambda ids: self._arrived(name, ids),
         )
-        self._open.enter_context(relay)
+        sql = TcpRelay(self._world.sqlserver.port)
+        ways: dict[str, TcpRelay] = {"Service Bus": relay, "SQL Server": sql}
         variables = {}
         if self._azurite_port is not None:
-            proxy = Proxy(self._azurite_port, meet=lambda told: self._asking(name, told))
-            variables["DSTREAM_TEST_BLOB_PORT"] = str(self._open.enter_context(proxy).port)
+            proxy = self._open.enter_context(Proxy(self._azurite_port, meet=lambda told: self._asking(name, told)))
+            ways["blobs"] = TcpRelay(proxy.port)
+            variables["DSTREAM_TEST_BLOB_PORT"] = str(ways["blobs"].port)
+        for way in ways.values():
+            opened.enter_context(way)
         with self._guard:
-            ingester = self._world.start_ingester(bus_port=relay.port, variables=variables)
+            ingester = self._world.start_ingester(bus_port=relay.port, sql_port=sql.port, variables=variables)
             self._names[name] = ingester
+            self.ways[name], self._opened[name] = ways, opened
         return ingester
+
+    def _forget_the_dead(self) -> None:
+        """Ways that nobody takes any more are closed; workers may outlive their driver for a while."""
+        for name in [name for name, at in self._dead.items() if time.monotonic() - at > _ORPHANS]:
+            if name in self._opened:
+                self._opened.pop(name).close()
 
     @property
     def living(self) -> list[Ingester]:
-        """Those that were not killed."""
+        """Those that were not killed, nor given up for dead."""
         return [ingester for ingester in self._names.values() if ingester.name not in self._dead]
+
+    def bury(self) -> list[Ingester]:
+        """Those that have ended by themselves, which live no more from now on."""
+        ended = [ingester for ingester in self.living if ingester.died() is not None]
+        with self._guard:
+            for ingester in ended:
+                self._dead[ingester.name] = time.monotonic()
+        return ended
 
     def kill_at(self, point: Point, *, whole: bool, timeout: float = 120) -> Kill:
         """The ingester that comes to `point` next. Raises AssertionError when none does."""

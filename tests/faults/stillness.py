@@ -21,6 +21,10 @@ from common.names import TableName
 from dstream.demo.processes import Service
 
 PAGES = ("healthz", "readyz")
+NO_ANSWER = "no answer"
+BOUND = 60.0
+"""Seconds: when a table stands still for longer somebody has to know it."""
+_SHOWN = 5
 _EVERY = 1.0
 _PATIENCE = 5.0
 _LINE = re.compile(r"(?P<at>\S+Z) \[(?P<level>warning|error|critical)\s*\] (?P<text>.*)", re.IGNORECASE)
@@ -70,8 +74,27 @@ def stillnesses(table: TableName, committed: Sequence[float], arrived: Sequence[
 
 
 def known(stillness: Stillness, words: Iterable[Word]) -> list[Word]:
-    """What was said while it lasted."""
-    return [word for word in words if stillness.begin <= word.at <= stillness.end]
+    """What was said while it lasted, in the order in which it was; a page that was not there comes after what was said."""
+    found = (word for word in words if stillness.begin <= word.at <= stillness.end)
+    return sorted(found, key=lambda word: (word.text.endswith(NO_ANSWER), word.at))
+
+
+def unknown(found: Iterable[Stillness], words: Sequence[Word]) -> list[Stillness]:
+    """What lasted for longer than BOUND and of which nobody said a word."""
+    return [each for each in found if each.seconds > BOUND and not known(each, words)]
+
+
+def summary(found: Sequence[Stillness], words: Sequence[Word]) -> str:
+    """The longest of all, and what was said of those that lasted. `found`: the longest first."""
+    lasted = [each for each in found if each.seconds > BOUND]
+    lines = [f"longest time that a table stood still: {found[0].seconds:.1f} s" if found else "no table stood still"]
+    lines.append(
+        f"longer than {BOUND:.0f} s: {len(lasted)}, of which nobody said a word: {len(unknown(lasted, words))}"
+    )
+    for each in lasted[:_SHOWN]:
+        said = list(dict.fromkeys(str(word)[9:180] for word in known(each, words)))
+        lines += [f"  {each.seconds:6.1f} s {each.table}", *(f"      {word}" for word in said[:_SHOWN])]
+    return "\n".join(lines)
 
 
 def logged(service: Service, name: str) -> list[Word]:
@@ -120,5 +143,5 @@ class HealthWatch:
             with error:
                 self.asked += 1
                 self.words.append(Word(time.time(), name, f"{page}: {error.read().decode().strip()}"))
-        except OSError:
-            return  # it is starting or ending, which is not a word about a table
+        except OSError:  # it is starting or ending; an orchestrator takes it for not ready
+            self.words.append(Word(time.time(), name, f"{page}: {NO_ANSWER}"))

@@ -11,7 +11,7 @@ from common.health import HealthEndpoint
 from common.health_settings import HealthSettings
 from common.names import TableName
 from dstream.demo.processes import Service
-from tests.faults.stillness import HealthWatch, Stillness, Word, known, logged, stillnesses
+from tests.faults.stillness import HealthWatch, Stillness, Word, known, logged, stillnesses, summary, unknown
 from tests.faults.world import free_port, wait_until
 
 ORDERS = TableName("dbo", "Orders")
@@ -46,6 +46,19 @@ def test_only_what_was_said_meanwhile_counts() -> None:
     assert [word.at for word in known(Stillness(ORDERS, 10, 20), words)] == [10.0, 15.0]
 
 
+def test_what_lasts_and_nobody_speaks_of_is_told_apart() -> None:
+    short, long, silent = Stillness(ORDERS, 10, 20), Stillness(ORDERS, 100, 190), Stillness(ORDERS, 200, 290)
+    words = [Word(150.0, "ingester-0", "readyz: a slice is out"), Word(120.0, "ingester-1", "readyz: no answer")]
+    assert unknown([silent, long, short], words) == [silent]
+    told = summary([silent, long, short], words).splitlines()
+    assert told[0] == "longest time that a table stood still: 90.0 s"
+    assert told[1] == "longer than 60 s: 2, of which nobody said a word: 1"
+    assert [line.split(": ", 1)[1] for line in told if "readyz" in line] == [
+        "readyz: a slice is out",
+        "readyz: no answer",
+    ]
+
+
 def test_warnings_and_errors_are_read_from_a_log(tmp_path: Path) -> None:
     service = Service("ingester", tmp_path / "no.hcl", {}, tmp_path / "log")
     assert logged(service, "i") == []
@@ -76,7 +89,10 @@ def test_what_a_health_page_says_is_kept(page: tuple[int, dict[str, str | None]]
     port, ailments = page
     with HealthWatch(lambda: [("gone", free_port()), ("ingester-0", port)]) as watch:
         wait_until(lambda: watch.asked >= 2, "it asks")
-        assert watch.words == []
+        assert not any(word.who == "ingester-0" for word in watch.words)
         ailments["ready"] = "a slice is out"
-        wait_until(lambda: bool(watch.words), "it hears")
-    assert str(watch.words[0]).endswith("ingester-0: readyz: a slice is out")
+        wait_until(lambda: any(word.who == "ingester-0" for word in watch.words), "it hears")
+    assert [str(word).partition(" ")[2] for word in watch.words if word.who == "ingester-0"][:1] == [
+        "ingester-0: readyz: a slice is out"
+    ]
+    assert {word.text for word in watch.words if word.who == "gone"} == {"healthz: no answer", "readyz: no answer"}

@@ -31,6 +31,8 @@ from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
 from tests.faults import dump
 from tests.faults.dump import tree
+from tests.faults.stillness import HealthWatch, Stillness, Word, logged, stillnesses
+from tests.faults.tcp_relay import TcpRelay
 
 DATABASE = "demo"
 CAPTURE_INTERVAL = 0.3
@@ -89,6 +91,7 @@ class World:
     """Starts everything but the workload and the ingesters on entering, and stops everything on leaving.
 
     `locks`: the inside of the configuration's `locks` block. `more`, `routing`: settings of the ingester and of the router besides.
+    `router_by_relay`: the router's way to Service Bus is `router_relay`. `health`: what the health pages of all services say meanwhile.
     """
 
     def __init__(
@@ -99,6 +102,7 @@ class World:
         locks: str = 'type = "sqlserver"',
         more: str = "",
         routing: str = "",
+        router_by_relay: bool = False,
         seed: int = 3,
     ) -> None:
         self._folder, self._locks, self._more, self._routing = folder, locks, more, routing
@@ -106,6 +110,7 @@ class World:
         self.sqlserver = SqlServerEmulator(self._engine)
         self.servicebus = ServiceBusEmulator()
         self._pace, self._seed = pace, seed
+        self._router_by_relay, self._router_health = router_by_relay, free_port()
         self.ledger = Ledger()
         self.ingesters: list[Ingester] = []
         """All that were ever started, in that order; `died()` and `pid` tell of each."""
@@ -130,10 +135,14 @@ class World:
                 "200ms",
                 locks=self._locks,
                 more=f"{_HEALTH}\n{self._more}",
-                routing=self._routing,
+                routing=f'health {{\nhost = "{_HEALTH_HOST}"\nport = {self._router_health}\n}}\n{self._routing}',
                 tasks=2,
             )
-            self.router = Service("router", self._config, environment(self._addresses), self._folder / "router.log")
+            through = self._addresses
+            if self._router_by_relay:
+                self.router_relay = opened.enter_context(TcpRelay(self.servicebus.port))
+                through = through.through(self, bus_port=self.router_relay.port, sql_port=None)
+            self.router = Service("router", self._config, environment(through), self._folder / "router.log")
             opened.callback(self._stop_services)
             self.router.start()
             topics = {table: Origin(_HOST, DATABASE).topic(table) for table in TABLES}
@@ -142,6 +151,7 @@ class World:
             opened.callback(self.subscriber.stop)
             self.workload = Workload(self.login, self.ledger, self._pace, seed=self._seed)
             opened.callback(self.workload.stop)
+            self.health = opened.enter_context(HealthWatch(self._health_ports))
             self._opened = opened.pop_all()
         return self
 
@@ -180,6 +190,24 @@ class World:
             blobs = self.blob_connection_string
             held.append(("blob leases", lambda: dump.leases(blobs)))
         return held
+
+    def _health_ports(self) -> list[tuple[str, int]]:
+        ports = [(each.name, each.health_port) for each in self.ingesters if each.running]
+        return [*ports, ("router", self._router_health)] if self.router.running else ports
+
+    def stillness(self) -> list[Stillness]:
+        """How long each table stood still so far, the longest first."""
+        received, now = self.subscriber.received(), time.time()
+        found: list[Stillness] = []
+        for table in TABLES:
+            committed = [at for _, _, at in self.ledger.entries(table)]
+            found += stillnesses(table, committed, [each.at for each in received.get(table, ())], now)
+        return sorted(found, key=lambda each: -each.seconds)
+
+    def words(self) -> list[Word]:
+        """What health pages and logs have said so far that something is the matter."""
+        named = [*((each.name, each) for each in self.ingesters), ("router", self.router)]
+        return [*self.health.words, *(word for name, service in named for word in logged(service, name))]
 
     def _stop_services(self) -> None:
         for service in (*self.ingesters, self.router):
