@@ -34,6 +34,16 @@ def queue_findings(
     yield from found
 
 
+def waiting_in(bus: ServiceBus, queue: str, management_endpoint: str | None) -> int:
+    """Messages in the queue; 0 where that may not be seen. Raises TransientError."""
+    with closing(Entities(bus.address, management_endpoint)) as entities:
+        try:
+            facts = entities.queue(queue)
+        except PermanentError:
+            return 0
+        return 0 if facts is None else facts.waiting
+
+
 def topic_findings(
     bus: ServiceBus,
     names: Sequence[str],
@@ -41,8 +51,9 @@ def topic_findings(
     subscriptions: Sequence[str],
     provision: Provision,
     management_endpoint: str | None,
+    waiting: int,
 ) -> Iterator[Finding]:
-    """Of each topic, in order. Raises DStreamError when the namespace cannot be reached."""
+    """Of each topic, in order; `waiting`: messages in the ingest queue. Raises DStreamError when the namespace cannot be reached."""
     facts: dict[str, TopicFacts | None] = {}
     with closing(Entities(bus.address, management_endpoint)) as entities:
         try:
@@ -56,7 +67,7 @@ def topic_findings(
     for name in names:
         subject = f"topic {name}"
         found = (
-            judge_topic(subject, facts[name], subscriptions=subscriptions, provision=provision)
+            judge_topic(subject, facts[name], subscriptions=subscriptions, provision=provision, waiting=waiting)
             if name in facts
             else [ok(subject, "may be sent to")]
         )

@@ -48,9 +48,12 @@ def judge_queue(subject: str, facts: QueueFacts | None, *, sessions: bool, provi
 
 
 def judge_topic(
-    subject: str, facts: TopicFacts | None, *, subscriptions: Sequence[str], provision: Provision
+    subject: str, facts: TopicFacts | None, *, subscriptions: Sequence[str], provision: Provision, waiting: int = 0
 ) -> list[Finding]:
-    """`facts`: None when it does not exist. `subscriptions`: those that the configuration lists."""
+    """`facts`: None when it does not exist. `subscriptions`: those that the configuration lists. `waiting`: messages in the ingest queue."""
+    if facts is None and waiting and provision == "create":
+        text = f"it does not exist, and {_messages(waiting)} waiting in the ingest queue may be for it"
+        return [warn(subject, text, "start the router, or restart one that runs: topics are created at the start")]
     if facts is None:
         return [_missing(subject, provision)]
     found = [*judge_settings(subject, facts), *_fill(subject, facts)]

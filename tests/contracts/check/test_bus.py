@@ -120,6 +120,17 @@ def test_what_waits_is_counted_and_not_taken(place: Place) -> None:
         assert "other has 3 to read" in said
 
 
+def test_a_missing_topic_is_a_warning_while_messages_wait_in_the_queue(place: Place) -> None:
+    place.make_queue()
+    assert "created at the first start" in place.check("--stage", "router").said("ok", topic(place))
+    with (
+        ServiceBusClient.from_connection_string(place.settings["bus"]) as client,
+        client.get_queue_sender(place.queue) as sender,
+    ):
+        sender.send_messages(ServiceBusMessage(b"x", message_id="1", session_id="s"))
+    assert "restart one that runs" in place.check("--stage", "router").said("warn", topic(place))
+
+
 def test_a_topic_without_a_subscription_is_warned_of(place: Place) -> None:
     place.make_topic()
     place.settings["subscriptions"] = ""
