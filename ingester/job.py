@@ -181,7 +181,7 @@ class Job:
                 waiting.discard(table.name)
             self._connection_works()
         except TransientError as error:
-            self._connection_lost(error, tables)
+            self._connection_lost(error, waiting)
         for name in waiting & self._tables.keys():
             self._progress.stands(name, _standing(self._tables[name]))
             self._schedule.put(name, self._waiting_for(self._tables[name]), self._clock())
@@ -360,7 +360,8 @@ class Job:
 
     def _stop_table(self, table: TrackedTable, error: DStreamError) -> None:
         del self._tables[table.name]
-        self._ownership.give_back(table)
+        self._schedule.remove(table.name)
+        self._ownership.leave(table)
         self._progress.stands(table.name, Standing.STOPPED)
         log.error("table stopped; restart the ingester once it is mended", table=table.name.key, error=str(error))
 
@@ -376,8 +377,11 @@ class Job:
             for name in self._tables:  # nobody waits for an interval that grew during the outage
                 self._schedule.hurry(name, self._clock())
 
-    def _connection_lost(self, error: TransientError, tables: list[TrackedTable]) -> None:
-        """`tables` are not being read. Another ingester may still reach the server: it is to have them if this lasts."""
+    def _connection_lost(self, error: TransientError, waiting: set[TableName]) -> None:
+        """Another ingester may still reach the server: it is to have every table if this lasts, but for those with a slice under way.
+
+        `waiting`: tables that were taken out of the schedule and are not read.
+        """
         self._ownership.want(())
         self._progress.connected(False)
         self._catalog_at = float("-inf")
@@ -385,8 +389,9 @@ class Job:
             self._disconnected_at = self._clock()
             log.warning("connection lost, will try again", error=error.message, hint=error.hint)
         if self._clock() - self._disconnected_at >= _PATIENCE_SECONDS:
-            for table in tables:
-                self._ownership.give_back(table)
+            self._ownership.give_back_all(
+                self._tables.values(), besides=self._leaving.keys() | self._schedule.out() - waiting
+            )
 
     # the end
 

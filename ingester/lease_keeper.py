@@ -68,8 +68,10 @@ class LeaseKeeper:
         self._shuffle = shuffle
         self._chance = chance
         self._guard = threading.Lock()
-        self._wanted: frozenset[str] = frozenset()
+        self._wanted: set[str] = set()
         self._held: dict[str, _Held] = {}
+        self._mine = 0
+        """How many of the wanted locks are held: asked for once a table and pass."""
         self._refused: dict[str, PermanentError] = {}
         self._news: list[str] = []
         self._live = 1
@@ -89,11 +91,22 @@ class LeaseKeeper:
     def want(self, names: Collection[str]) -> None:
         """The locks to have from now on, beside those that are held already. None, while tables could not be read anyway."""
         with self._guard:
-            wanted = frozenset(names)
+            wanted = set(names)
             if not wanted <= self._wanted:
                 self._seek_at = float("-inf")
                 self._wake.set()
             self._wanted = wanted
+            self._mine = len(self._held.keys() & wanted)
+
+    def unwant(self, name: str) -> None:
+        """Leave one lock to others, whether it is held, is being taken, or was never had."""
+        with self._guard:
+            held = self._held.get(name)
+            if name in self._wanted:
+                self._wanted.remove(name)
+                self._mine -= held is not None
+        if held is not None:
+            self.give_back(held.lease)
 
     def count_by(self, places: Sequence[str]) -> None:
         """Other places from now on, all of the earlier ones among them: an ingester keeps the one that it has."""
@@ -136,12 +149,18 @@ class LeaseKeeper:
     def surplus(self) -> int:
         """How many tables to give back, so that the other ingesters come to their share."""
         with self._guard:
-            mine = len(self._held.keys() & self._wanted)
-            return self._share.surplus(mine=mine, tables=len(self._wanted), live=self._live)
+            return self._share.surplus(mine=self._mine, tables=len(self._wanted), live=self._live)
 
     def give_back(self, lease: Lease) -> None:
         """Nobody here needs it any more, or it has ended."""
         self._let_go(lease, self._locks.release)
+
+    def give_back_all(self, *, besides: Collection[str] = ()) -> None:
+        """Leave everything to others, the place as well, so that they do not count this ingester. What is wanted is taken again."""
+        with self._guard:
+            leases = [held.lease for name, held in self._held.items() if name not in besides]
+        for lease in leases:
+            self.give_back(lease)
 
     def lost(self, lease: Lease) -> None:
         """A newer owner was met."""
@@ -153,8 +172,7 @@ class LeaseKeeper:
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(seconds)
-        for held in list(self._held.values()):
-            self.give_back(held.lease)
+        self.give_back_all()
         wait(self._releases, timeout=seconds)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
@@ -206,8 +224,10 @@ class LeaseKeeper:
         """Look which locks are free, and take this ingester's share of them."""
         now = self._clock()
         with self._guard:
+            if not self._wanted or now < self._seek_at:
+                return ()
             missing, tables = self._wanted - self._held.keys(), len(self._wanted)
-            if not self._wanted or now < self._seek_at or not (missing or self._places):
+            if not (missing or self._places):
                 return ()
             self._seek_at = now + jittered(_SEEK_SECONDS if missing else _COUNT_SECONDS, _JITTER, self._chance)
         try:
@@ -249,27 +269,37 @@ class LeaseKeeper:
             with self._guard:
                 self._refused[name] = error
             return None
-        if lease is not None:
-            with self._guard:
-                self._held[name] = _Held(lease)
-                self._news.append(name)
+        if lease is not None and not self._kept(lease):
+            self._tell(lease, self._locks.release)
         return None
+
+    def _kept(self, lease: Lease) -> bool:
+        """Hold what was taken, unless nobody here needs it by now."""
+        with self._guard:
+            wanted = lease.name in self._wanted
+            if not wanted and not (self._wanted and lease.name in self._places):
+                return False
+            self._held[lease.name] = _Held(lease)
+            self._mine += wanted
+            self._news.append(lease.name)
+            return True
 
     def _usable(self, held: _Held) -> bool:
         ends_at = held.lease.ends_at
         return held.ended is None and (ends_at is None or self._clock() < ends_at)
 
     def _let_go(self, lease: Lease, tell: Callable[[Lease], None]) -> None:
-        def told() -> None:
-            try:
-                tell(lease)
-            except DStreamError as error:
-                log.debug("lock not given back, it will run out", lock=lease.name, error=error.message)
-
         with self._guard:
             held = self._held.get(lease.name)
             if held is None or held.lease.epoch != lease.epoch:
                 return
             del self._held[lease.name]
+            self._mine -= lease.name in self._wanted
             self._releases = [release for release in self._releases if not release.done()]
-            self._releases.append(self._pool.submit(told))
+            self._releases.append(self._pool.submit(self._tell, lease, tell))
+
+    def _tell(self, lease: Lease, tell: Callable[[Lease], None]) -> None:
+        try:
+            tell(lease)
+        except DStreamError as error:
+            log.debug("lock not given back, it will run out", lock=lease.name, error=error.message)

@@ -3,12 +3,12 @@ is no longer configured."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 import structlog
 
-from common.errors import DStreamError, LeaseLost, PermanentError
+from common.errors import DStreamError, LeaseLost
 from common.names import TableName
 from ingester.lease_keeper import LeaseKeeper
 from ingester.offsets import Offsets
@@ -26,7 +26,6 @@ class Ownership:
         self._offsets = offsets
         self._lock_names = dict(lock_names)
         self._tables = {lock: table for table, lock in lock_names.items()}
-        self._dropped: set[str] = set()
 
     def want(self, tables: Iterable[TrackedTable]) -> None:
         """The tables to have, as far as others leave them to us."""
@@ -35,21 +34,27 @@ class Ownership:
     def add(self, table: TableName, lock: str) -> None:
         """A table that was configured meanwhile."""
         self._lock_names[table], self._tables[lock] = lock, table
-        self._dropped.discard(lock)
+
+    def leave(self, table: TrackedTable) -> None:
+        """`table` is not read here any more: its lock, claimed or not, is free for others, its offset stays."""
+        table.lease, table.backlog = None, False
+        self._leases.unwant(self._lock_names[table.name])
 
     def remove(self, table: TrackedTable) -> None:
-        """`table` is no longer configured, and no longer wanted: its lock is free for others, its offset stays."""
-        self.give_back(table)
-        lock = self._lock_names.pop(table.name)
-        del self._tables[lock]
-        self._dropped.add(lock)
+        """The same of one that is no longer configured."""
+        self.leave(table)
+        del self._tables[self._lock_names.pop(table.name)]
+
+    def give_back_all(self, tables: Iterable[TrackedTable], *, besides: Collection[TableName]) -> None:
+        """Whoever wants `tables` may have them, and every lock that was taken and not claimed yet; `besides`: those of slices under way."""
+        for table in tables:
+            if table.name not in besides:
+                table.lease, table.backlog = None, False
+        self._leases.give_back_all(besides=[self._lock_names[name] for name in besides])
 
     def news(self) -> list[TableName]:
         """Tables to look at now, because something has become of their locks."""
-        news = self._leases.news()
-        for lock in self._dropped.intersection(news):
-            self._refuse(lock)
-        return [self._tables[lock] for lock in news if lock in self._tables]
+        return [self._tables[lock] for lock in self._leases.news() if lock in self._tables]
 
     def ours(self, table: TrackedTable) -> bool:
         """Whether `table` may be read. Raises PermanentError when its lock or its offset was refused, TransientError while the offsets
@@ -77,15 +82,6 @@ class Ownership:
         if table.lease is not None:
             self._leases.give_back(table.lease)
             table.lease, table.backlog = None, False
-
-    def _refuse(self, lock: str) -> None:
-        """A lock that was being taken while its table was removed."""
-        try:
-            lease = self._leases.lease(lock)
-        except PermanentError:
-            return
-        if lease is not None:
-            self._leases.give_back(lease)
 
     def close(self) -> None:
         """Give everything back, and wait a little until it is."""

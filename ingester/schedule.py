@@ -104,6 +104,10 @@ class Schedule:
         del self._rhythms[table], self._intervals[table]
         return self._waiting.pop(table, None) is not None
 
+    def out(self) -> frozenset[TableName]:
+        """The tables that were handed out and have not come back."""
+        return frozenset(self._rhythms.keys() - self._waiting.keys())
+
     def next_due(self) -> float | None:
         """When the next table is due; None while all are out."""
         while self._due and self._waiting.get(self._due[0][2]) != self._due[0][1]:

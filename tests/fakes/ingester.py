@@ -53,7 +53,10 @@ def instance(table: TableName = PERSONS, start: int = 1, name: str | None = None
 
 @dataclass
 class FakeSource:
-    """Change tables by capture instance: positions in order. `fail`: raised by the next call, once. `wide`: rows with so many bytes."""
+    """Change tables by capture instance: positions in order. `wide`: rows with so many bytes.
+
+    `fail`: raised by the next call, once. `away`: raised by every call while it is set.
+    """
 
     instances: dict[TableName, tuple[CaptureInstance, ...]] = field(default_factory=dict)
     rows: dict[str, list[Position]] = field(default_factory=dict)
@@ -61,6 +64,7 @@ class FakeSource:
     max_lsn: Lsn | None = None
     stale: bool = False
     fail: Exception | None = None
+    away: Exception | None = None
     after_page: Callable[[], None] | None = None
     pages: int = 0
     asked: list[int] = field(default_factory=list)
@@ -117,6 +121,8 @@ class FakeSource:
         pass
 
     def _raise(self) -> None:
+        if self.away is not None:
+            raise self.away
         if self.fail is not None:
             error, self.fail = self.fail, None
             raise error
@@ -124,11 +130,12 @@ class FakeSource:
 
 @dataclass
 class FakeOffsets:
-    """The promises of `ingester/offsets.py` in a dictionary."""
+    """The promises of `ingester/offsets.py` in a dictionary. `refused`: raised by whatever is done with the table."""
 
     stored: dict[TableName, Position | None] = field(default_factory=dict)
     epochs: dict[TableName, int] = field(default_factory=dict)
     sources: dict[TableName, str] = field(default_factory=dict)
+    refused: dict[TableName, Exception] = field(default_factory=dict)
     fail: Exception | None = None
     commits: list[Position] = field(default_factory=list)
 
@@ -136,6 +143,7 @@ class FakeOffsets:
         pass
 
     def claim(self, table: TableName, epoch: int, source: str | None = None) -> Claimed:
+        self._raise(table)
         self.epochs[table] = max(epoch, self.epochs.get(table, 0))
         self.stored.setdefault(table, None)
         position = self.load(table, epoch)
@@ -149,6 +157,7 @@ class FakeOffsets:
         return self.stored.get(table)
 
     def commit(self, table: TableName, epoch: int, *, seen: Position | None, position: Position) -> None:
+        self._raise(table)
         if self.fail is not None:
             error, self.fail = self.fail, None
             raise error
@@ -156,6 +165,10 @@ class FakeOffsets:
             raise LeaseLost("a newer owner")
         self.stored[table] = position
         self.commits.append(position)
+
+    def _raise(self, table: TableName) -> None:
+        if (error := self.refused.get(table)) is not None:
+            raise error
 
     def close(self) -> None:
         pass

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from common.errors import PermanentError, TransientError
+from common.errors import ConnectionLost, PermanentError, TransientError
 from common.names import Ordering
 from ingester.drain import Drain
 from ingester.job import _KILL_SECONDS, Job, JobSettings
@@ -707,6 +707,42 @@ def test_an_ingester_without_its_database_leaves_the_tables_to_others() -> None:
     world.run(400)
     assert world.snapshot == []
     assert len(world.sent()) == 3
+
+
+AWAY = ConnectionLost("SQL Server is away")
+
+
+def test_locks_that_were_taken_and_not_claimed_are_left_to_others_when_the_database_stays_away() -> None:
+    """For this machine only, and just as it had taken the first locks of another ingester that died."""
+    world = World(shared=True)
+    world.offsets.refused = {PERSONS: AWAY, ORDERS: AWAY}
+    world.at(0.5, lambda: setattr(world.source, "away", AWAY))
+    world.at(20, lambda: world.snapshot.extend(world.tables_held()))
+    _, logs = world.run(300)
+    assert [entry["event"] for entry in logs if "lock" in entry["event"]] == []
+    assert world.snapshot != []
+    assert world.held_at_the_end == []
+    assert world.service.holder("place 0") is None
+
+
+def test_a_table_whose_slice_is_under_way_keeps_its_lock_though_the_driver_lost_the_database(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Job, "_wait_seconds", lambda self: 0.0)
+    world = World(shared=True)
+    world.at(3, lambda: world.commit(2))
+    ended = threading.Event()
+
+    def slow() -> None:
+        world.source.after_page, world.source.away = None, AWAY
+        assert ended.wait(60)
+
+    world.source.after_page = slow
+    world.at(170, lambda: world.snapshot.extend(world.tables_held()))
+    world.at(171, ended.set)
+    world.run(400)
+    assert world.snapshot == ["persons"]
+    assert world.held_at_the_end == []
 
 
 def test_a_slice_that_waited_for_a_slot_starts_with_what_its_lease_is_worth_then() -> None:

@@ -256,6 +256,75 @@ def test_while_nothing_is_wanted_nothing_is_taken(world: World) -> None:
     assert world.service.held == {}
 
 
+def test_a_lock_that_nobody_needs_by_the_time_it_is_taken_is_given_back(world: World) -> None:
+    keeper, locks = world.ingester()
+    acquire = locks.acquire
+
+    def slow(name: str) -> Lease | None:
+        if name == "t0":
+            keeper.unwant("t0")
+        if name == "t1":
+            keeper.want(TABLES[1:3])
+        if name == "t2":
+            keeper.want(())
+        return acquire(name)
+
+    locks.acquire = slow  # type: ignore[method-assign]
+    keeper.turn()
+    assert [name for name in TABLES if world.service.holder(name)] == held(keeper)
+    assert not {"t0", "t2", "t3"} & set(held(keeper))
+
+
+def test_what_is_unwanted_is_given_back_and_not_taken_again(world: World) -> None:
+    keeper, _ = world.ingester()
+    keeper.turn()
+    keeper.unwant("t3")
+    keeper._releases[-1].result(60)
+    world.pass_time(60, keeper)
+    assert held(keeper) == [name for name in TABLES if name != "t3"]
+    assert world.service.holder("t3") is None
+
+
+def test_everything_can_be_left_to_others_and_is_taken_again_when_it_is_wanted(world: World) -> None:
+    keeper, _ = world.ingester()
+    keeper.turn()
+    keeper.want(())
+    keeper.give_back_all(besides=["t1"])
+    for release in keeper._releases:
+        release.result(60)
+    world.pass_time(60, keeper)
+    assert [name for name in world.service.held if world.service.holder(name)] == ["t1"]
+    keeper.want(TABLES)
+    world.pass_time(5, keeper)
+    assert held(keeper) == TABLES
+    assert world.service.holder(PLACES[0]) is not None
+
+
+class _CountedNames(set[str]):
+    """How often all names were gone through."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[str]:
+        self.times += 1
+        return super().__iter__()
+
+
+def test_what_is_to_be_given_back_is_known_without_going_through_the_tables(world: World) -> None:
+    many = [f"n{number}" for number in range(1000)]
+    keeper, _ = world.ingester(want=many)
+    world.pass_time(20, keeper)
+    keeper._wanted = counted = _CountedNames(keeper._wanted)
+    FakeLocks(world.service).acquire(PLACES[1])
+    world.pass_time(1, keeper)
+    keeper._live = 2
+    counted.times = 0
+    for expected in range(500, 0, -1):
+        assert keeper.surplus() == expected
+        keeper.give_back(taken(keeper, many[expected]))
+    assert (keeper.surplus(), counted.times) == (0, 0)
+
+
 def test_many_locks_are_taken_in_several_turns(world: World) -> None:
     many = [f"n{number}" for number in range(200)]
     keeper, _ = world.ingester(want=many)

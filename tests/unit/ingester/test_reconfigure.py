@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from common.errors import ConnectionLost
 from common.names import TableName
 from ingester.job import Job
 from ingester.reload import TableChanges
@@ -167,6 +168,14 @@ def test_a_lock_that_was_being_taken_while_its_table_was_removed_is_given_back()
         return acquire(name)
 
     world.locks.acquire = slow  # type: ignore[method-assign]
+    world.run(200)
+    assert world.held_at_the_end == ["orders"]
+
+
+def test_a_lock_that_was_taken_and_not_claimed_is_free_once_its_table_is_removed() -> None:
+    world = World(shared=True)
+    world.offsets.refused = {PERSONS: ConnectionLost("SQL Server is away")}
+    world.at(2, change(world, PERSONS))
     world.run(200)
     assert world.held_at_the_end == ["orders"]
 
