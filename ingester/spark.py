@@ -1,60 +1,63 @@
-"""The executor that a user runs: Spark, one small job a bucket of tables. The only module that imports pyspark.
+"""The executor that a user runs: Spark, one small job a bucket of tables. With spark_jvm.py the only module that imports pyspark.
 
-One-task jobs over the RDD API: rows never enter the JVM, and a slow table holds up nobody. The settings below take away the
+One-task jobs over the RDD API: rows never enter the JVM, and a slow table holds up nobody. The settings in spark_conf.py take away the
 25-50 ms that stock PySpark spends on each small task (measured; docs/architecture.md).
+
+No call into the JVM is made by the loop's own thread: a JVM that hangs would hold up the leases' end and the stop.
 """
 
 from __future__ import annotations
 
 import gc
 import os
-import signal
 import sys
 import tempfile
 import threading
 import zipimport
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from subprocess import PIPE, STDOUT, TimeoutExpired
-from typing import IO, Any
+from typing import Any
 
 import structlog
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
-from pyspark.java_gateway import launch_gateway
 
-from common.errors import PermanentError, TransientError
-from common.stacks import is_stack
+from common.errors import DStreamError, PermanentError, TransientError
+from ingester.early_results import Driver, EarlyResults
 from ingester.executor import Early
 from ingester.java import java_home
+from ingester.locks import steady
 from ingester.slices import Slice, SliceResult
+from ingester.spark_conf import is_local, maskable, spark_settings, unguarded
+from ingester.spark_health import ExecutorHealth
+from ingester.spark_jvm import Jvm
+from ingester.spark_reasons import reason, remedy
+from ingester.threads import within
 
 log = structlog.get_logger("spark")
 
-BucketTask = Callable[[Sequence[Slice], Path], Sequence[SliceResult]]
-"""Runs in a Python worker, which imports it by name. The path is that of a file which is there once a stop was asked for."""
+BucketTask = Callable[[Sequence[Slice], Path, Driver | None], Sequence[SliceResult]]
+"""Runs in a Python worker, which imports it by name. The path is that of a file which is there once a stop was asked for; results of slices
+that end before others are told to the driver, where there is one to tell."""
+FirstTask = Callable[[], Any]
+"""Runs in a Python worker before anything else; what it returns must be picklable."""
 
-_POOL = "dstream"
-
-_JVM_SECONDS = 1.0
-"""How long a JVM that was told to end may take; usually it takes none."""
-
-_DEFAULTS = {
-    "spark.app.name": "dstream-ingester",
-    "spark.ui.enabled": "false",  # no open port on a laptop; conf = { "spark.ui.enabled" = "true" } on a cluster
-    "spark.ui.showConsoleProgress": "false",
-    "spark.scheduler.mode": "FAIR",
-    "spark.speculation": "false",  # two owners of one slice would only fence each other
-    "spark.task.maxFailures": "1",  # the loop's own back-off retries: one place, visible
-    "spark.python.worker.reuse": "true",
-    "spark.python.unix.domain.socket.enabled": "true",  # TCP costs 40 ms a task (Nagle and delayed ACK)
-    "spark.driver.memory": "512m",
-    "spark.executor.memory": "512m",
-}
-_JVM_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
-_LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+START_SECONDS = 120.0
+"""For the JVM, the cluster's first executor and its first Python worker. Spark itself gives a standalone master 60 s."""
+_LOOK_SECONDS = 5.0
+"""Between two looks at the context and its executors."""
+_SILENT_SECONDS = 60.0
+"""A JVM that does not answer a look for so long hangs."""
+_SILENT_TURNS = 100
+"""And for so many turns of the loop: a process that was paused has not waited."""
+_CANCEL_SECONDS = 1.0
+_STOP_SECONDS = 3.0
+"""For Spark to say goodbye to its cluster."""
+FEWEST_SLOTS = 2
+"""With one, a backlog and the quick tables would take turns."""
+_FAILURES = (Py4JError, PySparkException, OSError)
 
 _LOG4J = """\
 rootLogger.level = error
@@ -64,140 +67,237 @@ appender.stderr.name = stderr
 appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %p %c: %m%n
+logger.tasks.name = org.apache.spark.scheduler.TaskSchedulerImpl
+logger.tasks.level = warn
+logger.master.name = org.apache.spark.deploy.client.StandaloneAppClient
+logger.master.level = warn
 """
 
 
 class SparkExecutor:
-    """`master` and `conf`: the settings of `ingester { spark { ... } }`; what `conf` names wins over every default here."""
+    """`master`, `conf` and `slots`: the settings of `ingester { spark { ... } }`; what `conf` names wins over every default.
 
-    def __init__(self, task: BucketTask, *, master: str, conf: Mapping[str, str], slots: int | None = None) -> None:
+    `environment`: variables of the JVM, and so of the Python workers on this machine. Nothing runs before `begin`.
+    """
+
+    def __init__(
+        self,
+        task: BucketTask,
+        *,
+        master: str,
+        conf: Mapping[str, str],
+        slots: int | None = None,
+        environment: Mapping[str, str] = {},
+    ) -> None:
         self._task = task
+        self._master = master
+        self._fixed = slots
         home = java_home()
         if home is not None:
             os.environ["JAVA_HOME"] = str(home)
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ["PYSPARK_PYTHON"] = conf.get(
+            "spark.pyspark.python", os.environ.get("PYSPARK_PYTHON", sys.executable)
+        )
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-        self._scratch = tempfile.TemporaryDirectory(prefix="dstream-spark-")
-        self._stopping = Path(self._scratch.name) / "stopping"
-        self._context = self._start(master, conf)
-        self._slots = slots or max(1, self._context.defaultParallelism)
+        self._scratch = tempfile.TemporaryDirectory(prefix="dstream-spark-", ignore_cleanup_errors=True)
+        folder = Path(self._scratch.name)
+        self._stopping = folder / "stopping"
+        self._health = ExecutorHealth(idles=conf.get("spark.dynamicAllocation.enabled", "").lower() == "true")
+        self._context: SparkContext | None = None
+        self._early: EarlyResults | None = None
+        self._closing = threading.Event()
+        self._stopped: str | None = None
+        self._asked: float | None = None
+        self._turns = 0
+        self._slots = max(FEWEST_SLOTS, slots or 0)
+        log4j = folder / "log4j2.properties"
+        log4j.write_text(_LOG4J)
+        (folder / "spark").mkdir()
+        settings = spark_settings(master, conf, local_dir=folder / "spark", log4j=log4j)
+        if off := unguarded(master, settings):
+            log.warning("passwords travel in clear between Spark's machines", settings=off, hint="set them to true")
+        self._settings = settings
+        self._jvm = Jvm(settings, folder, environment=environment, masked=maskable(conf))
+
+    def begin(self, first: FirstTask, stop: threading.Event, *, seconds: float = START_SECONDS) -> Any:
+        """Start Spark and run `first` on an executor; what it returned, or None when `stop` was set meanwhile.
+
+        Raises PermanentError when that fails, or takes longer than `seconds`.
+        """
+        done = threading.Event()
+        came: list[Any] = []
+
+        def start() -> None:
+            try:
+                came.append(self._begin(first))
+            except Exception as error:  # raised below, in the caller's thread
+                came.append(error)
+            done.set()
+
+        threading.Thread(target=start, name="spark-start", daemon=True).start()
+        deadline = steady() + seconds
+        while not done.wait(0.1):
+            if stop.is_set():
+                return None
+            if steady() >= deadline:
+                raise self._unstarted(f"no task has run after {seconds:.0f} s: {self._jvm.last_words or 'no reason is known'}")
+        [result] = came
+        if isinstance(result, DStreamError):
+            raise result
+        if isinstance(result, Exception):
+            raise self._unstarted(reason(str(result))) from result
+        return result
 
     @property
     def slots(self) -> int:
         return self._slots
 
     def run(self, bucket: Sequence[Slice], *, number: int, early: Early) -> Sequence[SliceResult]:
-        task, stopping = self._task, self._stopping
+        task, stopping, context = self._task, self._stopping, self._context
+        assert context is not None
+        line = self._early if len(bucket) > 1 else None
+        driver = line.open(number, early) if line is not None else None
 
         def drained(slices: Iterable[Slice]) -> Iterator[SliceResult]:
-            results = task(list(slices), stopping)
+            results = task(list(slices), stopping, driver)
             settle_worker()
             return iter(results)
 
         try:
-            self._context.setJobGroup(_group(number), f"{len(bucket)} tables")
-            return list(self._context.parallelize(bucket, 1).mapPartitions(drained).collect())
-        except (Py4JError, PySparkException, OSError) as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise TransientError(f"running a Spark task: {reason}") from error
+            context.setJobGroup(_group(number), f"{len(bucket)} tables")
+            results = list(context.parallelize(bucket, 1).mapPartitions(drained).collect())
+        except _FAILURES as error:
+            why = reason(str(error))
+            if "cancelled" not in why:
+                self._health.failed(why, remedy(why))
+            raise TransientError(f"running a Spark task: {why}", hint=remedy(why)) from error
+        finally:
+            if line is not None:
+                line.done(number)
+        self._health.worked()
+        return results
 
     def give_up(self, number: int) -> None:
         """The Python worker is killed 2 s later (spark.python.task.killTimeout)."""
-        with suppress(Py4JError, OSError):
-            self._context.cancelJobGroup(_group(number))
+        context = self._context
+        assert context is not None
+        with suppress(*_FAILURES):
+            if not _begun(context, _group(number)):
+                why = self._jvm.last_words or "no executor takes a task"
+                self._health.failed(why, remedy(why))
+            context.cancelJobGroup(_group(number))
 
     def check(self) -> str | None:
-        gateway: Any = SparkContext._gateway
-        if gateway is None or gateway.proc.poll() is not None:
+        if not self._jvm.alive:
             raise PermanentError(
                 "running on Spark: its JVM has ended by itself",
                 hint="start the ingester again; if this repeats, give it more memory (spark.driver.memory)",
             )
-        return None
+        if self._stopped is not None:
+            raise PermanentError(
+                f"running on Spark: its context has stopped: {self._stopped}",
+                hint=remedy(self._stopped) or "see why the cluster has ended the application, and start the ingester again",
+            )
+        self._refuse_silence()
+        return self._health.trouble()
 
     def finish(self) -> None:
         """Seen by workers on this machine; on others a slice ends after its `seconds`."""
         self._stopping.touch()
 
     def cancel(self) -> None:
-        with suppress(Py4JError, OSError):  # a JVM that is gone runs nothing
-            self._context.cancelAllJobs()
+        """A JVM that does not even take this has hung: it is ended, and its workers with it."""
+
+        def call() -> None:
+            with suppress(*_FAILURES):  # a JVM that is gone runs nothing
+                if self._context is not None:
+                    self._context.cancelAllJobs()
+
+        if not within(_CANCEL_SECONDS, call, name="spark-cancel"):
+            self._jvm.kill()
 
     def close(self) -> None:
-        gateway: Any = SparkContext._gateway
-        if gateway is not None:
-            if gateway.proc.poll() is None:
-                with suppress(Py4JError, OSError):
-                    self._context.stop()
-                    gateway.shutdown()
-            gateway.proc.stdin.close()  # a JVM that outlived its context would keep this process's pipes open
-            try:
-                gateway.proc.wait(timeout=_JVM_SECONDS)
-            except TimeoutExpired:  # it holds no state, and a stop has no more time for it
-                gateway.proc.kill()
-                gateway.proc.wait()
-            SparkContext._gateway = None
-            SparkContext._jvm = None
+        self._closing.set()
+        if self._context is not None and self._jvm.alive:
+            within(_STOP_SECONDS, self._stop_context, name="spark-stop")
+        self._jvm.end()
+        SparkContext._gateway = None
+        SparkContext._jvm = None
+        if self._early is not None:
+            self._early.close()
         self._scratch.cleanup()
 
-    def _start(self, master: str, conf: Mapping[str, str]) -> SparkContext:
-        scratch = Path(self._scratch.name)
-        log4j = scratch / "log4j2.properties"
-        log4j.write_text(_LOG4J)
-        settings = _DEFAULTS | (_LOCAL if master.startswith("local") else {})
-        settings |= {
-            "spark.master": master,
-            "spark.local.dir": str(scratch),
-            "spark.driver.extraJavaOptions": f"{_JVM_OPTIONS} -Dlog4j2.configurationFile=file:{log4j}",
-            "spark.executor.extraJavaOptions": _JVM_OPTIONS,
-        }
-        settings |= conf
-        spark_conf = SparkConf(loadDefaults=False)
-        for key, value in settings.items():
-            spark_conf.set(key, value)
-        try:
-            launch: Any = launch_gateway  # PySpark does not type it
-            gateway = launch(spark_conf, {"stdout": PIPE, "stderr": STDOUT})
-            threading.Thread(target=_relay, args=(gateway.proc.stdout,), name="spark-output", daemon=True).start()
-            with _own_interrupt_handler():
-                return SparkContext(conf=spark_conf, gateway=gateway)
-        except (Py4JError, PySparkException, OSError) as error:
+    def _stop_context(self) -> None:
+        gateway: Any = SparkContext._gateway
+        with suppress(*_FAILURES):
+            if self._context is not None:
+                self._context.stop()
+            gateway.shutdown()
+
+    def _begin(self, first: FirstTask) -> Any:
+        """In a thread of its own."""
+        gateway = self._jvm.connected()
+        conf = SparkConf(loadDefaults=False)
+        for key, value in self._settings.items():
+            conf.set(key, value)
+        self._context = context = SparkContext(conf=conf, gateway=gateway)
+        [result] = context.parallelize([0], 1).map(lambda _: first()).collect()
+        self._look()
+        host = context.getConf().get("spark.driver.host", "127.0.0.1") or "127.0.0.1"
+        with suppress(OSError):  # then results come with their buckets
+            self._early = EarlyResults(context.getConf().get("spark.driver.bindAddress", host) or host, host)
+        threading.Thread(target=self._watch, name="spark-watch", daemon=True).start()
+        return result
+
+    def _unstarted(self, why: str) -> PermanentError:
+        hint = remedy(why) or "check ingester.spark, and that the cluster has resources for an executor"
+        return PermanentError(f"starting Spark with master {self._master!r}: {why}", hint=hint)
+
+    def _watch(self) -> None:
+        while not self._closing.wait(_LOOK_SECONDS):
+            self._turns, self._asked = 0, steady()
+            with suppress(*_FAILURES):  # a JVM that is gone shows in its process
+                self._look()
+            self._asked = None
+
+    def _look(self) -> None:
+        context: Any = self._context
+        spark = context._jsc.sc()
+        if spark.isStopped():
+            if not self._closing.is_set():
+                self._stopped = self._jvm.last_words or "no reason is known"
+            return
+        if not is_local(self._master):
+            self._health.counted(spark.getExecutorMemoryStatus().size() - 1)  # the driver is one of them
+        if self._fixed is None:
+            cores = spark.defaultParallelism() // max(1, int(context.getConf().get("spark.task.cpus", "1")))
+            self._resize(max(FEWEST_SLOTS, cores))
+
+    def _resize(self, slots: int) -> None:
+        before, self._slots = self._slots, slots
+        if before != slots and self._asked is not None:
+            log.info("slots changed with the executors", slots=slots, before=before)
+
+    def _refuse_silence(self) -> None:
+        asked = self._asked
+        self._turns += 1
+        if asked is not None and steady() - asked > _SILENT_SECONDS and self._turns > _SILENT_TURNS:
             raise PermanentError(
-                f"starting Spark with master {master!r}: {str(error).splitlines()[0]}",
-                hint="check ingester.spark and the Java that JAVA_HOME names; --log-level debug shows what Spark printed",
-            ) from error
+                f"running on Spark: its JVM has not answered for {steady() - asked:.0f} s",
+                hint="start the ingester again; if this repeats, give it more memory (spark.driver.memory)",
+            )
 
 
 def _group(number: int) -> str:
     return f"bucket-{number}"
 
 
-@contextmanager
-def _own_interrupt_handler() -> Iterator[None]:
-    """SparkContext takes SIGINT for itself; our own handler drains first, so it is put back."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    handler = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)
-
-
-def _relay(output: IO[bytes]) -> None:
-    """What the JVM and the Python workers print is no log of ours: it is shown at debug level only.
-
-    Errors of tasks come back as values; what is printed is chiefly the BrokenPipeError of idle workers that Spark closes.
-    The stacks that a worker was asked for (SIGUSR1) are for whoever asked, at any level.
-    """
-    with output:
-        for line in output:
-            text = line.decode("utf-8", "replace").rstrip()
-            if is_stack(text):
-                print(text, file=sys.stderr, flush=True)
-            else:
-                log.debug(text)
+def _begun(context: SparkContext, group: str) -> bool:
+    """Whether an executor has taken a task of the group's jobs."""
+    tracker = context.statusTracker()
+    jobs = [job for number in tracker.getJobIdsForGroup(group) if (job := tracker.getJobInfo(number)) is not None]
+    stages = [stage for job in jobs for number in job.stageIds if (stage := tracker.getStageInfo(number)) is not None]
+    return any(stage.numActiveTasks or stage.numCompletedTasks or stage.numFailedTasks for stage in stages)
 
 
 _settled = False

@@ -1,0 +1,89 @@
+"""What Spark is started with: DStream's defaults, the user's `conf` over them, and what a cluster must have so that no secret travels in clear.
+
+Pure: knows neither pyspark nor a JVM. Refuses a cluster's master without authentication and encryption unless `conf` says so by name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from common.errors import PermanentError
+
+_DEFAULTS = {
+    "spark.app.name": "dstream-ingester",
+    "spark.ui.enabled": "false",  # no open port on a laptop; conf = { "spark.ui.enabled" = "true" } on a cluster
+    "spark.ui.showConsoleProgress": "false",
+    "spark.speculation": "false",  # two owners of one slice would only fence each other
+    "spark.task.maxFailures": "1",  # the loop's own back-off retries: one place, visible
+    "spark.python.worker.reuse": "true",
+    "spark.python.unix.domain.socket.enabled": "true",  # TCP costs 40 ms a task (Nagle and delayed ACK)
+    "spark.driver.memory": "512m",
+    "spark.executor.memory": "512m",
+    # Spark's own, and what Azure calls its keys: of these no value is shown in the UI or written to the event log.
+    "spark.redaction.regex": r"(?i)secret|password|passphrase|token|credential|signature|access[.]?key|account[.]?key|sas",
+}
+_JVM_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
+_LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+GUARDED = {
+    "spark.authenticate": "true",
+    "spark.network.crypto.enabled": "true",
+    "spark.io.encryption.enabled": "true",
+}
+"""A task carries the password of SQL Server and the key of Service Bus: https://spark.apache.org/docs/latest/security.html."""
+_SECRET = "spark.authenticate.secret"
+_SECRETS = frozenset((_SECRET, f"{_SECRET}.file", f"{_SECRET}.driver.file"))
+_MAKES_SECRETS = re.compile(r"yarn$|k8s://|local(\[|$)")
+"""Masters of whose applications Spark makes a secret each and hands it to the executors."""
+
+_SHORTEST = 8
+"""A shorter value of `conf` is a number, a size or a word, and would mask parts of ordinary lines."""
+
+
+def is_local(master: str) -> bool:
+    """Whether tasks run in this machine's one JVM: nothing goes over a network then."""
+    return re.match(r"local(\[|$)", master) is not None
+
+
+def spark_settings(master: str, conf: Mapping[str, str], *, local_dir: Path, log4j: Path) -> dict[str, str]:
+    """Everything that Spark is told. Raises PermanentError where tasks would carry secrets that nobody has agreed to show."""
+    settings = _DEFAULTS | (_LOCAL if is_local(master) else GUARDED)
+    settings |= {
+        "spark.master": master,
+        "spark.local.dir": str(local_dir),
+        "spark.driver.extraJavaOptions": f"{_JVM_OPTIONS} -Dlog4j2.configurationFile=file:{log4j}",
+        "spark.executor.extraJavaOptions": _JVM_OPTIONS,
+    }
+    settings |= conf
+    if settings.get("spark.authenticate") == "true" and not _MAKES_SECRETS.match(master) and not _SECRETS & conf.keys():
+        raise PermanentError(
+            f"starting Spark with master {master!r}: tasks carry passwords, and the cluster has no secret to encrypt them with",
+            hint=f'set {_SECRET} in spark.conf to the secret that the cluster\'s daemons have, or "spark.authenticate", '
+            '"spark.network.crypto.enabled" and "spark.io.encryption.enabled" to false if nobody else can reach its network',
+        )
+    return settings
+
+
+def unguarded(master: str, settings: Mapping[str, str]) -> list[str]:
+    """Which guards of a cluster were taken off."""
+    return [] if is_local(master) else [key for key in GUARDED if settings.get(key) != "true"]
+
+
+def maskable(conf: Mapping[str, str]) -> list[str]:
+    """The values of `conf` that Spark's output is not to show, whatever they are called."""
+    return [value for value in conf.values() if len(value) >= _SHORTEST]
+
+
+def properties(settings: Mapping[str, str]) -> str:
+    """The text of a Java properties file, as java.util.Properties.load reads it in UTF-8."""
+    return "".join(f"{_escaped(key, _KEY)}={_escaped(value, _VALUE)}\n" for key, value in settings.items())
+
+
+_KEY, _VALUE = re.compile(r"[\\=:#! ]"), re.compile(r"\\|^ ")
+
+
+def _escaped(text: str, special: re.Pattern[str]) -> str:
+    text = special.sub(lambda found: "\\" + found.group(), text)
+    return text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t").replace("\f", "\\f")

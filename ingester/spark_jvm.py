@@ -1,0 +1,158 @@
+"""The JVM that Spark's driver runs in: a child process with a deadline for its start, and an end that does not depend on its goodwill.
+
+What it is told goes through a file that only this user may read, never over its command line, which everybody on the machine may.
+PySpark's own way to start it (pyspark.java_gateway.launch_gateway) puts every setting on the command line, waits without a limit, and for ever
+when Java ends with status 0; so the process is started here, and PySpark connects to it as to one that is there.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import struct
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from subprocess import PIPE, STDOUT, Popen, TimeoutExpired
+from typing import IO, Any
+
+import pyspark
+import structlog
+from pyspark.find_spark_home import _find_spark_home
+from pyspark.java_gateway import launch_gateway
+
+from common.errors import PermanentError
+from common.stacks import is_stack
+from common.telemetry import MASK
+from ingester.spark_conf import properties
+
+log = structlog.get_logger("spark")
+
+_END_SECONDS = 1.0
+"""How long a JVM whose standard input has ended may take; usually it takes none."""
+_PORT, _SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
+
+
+class Jvm:
+    """Started on creation. `folder`: ours alone. `masked`: texts that its output is not to show. `environment`: variables besides our own.
+
+    Raises PermanentError when it cannot be started.
+    """
+
+    def __init__(
+        self, settings: Mapping[str, str], folder: Path, *, environment: Mapping[str, str], masked: Sequence[str]
+    ) -> None:
+        _refuse_foreign()
+        self._masked = masked
+        self._said: deque[str] = deque(maxlen=20)
+        self._told = folder / "gateway"
+        conf = folder / "spark.properties"
+        conf.touch(mode=0o600)
+        conf.write_text(properties(settings), encoding="utf-8")
+        arguments = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
+        spark = ["--properties-file", str(conf), "--load-spark-defaults", *shlex.split(arguments)]
+        submit = str(Path(_find_spark_home(), "bin", "spark-submit"))
+        try:
+            self._process: Popen[bytes] = Popen(
+                # An interrupt from the terminal goes to the whole group; what is ignored here stays so in the JVM.
+                ["bash", "-c", "trap '' INT; exec \"$@\"", "spark-submit", submit, *spark],
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=STDOUT,
+                env={
+                    **os.environ,
+                    **environment,
+                    "SPARK_CONNECT_MODE": "0",
+                    "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._told),
+                },
+            )
+        except OSError as error:
+            raise PermanentError(f"starting Spark: {error}", hint="Spark needs bash on the path") from error
+        assert self._process.stdout is not None
+        threading.Thread(target=self._relay, args=(self._process.stdout,), name="spark-output", daemon=True).start()
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def last_words(self) -> str | None:
+        """The last line of its log, which holds errors and few warnings; None where it said nothing."""
+        return next((line for line in reversed(self._said) if line.startswith(("ERROR", "WARN", "Error", "Exception"))), None)
+
+    def connected(self) -> Any:
+        """PySpark's gateway to it, once it listens. Raises PermanentError when it ends first; waits for as long as it lives."""
+        while not self._told.exists():
+            if not self.alive:
+                raise PermanentError(
+                    f"starting Spark: its JVM ended with status {self._process.returncode}: {self._last_line()}",
+                    hint="check the Java that JAVA_HOME names, and its memory (spark.driver.memory); --log-level debug shows all it printed",
+                )
+            time.sleep(0.05)
+        with self._told.open("rb") as told:
+            port, length = struct.unpack("!ii", told.read(8))
+            os.environ |= {_PORT: str(port), _SECRET: told.read(length).decode()}
+        try:
+            connect: Any = launch_gateway  # PySpark does not type it
+            gateway = connect()
+        finally:
+            del os.environ[_PORT], os.environ[_SECRET]
+            self._told.unlink()
+        gateway.proc = self._process
+        return gateway
+
+    def kill(self) -> None:
+        """End it at once. Python workers on this machine end with it, executors elsewhere a little later."""
+        self._process.kill()
+        self._process.wait()
+
+    def end(self) -> None:
+        """Returns when it is gone."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()  # it ends with its standard input, and so with this process, however that ends
+        try:
+            self._process.wait(timeout=_END_SECONDS)
+        except TimeoutExpired:  # it holds no state, and a stop has no more time for it
+            self.kill()
+
+    def _last_line(self) -> str:
+        return self._said[-1] if self._said else "it said nothing"
+
+    def _relay(self, output: IO[bytes]) -> None:
+        """What the JVM and the Python workers print is no log of ours: it is shown at debug level only.
+
+        Errors of tasks come back as values; what is printed is chiefly the BrokenPipeError of idle workers that Spark closes.
+        The stacks that a worker was asked for (SIGUSR1) are for whoever asked, at any level.
+        """
+        with output:
+            for line in output:
+                text = line.decode("utf-8", "replace").rstrip()
+                for secret in self._masked:
+                    text = text.replace(secret, MASK)
+                if is_stack(text):
+                    print(text, file=sys.stderr, flush=True)
+                elif text:
+                    self._said.append(text)
+                    log.debug(text)
+
+
+def _refuse_foreign() -> None:
+    if _PORT in os.environ:
+        raise PermanentError(
+            f"starting Spark: {_PORT} is set, as spark-submit sets it, so the JVM would be another's",
+            hint="start the ingester as `dstream ingester`, without spark-submit; spark.master and spark.conf say where it runs",
+        )
+    home = os.environ.get("SPARK_HOME")
+    if home is None:
+        return
+    jars = sorted(Path(home, "jars").glob("spark-core_*.jar"))
+    versions = [jar.stem.partition("-core_")[2].partition("-")[2] for jar in jars]
+    if pyspark.__version__ not in versions:
+        found = f"Spark {versions[0]}" if versions else "no Spark"
+        raise PermanentError(
+            f"starting Spark: SPARK_HOME names {home}, which holds {found}, and PySpark here is {pyspark.__version__}",
+            hint="unset SPARK_HOME: PySpark brings its own Spark; or install the PySpark of that version",
+        )
