@@ -19,7 +19,7 @@ from ingester.bounds import Bounds
 from ingester.encode import Encoder
 from ingester.locks import Clock, steady
 from ingester.lsn import Position
-from ingester.offsets import Offsets
+from ingester.offsets import TakenOffsets
 from ingester.page_size import page_rows
 from ingester.sending import PageSender, Progress, Throttled
 from ingester.slices import Slice, SliceResult, in_trouble
@@ -32,7 +32,7 @@ class Drain:
     """The parts a slice is drained with. `now` is Unix time, `clock` the steady clock; `stand_ins`: `on_oversize = "dead_letter"`."""
 
     source: Source
-    offsets: Offsets
+    offsets: TakenOffsets
     sender: Sender
     encoder: Encoder
     now: Clock

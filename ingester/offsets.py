@@ -18,7 +18,19 @@ class Claimed:
     source: str | None = None
 
 
-class Offsets(Protocol):
+class TakenOffsets(Protocol):
+    """Offsets of tables that were claimed, as a worker uses them. Not thread-safe. Raises TransientError, PermanentError and LeaseLost."""
+
+    def load(self, table: TableName, epoch: int) -> Position | None:
+        """The stored offset. Raises LeaseLost when a newer owner has claimed the table."""
+        ...
+
+    def commit(self, table: TableName, epoch: int, *, seen: Position | None, position: Position) -> None:
+        """Move the offset from `seen` to `position`. Raises LeaseLost when it no longer stands at `seen` or a newer owner has been there."""
+        ...
+
+
+class Offsets(TakenOffsets, Protocol):
     """Not thread-safe. Every method raises TransientError or PermanentError; those that name an epoch also LeaseLost."""
 
     def ensure(self) -> None:
@@ -31,14 +43,6 @@ class Offsets(Protocol):
         Raises LeaseLost when a newer owner has been there, PermanentError when its changes are sent to another destination than ours.
         From now on commits of older owners are refused.
         """
-        ...
-
-    def load(self, table: TableName, epoch: int) -> Position | None:
-        """The stored offset. Raises LeaseLost when a newer owner has claimed the table."""
-        ...
-
-    def commit(self, table: TableName, epoch: int, *, seen: Position | None, position: Position) -> None:
-        """Move the offset from `seen` to `position`. Raises LeaseLost when it no longer stands at `seen` or a newer owner has been there."""
         ...
 
     def close(self) -> None: ...

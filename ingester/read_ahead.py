@@ -53,6 +53,13 @@ class ReadAhead:
             self._ahead = (instance, end, upto, share), future
         return page
 
+    def busy(self) -> bool:
+        """Whether the inner source's connection may not be used beside it until the next call: a page is being read over it, or failed to be."""
+        if self._ahead is None:
+            return False
+        page = self._ahead[1]
+        return not page.done() or page.exception() is not None
+
     def close(self) -> None:
         """Returns at once: what is being read ends first, then the connection is closed."""
         self._ahead = None

@@ -134,10 +134,22 @@ class SparkSettings(Settings):
             "database or the bus."
         ),
     )
+    slots: int | None = Field(
+        default=None,
+        ge=2,
+        le=1024,
+        description=(
+            "Tasks at a time, 2 to 1024. None, the default: as many as the executors that are there have cores, looked at every few seconds, "
+            "and 2 at least; with `local[n]` that is n. Set it where tasks mostly wait, so that a core may have several."
+        ),
+    )
     conf: Mapping[str, Annotated[str, BeforeValidator(_conf_value)]] = Field(
         default_factory=dict,
         repr=False,
-        description='Further Spark settings, `{ "spark.executor.memory" = "1g" }`, laid over DStream\'s own. Empty by default.',
+        description=(
+            'Further Spark settings, `{ "spark.executor.memory" = "1g" }`, laid over DStream\'s own. Their values are not shown. '
+            "Empty by default."
+        ),
     )
 
 

@@ -140,7 +140,9 @@ class SparkExecutor:
             if stop.is_set():
                 return None
             if steady() >= deadline:
-                raise self._unstarted(f"no task has run after {seconds:.0f} s: {self._jvm.last_words or 'no reason is known'}")
+                raise self._unstarted(
+                    f"no task has run after {seconds:.0f} s: {self._jvm.last_words or 'no reason is known'}"
+                )
         [result] = came
         if isinstance(result, DStreamError):
             raise result
@@ -196,7 +198,8 @@ class SparkExecutor:
         if self._stopped is not None:
             raise PermanentError(
                 f"running on Spark: its context has stopped: {self._stopped}",
-                hint=remedy(self._stopped) or "see why the cluster has ended the application, and start the ingester again",
+                hint=remedy(self._stopped)
+                or "see why the cluster has ended the application, and start the ingester again",
             )
         self._refuse_silence()
         return self._health.trouble()

@@ -81,7 +81,9 @@ class Jvm:
     @property
     def last_words(self) -> str | None:
         """The last line of its log, which holds errors and few warnings; None where it said nothing."""
-        return next((line for line in reversed(self._said) if line.startswith(("ERROR", "WARN", "Error", "Exception"))), None)
+        return next(
+            (line for line in reversed(self._said) if line.startswith(("ERROR", "WARN", "Error", "Exception"))), None
+        )
 
     def connected(self) -> Any:
         """PySpark's gateway to it, once it listens. Raises PermanentError when it ends first; waits for as long as it lives."""

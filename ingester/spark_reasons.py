@@ -10,13 +10,28 @@ _CAUSED = "Caused by: "
 _LONGEST = 400
 
 _REMEDIES = (
-    ("unresponsive", "spark.master does not answer: check its address, that it runs, and that spark.authenticate.secret is its own"),
-    ("different version", "the executors' Python must be the driver's minor version: spark.pyspark.python in spark.conf"),
-    ("No module named", "the executors' Python must have dstream-cdc[ingester] installed: spark.pyspark.python in spark.conf"),
-    ("Cannot run program", "the executors have no such Python: set spark.pyspark.python in spark.conf to one that they have"),
+    (
+        "unresponsive",
+        "spark.master does not answer: check its address, that it runs, and that spark.authenticate.secret is its own",
+    ),
+    (
+        "different version",
+        "the executors' Python must be the driver's minor version: spark.pyspark.python in spark.conf",
+    ),
+    (
+        "No module named",
+        "the executors' Python must have dstream-cdc[ingester] installed: spark.pyspark.python in spark.conf",
+    ),
+    (
+        "Cannot run program",
+        "the executors have no such Python: set spark.pyspark.python in spark.conf to one that they have",
+    ),
     ("crashed", "a Python worker died: usually memory; raise the container's memory, or have fewer slots"),
     ("exited unexpectedly", "a Python worker died: usually memory; raise the container's memory, or have fewer slots"),
-    ("ExecutorLost", "an executor died or its machine is gone; if it repeats raise spark.executor.memoryOverhead and see its log"),
+    (
+        "ExecutorLost",
+        "an executor died or its machine is gone; if it repeats raise spark.executor.memoryOverhead and see its log",
+    ),
     ("executor", "see the executors' logs; --log-level debug shows what Spark prints here"),
 )
 

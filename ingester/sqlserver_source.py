@@ -30,6 +30,9 @@ from ingester.window import Image, gap, pair
 
 QueryMode = Literal["direct", "function"]
 
+_MOST_READERS = 64
+"""Tables whose readers are kept, about 10 KB each: a worker meets every table in time, and reads few of them often."""
+
 PAGE_BYTES = 4 * 2**20
 """How much text and binary a page may hold before it ends, whatever its number of rows: a few Service Bus batches, and little beside a
 worker's memory even when all its threads hold one. A row of more is a page of its own."""
@@ -341,11 +344,13 @@ class SqlServerSource:
 
     def _reader(self, instance: CaptureInstance) -> RowReader:
         known = (instance.name, instance.table, instance.columns)  # cleanup raises start_lsn every day
-        if known not in self._readers:
-            self._readers[known] = RowReader(
-                instance, decimals_as_numbers=self._decimals_as_numbers, before_images=self._before_images
-            )
-        return self._readers[known]
+        reader = self._readers.pop(known, None) or RowReader(
+            instance, decimals_as_numbers=self._decimals_as_numbers, before_images=self._before_images
+        )
+        self._readers[known] = reader  # now the last: the first is the one that was not used for longest
+        if len(self._readers) > _MOST_READERS:
+            del self._readers[next(iter(self._readers))]
+        return reader
 
     def _time_zone(self) -> str | None:
         if not self._zone_known:

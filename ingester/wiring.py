@@ -15,6 +15,7 @@ from functools import partial
 import structlog
 
 from common.cores import usable_cores
+from common.errors import PermanentError
 from common.provision import QueueNeed, provision
 from common.servicebus import ServiceBus
 from ingester.destination import destination_of
@@ -27,10 +28,12 @@ from ingester.progress import Progress
 from ingester.reload import Rhythms, plan, rhythms
 from ingester.settings import IngesterSettings
 from ingester.spark import SparkExecutor
+from ingester.spark_conf import is_local
 from ingester.sqlserver_connection import Connection
 from ingester.sqlserver_offsets import SqlServerOffsets
 from ingester.sqlserver_source import SqlServerSource
-from ingester.worker import run_bucket
+from ingester.worker import first_task, run_bucket
+from ingester.worker_settings import WorkerSettings
 
 log = structlog.get_logger("ingester")
 
@@ -57,8 +60,18 @@ def _run(settings: IngesterSettings, stop: threading.Event, progress: Progress, 
         offsets.ensure()
         locks.ensure()
         _open_queue(settings)
-        executor = SparkExecutor(partial(run_bucket, settings), master=settings.spark.master, conf=settings.spark.conf)
+        local, needed = is_local(settings.spark.master), WorkerSettings.of(settings)
+        executor = SparkExecutor(
+            partial(run_bucket, None if local else needed),
+            master=settings.spark.master,
+            conf=settings.spark.conf,
+            slots=settings.spark.slots,
+            environment=needed.environment() if local else {},
+        )
         try:
+            lacking = executor.begin(partial(first_task, None if local else needed), stop)
+            if lacking is not None:
+                raise PermanentError(f"starting on Spark: {lacking}")
             leases = LeaseKeeper(locks, clock=steady, places=places(settings, len(settings.tables)))
             job = Job(
                 _job_settings(settings),
@@ -72,7 +85,8 @@ def _run(settings: IngesterSettings, stop: threading.Event, progress: Progress, 
                 now=time.time,
                 chance=random.random,
             )
-            log.info("ingester started", tables=len(settings.tables), slots=executor.slots)
+            if not stop.is_set():
+                log.info("ingester started", tables=len(settings.tables), slots=executor.slots)
             leases.start()
             with watched(_Reload(settings, job, leases, keys)):
                 status = job.run()
@@ -131,5 +145,5 @@ def _job_settings(settings: IngesterSettings) -> JobSettings:
         skip_gaps=settings.on_gap == "skip",
         ordering=settings.queue.ordering if settings.query_mode == "direct" else "table",
         # Slots mostly wait; the tasks of one hot table compute, and more of them than cores are only processes more to start.
-        most_shares=usable_cores() if settings.spark.master.startswith("local") else None,
+        most_shares=usable_cores() if is_local(settings.spark.master) else None,
     )

@@ -9,35 +9,45 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from common.bus import Sender
+from common.errors import PermanentError
+from common.names import TableName
 from common.servicebus import ServiceBus
 from common.stacks import tell_stacks_on_signal
 from ingester.drain import Drain
+from ingester.early_results import Driver
 from ingester.encode import Encoder
+from ingester.locks import Clock, steady
+from ingester.lsn import Position
+from ingester.offsets import TakenOffsets
 from ingester.packs import PackingSender
 from ingester.read_ahead import ReadAhead
-from ingester.settings import IngesterSettings
 from ingester.slices import Slice, SliceResult, WorkerClock, failed
 from ingester.sqlserver_connection import Connection
+from ingester.sqlserver_driver_file import authorities, verified
 from ingester.sqlserver_offsets import SqlServerOffsets
 from ingester.sqlserver_source import SqlServerSource
+from ingester.worker_settings import WorkerSettings, from_environment
 
 THREADS = 8
 """Tables of a bucket whose waiting overlaps in one task: cheaper than as many worker processes."""
+IDLE_SECONDS = 60.0
+"""After so long without use a bench is closed: a connection costs the server something, and opening one again half a second."""
 
 
 @dataclass(slots=True)
 class _Bench:
-    """One thread's tools: nothing in it may be used by two at once. `connection`: the offsets'; the source has another."""
+    """One thread's tools: nothing in it may be used by two at once. `connection`: beside the source's own, opened when that is busy."""
 
     drain: Drain
     connection: Connection
     sender: Sender
+    used: float = 0.0
 
     def close(self) -> None:
         self.drain.source.close()
@@ -45,23 +55,47 @@ class _Bench:
         self.sender.close()
 
 
-class Worker:
-    """The benches of one process; as many as were ever needed at once. `stopping`: a file that is there once a stop was asked for."""
+class OffsetsBeside:
+    """Offsets over the source's connection while nothing is read ahead over it, and over one of their own otherwise: most slices read one page,
+    and need one session at the server. Called by the one thread that also asks the source for pages."""
 
-    def __init__(self, settings: IngesterSettings, stopping: Path) -> None:
+    def __init__(self, beside: TakenOffsets, own: TakenOffsets, busy: Callable[[], bool]) -> None:
+        self._beside, self._own, self._busy = beside, own, busy
+
+    def load(self, table: TableName, epoch: int) -> Position | None:
+        return self._free.load(table, epoch)
+
+    def commit(self, table: TableName, epoch: int, *, seen: Position | None, position: Position) -> None:
+        self._free.commit(table, epoch, seen=seen, position=position)
+
+    @property
+    def _free(self) -> TakenOffsets:
+        return self._own if self._busy() else self._beside
+
+
+class Worker:
+    """The benches of one process; as many as were lately needed at once. `stopping`: a file that is there once a stop was asked for."""
+
+    def __init__(self, settings: WorkerSettings, stopping: Path, *, clock: Clock = steady) -> None:
         self._settings = settings
         self._stopping = stopping
+        self._clock = clock
         # One for all benches, so that an identity is asked for a token once; the driver has signed in before any task was sent.
         self._bus = ServiceBus.of(settings.queue, proven=True)
         self._idle: list[_Bench] = []
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="table")
 
-    def run(self, bucket: Sequence[Slice]) -> list[SliceResult]:
-        """Drain every slice; what goes wrong with one is its result."""
+    def run(self, bucket: Sequence[Slice], driver: Driver | None = None) -> list[SliceResult]:
+        """Drain every slice; what goes wrong with one is its result. `driver` is told of those that end before the last."""
         if len(bucket) == 1:
             return [self._run(bucket[0])]
-        return list(self._threads.map(self._run, bucket))
+        results: list[SliceResult] = []
+        for ended in as_completed([self._threads.submit(self._run, todo) for todo in bucket]):
+            results.append(ended.result())
+            if driver is not None and len(results) < len(bucket) and not driver.tell(results[-1]):
+                driver = None  # out of reach: the rest comes with the bucket
+        return results
 
     def _run(self, todo: Slice) -> SliceResult:
         begun_at = time.time()
@@ -80,11 +114,20 @@ class Worker:
         ) as error:  # a defect of ours or of a driver: said with its type, and the tools are not trusted again
             result = failed(todo, error)
         if result.trouble is None:
-            with self._lock:
-                self._idle.append(bench)
+            self._put_back(bench)
         else:
             bench.close()
         return result
+
+    def _put_back(self, bench: _Bench) -> None:
+        """The last used is used first, so what is not needed grows old, and is closed by another thread: a result does not wait for it."""
+        now = bench.used = self._clock()
+        with self._lock:
+            self._idle.append(bench)
+            old = [known for known in self._idle if now - known.used >= IDLE_SECONDS]
+            self._idle = [known for known in self._idle if now - known.used < IDLE_SECONDS]
+        if old:
+            threading.Thread(target=_close, args=(old,), name="idle", daemon=True).start()
 
     def _take(self) -> _Bench:
         with self._lock:
@@ -92,36 +135,57 @@ class Worker:
                 return self._idle.pop()
         settings = self._settings
         connection = Connection(settings.db, proven=True)  # the driver has logged in before any task was sent
+        sources = Connection(settings.db, proven=True)
         sender: Sender = self._bus.sender(settings.queue.name)
-        source = SqlServerSource(
-            Connection(settings.db, proven=True),
-            before_images=settings.before_images,
-            decimals_as_numbers=settings.decimals == "number",
-            query_mode=settings.query_mode,
+        source = ReadAhead(
+            SqlServerSource(
+                sources,
+                before_images=settings.before_images,
+                decimals_as_numbers=settings.decimals_as_numbers,
+                query_mode=settings.query_mode,
+            )
         )
         queue = settings.queue
         if queue.most_packed > 1:
             sender = PackingSender(sender, queue.most_packed)
         encoder = Encoder(settings.origin, queue.name, queue.ordering, queue.key_buckets)
         drain = Drain(
-            ReadAhead(source),
-            SqlServerOffsets(connection),
+            source,
+            OffsetsBeside(SqlServerOffsets(sources), SqlServerOffsets(connection), source.busy),
             sender,
             encoder,
             time.time,
-            stand_ins=settings.on_oversize == "dead_letter",
+            stand_ins=settings.stand_ins,
             stopping=self._stopping.exists,
         )
         return _Bench(drain, connection, sender)
 
 
+def _close(benches: Sequence[_Bench]) -> None:
+    for bench in benches:
+        bench.close()
+
+
 _worker: Worker | None = None
 
 
-def run_bucket(settings: IngesterSettings, bucket: Sequence[Slice], stopping: Path) -> list[SliceResult]:
-    """The task that Spark runs: `settings` and `stopping` are the same for all tasks of an ingester."""
+def run_bucket(
+    settings: WorkerSettings | None, bucket: Sequence[Slice], stopping: Path, driver: Driver | None
+) -> list[SliceResult]:
+    """The task that Spark runs: `settings` and `stopping` are the same for all tasks of an ingester. None: they are in the environment."""
     global _worker
     if _worker is None:
         tell_stacks_on_signal()
-        _worker = Worker(settings, stopping)
-    return _worker.run(bucket)
+        _worker = Worker(settings or from_environment(), stopping)
+    return _worker.run(bucket, driver)
+
+
+def first_task(settings: WorkerSettings | None) -> str | None:
+    """What an executor lacks for its tasks, None if nothing. Connects to nothing."""
+    found = settings or from_environment()
+    try:
+        if verified(found.db):
+            authorities(found.db)
+    except PermanentError as error:
+        return f"on {socket.gethostname()}, where tasks run: {error}"
+    return None

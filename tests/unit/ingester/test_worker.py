@@ -13,7 +13,8 @@ import pytest
 from ingester import wiring, worker
 from ingester.lsn import Position
 from ingester.slices import Slice, SliceResult
-from tests.fakes.ingester import PERSONS, instance, lsn
+from ingester.worker_settings import WorkerSettings
+from tests.fakes.ingester import ORDERS, PERSONS, instance, lsn, position
 from tests.unit.ingester.test_reload import settings
 
 
@@ -39,20 +40,22 @@ def test_the_driver_and_the_workers_read_in_the_mode_that_is_configured(
     with pytest.raises(Seen) as driver:
         wiring.run(configured, threading.Event())
     with pytest.raises(Seen) as task:
-        worker.Worker(configured, tmp_path / "stopping")._take()
+        worker.Worker(WorkerSettings.of(configured), tmp_path / "stopping")._take()
     assert (driver.value.options["query_mode"], task.value.options["query_mode"]) == (mode, mode)
 
 
 def test_the_workers_source_makes_values_as_configured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(worker, "SqlServerSource", recorder)
     with pytest.raises(Seen) as task:
-        worker.Worker(settings("Persons", before_images=True, decimals="number"), tmp_path / "stopping")._take()
+        worker.Worker(
+            WorkerSettings.of(settings("Persons", before_images=True, decimals="number")), tmp_path / "stopping"
+        )._take()
     assert task.value.options == {"before_images": True, "decimals_as_numbers": True, "query_mode": "direct"}
 
 
 def test_a_worker_hears_of_a_stop_that_was_asked_for_while_its_slice_runs(tmp_path: Path) -> None:
     mark = tmp_path / "stopping"
-    bench = worker.Worker(settings("Persons"), mark)._take()
+    bench = worker.Worker(WorkerSettings.of(settings("Persons")), mark)._take()
     assert bench.drain.stopping() is False
     mark.touch()
     assert bench.drain.stopping() is True
@@ -62,7 +65,7 @@ def test_a_worker_hears_of_a_stop_that_was_asked_for_while_its_slice_runs(tmp_pa
 def test_a_result_brings_the_time_of_day_that_the_worker_took_it_for(tmp_path: Path) -> None:
     todo = Slice(PERSONS, instance(), Position.before(lsn(1)), Position.end_of(lsn(1)), 1, 2, 1.0, sent_at=5.0)
     before = time.time()
-    bench = worker.Worker(settings("Persons"), tmp_path / "stopping")
+    bench = worker.Worker(WorkerSettings.of(settings("Persons")), tmp_path / "stopping")
     bench._drained = lambda todo: SliceResult(todo.table, None)  # type: ignore[method-assign]  # nothing is read
     [result] = bench.run([todo])
     assert result.clock is not None
@@ -89,3 +92,61 @@ def test_the_drivers_connection_hears_of_the_stop(monkeypatch: pytest.MonkeyPatc
 class _Closing:
     def close(self) -> None:
         """Nothing was opened."""
+
+
+def test_benches_that_are_not_used_for_a_minute_are_closed_and_the_others_stay(tmp_path: Path) -> None:
+    now = 0.0
+    staff = worker.Worker(WorkerSettings.of(settings("Persons")), tmp_path / "stopping", clock=lambda: now)
+    benches = [staff._take() for _ in range(3)]
+    for bench in benches:
+        staff._put_back(bench)
+    now = 30.0
+    staff._put_back(staff._take())
+    now = 60.0
+    staff._put_back(staff._take())
+    assert staff._idle == [benches[2]]
+
+
+class _Recording:
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def load(self, table: object, epoch: int) -> None:
+        self.asked.append("load")
+
+    def commit(self, table: object, epoch: int, *, seen: object, position: object) -> None:
+        self.asked.append("commit")
+
+
+def test_offsets_have_a_connection_of_their_own_only_while_the_source_reads_ahead() -> None:
+    beside, own, busy = _Recording(), _Recording(), False
+    offsets = worker.OffsetsBeside(beside, own, lambda: busy)
+    offsets.load(PERSONS, 1)
+    busy = True
+    offsets.commit(PERSONS, 1, seen=None, position=position(1))
+    busy = False
+    offsets.commit(PERSONS, 1, seen=None, position=position(2))
+    assert (beside.asked, own.asked) == (["load", "commit"], ["commit"])
+
+
+class _Telling:
+    """A driver within reach, or out of it."""
+
+    def __init__(self, *, reached: bool) -> None:
+        self.reached, self.told = reached, 0
+
+    def tell(self, result: object) -> bool:
+        self.told += 1
+        return self.reached
+
+
+@pytest.mark.parametrize(("reached", "told"), [(True, 3), (False, 1)])
+def test_all_but_the_last_result_are_told_early_until_the_driver_is_out_of_reach(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, reached: bool, told: int
+) -> None:
+    staff = worker.Worker(WorkerSettings.of(settings("Persons")), tmp_path / "stopping")
+    monkeypatch.setattr(staff, "_run", lambda todo: SliceResult(todo, None))
+    driver: Any = _Telling(reached=reached)
+    bucket: Any = [PERSONS, ORDERS, PERSONS, ORDERS]
+    assert len(staff.run(bucket, driver)) == 4
+    assert driver.told == told

@@ -1,0 +1,81 @@
+"""When the executor counts as in trouble, when it is given up, and what is said of it, once."""
+
+from __future__ import annotations
+
+import pytest
+from structlog.testing import capture_logs
+
+from common.errors import PermanentError
+from ingester.spark_health import FIRM_SECONDS, PATIENCE_SECONDS, ExecutorHealth
+
+
+class Clocked(ExecutorHealth):
+    """On a clock of its own."""
+
+    def __init__(self, *, idles: bool = False) -> None:
+        self.now = 0.0
+        super().__init__(idles=idles, clock=lambda: self.now)
+
+
+def test_without_executors_it_is_not_ready_and_after_its_patience_it_ends() -> None:
+    health = Clocked()
+    health.counted(1)
+    assert health.trouble() is None
+    health.counted(0)
+    with capture_logs() as logs:
+        assert health.trouble() == "nothing can run on Spark: no executor is there"
+        health.now = PATIENCE_SECONDS - 1
+        health.counted(0)
+        health.trouble()
+    [told] = logs
+    assert (told["log_level"], told["event"]) == ("error", "nothing can run on Spark")
+    health.now += 1
+    with pytest.raises(PermanentError, match="no executor is there, for 120 s"):
+        health.trouble()
+
+
+def test_executors_that_come_back_are_told_of_and_forgiven() -> None:
+    health = Clocked()
+    health.counted(0)
+    health.trouble()
+    health.now = PATIENCE_SECONDS + 5
+    health.counted(2)
+    with capture_logs() as logs:
+        assert health.trouble() is None
+    assert [told["event"] for told in logs] == ["Spark runs tasks again"]
+
+
+def test_where_executors_come_and_go_none_is_no_trouble() -> None:
+    health = Clocked(idles=True)
+    health.counted(0)
+    health.now = 10 * PATIENCE_SECONDS
+    assert health.trouble() is None
+
+
+def test_one_worker_that_died_is_no_trouble_and_a_table_that_sleeps_makes_it_none() -> None:
+    health = Clocked()
+    health.failed("a worker died", None)
+    health.now = 10 * PATIENCE_SECONDS  # nothing was due since
+    assert health.trouble() is None
+
+
+def test_jobs_that_fail_one_after_the_other_are_the_executors_trouble() -> None:
+    health = Clocked()
+    health.failed("a worker died", "give it memory")
+    health.now = FIRM_SECONDS
+    health.failed("a worker died", "give it memory")
+    assert health.trouble() == "nothing can run on Spark: a worker died"
+    health.now = PATIENCE_SECONDS
+    health.failed("a worker died", "give it memory")
+    with pytest.raises(PermanentError, match="a worker died") as ended:
+        health.trouble()
+    assert ended.value.hint == "give it memory"
+
+
+def test_a_task_that_ran_ends_the_series() -> None:
+    health = Clocked()
+    for now in range(0, 1000, 30):
+        health.now = now
+        health.failed("a worker died", None)
+        health.worked()
+        assert health.trouble() is None
