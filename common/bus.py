@@ -5,11 +5,14 @@ What can be promised: a `send` that returns was accepted by the broker, in order
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from common.errors import PermanentError, TransientError
 from common.message import Message
+
+TimeLeft = Callable[[], float]
+"""Seconds during which something may still be done; none are left at 0 and below."""
 
 
 class SendInterrupted(TransientError):
@@ -32,6 +35,10 @@ class SendInterrupted(TransientError):
         self.accepted = tuple(accepted)
         self.throttled = throttled
         self.disabled = disabled
+
+
+class OutOfTime(SendInterrupted):
+    """The caller's time was up before all was sent. What is not in `accepted` was not sent, but for the batch in flight, if there was one."""
 
 
 class MessageRefused(PermanentError):
@@ -71,7 +78,7 @@ class Sender(Protocol):
         """What a batch may hold, as the broker says. Raises TransientError or DestinationUnavailable as `send` does."""
         ...
 
-    def send(self, messages: Sequence[Message]) -> None:
+    def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
         """Return when the broker has accepted all of `messages`, in as few batches as their size and sessions allow.
 
         The order within each session is kept; messages without a session keep theirs. A batch holds one session (the service
@@ -79,6 +86,9 @@ class Sender(Protocol):
         accepted; send the rest again, duplicate detection removes what was in doubt), MessageRefused (MessageTooLarge where it
         is that), or DestinationUnavailable (missing entity, missing right). After a SendInterrupted the same sender may be used again:
         it opens a new link by itself.
+
+        `left`: seconds during which anything may still be sent, asked before each batch, and no batch is waited for longer; None:
+        as long as it takes. Raises OutOfTime once it gives none.
         """
         ...
 

@@ -1,8 +1,10 @@
-"""Three corrections to how azure-servicebus 7.15 opens, keeps and closes a link. Changes single objects, and nothing where the SDK is
+"""Four corrections to how azure-servicebus 7.15 opens, keeps and closes a link. Changes single objects, and nothing where the SDK is
 built otherwise.
 
 Opening: between any two frames of the handshake the SDK sleeps 50 ms, although looking for the next frame waits for it anyway. A link
 then takes 0.46 s, which a slot would pay for each session it takes. Here it looks again at once: a few milliseconds.
+
+Reaching: see servicebus_reach.py.
 
 Keeping: after a message was refused the SDK closes the link that said so, which takes a second, though a rejected delivery ends nothing but
 itself (AMQP 1.0, 3.4.3). Where one message of many is looked for, that is a second for each step.
@@ -18,20 +20,24 @@ from typing import Any
 
 from azure.servicebus.exceptions import ServiceBusError
 
+from common.servicebus_deadline import Guard
 from common.servicebus_errors import refusal
+from common.servicebus_reach import bound_reaching
 
 _LOOKING = 0.5
 """Seconds of looking before the SDK may check its own deadline again."""
 
 
-def tend(handle: Any) -> None:
-    """Call once for one of the SDK's senders or receivers, before it is opened."""
+def tend(handle: Any, guard: Guard) -> None:
+    """Call once for one of the SDK's senders or receivers, before it is opened: `guard` bounds its calls from now on."""
+    guard.handle = handle
     create = getattr(handle, "_create_handler", None)
     if create is None:
         return
 
     def create_and_tend(auth: Any) -> None:
         create(auth)
+        bound_reaching(handle._handler, guard)
         _open_without_naps(handle._handler)
         _close_with_socket(handle._handler)
 

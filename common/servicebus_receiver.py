@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,13 +27,20 @@ from common.bus import Delivery, Receiver
 from common.errors import TransientError
 from common.message import Message
 from common.servicebus_address import ServiceBusAddress
-from common.servicebus_client import OPEN_TIMEOUT, close_quietly, open_client
+from common.servicebus_client import OPEN_TIMEOUT, SLACK, close_quietly, open_client
+from common.servicebus_deadline import Guard
 from common.servicebus_errors import translated
 from common.servicebus_links import tend
 from common.servicebus_messages import from_sdk
 
 SETTLE_TIMEOUT = 15.0
 """Seconds for the answer to a settlement; shorter than the 20 s a stop may take."""
+
+RENEW_TIMEOUT = 20.0
+"""Seconds for the answer to the renewal of a lock."""
+
+RECEIVE_SLACK = 10.0
+"""Seconds that receiving may take beyond the wait for a message: for the rest of a frame that has begun to arrive."""
 
 SDK_READ = 0.2
 """Seconds that the SDK waits for a frame at least; for less, the socket is asked whether one comes."""
@@ -76,8 +84,9 @@ class BusDelivery:
 class BusReceiver:
     """A `common.bus.Receiver` for a queue, or for one session of it."""
 
-    def __init__(self, client: ServiceBusClient, receiver: ServiceBusReceiver, queue: str) -> None:
+    def __init__(self, client: ServiceBusClient, receiver: ServiceBusReceiver, queue: str, guard: Guard) -> None:
         self._client = client
+        self._guard = guard
         self._receiver = receiver
         self._queue = queue
         self._session_id = receiver.session.session_id if receiver.session else None
@@ -104,7 +113,7 @@ class BusReceiver:
             )
         if max_wait < SDK_READ and not self._anything_within(max_wait):
             return ()
-        with translated(f"receiving from {self._where}"):
+        with self._bounded(max_wait + RECEIVE_SLACK, f"receiving from {self._where}"):
             # One message is waited for, the others are taken if they are here already: asking the SDK for
             # many at once makes it wait 0.2 s for more after the first.
             first = self._receiver.receive_messages(1, max_wait_time=max(max_wait, 0.001))
@@ -142,9 +151,11 @@ class BusReceiver:
             return ()
         doing = f"completing {len(held)} messages of {self._where}"
         if self._ranged and all(settle.delivery_id(delivery.received) is not None for delivery in held):
-            with translated(doing):
+            with self._bounded(SETTLE_TIMEOUT, doing):
                 try:
-                    lost = settle.complete(self._receiver, [each.received for each in held], timeout=SETTLE_TIMEOUT)
+                    lost = settle.complete(
+                        self._receiver, [each.received for each in held], timeout=SETTLE_TIMEOUT + SLACK
+                    )
                 except settle.OutcomeUnknown as error:
                     raise TransientError(f"{doing}: {error}") from error
             refused = {id(message) for message in lost}
@@ -153,7 +164,7 @@ class BusReceiver:
 
     def _completed(self, delivery: BusDelivery, doing: str) -> bool:
         try:
-            with translated(doing):
+            with self._bounded(SETTLE_TIMEOUT, doing):
                 self._receiver.complete_message(delivery.received)
         except TransientError as error:
             if isinstance(error.__cause__, (MessageLockLostError, SessionLockLostError)):
@@ -167,30 +178,36 @@ class BusReceiver:
         return lost
 
     def dead_letter(self, delivery: Delivery, *, reason: str, description: str) -> None:
-        with translated(f"dead-lettering a message of {self._where}"):
+        with self._bounded(SETTLE_TIMEOUT, f"dead-lettering a message of {self._where}"):
             self._receiver.dead_letter_message(
                 _own(delivery).received, reason=reason, error_description=description[:MAX_DEAD_LETTER_TEXT]
             )
 
     def release(self, deliveries: Sequence[Delivery]) -> None:
-        with translated(f"giving back {len(deliveries)} messages of {self._where}"):
+        with self._bounded(SETTLE_TIMEOUT, f"giving back {len(deliveries)} messages of {self._where}"):
             settle.give_back(self._receiver, [_own(delivery).received for delivery in deliveries])
 
     def renew(self, deliveries: Sequence[Delivery]) -> None:
         if self._renewals >= MAX_RENEWALS:
             raise TransientError(f"renewing the lock of {self._where}: the link is due to be reopened")
-        with translated(f"renewing the lock of {self._where}"):
-            if self._session_id is not None:
-                if self._half_over(self._locked_at):
-                    self._renewals += 1
-                    self._receiver.session.renew_lock(timeout=OPEN_TIMEOUT)
-                    self._locked_at = time.monotonic()
-                return
-            for delivery in map(_own, deliveries):
-                if self._half_over(delivery.locked_at):
-                    self._renewals += 1
-                    self._receiver.renew_message_lock(delivery.received, timeout=OPEN_TIMEOUT)
-                    delivery.locked_at = time.monotonic()
+        if self._session_id is not None:
+            if self._half_over(self._locked_at):
+                self._renewals += 1
+                with self._bounded(RENEW_TIMEOUT, f"renewing the lock of {self._where}"):
+                    self._receiver.session.renew_lock(timeout=RENEW_TIMEOUT + SLACK)
+                self._locked_at = time.monotonic()
+            return
+        for delivery in map(_own, deliveries):
+            if self._half_over(delivery.locked_at):
+                self._renewals += 1
+                with self._bounded(RENEW_TIMEOUT, f"renewing the lock of {self._where}"):
+                    self._receiver.renew_message_lock(delivery.received, timeout=RENEW_TIMEOUT + SLACK)
+                delivery.locked_at = time.monotonic()
+
+    @contextmanager
+    def _bounded(self, seconds: float, doing: str) -> Iterator[None]:
+        with translated(doing), self._guard.within(seconds, doing):
+            yield
 
     def _half_over(self, locked_at: float) -> bool:
         """Whether half of a lock that began or was renewed then, by this machine's steady clock, is used up."""
@@ -198,7 +215,7 @@ class BusReceiver:
         return time.monotonic() - locked_at >= hold
 
     def close(self) -> None:
-        close_quietly(self._receiver, self._client)
+        close_quietly(self._guard, self._receiver, self._client)
 
 
 def _until(moment: datetime | None) -> float:
@@ -240,7 +257,8 @@ class QueueReceivers:
         self._prefetch = prefetch
 
     def open(self, *, max_wait: float) -> Receiver | None:
-        client = open_client(self._address, try_timeout=max_wait + OPEN_TIMEOUT if self._sessions else OPEN_TIMEOUT)
+        seconds = max_wait + OPEN_TIMEOUT if self._sessions else OPEN_TIMEOUT
+        client, guard = open_client(self._address, try_timeout=seconds), Guard(str(self._address))
         receiver = client.get_queue_receiver(
             self._queue,
             session_id=NEXT_AVAILABLE_SESSION if self._sessions else None,
@@ -250,16 +268,17 @@ class QueueReceivers:
             # it read can be queued behind what was read after it. This receiver is always being read and needs no such thread.
             keep_alive=None,
         )
-        tend(receiver)
+        tend(receiver, guard)
+        doing = f"opening a receiver for {self._queue}"
         try:
-            with translated(f"opening a receiver for {self._queue}"):
+            with translated(doing), guard.within(seconds, doing):
                 receiver.__enter__()
-            return BusReceiver(client, receiver, self._queue)
+            return BusReceiver(client, receiver, self._queue, guard)
         except TransientError as error:
-            close_quietly(receiver, client)
+            close_quietly(guard, receiver, client)
             if self._sessions and isinstance(error.__cause__, (OperationTimeoutError, SessionCannotBeLockedError)):
                 return None
             raise
         except BaseException:
-            close_quietly(receiver, client)
+            close_quietly(guard, receiver, client)
             raise

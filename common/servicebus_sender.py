@@ -5,27 +5,28 @@ A batch is accepted as a whole or not at all; after a fault the link's state is 
 
 from __future__ import annotations
 
+import math
 import struct
 import time
 from collections.abc import Iterator, Sequence
 
 import structlog
-from azure.servicebus import ServiceBusClient, ServiceBusMessageBatch, ServiceBusSender
+from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusMessageBatch, ServiceBusSender
 from azure.servicebus.exceptions import MessageSizeExceededError, ServiceBusError
 
-from common.bus import MessageRefused, MessageTooLarge, SendInterrupted
+from common.bus import MessageRefused, MessageTooLarge, OutOfTime, SendInterrupted, TimeLeft
 from common.errors import DestinationDisabled, Throttled, TransientError
 from common.message import Message
 from common.servicebus_address import ServiceBusAddress
 from common.servicebus_batches import add
-from common.servicebus_client import close_quietly, open_client
+from common.servicebus_client import OPEN_TIMEOUT, SLACK, close_quietly, open_client
+from common.servicebus_deadline import Guard
 from common.servicebus_errors import refusal, translated
 from common.servicebus_links import keep_when_refused, tend
 from common.servicebus_messages import to_sdk
 
 SEND_TIMEOUT = 15.0
-"""Seconds for the broker's answer to one send, less than the 20 s a stop may take; unbounded, the SDK waits for ever on an
-answer it cannot read."""
+"""Seconds for the broker's answer to one send, less than the 20 s a stop may take."""
 
 STALE_AFTER = 60.0
 """Seconds without a send after which a broken link is opened anew without a word: the service closes links idle for ten minutes,
@@ -48,6 +49,10 @@ _MEND = (
 log = structlog.get_logger(__name__)
 
 
+def _for_ever() -> float:
+    return math.inf
+
+
 class BusSender:
     """A `common.bus.Sender` for a queue or a topic. Opens its link on `open` or on first use, and again after a fault."""
 
@@ -58,6 +63,9 @@ class BusSender:
         self._sender: ServiceBusSender | None = None
         self._used = 0.0
         self._used_before = False
+        self._guard = Guard(str(address))
+        self._left: TimeLeft = _for_ever
+        self._sending, self._opening = f"sending to {entity}", f"opening a sender for {entity}"
 
     def __repr__(self) -> str:
         return f"<BusSender {self._entity} at {self._address}: {'open' if self._sender else 'closed'}>"
@@ -69,29 +77,36 @@ class BusSender:
     def batch_bytes(self) -> int:
         return self._batch(self._opened()).max_size_in_bytes
 
-    def send(self, messages: Sequence[Message]) -> None:
+    def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
         accepted: list[Message] = []
         stale = self._sender is not None and time.monotonic() - self._used > STALE_AFTER
+        self._left = left or _for_ever
         try:
             self._send_all(messages, accepted)
         except SendInterrupted as error:
-            if not stale or error.throttled:
+            if not stale or error.throttled or isinstance(error, OutOfTime):
                 raise
             # The service detaches links that were quiet for minutes; that is its habit and no fault.
             log.debug("reopening an idle sender", entity=self._entity, error=error.message)
             done = {id(message) for message in accepted}
             self._send_all([message for message in messages if id(message) not in done], accepted)
+        finally:
+            self._left = _for_ever
 
     def _send_all(self, messages: Sequence[Message], accepted: list[Message]) -> None:
         try:
-            with translated(f"sending to {self._entity}", used_before=self._used_before):
+            with translated(self._sending, used_before=self._used_before):
                 for run in by_session(messages):
                     self._send_session(run, accepted)
+        except OutOfTime:
+            raise
         except TransientError as error:
             throttled = isinstance(error, Throttled)
             if not throttled:
                 # The link's state is unknown now; the next send begins with a fresh one. A refusal leaves it as it was.
                 self.close()
+                if self._left() <= 0:
+                    raise self._out_of_time(accepted) from error
             raise SendInterrupted(
                 error.message,
                 hint=error.hint,
@@ -103,24 +118,35 @@ class BusSender:
 
     def close(self) -> None:
         sender, client, self._sender, self._client = self._sender, self._client, None, None
-        close_quietly(sender, client)
+        if sender is not None:
+            close_quietly(self._guard, sender, client)
+            self._guard.handle = None
 
     def _opened(self) -> ServiceBusSender:
         if self._sender is None:
-            client = open_client(self._address)
-            sender = client.get_queue_sender(self._entity)  # one address space: a topic's name serves as well
-            tend(sender)
+            seconds = min(OPEN_TIMEOUT, self._left())
+            client = open_client(self._address, try_timeout=seconds)
+            # One address space: a topic's name serves as well. The SDK's keep-alive thread reads frames beside the sender without a
+            # lock over its list of deliveries: one that is lost from it is never sent, and never times out.
+            sender = client.get_queue_sender(self._entity, keep_alive=None)
+            tend(sender, self._guard)
             keep_when_refused(sender)
             try:
-                with translated(f"opening a sender for {self._entity}", used_before=self._used_before):
+                with (
+                    translated(self._opening, used_before=self._used_before),
+                    self._guard.within(seconds, self._opening),
+                ):
                     sender.__enter__()
             except BaseException:
-                close_quietly(sender, client)
+                close_quietly(self._guard, sender, client)
+                self._guard.handle = None
                 raise
             self._client, self._sender, self._used, self._used_before = client, sender, time.monotonic(), True
         return self._sender
 
     def _send_session(self, messages: Sequence[Message], accepted: list[Message]) -> None:
+        if self._left() <= 0:
+            raise self._out_of_time(accepted)
         sender = self._opened()
         batch, held = self._batch(sender), list[Message]()
         for message in messages:
@@ -147,11 +173,15 @@ class BusSender:
         return sender.create_message_batch(max_size_in_bytes=max(limit - ENVELOPE, limit // 2))
 
     def _flush(
-        self, sender: ServiceBusSender, batch: ServiceBusMessageBatch, held: Sequence[Message], accepted: list[Message]
+        self,
+        sender: ServiceBusSender,
+        batch: ServiceBusMessageBatch,
+        held: Sequence[Message],
+        accepted: list[Message],
     ) -> None:
         """Send a batch; one that the service refuses for what is in it goes in halves, down to the message that it is about."""
         try:
-            sender.send_messages(batch, timeout=SEND_TIMEOUT)
+            self._pass_on(sender, batch, accepted)
         except ServiceBusError as error:
             verdict = self._verdict(sender, error, held[0], accepted)
             if verdict is None:
@@ -164,13 +194,29 @@ class BusSender:
             return
         accepted += held
 
+    def _pass_on(
+        self,
+        sender: ServiceBusSender,
+        what: ServiceBusMessage | ServiceBusMessageBatch,
+        accepted: list[Message],
+    ) -> None:
+        """Raises OutOfTime before anything was sent, and what the SDK and the guard raise."""
+        seconds = min(SEND_TIMEOUT, self._left())
+        if seconds <= 0:
+            raise self._out_of_time(accepted)
+        with self._guard.within(seconds, self._sending):
+            sender.send_messages(what, timeout=seconds + SLACK)
+
+    def _out_of_time(self, accepted: Sequence[Message]) -> OutOfTime:
+        return OutOfTime(f"{self._sending}: nothing more may be sent", accepted=accepted)
+
     def _send_alone(self, sender: ServiceBusSender, message: Message, accepted: list[Message]) -> None:
         """Larger than any batch: Premium entities take single messages far above the size of a batch."""
         limit = self._limit(sender)
         if len(message.body) > limit:
             raise MessageTooLarge(self._entity, message, limit=limit, accepted=accepted)
         try:
-            sender.send_messages(to_sdk(message), timeout=SEND_TIMEOUT)
+            self._pass_on(sender, to_sdk(message), accepted)
         except ServiceBusError as error:
             verdict = self._verdict(sender, error, message, accepted)
             if verdict is None:

@@ -5,13 +5,14 @@ A commit needs no such look, since the epoch guards it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from ingester.locks import Clock
 from ingester.slices import Expired, Slice
 
 _LATE_SECONDS = 30.0
-"""After `not_after` nothing is sent; a commit and a job's end may still be on their way."""
+"""After `send_before` nothing is sent; a commit and a job's end may still be on their way."""
 _HANG_SECONDS = 150.0
 """For a slice whose lease cannot run out: one statement (120 s), and what a worker needs to start."""
 _SHARE_SECONDS = 600.0
@@ -34,19 +35,27 @@ class Bounds:
         self._begun = clock()
         self._deadline = self._begun + todo.seconds
 
+    def left(self) -> float:
+        """Seconds until the lease may run out, by the clock that says so sooner; infinite where it cannot."""
+        todo = self._todo
+        by_date = math.inf if todo.send_before is None else todo.send_before - self._now()
+        by_steady = math.inf if todo.lease_seconds is None else todo.lease_seconds - (self._clock() - self._begun)
+        return min(by_date, by_steady)
+
     def expired(self) -> bool:
         """Whether the lease may have run out, as either clock says."""
-        todo = self._todo
-        by_date = todo.send_before is not None and self._now() >= todo.send_before
-        return by_date or (todo.lease_seconds is not None and self._clock() - self._begun >= todo.lease_seconds)
+        return self.left() <= 0
 
     def refuse_expired(self) -> None:
         """Raises Expired."""
         if self.expired():
-            raise Expired(
-                f"sending changes of {self._todo.table.key}: the lease may have run out before a page was ready",
-                hint="if this repeats, the machine is overloaded or ingester.page_rows is too large",
-            )
+            raise self.too_late()
+
+    def too_late(self) -> Expired:
+        return Expired(
+            f"sending changes of {self._todo.table.key}: the lease may have run out before a page was sent",
+            hint="if this repeats, the machine is overloaded, Service Bus slow or ingester.page_rows too large",
+        )
 
     def refuses_a_page(self) -> bool:
         """Whether no further page is begun because of a stop."""

@@ -2,7 +2,7 @@
 tables' state.
 
 A bucket that is not back in time is given up: its work is cancelled, its slices come back as failed, its slot is free. What it says later is
-not heard. That is safe although its work may go on somewhere for a while: after `not_after` it sends nothing, and its commit names the
+not heard. That is safe although its work may go on somewhere for a while: after `send_before` it sends nothing, and its commit names the
 position that it began at, so of it and the slice that follows one commits a page and the other is refused. Whichever it is, a page was
 accepted by the queue before its end was committed: nothing is left out, and what both have sent is there twice with the same ids.
 """

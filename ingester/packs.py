@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from common.bus import MessageRefused, Sender, SendInterrupted
+from common.bus import MessageRefused, Sender, SendInterrupted, TimeLeft
 from common.message import Message
 from common.packing import Parcel, packed
 
@@ -22,13 +22,13 @@ class PackingSender:
     def batch_bytes(self) -> int:
         return self._inner.batch_bytes()
 
-    def send(self, messages: Sequence[Message]) -> None:
+    def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
         """As the port says. A pack that is refused goes in halves, so that only a change alone ever is."""
         parcels = packed(messages, most=self._most, limit=self._inner.batch_bytes())
         accepted: list[Message] = []
         while parcels:
             try:
-                self._inner.send([parcel.message for parcel in parcels])
+                self._inner.send([parcel.message for parcel in parcels], left=left)
                 return
             except SendInterrupted as error:
                 accepted += _changes(parcels, {id(message) for message in error.accepted})

@@ -1,7 +1,7 @@
 """How a page is sent: around a change that fits no message, up to one that is refused, and at the pace of a namespace that throttles.
 
 It is waited for with what it has not taken of the page; a slice that has its time behind it ends at what was taken, and leaves the rest to
-the next. Nothing is committed here, and nothing sent when the slice's lease may have run out.
+the next. Nothing is committed here, and no batch sent when the slice's lease may have run out.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from common.bus import MessageRefused, MessageTooLarge, Sender, SendInterrupted
+from common.bus import MessageRefused, MessageTooLarge, OutOfTime, Sender, SendInterrupted
 from common.errors import PermanentError
 from common.throttling import QUIET, THROTTLED_BACKOFF
 from ingester.bounds import Bounds
@@ -104,9 +104,14 @@ class PageSender:
             self.bounds.refuse_expired()
             at_once = left if spell is None else left[:_THROTTLED_ROWS]
             try:
-                self.sender.send(at_once)
+                self.sender.send(at_once, left=self.bounds.left)
                 out.accept(at_once)
                 spell = spell and _Spell(self.clock())
+            except OutOfTime as error:
+                out.accept(error.accepted)
+                if todo.share is not None or not out.prefix:
+                    raise self.bounds.too_late() from error
+                out.stop_before(out.prefix)
             except SendInterrupted as error:
                 out.accept(error.accepted)
                 if not error.throttled:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from common.bus import Delivery, MessageRefused, MessageTooLarge
+from common.bus import Delivery, MessageRefused, MessageTooLarge, TimeLeft
 from common.errors import DestinationUnavailable, PermanentError, TransientError
 from common.message import Message
 
@@ -94,7 +94,7 @@ class FakeSender:
     def batch_bytes(self) -> int:
         return self._broker.entity(self._name).limit
 
-    def send(self, messages: Sequence[Message]) -> None:
+    def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
         entity = self._broker.entity(self._name)
         if entity.faults:
             raise entity.faults.popleft()

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from common.bus import MessageTooLarge
+from common.bus import MessageTooLarge, TimeLeft
 from common.errors import LeaseLost, PermanentError, TransientError
 from common.message import Message
 from common.names import Origin, TableName
@@ -188,7 +188,7 @@ class FakeSender:
     def batch_bytes(self) -> int:
         return self.limit
 
-    def send(self, messages: Sequence[Message]) -> None:
+    def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
         if self.fail is not None:
             raise self.fail
         if self.fail_after is not None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from common.bus import Sender, SendInterrupted
+from common.bus import Sender, SendInterrupted, TimeLeft
 from common.message import Message
 from common.names import Origin, TableName
 from common.servicebus import ServiceBus
@@ -117,9 +117,9 @@ class Watched:
     def batch_bytes(self) -> int:
         return self._sender.batch_bytes()
 
-    def send(self, messages: Sequence[Message]) -> None:
+    def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
         try:
-            self._sender.send(messages)
+            self._sender.send(messages, left=left)
         except SendInterrupted as error:
             self._table.accepted.update(message.message_id for message in error.accepted)
             raise

@@ -14,7 +14,7 @@ from azure.identity import CredentialUnavailableError
 from azure.servicebus.exceptions import ServiceBusError
 
 from common.azure_identity import Identity
-from common.errors import ConfigurationError, PermanentError, TransientError
+from common.errors import ConfigurationError, DestinationUnavailable, PermanentError, TransientError
 from common.servicebus import ServiceBus
 from common.servicebus_errors import translate
 from common.topology import BusSettings
@@ -111,11 +111,11 @@ def test_an_identity_that_was_there_before_will_be_there_again() -> None:
             known.get_token("scope")
 
 
-def test_what_the_sdk_wraps_keeps_its_kind_and_its_remedy() -> None:
-    for kind in (TransientError, PermanentError):
+def test_what_the_sdk_wraps_keeps_its_remedy_and_an_identity_that_is_missing_is_no_table_s_trouble() -> None:
+    for kind, wrapped in ((TransientError, TransientError), (PermanentError, DestinationUnavailable)):
         inner = kind("asking for a token: no", hint="sign in")
         told = translate(ServiceBusError("Handler failed", error=inner), "opening a sender for q")
-        assert type(told) is kind
+        assert type(told) is wrapped
         assert str(told) == "opening a sender for q: asking for a token: no (sign in)"
 
 

@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from common.bus import SendInterrupted
+from common.bus import OutOfTime, SendInterrupted, TimeLeft
 from common.errors import DestinationUnavailable, DStreamError, PermanentError, TransientError
 from common.message import Message
 from ingester.drain import Drain
 from ingester.lsn import Position
 from ingester.slices import Slice, Trouble
+from ingester.source import Share
 from tests.fakes.ingester import (
     PERSONS,
     FakeOffsets,
@@ -126,7 +127,7 @@ def test_no_page_is_begun_after_the_lease_and_what_was_sent_before_is_committed(
     bench = Bench()
     send = bench.sender.send
 
-    def send_slowly(messages: Sequence[Message]) -> None:
+    def send_slowly(messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
         send(messages)
         bench.clock += 60
 
@@ -135,6 +136,44 @@ def test_no_page_is_begun_after_the_lease_and_what_was_sent_before_is_committed(
     assert (result.trouble, result.more, result.position) == (None, True, ROWS[4])
     assert bench.offsets.commits == [ROWS[4]]
     assert bench.source.pages == 1
+
+
+class Batches(FakeSender):
+    """Sends `size` changes at a time, each of which takes 20 s of the bench's clocks, and looks at the time before each."""
+
+    def __init__(self, bench: Bench, size: int) -> None:
+        super().__init__()
+        self._bench, self._size = bench, size
+
+    def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
+        assert left is not None
+        for at in range(0, len(messages), self._size):
+            if left() <= 0:
+                raise OutOfTime("sending to ingest-queue: nothing more may be sent", accepted=messages[:at])
+            super().send(messages[at : at + self._size])
+            self._bench.clock += 20
+            self._bench.steady += 20
+
+
+@pytest.mark.parametrize(
+    "lease", [{"send_before": 1030.0}, {"lease_seconds": 30.0}, {"send_before": 1030.0, "lease_seconds": 500.0}]
+)
+def test_no_batch_of_a_page_is_sent_after_the_lease_and_what_was_taken_is_committed(lease: dict[str, float]) -> None:
+    bench = Bench()
+    sender = Batches(bench, 2)
+    bench.drain = replace(bench.drain, sender=sender)
+    result = bench.drain.run(replace(bench.todo, rows=10, seconds=1000, **lease))  # type: ignore[arg-type]
+    assert [str(message.message_id) for message in sender.sent] == EXPECTED[:4]
+    assert bench.offsets.commits == [ROWS[3]]
+    assert (result.trouble, result.more, result.changes) == (None, True, 4)
+
+
+def test_a_lease_that_ends_before_the_first_batch_or_in_a_share_is_told() -> None:
+    bench = Bench()
+    bench.drain = replace(bench.drain, sender=Batches(bench, 2))
+    bench.offsets.stored[PERSONS] = bench.todo.start
+    result = bench.drain.run(replace(bench.todo, rows=10, send_before=1030.0, share=Share(1, 0, 1, (), 12)))
+    assert (result.trouble, bench.offsets.commits) == (Trouble.EXPIRED, [])
 
 
 def test_a_slice_ends_after_its_seconds_and_says_that_there_is_more() -> None:

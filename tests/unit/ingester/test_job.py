@@ -363,8 +363,8 @@ def test_after_an_outage_no_table_waits_for_an_interval_that_grew_meanwhile() ->
     sent: dict[str, float] = {}
     send = world.sender.send
 
-    def timed(messages: Any) -> None:
-        send(messages)
+    def timed(messages: Any, **options: Any) -> None:
+        send(messages, **options)
         for message in messages:
             sent.setdefault(message.application_properties["table"], world.clock)
 

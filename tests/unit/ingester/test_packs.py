@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from common.bus import MessageTooLarge
+from common.bus import MessageTooLarge, TimeLeft
 from common.errors import TransientError
 from common.message import Message
 from common.packing import is_pack, unpack
@@ -73,7 +73,7 @@ class Stricter:
     def batch_bytes(self) -> int:
         return 262_144
 
-    def send(self, messages: Sequence[Message]) -> None:
+    def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
         before: list[Message] = []
         for message in messages:
             if is_pack(message) and len(unpack(message)) > self.changes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from common.bus import MessageRefused
+from common.bus import MessageRefused, TimeLeft
 from common.message import Message
 from ingester.drain import Drain
 from ingester.packs import PackingSender
@@ -22,7 +22,7 @@ class Picky(FakeSender):
 
     refuses: frozenset[str] = field(default_factory=frozenset)
 
-    def send(self, messages: Sequence[Message]) -> None:
+    def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
         for at, message in enumerate(messages):
             if message.message_id in self.refuses:
                 super().send(messages[:at])
@@ -73,7 +73,7 @@ def test_a_table_goes_on_at_the_refused_change_once_the_queue_takes_it(prepared:
 class Refusing(FakeSender):
     """Refuses whatever it is given, packs too."""
 
-    def send(self, messages: Sequence[Message]) -> None:
+    def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
         raise MessageRefused("ingest-queue", messages[0], "was refused")
 
 

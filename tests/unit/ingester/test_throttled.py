@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from common.bus import SendInterrupted
+from common.bus import SendInterrupted, TimeLeft
 from common.message import Message
 from common.names import Ordering, Origin
 from common.servicebus_sender import by_session
@@ -42,7 +42,7 @@ class Namespace:
     def batch_bytes(self) -> int:
         return 262_144
 
-    def send(self, messages: Sequence[Message]) -> None:
+    def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
         accepted: list[Message] = []
         for run in by_session(messages):
             for first in range(0, len(run), 100):

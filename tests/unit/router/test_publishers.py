@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 from structlog.testing import capture_logs
 
-from common.bus import SendInterrupted
+from common.bus import SendInterrupted, TimeLeft
 from common.errors import DStreamError, PermanentError, TransientError
 from common.message import Message
 from common.retry import Backoff
@@ -70,7 +70,7 @@ def test_after_a_fault_the_sender_is_closed_and_the_next_send_opens_it_anew(faul
     asked: list[str] = []
 
     class Link(Meeting):
-        def send(self, messages: Sequence[Message]) -> None:
+        def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
             asked.append("send")
             if len(asked) == 2:
                 raise fault
@@ -102,7 +102,7 @@ def test_a_deleted_topic_is_an_error_once_although_its_outage_began_as_a_warning
     fault: list[DStreamError] = [TransientError("the link was detached")]
 
     class Link(Meeting):
-        def send(self, messages: Sequence[Message]) -> None:
+        def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
             if fault:
                 raise fault[0]
 
@@ -144,7 +144,7 @@ class Meeting:
     def batch_bytes(self) -> int:
         return 262_144
 
-    def send(self, messages: Sequence[Message]) -> None: ...
+    def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None: ...
 
     def close(self) -> None: ...
 

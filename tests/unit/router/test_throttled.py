@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 from structlog.testing import capture_logs
 
-from common.bus import SendInterrupted
+from common.bus import SendInterrupted, TimeLeft
 from common.errors import Throttled, TransientError
 from common.message import Message
 from common.retry import Backoff
@@ -35,7 +35,7 @@ class Metered:
     def batch_bytes(self) -> int:
         return 262_144
 
-    def send(self, messages: Sequence[Message]) -> None:
+    def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
         self.asked.append(len(messages))
         accepted = messages[: self.credits]
         self.took += accepted

@@ -1,0 +1,69 @@
+"""Calls that nothing can interrupt (a name looked up, a token asked for), waited for only so long.
+
+Such a call runs in a thread of its own and is left alone when its time is up. Whoever asks the same again meanwhile joins it, so that a
+server that never answers keeps one thread busy and not one for each attempt. Knows nothing of what is called.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
+
+_guard = threading.Lock()
+_running: dict[Hashable, Future[Any]] = {}
+
+
+def in_time(seconds: float, call: Callable[[], _T], *, same: Hashable | None = None) -> _T:
+    """What `call` returns or raises, if it does so within `seconds`; TimeoutError otherwise.
+
+    `same`: calls that are alike have it in common; None for one that is like no other.
+    """
+    key = object() if same is None else same
+    with _guard:
+        future = _running.get(key)
+        if future is None:
+            future = _running[key] = Future()
+            threading.Thread(target=_run, args=(key, future, call), name="in-time", daemon=True).start()
+    if not _over(future, seconds):
+        raise TimeoutError(f"it took more than {seconds:g} s")
+    result: _T = future.result()
+    return result
+
+
+def _over(future: Future[Any], seconds: float) -> bool:
+    try:
+        future.exception(max(0.0, seconds))
+    except TimeoutError:
+        return False
+    return True
+
+
+def _run(key: Hashable, future: Future[Any], call: Callable[[], Any]) -> None:
+    try:
+        result = call()
+    except BaseException as error:  # it is the caller's, whatever it is
+        _forget(key)
+        future.set_exception(error)
+    else:
+        _forget(key)
+        future.set_result(result)
+
+
+def _forget(key: Hashable) -> None:
+    with _guard:
+        _running.pop(key, None)
+
+
+def _begin_anew() -> None:
+    """After a fork: the threads are the parent's, and its lock may have been held."""
+    global _guard, _running
+    _guard, _running = threading.Lock(), {}
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)

@@ -1,0 +1,153 @@
+"""A bound on every call to Service Bus that really ends it: when its time is up, the socket under it is shut down.
+
+azure-servicebus 7.15 makes its TLS handshake and its sign-in without any timeout, and its own timeouts are looked at between frames only,
+which a peer that stops within one, or sends an octet now and then, keeps it from. So one thread watches all calls of a process. It wakes
+when a call is overdue, shuts down that call's socket, and the SDK's own wait ends with an error.
+
+A call that has returned is never cut: leaving the guard and cutting exclude each other. Costs about a microsecond a call.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+import threading
+import time
+from types import TracebackType
+from typing import Any, Self
+
+from common.errors import DStreamError, TransientError
+
+_NAP = 5.0
+"""Seconds that the watching thread sleeps at most while calls come and go; it is woken only for a deadline that is nearer than that."""
+
+_HINT = (
+    "it is tried again on a new connection; if this repeats, something on the way (a firewall, a proxy, a load balancer) takes connections and "
+    "drops what is sent, or the service is in trouble"
+)
+
+
+class Guard:
+    """Of one link: bounds its calls, which are made one after the other. `where`: the namespace.
+
+    `handle`: the SDK's sender or receiver whose socket is shut down; None as long as there is none.
+    """
+
+    __slots__ = ("_doing", "_over", "_seconds", "_until", "_where", "connecting", "handle")
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._doing = ""
+        self._seconds = self._until = 0.0
+        self._over = False
+        self.handle: Any = None
+        self.connecting: socket.socket | None = None
+        """A socket that no handle knows yet."""
+
+    def within(self, seconds: float, doing: str) -> Self:
+        """For a `with` block: what happens in it is over after `seconds`. `doing`: a participle with facts ("sending to orders").
+
+        When it is cut off, the error that it ends with is replaced by a TransientError; one that returned all the same has returned.
+        """
+        self._seconds, self._doing = seconds, doing
+        return self
+
+    def left(self) -> float:
+        """Seconds that the call has left. Raises TransientError when that is none."""
+        seconds = self._until - time.monotonic()
+        if self._over or seconds <= 0:
+            raise self.overdue()
+        return seconds
+
+    def overdue(self) -> TransientError:
+        return TransientError(f"{self._doing}: {self._where} did not answer within {self._seconds:g} s", hint=_HINT)
+
+    def __enter__(self) -> Self:
+        self._over = False
+        self._until = time.monotonic() + self._seconds
+        _watch.begin(self, self._until)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        _watch.end(self)
+        if self._over and isinstance(error, Exception) and not _explained(error):
+            raise self.overdue() from error
+
+    def cut(self) -> None:
+        """Called by the watching thread, at the latest when the call is about to return."""
+        self._over = True
+        for one in (self.connecting, _socket_of(self.handle)):
+            if one is not None:
+                try:
+                    # The plain one's: an SSLSocket's own would drop its TLS, and the SDK would go on in clear text.
+                    socket.socket.shutdown(one, socket.SHUT_RDWR)
+                except OSError:
+                    continue  # it is closed, or was never connected
+
+
+def _explained(error: Exception) -> bool:
+    """Whether it holds words of ours already, of a name or an address that did not answer; the SDK wraps whatever it meets."""
+    return isinstance(error, DStreamError) or isinstance(getattr(error, "inner_exception", None), DStreamError)
+
+
+def _socket_of(handle: Any) -> socket.socket | None:
+    """The socket under one of the SDK's senders or receivers, however far it has come."""
+    found = handle
+    for name in ("_handler", "_connection", "_transport", "sock"):
+        found = getattr(found, name, None)
+    found = getattr(found, "sock", found)  # a WebSocket has one of its own
+    return found if isinstance(found, socket.socket) else None
+
+
+class _Watch:
+    """Which calls are under way, and the thread that ends those that are overdue; it begins with the first call."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition(threading.Lock())
+        self._calls: dict[Guard, float] = {}
+        self._wakes_at = math.inf
+        self._thread: threading.Thread | None = None
+
+    def begin(self, guard: Guard, until: float) -> None:
+        with self._changed:
+            self._calls[guard] = until
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="servicebus-deadlines", daemon=True)
+                self._thread.start()
+            elif until < self._wakes_at:
+                self._changed.notify()
+
+    def end(self, guard: Guard) -> None:
+        with self._changed:
+            self._calls.pop(guard, None)
+
+    def _run(self) -> None:
+        with self._changed:
+            while True:
+                now = time.monotonic()
+                for guard in [guard for guard, until in self._calls.items() if until <= now]:
+                    del self._calls[guard]
+                    guard.cut()
+                if not self._calls:
+                    self._wakes_at = math.inf
+                    self._changed.wait()
+                else:
+                    nap = min(_NAP, min(self._calls.values()) - now)
+                    self._wakes_at = now + nap
+                    self._changed.wait(nap)
+
+
+_watch = _Watch()
+
+
+def _begin_anew() -> None:
+    """After a fork: the thread is the parent's, and so are the calls."""
+    global _watch
+    _watch = _Watch()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)

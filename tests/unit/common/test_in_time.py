@@ -1,0 +1,50 @@
+"""Calls that nothing can interrupt, and who waits for them."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from common.in_time import in_time
+
+
+def test_what_a_call_returns_or_raises_is_the_callers() -> None:
+    assert in_time(60, lambda: 42) == 42
+    with pytest.raises(ZeroDivisionError):
+        in_time(60, lambda: 1 // 0)
+
+
+def test_a_call_that_takes_too_long_is_left_alone() -> None:
+    release = threading.Event()
+    try:
+        with pytest.raises(TimeoutError):
+            in_time(0.01, release.wait)
+    finally:
+        release.set()
+
+
+def test_whoever_asks_the_same_meanwhile_joins_the_call_and_a_later_one_calls_again() -> None:
+    release, calls = threading.Event(), []
+
+    def call() -> int:
+        calls.append(release.wait(60))
+        return len(calls)
+
+    for _ in range(3):
+        with pytest.raises(TimeoutError):
+            in_time(0.01, call, same="name")
+    release.set()
+    assert in_time(60, call, same="name") in (1, 2)
+    assert in_time(60, call, same="name") in (2, 3)
+    assert len(calls) <= 3
+
+
+def test_calls_that_are_not_alike_do_not_wait_for_each_other() -> None:
+    release = threading.Event()
+    try:
+        with pytest.raises(TimeoutError):
+            in_time(0.01, release.wait, same="one")
+        assert in_time(60, lambda: 2, same="two") == 2
+    finally:
+        release.set()
