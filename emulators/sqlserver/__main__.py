@@ -37,7 +37,12 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--capture-interval", type=float, default=5.0, metavar="SECONDS", help="polling interval of the capture job"
     )
-    parser.add_argument("--data-dir", type=Path, default=None, help="where databases are kept (default: nowhere)")
+    parser.add_argument(
+        "--data-dir",
+        type=Path,
+        default=None,
+        help="where databases, logins and settings are kept and found again; kill -9 loses nothing committed (default: nowhere)",
+    )
     parser.add_argument(
         "--tls",
         action="store_true",
@@ -115,18 +120,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parse_arguments(argv)
     # Only now: --help must not wait for the parser and the engine to load.
     from emulators.sqlserver.build import build_engine
+    from emulators.sqlserver.engine.data_directory import DataDirectoryError
 
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     databases = arguments.database or ["demo"]
     tls = encryption(arguments)
-    engine = build_engine(
-        users={arguments.user: arguments.password},
-        databases=databases,
-        capture_interval=arguments.capture_interval,
-        data_dir=arguments.data_dir,
-    )
+    try:
+        engine = build_engine(
+            users={arguments.user: arguments.password},
+            databases=databases,
+            capture_interval=arguments.capture_interval,
+            data_dir=arguments.data_dir,
+        )
+    except DataDirectoryError as error:
+        raise SystemExit(f"{error}") from error
     try:
         with SqlServerEmulator(engine, host=arguments.host, port=arguments.port, tls=tls) as server:
             print(announcement(server, arguments, databases), flush=True)

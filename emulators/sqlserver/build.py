@@ -26,8 +26,9 @@ def build_engine(
     """A server with these logins (name to password) and databases, ready for SqlServerEmulator.
 
     `capture_interval`: seconds between scans of new capture jobs, instead of the 5 s of sys.sp_cdc_add_job. `data_dir`: where the
-    databases are kept; None keeps them only as long as the engine lives. `capture`: what else may be set about Change Data
-    Capture. Closing the engine stops the jobs. Faults of capture: cdc/faults.py, on `capture_of(engine, database)`.
+    databases are kept, and found again when it is not the first start there; None keeps them only as long as the engine lives.
+    `capture`: what else may be set about Change Data Capture. Closing the engine stops the jobs. Faults of capture: cdc/faults.py,
+    on `capture_of(engine, database)`. Raises DataDirectoryError when `data_dir` cannot be used.
     """
     extension = CdcExtension(capture_interval=capture_interval, options=capture)
     engine = SqlEngine(users=users, databases=databases, extension=extension, data_dir=data_dir)
@@ -38,6 +39,7 @@ def build_engine(
             extension.limit_large_objects(value)
 
     engine.configuration.changed = changed
+    extension.limit_large_objects(engine.configuration.running(MAX_TEXT_REPL_SIZE))
     return engine
 
 

@@ -62,7 +62,7 @@ def drop_metadata(cdc: DatabaseCdc) -> None:
         for instance in cdc.instances:
             metadata.remove_instance(database, connection, instance)
         metadata.drop_tables(database, connection)
-        log_store.drop(connection)
+        log_store.drop(connection, cdc.lsns.commit())
         jobs.drop(connection)
         database.drop_schema(metadata.SCHEMA)
         for object_id in {instance.source_object_id for instance in cdc.instances}:
@@ -94,9 +94,8 @@ def enable_table(cdc: DatabaseCdc, request: EnableTable) -> bool:
             request.filegroup_name,
             request.allow_partition_switch,
         )
-        new_jobs = cdc.ensure_jobs(connection)
-    database.set_tracked(source.object_id, True)
-    return new_jobs
+        database.set_tracked(source.object_id, True)
+        return cdc.ensure_jobs(connection)
 
 
 def disable_table(cdc: DatabaseCdc, schema: str, name: str, capture_instance: str) -> None:
@@ -116,8 +115,8 @@ def disable_table(cdc: DatabaseCdc, schema: str, name: str, capture_instance: st
             raise errors.instance_of_another_table(capture_instance, schema, name)
         for instance in chosen:
             metadata.remove_instance(database, connection, instance)
-    if not cdc.tracks(source.object_id):
-        database.set_tracked(source.object_id, False)
+        if len(chosen) == len(instances):
+            database.set_tracked(source.object_id, False)
 
 
 def plan(

@@ -13,7 +13,6 @@ from dataclasses import replace
 
 from emulators.sqlserver.cdc import enable, enumeration, functions, metadata, procedures, views
 from emulators.sqlserver.cdc.database import DatabaseCdc
-from emulators.sqlserver.cdc.lsn import ZERO
 from emulators.sqlserver.cdc.options import DEFAULTS, CdcOptions
 from emulators.sqlserver.engine.extension import Database, ProcedureSpec, ScalarFunction, TableFunction
 
@@ -32,7 +31,6 @@ class CdcExtension:
         self._options = options if capture_interval is None else replace(options, capture_interval=capture_interval)
         self._clock = clock
         self._states: dict[int, DatabaseCdc] = {}
-        self._last_lsns: dict[int, bytes] = {}
         self._lock = threading.Lock()
         self._procedures = procedures.procedures(self)
         self._scalar_functions = functions.scalar_functions(self)
@@ -65,7 +63,8 @@ class CdcExtension:
     def enable(self, database: Database) -> None:
         enable.create_metadata(database)
         state = self._state(database)
-        state.lsns.go_on_after(self._last_lsns.pop(database.database_id, ZERO))
+        with database.writer() as connection:
+            state.lsns.go_on_after(metadata.last_lsn(database, connection))
         state.observe()
         self._keep(state)
 
@@ -74,8 +73,6 @@ class CdcExtension:
         if state is not None:
             enable.drop_metadata(state)
             self._take(database)
-            with database.writer():  # the log of a database goes on, whoever reads it
-                self._last_lsns[database.database_id] = state.lsns.commit()
 
     def attach(self, database: Database) -> None:
         """Take up capture in a database that already has it (opened again from disk); elsewhere do nothing."""
@@ -83,6 +80,7 @@ class CdcExtension:
             return
         state = self._state(database)
         state.open()
+        database.set_cdc_enabled(True)
         self._keep(state)
 
     def _state(self, database: Database) -> DatabaseCdc:

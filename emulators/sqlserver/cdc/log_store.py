@@ -47,13 +47,18 @@ class LoggedTransaction:
 
 
 def create(connection: sqlite3.Connection) -> None:
+    """Make the tables; the position that a former log left stays."""
+    connection.execute('CREATE TABLE IF NOT EXISTS "cdc$position" (lsn BLOB)')
     for name, columns in _TABLES.items():
         connection.execute(f'CREATE TABLE "{name}" ({columns}) WITHOUT ROWID')
 
 
-def drop(connection: sqlite3.Connection) -> None:
+def drop(connection: sqlite3.Connection, position: bytes) -> None:
+    """Drop the tables, and leave word of how far the log had come: the log of a database goes on, whoever reads it."""
     for name in _TABLES:
         connection.execute(f'DROP TABLE "{name}"')
+    connection.execute('DELETE FROM "cdc$position"')
+    connection.execute('INSERT INTO "cdc$position" VALUES (?)', (position,))
 
 
 def append(connection: sqlite3.Connection, transaction: LoggedTransaction) -> None:
@@ -104,7 +109,10 @@ def forget(connection: sqlite3.Connection, up_to: bytes) -> None:
 
 
 def last_lsn(connection: sqlite3.Connection) -> bytes | None:
-    lsn: bytes | None = connection.execute('SELECT MAX(start_lsn) FROM "cdc$transactions"').fetchone()[0]
+    """The largest LSN of those that wait and of the position that a former log left."""
+    lsn: bytes | None = connection.execute(
+        'SELECT MAX(lsn) FROM (SELECT MAX(start_lsn) AS lsn FROM "cdc$transactions" UNION ALL SELECT lsn FROM "cdc$position")'
+    ).fetchone()[0]
     return lsn
 
 

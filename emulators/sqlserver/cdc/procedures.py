@@ -133,8 +133,14 @@ class _Procedures:
         access.require_for_database(context)
         _outside_transaction(context, "sp_cdc_disable_db")
         if self._registry.find(context.database) is not None:
-            self._registry.disable(context.database)
-            context.drop_user(_USER)
+            context.drop_user(
+                _USER
+            )  # first: who is killed in between shall find capture on, and not its user in the way
+            try:
+                self._registry.disable(context.database)
+            except BaseException:
+                context.create_user(_USER)
+                raise
         return iter(())
 
     def enable_table(self, context: CallContext, arguments: Arguments) -> Iterator[Event]:

@@ -112,6 +112,7 @@ class Administration:
             database.read_committed_snapshot = statement.value == "ON"
         elif statement.option not in _DATABASE_OPTIONS:
             raise errors.unsupported(f"ALTER DATABASE ... SET {statement.option}")
+        engine.save_options(database)
         yield StatementDone()
 
     def _drop_database(self, statement: df.DropDatabase) -> Iterator[Event]:

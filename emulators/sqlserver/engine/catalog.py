@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 
@@ -165,3 +165,13 @@ class Catalog:
     def without_schema(self, name: str) -> Catalog:
         schemas = {schema: number for schema, number in self.schemas.items() if self.fold(schema) != self.fold(name)}
         return replace(self, schemas=schemas, version=next(_versions))
+
+
+def restored(
+    fold: Fold, entries: Iterable[TableEntry], schemas: Mapping[str, int], views: Iterable[View], next_object: int
+) -> Catalog:
+    """A catalog that was kept, as a new version."""
+    tables = {entry.table.object_id: entry for entry in entries}
+    catalog = Catalog(tables=tables, schemas=schemas, next_object=next_object, fold=fold, version=next(_versions))
+    names = {catalog.key(e.table.schema, e.table.name): number for number, e in tables.items()}
+    return replace(catalog, names=names, views={catalog.key(view.schema, view.name): view for view in views})

@@ -65,13 +65,34 @@ class Configuration:
 
     def __init__(self) -> None:
         self.options = _options()
+        self.saved: Callable[[], None] = lambda: None
+        """Called after every change, before it is answered."""
+        self._kept: Mapping[str, int] = {}
         self.changed: Callable[[str, int], None] = lambda name, value: None
         self._guard = threading.Lock()
 
     def start_with(self, name: str, value: int) -> None:
-        """What the server was installed with."""
-        option = next(option for option in self.options if option.name == name)
-        option.value = option.running = value
+        """What the server was installed with; what was set since then stays."""
+        if name not in self._kept:
+            option = self._named(name)
+            option.value = option.running = value
+
+    def restore(self, kept: Mapping[str, int]) -> None:
+        """Options as they were set in an earlier run: a start installs them all."""
+        self._kept = kept
+        for name, value in kept.items():
+            option = self._named(name)
+            option.value = option.running = value
+
+    def state(self) -> dict[str, int]:
+        """What can be set, as it was set."""
+        return {option.name: option.value for option in self.options if option.name in _SETTABLE}
+
+    def running(self, name: str) -> int:
+        return self._named(name).running
+
+    def _named(self, name: str) -> Option:
+        return next(option for option in self.options if option.name == name)
 
     def find(self, written: str) -> Option:
         """By any unambiguous part of its name. Raises 15123, 15124."""
@@ -96,6 +117,7 @@ class Configuration:
             raise SqlError(15129, f"'{value}' is not a valid value for configuration option '{option.name}'.", 16)
         with self._guard:
             before, option.value = option.value, value
+            self.saved()
         return before
 
     def reconfigure(self) -> None:

@@ -19,6 +19,7 @@ from emulators.sqlserver.collation import SERVER_DEFAULT, known
 from emulators.sqlserver.engine import storage
 from emulators.sqlserver.engine.catalog import Catalog, TableEntry
 from emulators.sqlserver.engine.extension import ChangeObserver, KeyIndex, Table, TableColumn, Transaction
+from emulators.sqlserver.engine.kept_catalog import Kept, KeptCatalog, counters
 from emulators.sqlserver.engine.links import Link
 from emulators.sqlserver.engine.locks import WriterLock
 from emulators.sqlserver.results import Cancel, Column
@@ -28,6 +29,8 @@ from emulators.sqlserver.tsql.errors import object_exists, truncated, unknown_da
 from emulators.sqlserver.tsql.temporal import Moment, write
 from emulators.sqlserver.tsql.text_order import name_folding
 from emulators.sqlserver.tsql.types import DATETIME, collated, collation_named
+
+_FIRST_ROW_VERSION = 2000
 
 RUNNING = threading.local()
 """`session`: whose batch this thread runs at the moment."""
@@ -94,8 +97,14 @@ class StoredDatabase:
         clock: Callable[[], datetime],
         shown: str = "",
         collation: str = "",
+        *,
+        kept: bool = False,
+        first_transaction: int = 0,
     ) -> None:
-        """`shown`: the name in error texts, where it is another. `collation`: "" for the server's."""
+        """`shown`: the name in error texts, where it is another. `collation`: "" for the server's.
+
+        `kept`: the catalog is in the file too, and what the file holds is taken up. `first_transaction`: the number before the first.
+        """
         self.name = name
         self.shown = shown or name
         self.database_id = database_id
@@ -106,17 +115,18 @@ class StoredDatabase:
         self.write_link = Link(path)
         self.collation = collation
         self.fold = name_folding(known(collation))
-        self.catalog = Catalog(fold=self.fold)
+        self._kept = KeptCatalog(self.write_link.raw, self.fold) if kept else None
+        self.catalog = self._kept.kept.catalog if self._kept is not None else Catalog(fold=self.fold)
         self.active: WriteTransaction | None = None
         self.observer: ChangeObserver | None = None
         self.cdc_enabled = False
         self.snapshot_allowed = False
         self.read_committed_snapshot = False
         self.commits = 0
-        self.identities: dict[int, int] = {}
+        self.identities: dict[int, int] = self._kept.identities() if self._kept is not None else {}
         """Object id -> last identity value given; never rolled back, as on the real server."""
-        self.row_version = 2000
-        self._transactions = 0
+        self.row_version = self._kept.row_version(_FIRST_ROW_VERSION) if self._kept is not None else _FIRST_ROW_VERSION
+        self._transactions = first_transaction
         self._local = threading.local()
         self._readers: list[Link] = []
         self._guard = threading.Lock()
@@ -186,11 +196,15 @@ class StoredDatabase:
         try:
             if self.observer is not None and active.transaction is not None:
                 self.observer.committing(active.transaction, self.write_link.raw)
+            if self._kept is not None:
+                self._kept.write(Kept(active.catalog, counters(self.identities, self.row_version)))
             self.write_link.execute("COMMIT")
         except BaseException:
             self.rollback_write(owner)
             raise
         self.catalog = active.catalog
+        if self._kept is not None:
+            self._kept.committed()
         self.commits += 1
         self.active = None
         self.write_link.session = None

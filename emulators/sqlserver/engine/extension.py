@@ -14,6 +14,7 @@ from typing import Protocol
 
 from emulators.sqlserver.results import Cancel, Column, Event, SqlError, Value
 from emulators.sqlserver.sqltypes import SqlType
+from emulators.sqlserver.tsql.fragments import Fragment
 
 Row = tuple[Value, ...]
 
@@ -32,11 +33,15 @@ class TableColumn:
 
 @dataclass(frozen=True, slots=True)
 class IndexFilter:
-    """WHERE of a filtered index: as it was written, as SQLite's condition on the table's own columns, and the ids of these."""
+    """WHERE of a filtered index: as it was written, as SQLite's condition on the table's own columns, and the ids of these.
+
+    `condition`: what `sql` was made from; it holds numbers of functions, which are this process's.
+    """
 
     text: str
     sql: str
     column_ids: frozenset[int]
+    condition: Fragment
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,6 +316,10 @@ class Extension(Protocol):
 
     def views(self) -> Mapping[str, TableFunction]:
         """System views by name: "sys.dm_cdc_errors" is in every database, "msdb.dbo.cdc_jobs" in that one. No arguments."""
+        ...
+
+    def attach(self, database: Database) -> None:
+        """A database of an earlier run is there again: take up what it holds of ours."""
         ...
 
     def close(self) -> None:

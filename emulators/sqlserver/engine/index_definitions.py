@@ -10,6 +10,7 @@ import secrets
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -21,7 +22,11 @@ from emulators.sqlserver.engine.extension import IndexFilter, KeyIndex, TableCol
 from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.tsql import definitions as df
 from emulators.sqlserver.tsql import errors
+from emulators.sqlserver.tsql.fragments import Fragment
 from emulators.sqlserver.tsql.trees import parse_query
+
+if TYPE_CHECKING:
+    from emulators.sqlserver.engine.session import SqlSession
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 
@@ -159,10 +164,10 @@ class IndexDefinitions(Defining):
         shown = f"{entry.table.schema}.{entry.table.name}"
         if ddl.clustered:
             raise errors.unsupported("a clustered filtered index")
-        condition = parse_query(ddl.filter.condition.text).expressions[0].args["ifs"][0].this
-        if not _is_filter(condition):
+        written = parse_query(ddl.filter.condition.text).expressions[0].args["ifs"][0].this
+        if not _is_filter(written):
             raise SqlError(10735, f"Incorrect WHERE clause for filtered index '{ddl.name}' on table '{shown}'.", 15)
-        columns = [self._filtering(entry, column.name) for column in condition.find_all(exp.Column)]
+        columns = [self._filtering(entry, column.name) for column in written.find_all(exp.Column)]
         computed = next((column for column in columns if column.computed), None)
         if computed is not None:
             text = (
@@ -170,14 +175,20 @@ class IndexDefinitions(Defining):
                 "filter expression is a computed column. Rewrite the filter expression so that it does not include this column."
             )
             raise SqlError(10609, text, 16)
-        held = row_value(self.session, entry, ddl.filter.condition, row="").sql
-        return IndexFilter(ddl.filter.text, f"{held} = 1", frozenset(column.column_id for column in columns))
+        condition = ddl.filter.condition
+        ids = frozenset(column.column_id for column in columns)
+        return IndexFilter(ddl.filter.text, filter_sql(self.session, entry, condition), ids, condition)
 
     def _filtering(self, entry: TableEntry, name: str) -> TableColumn:
         column = entry.column(name)
         if column is None:
             raise errors.invalid_column(name)
         return column
+
+
+def filter_sql(session: SqlSession, entry: TableEntry, condition: Fragment) -> str:
+    """A filter for SQLite, good for this process."""
+    return f"{row_value(session, entry, condition, row='').sql} = 1"
 
 
 def _is_filter(node: exp.Expr) -> bool:

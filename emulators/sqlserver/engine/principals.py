@@ -53,7 +53,7 @@ class Principals:
         security = self._session.engine.security
         with security.guard:
             _RUN[type(statement)](self, statement)
-            security.version += 1
+            security.changed()
         yield StatementDone()
 
     @property

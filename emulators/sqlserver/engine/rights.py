@@ -81,7 +81,7 @@ class DatabaseRights:
         with self._security.guard:
             if role.lower() not in known.principals:
                 known.add(role, role=True)
-                self._security.version += 1
+                self._security.changed()
 
     def has_principal(self, name: str) -> bool:
         return name.lower() in self._known().principals
@@ -89,13 +89,13 @@ class DatabaseRights:
     def create_user(self, name: str) -> None:
         with self._security.guard:
             self._known().add(name, schema=name)
-            self._security.version += 1
+            self._security.changed()
 
     def drop_user(self, name: str) -> None:
         with self._security.guard:
             if self.has_principal(name):
                 self._known().remove(name)
-                self._security.version += 1
+                self._security.changed()
 
     def _known(self) -> DatabaseSecurity:
         return self._security.of(self._database.database_id, self._database.name)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hmac
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any
 
 FIXED_ROLES = {
     "public": 0,
@@ -51,6 +52,7 @@ _COVERED_BY = {
     "ALTER ANY USER": ("ALTER",),
     "ALTER ANY ROLE": ("ALTER",),
 }
+_FIRST_USER, _FIRST_LOGIN = 5, 257
 _GUEST_DATABASES = ("master", "tempdb", "msdb")
 DATABASE, OBJECT, SCHEMA = 0, 1, 3
 """`class` of sys.database_permissions."""
@@ -105,12 +107,19 @@ class DatabaseSecurity:
     """The principals and permissions of one database."""
 
     def __init__(self, name: str) -> None:
-        self._ids = count(5)
+        self._ids = count(_FIRST_USER)
+        self.name = name
         named = {"dbo": 1, "guest": 2, "INFORMATION_SCHEMA": 3, "sys": 4}
         self.principals = {name.lower(): Principal(name, number) for name, number in named.items()}
         self.principals |= {role: Principal(role, number, role=True) for role, number in FIXED_ROLES.items()}
         self.permissions: list[Permission] = []
         self.guests = name.lower() in _GUEST_DATABASES
+
+    def restore(self, principals: Mapping[str, Principal], permissions: list[Permission]) -> None:
+        """Take up what was kept."""
+        self.principals, self.permissions = dict(principals), permissions
+        used = (p.principal_id for p in principals.values() if not p.fixed)
+        self._ids = count(max(_FIRST_USER, *(number + 1 for number in used)))
 
     def add(self, name: str, *, role: bool = False, login: str = "", schema: str = "dbo") -> Principal:
         made = self.principals[name.lower()] = Principal(name, next(self._ids), role, login, schema)
@@ -179,17 +188,43 @@ class DatabaseSecurity:
 
 
 class Security:
-    """The logins of a server and the security of each of its databases. `version` moves with every change."""
+    """The logins of a server and the security of each of its databases. `version` moves with every change.
 
-    def __init__(self, users: Mapping[str, str]) -> None:
+    `users`: login name -> password, all with sysadmin's rights; one that was kept too gets this password.
+    """
+
+    def __init__(self, users: Mapping[str, str], kept: Mapping[str, Any] | None = None) -> None:
+        """`kept`: what `state` gave in an earlier run."""
         self.guard = threading.RLock()
         self.version = 0
-        self._ids = count(257)
-        self.logins: dict[str, Login] = {}
+        self.saved: Callable[[], None] = lambda: None
+        """Called after every change, with `guard` held, before the change is answered."""
+        self.logins: dict[str, Login] = dict(kept["logins"]) if kept is not None else {}
+        self._ids = count(max([_FIRST_LOGIN, *(login.principal_id + 1 for login in self.logins.values())]))
         self._databases: dict[int, DatabaseSecurity] = {}
         for name, password in users.items():
+            self._have_administrator(name, password)
+        for number, (name, principals, permissions) in kept["databases"].items() if kept is not None else ():
+            self.of(number, name).restore(principals, permissions)
+
+    def _have_administrator(self, name: str, password: str) -> None:
+        known = self.logins.get(name.lower())
+        if known is None:
             number = 1 if name.lower() == "sa" else next(self._ids)
             self.logins[name.lower()] = Login(name, password, number, {"sysadmin"})
+        else:
+            known.password, known.enabled = password, True
+            known.roles.add("sysadmin")
+
+    def state(self) -> dict[str, Any]:
+        """All of it, of the classes here and plain values."""
+        databases = {n: (each.name, each.principals, each.permissions) for n, each in self._databases.items()}
+        return {"logins": self.logins, "databases": databases}
+
+    def changed(self) -> None:
+        """Call it with `guard` held, after a change."""
+        self.version += 1
+        self.saved()
 
     def add_login(self, name: str, password: str, database: str) -> None:
         self.logins[name.lower()] = Login(name, password, next(self._ids), database=database)
@@ -206,7 +241,8 @@ class Security:
 
     def forget_database(self, database_id: int) -> None:
         with self.guard:
-            self._databases.pop(database_id, None)
+            if self._databases.pop(database_id, None) is not None:
+                self.saved()
 
     def is_sysadmin(self, login: str) -> bool:
         found = self.logins.get(login.lower())

@@ -1,13 +1,11 @@
 """The database server behind the wire: logins, sessions and databases. Implements results.Engine.
 
-Databases live in files of a temporary directory, or of `data_dir`, for as long as the engine runs: the catalog is in memory, so
-files of an earlier run are refused, not opened.
+Its files are in a temporary directory, or in `data_dir`, where the next engine finds databases, logins and settings again. tempdb is
+always new, as on the real server.
 """
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,12 +13,15 @@ from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 
+from emulators.sqlserver.engine import archive
 from emulators.sqlserver.engine.application_locks import ApplicationLocks
 from emulators.sqlserver.engine.configuration import Configuration
+from emulators.sqlserver.engine.data_directory import DatabaseRecord, DataDirectory, Home, TemporaryHome, file_of
 from emulators.sqlserver.engine.database import StoredDatabase
 from emulators.sqlserver.engine.extension import Database, Extension
+from emulators.sqlserver.engine.index_restoring import restore_filters
 from emulators.sqlserver.engine.locks import Cancelled
-from emulators.sqlserver.engine.private import private_database, remove_files
+from emulators.sqlserver.engine.private import private_database, remove, remove_files
 from emulators.sqlserver.engine.runner import PlanCache
 from emulators.sqlserver.engine.security import Security
 from emulators.sqlserver.engine.session import SqlSession
@@ -28,6 +29,10 @@ from emulators.sqlserver.results import Cancel, LoginRequest, Session, SqlError
 from emulators.sqlserver.tsql.errors import unknown_database
 
 _SYSTEM = ("master", "tempdb", "model", "msdb")
+_ALWAYS_NEW = "tempdb"
+_SECURITY, _CONFIGURATION = "security", "configuration"
+_TRANSACTIONS_A_START = 2**32
+"""Numbers of transactions that each start has for itself, so that none is given twice."""
 _WAIT_STEP = 0.05
 
 
@@ -37,7 +42,9 @@ def utc_now() -> datetime:
 
 
 class SqlEngine:
-    """`users`: login name -> password, all with sysadmin's rights; `databases`: made at once beside the system databases."""
+    """`users`: login name -> password, all with sysadmin's rights; `databases`: made at once beside the system databases, where they
+    are not there yet. Raises DataDirectoryError.
+    """
 
     def __init__(
         self,
@@ -54,21 +61,61 @@ class SqlEngine:
         self.on_kill: Callable[[int], None] | None = None
         """Called with a session id when KILL ends that session: the server closes the client's connection, whose thread then
         closes the session. While nobody has registered, the session is closed at once."""
-        self.security = Security(users)
+        self.home: Home = TemporaryHome() if data_dir is None else DataDirectory(data_dir)
+        kept = self.home.load(_SECURITY)
+        self.security = Security(users, None if kept is None else archive.read(kept))
         self.application_locks = ApplicationLocks()
         self.configuration = Configuration()
-        self._temporary = data_dir is None
-        self._directory = Path(tempfile.mkdtemp(prefix="sqlserver-emulator-")) if data_dir is None else data_dir
-        self._directory.mkdir(parents=True, exist_ok=True)
         self._guard = threading.RLock()
         self._databases: dict[str, StoredDatabase] = {}
         self._sessions: dict[int, SqlSession] = {}
-        self._ids = count(1)
         self._session_ids = count(51)
         self._descriptors = count(1)
         self._closed = False
+        self._keep_state()
+        self._restore()
         for name in (*_SYSTEM, *databases):
-            self.create_database(name)
+            if self.find(name) is None:
+                self.create_database(name)
+
+    def _keep_state(self) -> None:
+        """Take up the settings of an earlier run, and save what belongs to the server from now on."""
+        if not self.home.keeps:
+            return
+        kept = self.home.load(_CONFIGURATION)
+        if kept is not None:
+            self.configuration.restore(archive.read(kept))
+        self.security.saved = lambda: self.home.save(_SECURITY, archive.written(self.security.state()))
+        self.configuration.saved = lambda: self.home.save(_CONFIGURATION, archive.written(self.configuration.state()))
+        self.security.saved()
+
+    def _restore(self) -> None:
+        """Open the databases of an earlier run."""
+        for record in self.home.databases():
+            database = self._databases[record.name.lower()] = self._opened(record)
+            session = SqlSession(self, 0, LoginRequest("", ""), database)
+            restore_filters(session, database)
+            session.close()
+            if self.extension is not None:
+                self.extension.attach(database)
+
+    def _opened(self, record: DatabaseRecord) -> StoredDatabase:
+        path, new = file_of(self.home, record.number), record.name == _ALWAYS_NEW
+        if new:
+            remove(path)
+        database = StoredDatabase(
+            record.name,
+            record.number,
+            path,
+            self.clock,
+            collation=record.collation,
+            kept=self.home.keeps and not new,
+            first_transaction=self.home.starts * _TRANSACTIONS_A_START,
+        )
+        database.created = self.clock() if new else record.created
+        database.snapshot_allowed = record.snapshot_allowed
+        database.read_committed_snapshot = record.read_committed_snapshot
+        return database
 
     # -- results.Engine
 
@@ -100,8 +147,7 @@ class SqlEngine:
             self.extension.close()
         for database in self.databases():
             database.close()
-        if self._temporary:
-            shutil.rmtree(self._directory, ignore_errors=True)
+        self.home.close()
 
     # -- databases
 
@@ -120,17 +166,29 @@ class SqlEngine:
             return list(self._databases.values())
 
     def create_database(self, name: str, collation: str = "") -> StoredDatabase:
-        """`collation`: a known name, "" for the server's. Raises SqlError 1801, FileExistsError for a file of an earlier run."""
+        """`collation`: a known name, "" for the server's. Raises SqlError 1801."""
         with self._guard:
             if name.lower() in self._databases:
                 text = f"Database '{name}' already exists. Choose a different database name."
                 raise SqlError(1801, text, 16, 3)
-            number = next(self._ids)
-            path = self._directory / f"{number}.sqlite"
-            if path.exists():
-                raise FileExistsError(f"{path} is of an earlier run; the emulator keeps no catalog on disk")
-            made = self._databases[name.lower()] = StoredDatabase(name, number, path, self.clock, collation=collation)
+            record = DatabaseRecord(self.home.next_number(), name, collation, self.clock())
+            made = self._databases[name.lower()] = self._opened(record)
+            self.home.save_database(record)
             return made
+
+    def save_options(self, database: StoredDatabase) -> None:
+        """Keep what ALTER DATABASE said."""
+        with self._guard:
+            self.home.save_database(
+                DatabaseRecord(
+                    database.database_id,
+                    database.name,
+                    database.collation,
+                    database.created,
+                    database.snapshot_allowed,
+                    database.read_committed_snapshot,
+                )
+            )
 
     def drop_database(self, name: str, if_exists: bool, session: SqlSession) -> None:
         """Raises SqlError 3701, 3702."""
@@ -147,6 +205,7 @@ class SqlEngine:
             if users or found.active is not None or found.cdc_enabled or not found.retire(session):
                 raise SqlError(3702, f'Cannot drop database "{found.name}" because it is currently in use.', 16, 4)
             del self._databases[name.lower()]
+            self.home.forget_database(found.database_id)
             self.security.forget_database(found.database_id)
             for other in self._sessions.values():
                 other.forget_database(found)
@@ -156,7 +215,7 @@ class SqlEngine:
     # -- for sessions
 
     def private_database(self, name: str) -> StoredDatabase:
-        return private_database(name, self._directory, self.clock)
+        return private_database(name, self.home.path, self.clock)
 
     def sessions(self) -> list[SqlSession]:
         with self._guard:

@@ -200,7 +200,7 @@ def test_nothing_hangs_and_nothing_is_left_when_databases_come_and_go(
         assert time.monotonic() < end, threading.enumerate()
         time.sleep(0.005)
     assert "defect" not in caplog.text
-    assert {file.name.partition(".")[0] for file in tmp_path.iterdir()} <= {"1", "2", "3", "4"}
+    assert {file.name.partition(".")[0] for file in tmp_path.iterdir()} <= {"1", "2", "3", "4", "lock", "server"}
 
 
 def test_a_database_that_a_statement_of_another_reads_is_in_use(engine: SqlEngine) -> None:

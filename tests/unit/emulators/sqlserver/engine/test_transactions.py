@@ -208,6 +208,9 @@ class Functions:
     def views(self) -> Mapping[str, TableFunction]:
         return {}
 
+    def attach(self, database: Database) -> None:
+        return None
+
     def close(self) -> None:
         pass
 

@@ -30,6 +30,9 @@ class _Views:
             "msdb.dbo.cdc_jobs": TableFunction(0, columns, _rows),
         }
 
+    def attach(self, database: Database) -> None:
+        return None
+
     def close(self) -> None:
         return None
 
