@@ -38,3 +38,9 @@ def kills() -> int:
 def seed() -> int:
     """Of each campaign's long form: DSTREAM_TEST_SEED. The same seed is the same campaign, as far as clocks allow."""
     return int(os.environ.get("DSTREAM_TEST_SEED", "2"))
+
+
+@pytest.fixture
+def pairs() -> int:
+    """How many pairs of faults the long form plays: DSTREAM_TEST_PAIRS; 0: all there are."""
+    return int(os.environ.get("DSTREAM_TEST_PAIRS", "0"))

@@ -126,7 +126,8 @@ class Case:
     """A fault as its emulator's command line names it.
 
     `relogin`: the server is restarted with it, so that somebody logs in. `holds_back`: it keeps what was committed from being captured, and
-    that is how it is seen to strike. `severs`: what it cuts leaves locks behind, which last until they end.
+    that is how it is seen to strike. `severs`: what it cuts leaves locks behind, which last until they end. `patience`: seconds until the
+    ingester's own deadline finds it out, where that takes long.
     """
 
     side: str
@@ -134,6 +135,7 @@ class Case:
     relogin: bool = False
     holds_back: bool = False
     severs: bool = False
+    patience: float = 0.0
 
     @property
     def name(self) -> str:
@@ -161,6 +163,9 @@ class Case:
 OURS = "cdc|APPLOCK"
 """What every statement of the ingester's holds and none that its connection sends by itself."""
 
+_QUERY = 250.0
+"""Seconds: a question to SQL Server may take two minutes before it counts as hung; of two such the second may come after the first."""
+
 CASES: Sequence[Case] = (
     Case("servicebus", "links_detached:*,0.4"),
     Case("servicebus", "connections_cut", severs=True),
@@ -186,6 +191,8 @@ CASES: Sequence[Case] = (
     Case("sqlserver", "mute:accept,2", relogin=True),
     Case("sqlserver", "mute:prelogin,2", relogin=True),
     Case("sqlserver", "mute:login,2", relogin=True),
+    Case("sqlserver", f"mute:query,2,,{OURS}", patience=_QUERY),
+    Case("sqlserver", f"mute:answer,2,,{OURS}", patience=_QUERY),
     Case("sqlserver", "capture_failing", holds_back=True),
     Case("sqlserver", "capture_lagging:60", holds_back=True),
     Case("sqlserver", "capture_stopped", holds_back=True),

@@ -14,6 +14,8 @@ from random import Random
 import pytest
 
 from dstream.demo.workload import Pace
+from tests.faults.mutes import Mutes, told
+from tests.faults.stillness import summary, unknown
 from tests.faults.world import World, good, wait_until
 
 _CHANGES_A_SECOND = 60
@@ -21,22 +23,30 @@ _FOR_EVER = 100_000
 """Seconds; the workload is stopped after the last kill."""
 _A_PARENT_OF = 4
 """One of so many kills is the parent's."""
-_MOST_WAIT = 120.0
+_MOST_WAIT = 180.0
 """Seconds until more arrives: a session's lock ends with its connection, a message's after a minute."""
+_MUTE = 0.3
+"""Of so many kills the router's way falls mute before."""
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds the processes in /proc")
 
 
-def campaign(folder: Path, *, kills: int, seed: int) -> None:
-    """Each kill at a random instant after something has arrived since the one before; a worker mostly, now and then the parent."""
+def campaign(folder: Path, *, kills: int, seed: int, mute: bool = False) -> None:
+    """Each kill at a random instant after something has arrived since the one before; a worker mostly, now and then the parent.
+
+    `mute`: the router's way to Service Bus falls mute in between, now and then.
+    """
     random = Random(seed)
     parents = 0
     pace = Pace(_CHANGES_A_SECOND * _FOR_EVER, _FOR_EVER, large=0)
-    with World(folder, pace=pace, routing="workers = 2") as world:
+    world = World(folder, pace=pace, routing="workers = 2", router_by_relay=mute)
+    with world, Mutes(Random(seed)) as mutes:
         world.workload.start()
         world.start_ingester()
         for number in range(kills):
             wait_until(more(world), f"more after {number} kills", _MOST_WAIT)
+            if mute and random.random() < _MUTE:
+                print(f"{number:4} kills, {mutes.strike({'the router': world.router_relay})}", flush=True)
             time.sleep(random.uniform(0, 1.5))
             workers = workers_of(world.router.pid)
             if number % _A_PARENT_OF == _A_PARENT_OF - 1:
@@ -49,9 +59,14 @@ def campaign(folder: Path, *, kills: int, seed: int) -> None:
                     os.kill(random.choice(workers), signal.SIGKILL)
         world.workload.stop()
         world.workload.join()
-        verdict = world.verdict(180)
+        mutes.end()
+        verdict = world.verdict(240)
         print(f"{kills} kills, {parents} of them the parent's; {verdict.total('committed')} changes", flush=True)
+        if mute:
+            print(told(mutes, [world.router_relay]), flush=True)
+        print(summary(still := world.stillness(), words := world.words()), flush=True)
         assert good(verdict)
+        assert unknown(still, words) == []
         counts = world.servicebus.admin.get("ingest-queue").counts
         assert (counts.active, counts.dead_letter) == (0, 0)
         assert world.router.stop() == 0
@@ -82,5 +97,7 @@ def test_killing_workers_and_their_parent_changes_nothing(tmp_path: Path) -> Non
 
 
 @pytest.mark.soak
-def test_two_hundred_kills_of_the_router(tmp_path: Path) -> None:
-    campaign(tmp_path, kills=200, seed=17)
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("mute", [False, True], ids=["speaking", "mute"])
+def test_kills_of_the_router(tmp_path: Path, mute: bool, kills: int, seed: int) -> None:
+    campaign(tmp_path, kills=kills, seed=seed, mute=mute)

@@ -37,10 +37,20 @@ from tests.faults.tcp_relay import TcpRelay
 DATABASE = "demo"
 CAPTURE_INTERVAL = 0.3
 """Seconds between scans of the capture job."""
-_USER, _PASSWORD = "sa", "test-Password-1"
+USER, PASSWORD = "sa", "test-Password-1"
 _HOST = "localhost"
 _HEALTH, _HEALTH_HOST = "# health", "127.0.0.1"
 """A line of the configuration in whose place each ingester has its `health` block."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """Where both servers listen. `http_port`: of the management API."""
+
+    sql_port: int
+    bus_port: int
+    http_port: int
+    bus_connection_string: str
 
 
 @dataclass(frozen=True)
@@ -51,13 +61,13 @@ class Addresses:
     bus_connection_string: str
     management_endpoint: str
 
-    def through(self, world: World, *, bus_port: int | None, sql_port: int | None) -> Addresses:
+    def through(self, served: Served, *, bus_port: int | None, sql_port: int | None) -> Addresses:
         """By way of what listens at these ports; None: straight to the emulator."""
         bus, sql = self.bus_connection_string, self.db_connection_string
         if bus_port is not None:
-            bus = bus.replace(f":{world.servicebus.port};", f":{bus_port};")
+            bus = bus.replace(f":{served.bus_port};", f":{bus_port};")
         if sql_port is not None:
-            sql = sql.replace(f":{world.sqlserver.port}?", f":{sql_port}?")
+            sql = sql.replace(f":{served.sql_port}?", f":{sql_port}?")
         return replace(self, bus_connection_string=bus, db_connection_string=sql)
 
 
@@ -106,28 +116,37 @@ class World:
         seed: int = 3,
     ) -> None:
         self._folder, self._locks, self._more, self._routing = folder, locks, more, routing
-        self._engine = build_engine(users={_USER: _PASSWORD}, databases=[DATABASE], capture_interval=CAPTURE_INTERVAL)
-        self.sqlserver = SqlServerEmulator(self._engine)
-        self.servicebus = ServiceBusEmulator()
+        self._make_servers()
         self._pace, self._seed = pace, seed
         self._router_by_relay, self._router_health = router_by_relay, free_port()
+        self.topics = {table: Origin(_HOST, DATABASE).topic(table) for table in TABLES}
         self.ledger = Ledger()
         self.ingesters: list[Ingester] = []
         """All that were ever started, in that order; `died()` and `pid` tell of each."""
         self.blob_connection_string: str | None = None
         """Where the leases of `azure_blob` locks can be looked at."""
 
+    def _make_servers(self) -> None:
+        self._engine = build_engine(users={USER: PASSWORD}, databases=[DATABASE], capture_interval=CAPTURE_INTERVAL)
+        self.sqlserver = SqlServerEmulator(self._engine)
+        self.servicebus = ServiceBusEmulator()
+
+    def _start_servers(self, opened: ExitStack) -> Served:
+        opened.callback(self._engine.close)
+        opened.enter_context(self.sqlserver)
+        opened.enter_context(self.servicebus)
+        bus = self.servicebus
+        return Served(self.sqlserver.port, bus.port, bus.http_port, bus.connection_string)
+
     def __enter__(self) -> Self:
         with ExitStack() as opened:
-            opened.callback(self._engine.close)
-            opened.enter_context(self.sqlserver)
-            opened.enter_context(self.servicebus)
-            self.login = Login(_HOST, self.sqlserver.port, _USER, _PASSWORD, DATABASE)
+            self.served = served = self._start_servers(opened)
+            self.login = Login(_HOST, served.sql_port, USER, PASSWORD, DATABASE)
             create(self.login)
             self._addresses = Addresses(
-                f"sqlserver://{_USER}:{_PASSWORD}@{_HOST}:{self.sqlserver.port}?database={DATABASE}&encrypt=disable",
-                self.servicebus.connection_string,
-                f"http://127.0.0.1:{self.servicebus.http_port}",
+                f"sqlserver://{USER}:{PASSWORD}@{_HOST}:{served.sql_port}?database={DATABASE}&encrypt=disable",
+                served.bus_connection_string,
+                f"http://127.0.0.1:{served.http_port}",
             )
             self._config = write_config(
                 self._folder,
@@ -140,13 +159,12 @@ class World:
             )
             through = self._addresses
             if self._router_by_relay:
-                self.router_relay = opened.enter_context(TcpRelay(self.servicebus.port))
-                through = through.through(self, bus_port=self.router_relay.port, sql_port=None)
+                self.router_relay = opened.enter_context(TcpRelay(served.bus_port))
+                through = through.through(served, bus_port=self.router_relay.port, sql_port=None)
             self.router = Service("router", self._config, environment(through), self._folder / "router.log")
             opened.callback(self._stop_services)
             self.router.start()
-            topics = {table: Origin(_HOST, DATABASE).topic(table) for table in TABLES}
-            self.subscriber = Subscriber(self.servicebus.connection_string, topics)
+            self.subscriber = Subscriber(served.bus_connection_string, self.topics)
             self.subscriber.start()
             opened.callback(self.subscriber.stop)
             self.workload = Workload(self.login, self.ledger, self._pace, seed=self._seed)
@@ -167,7 +185,7 @@ class World:
     def dump(self) -> str:
         """What can be told of a pipeline in which something is missing; in a file, too, whose name stands at the end."""
         services = [*self.ingesters, self.router]
-        topics = [f"{Origin(_HOST, DATABASE).topic(table)}/subscriptions/sub1" for table in TABLES]
+        topics = [f"{topic}/subscriptions/sub1" for topic in self.topics.values()]
         folder = Path(os.environ.get(dump.FOLDER, self._folder))
         path = folder / f"dump-{os.getpid()}-{time.time_ns()}.txt"
         parts: list[tuple[str, Callable[[], str]]] = [
@@ -175,7 +193,7 @@ class World:
             ("offsets", lambda: dump.offsets(self.login, Origin(_HOST, DATABASE))),
             ("sessions at SQL Server", lambda: dump.sessions(self.login)),
             *self._more_of_a_dump(),
-            ("queue and topics", lambda: dump.entities(self.servicebus.http_port, ["ingest-queue", *topics])),
+            ("queue and topics", lambda: dump.entities(self.served.http_port, ["ingest-queue", *topics])),
             ("processes", lambda: dump.processes(services)),
             ("sockets", lambda: dump.sockets(services)),
             ("asked for stacks", lambda: dump.ask_for_stacks(services)),
@@ -221,7 +239,7 @@ class World:
         `variables`: of its environment, for a `locks` block that asks for some.
         """
         name, health = f"ingester-{len(self.ingesters)}", free_port()
-        addresses = self._addresses.through(self, bus_port=bus_port, sql_port=sql_port)
+        addresses = self._addresses.through(self.served, bus_port=bus_port, sql_port=sql_port)
         config = self._folder / f"{name}.hcl"
         config.write_text(
             self._config.read_text().replace(_HEALTH, f'health {{\nhost = "{_HEALTH_HOST}"\nport = {health}\n}}')
