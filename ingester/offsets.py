@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from common.errors import DStreamError
 from common.names import TableName
 from ingester.lsn import Position
 
@@ -30,6 +32,25 @@ class TakenOffsets(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What `claim` is to do with one of many tables."""
+
+    table: TableName
+    epoch: int
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """An offset that is to move from `seen` to `position`."""
+
+    table: TableName
+    epoch: int
+    seen: Position | None
+    position: Position
+
+
 class Offsets(TakenOffsets, Protocol):
     """Not thread-safe. Every method raises TransientError or PermanentError; those that name an epoch also LeaseLost."""
 
@@ -42,6 +63,21 @@ class Offsets(TakenOffsets, Protocol):
 
         Raises LeaseLost when a newer owner has been there, PermanentError when its changes are sent to another destination than ours.
         From now on commits of older owners are refused.
+        """
+        ...
+
+    def claim_many(self, claims: Sequence[Claim]) -> Sequence[Claimed | DStreamError]:
+        """`claim` for each, in a round trip for a hundred. What one table met is its outcome, and no other's.
+
+        Raises ConnectionLost; which tables were claimed by then is not known, and claiming them again does no harm.
+        """
+        ...
+
+    def move_many(self, moves: Sequence[Move]) -> Sequence[Position | DStreamError]:
+        """Where each offset stands now, in a round trip for a hundred. What one table met is its outcome, and no other's.
+
+        One that did not stand at `seen` is not moved; where no newer owner has been there its position is returned all the same, since
+        only this owner can have moved it: by a commit whose answer was lost. Raises ConnectionLost.
         """
         ...
 

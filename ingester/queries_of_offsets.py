@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ingester.queries import P
+from collections.abc import Sequence
+
+from ingester.queries import P, Parameters
 
 TABLE_MISSING = "SELECT CASE WHEN OBJECT_ID(N'dbo.cdc_offsets', N'U') IS NULL THEN 1 ELSE 0 END"
 
@@ -74,3 +76,68 @@ def to_send_elsewhere(key: str, destination: str) -> str:
     """The statement with which a person lets a table's changes go to `destination` from now on."""
     where, to = (text.replace("'", "''") for text in (key, destination))
     return f"UPDATE dbo.cdc_offsets SET destination = N'{to}' WHERE table_name = N'{where}'"
+
+
+A_STATEMENT = 100
+"""How many offsets one batch claims or moves: a row of it has up to 11 parameters, and a statement may have 2,100."""
+
+_STORED = (
+    "o.last_lsn, o.last_command_id, o.last_seq, o.last_operation, o.epoch, o.destination, o.source_object, o.table_name"
+)
+
+
+def claims(rows: Sequence[tuple[str, str | None, int, str | None]], destination: str | None) -> tuple[str, Parameters]:
+    """INSERT, CLAIM and ADOPT for many tables, and LOAD for each in the order of `rows`: key, the original tool's name, epoch, source.
+
+    The last result set has the stored row of each, all NULL where there is none.
+    """
+    given = ", ".join(f"({number}, {P}, {P}, {P}, {P})" for number in range(len(rows)))
+    text = f"""\
+DECLARE @claims TABLE (number INT NOT NULL PRIMARY KEY, table_name NVARCHAR(255) NOT NULL, bare_name NVARCHAR(255) NULL,
+                       epoch BIGINT NOT NULL, source_object NVARCHAR(60) NULL);
+INSERT INTO @claims (number, table_name, bare_name, epoch, source_object) VALUES {given};
+INSERT INTO dbo.cdc_offsets (table_name, last_lsn, epoch, updated_at)
+SELECT c.table_name, NULL, c.epoch, GETDATE() FROM @claims AS c
+WHERE NOT EXISTS (SELECT 1 FROM dbo.cdc_offsets AS o WHERE o.table_name = c.table_name);
+UPDATE o
+SET epoch = c.epoch, destination = ISNULL(o.destination, {P}), source_object = ISNULL(o.source_object, c.source_object)
+FROM dbo.cdc_offsets AS o JOIN @claims AS c ON c.table_name = o.table_name
+WHERE o.epoch <= c.epoch AND (o.destination IS NULL OR o.destination = ISNULL({P}, o.destination));
+UPDATE o
+SET last_lsn = old.last_lsn
+FROM dbo.cdc_offsets AS o JOIN @claims AS c ON c.table_name = o.table_name JOIN dbo.cdc_offsets AS old ON old.table_name = c.bare_name
+WHERE o.last_lsn IS NULL AND o.epoch = c.epoch;
+SELECT {_STORED} FROM @claims AS c LEFT JOIN dbo.cdc_offsets AS o ON o.table_name = c.table_name ORDER BY c.number"""
+    return text, (*(value for row in rows for value in row), destination, destination)
+
+
+Place = tuple[object, ...]
+"""lsn, command id, seqval, operation"""
+
+
+def moves(rows: Sequence[tuple[str, int, Place, Place | None]]) -> tuple[str, Parameters]:
+    """MOVE or SET_FIRST for many tables, and LOAD for each in the order of `rows`: key, epoch, the new place, the one seen last.
+
+    The last result set has the stored row of each, all NULL where there is none.
+    """
+    given, parameters = [], list[object]()
+    for number, (key, epoch, place, seen) in enumerate(rows):
+        given.append(
+            f"({number}, {P}, {P}, {P}, {P}, {P}, {P}, "
+            + ("NULL, NULL, NULL, NULL)" if seen is None else f"{P}, {P}, {P}, {P})")
+        )
+        parameters += [key, epoch, *place, *(seen or ())]
+    text = f"""\
+DECLARE @moves TABLE (number INT NOT NULL PRIMARY KEY, table_name NVARCHAR(255) NOT NULL, epoch BIGINT NOT NULL,
+                      lsn VARBINARY(10) NOT NULL, command_id INT NOT NULL, seqval VARBINARY(10) NOT NULL, operation INT NOT NULL,
+                      seen_lsn VARBINARY(10) NULL, seen_command_id INT NULL, seen_seqval VARBINARY(10) NULL, seen_operation INT NULL);
+INSERT INTO @moves (number, table_name, epoch, lsn, command_id, seqval, operation, seen_lsn, seen_command_id, seen_seqval, seen_operation)
+VALUES {", ".join(given)};
+UPDATE o
+SET last_lsn = m.lsn, last_command_id = m.command_id, last_seq = m.seqval, last_operation = m.operation, epoch = m.epoch,
+    updated_at = GETDATE()
+FROM dbo.cdc_offsets AS o JOIN @moves AS m ON m.table_name = o.table_name
+WHERE o.epoch <= m.epoch AND (o.last_command_id IS NULL OR (o.last_lsn = m.seen_lsn AND o.last_command_id = m.seen_command_id
+      AND o.last_seq = m.seen_seqval AND o.last_operation = m.seen_operation));
+SELECT {_STORED} FROM @moves AS m LEFT JOIN dbo.cdc_offsets AS o ON o.table_name = m.table_name ORDER BY m.number"""
+    return text, tuple(parameters)

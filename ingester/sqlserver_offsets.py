@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeVar
 
-from common.errors import DStreamError, LeaseLost, PermanentError
+from common.errors import ConnectionLost, DStreamError, LeaseLost, PermanentError
 from common.names import TableName
 from ingester import queries_of_offsets as queries
 from ingester.lsn import Lsn, Position
-from ingester.offsets import Claimed
+from ingester.offsets import Claim, Claimed, Move
+from ingester.queries import Parameters
 from ingester.sqlserver_connection import Connection, is_error, lacks_rights
 
 _TABLE_THERE, _COLUMN_THERE, _ROW_THERE = 2714, 2705, 2627
@@ -23,6 +26,9 @@ _TO_USE = "GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_offsets to the login'
 
 
 _ANY_EPOCH = 2**63 - 1
+
+_Asked = TypeVar("_Asked")
+_Found = TypeVar("_Found")
 
 
 class SqlServerOffsets:
@@ -48,16 +54,54 @@ class SqlServerOffsets:
         with _needing(_TO_USE):
             self._execute_unless(_ROW_THERE, queries.INSERT, (key, epoch, key))
             taken = self._connection.execute(queries.CLAIM, (epoch, to, source, key, epoch, to))
-            if taken and table.schema.lower() == "dbo" and "." not in table.table:  # a dot: another table's key
-                self._connection.execute(queries.ADOPT, (table.table, key, epoch))
+            if taken and (bare_name := _bare_name(table)) is not None:
+                self._connection.execute(queries.ADOPT, (bare_name, key, epoch))
             return self._ours(table, epoch)
 
     def look(self, table: TableName) -> Claimed:
         """What `claim` would return, whoever owns the table, with nothing changed; the row must be there."""
         return self._ours(table, _ANY_EPOCH)
 
+    def claim_many(self, claims: Sequence[Claim]) -> Sequence[Claimed | DStreamError]:
+        def together(some: Sequence[Claim]) -> Iterator[Callable[[], Claimed]]:
+            rows = [(one.table.key, _bare_name(one.table), one.epoch, one.source) for one in some]
+            for one, row in zip(some, self._stored(queries.claims(rows, self._destination)), strict=True):
+                yield partial(self._claimed, one.table, one.epoch, row)
+
+        def alone(one: Claim) -> Claimed:
+            return self.claim(one.table, one.epoch, one.source)
+
+        return _in_batches(claims, together, alone)
+
+    def move_many(self, moves: Sequence[Move]) -> Sequence[Position | DStreamError]:
+        def together(some: Sequence[Move]) -> Iterator[Callable[[], Position]]:
+            rows = [
+                (one.table.key, one.epoch, _parts(one.position), None if one.seen is None else _parts(one.seen))
+                for one in some
+            ]
+            for one, row in zip(some, self._stored(queries.moves(rows)), strict=True):
+                yield partial(_stands, one, row)
+
+        def alone(one: Move) -> Position:
+            try:
+                self.commit(one.table, one.epoch, seen=one.seen, position=one.position)
+            except LeaseLost:
+                return _stands(one, self._row(one.table))
+            return one.position
+
+        for one in moves:
+            _refuse_backwards(one.table, one.seen, one.position)
+        return _in_batches(moves, together, alone)
+
+    def _stored(self, statement: tuple[str, Parameters]) -> list[_Row | None]:
+        """The rows that a batch for many tables ends with."""
+        return [row[:-1] if row[-1] is not None else None for row in self._connection.result_sets(*statement)[-1]]
+
     def _ours(self, table: TableName, epoch: int) -> Claimed:
-        position, stored, source = self._load(table, epoch)
+        return self._claimed(table, epoch, self._row(table))
+
+    def _claimed(self, table: TableName, epoch: int, row: _Row | None) -> Claimed:
+        position, stored, source = _read(table, epoch, row)
         ours = self._destination
         if ours is not None and stored is not None and stored != ours:
             raise _sent_elsewhere(table.key, stored, ours)
@@ -72,26 +116,14 @@ class SqlServerOffsets:
                 raise
 
     def load(self, table: TableName, epoch: int) -> Position | None:
-        return self._load(table, epoch)[0]
+        return _read(table, epoch, self._row(table))[0]
 
-    def _load(self, table: TableName, epoch: int) -> tuple[Position | None, str | None, str | None]:
-        """The position, the destination and the source table's identity as they are stored."""
+    def _row(self, table: TableName) -> _Row | None:
         found = self._connection.rows(queries.LOAD, (table.key,))
-        if not found:
-            raise PermanentError(
-                f"loading the offset of {table.key}: its row is gone from dbo.cdc_offsets",
-                hint="restart the ingester; without the row the table is read from its low watermark again",
-            )
-        *place, stored_epoch, destination, source = found[0]
-        if stored_epoch > epoch:
-            raise LeaseLost(
-                f"loading the offset of {table.key}: a newer owner (epoch {stored_epoch}) has taken the table"
-            )
-        return _stored_position(*place), destination, source
+        return found[0] if found else None
 
     def commit(self, table: TableName, epoch: int, *, seen: Position | None, position: Position) -> None:
-        if seen is not None and position < seen:
-            raise ValueError(f"the offset of {table.key} would move back from {seen} to {position}")
+        _refuse_backwards(table, seen, position)
         parameters = (*_parts(position), epoch, table.key, epoch)
         if seen is None:
             moved = self._connection.execute(queries.SET_FIRST, parameters)
@@ -106,6 +138,37 @@ class SqlServerOffsets:
         self._connection.close()
 
 
+def _in_batches(
+    asked: Sequence[_Asked],
+    together: Callable[[Sequence[_Asked]], Iterator[Callable[[], _Found]]],
+    alone: Callable[[_Asked], _Found],
+) -> list[_Found | DStreamError]:
+    """What each came to. A batch that is refused as a whole is done one by one, so that whom it was refused for keeps nobody else.
+
+    Raises ConnectionLost.
+    """
+    found: list[_Found | DStreamError] = []
+    for first in range(0, len(asked), queries.A_STATEMENT):
+        some = asked[first : first + queries.A_STATEMENT]
+        try:
+            outcomes = list(together(some))
+        except ConnectionLost:
+            raise
+        except DStreamError:
+            outcomes = [partial(alone, one) for one in some]
+        found += [_outcome(outcome) for outcome in outcomes]
+    return found
+
+
+def _outcome(asked: Callable[[], _Found]) -> _Found | DStreamError:
+    try:
+        return asked()
+    except ConnectionLost:
+        raise
+    except DStreamError as error:
+        return error
+
+
 @contextmanager
 def _needing(grant: str) -> Iterator[None]:
     """Names the right that a statement was refused for want of."""
@@ -115,6 +178,41 @@ def _needing(grant: str) -> Iterator[None]:
         if lacks_rights(error):
             raise PermanentError(error.message, hint=grant) from error.__cause__
         raise
+
+
+_Row = tuple[Any, ...]
+"""What LOAD selects."""
+
+
+def _read(table: TableName, epoch: int, row: _Row | None) -> tuple[Position | None, str | None, str | None]:
+    """The position, the destination and the source table's identity as they are stored. `row` is None where there is none."""
+    if row is None:
+        raise PermanentError(
+            f"loading the offset of {table.key}: its row is gone from dbo.cdc_offsets",
+            hint="restart the ingester; without the row the table is read from its low watermark again",
+        )
+    *place, stored_epoch, destination, source = row
+    if stored_epoch > epoch:
+        raise LeaseLost(f"loading the offset of {table.key}: a newer owner (epoch {stored_epoch}) has taken the table")
+    return _stored_position(*place), destination, source
+
+
+def _stands(move: Move, row: _Row | None) -> Position:
+    """Where an offset stands after `move` was tried."""
+    position, _, _ = _read(move.table, move.epoch, row)
+    if position is None:
+        raise LeaseLost(f"moving the offset of {move.table.key}: somebody has set it back")
+    return position
+
+
+def _refuse_backwards(table: TableName, seen: Position | None, position: Position) -> None:
+    if seen is not None and position < seen:
+        raise ValueError(f"the offset of {table.key} would move back from {seen} to {position}")
+
+
+def _bare_name(table: TableName) -> str | None:
+    """Under which the original tool kept the offset, if it could; a dot would make it another table's key."""
+    return table.table if table.schema.lower() == "dbo" and "." not in table.table else None
 
 
 def _sent_elsewhere(key: str, stored: str, ours: str) -> PermanentError:

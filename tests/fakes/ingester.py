@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
 
 from common.bus import MessageTooLarge, TimeLeft
-from common.errors import LeaseLost, PermanentError, TransientError
+from common.errors import ConnectionLost, DStreamError, LeaseLost, PermanentError, TransientError
 from common.message import Message
 from common.names import Origin, TableName
 from ingester.change import Change, Operation
@@ -15,7 +17,7 @@ from ingester.drain import Drain
 from ingester.encode import Encoder
 from ingester.executor import Early
 from ingester.lsn import Lsn, Position
-from ingester.offsets import Claimed
+from ingester.offsets import Claim, Claimed, Move
 from ingester.slices import Slice, SliceResult
 from ingester.source import (
     CapturedColumn,
@@ -130,7 +132,10 @@ class FakeSource:
 
 @dataclass
 class FakeOffsets:
-    """The promises of `ingester/offsets.py` in a dictionary. `refused`: raised by whatever is done with the table."""
+    """The promises of `ingester/offsets.py` in a dictionary.
+
+    `refused`: raised by whatever is done with the table. `batches`: how many tables each question for many was about.
+    """
 
     stored: dict[TableName, Position | None] = field(default_factory=dict)
     epochs: dict[TableName, int] = field(default_factory=dict)
@@ -138,6 +143,7 @@ class FakeOffsets:
     refused: dict[TableName, Exception] = field(default_factory=dict)
     fail: Exception | None = None
     commits: list[Position] = field(default_factory=list)
+    batches: list[int] = field(default_factory=list)
 
     def ensure(self) -> None:
         pass
@@ -150,6 +156,24 @@ class FakeOffsets:
         if source is not None:
             self.sources.setdefault(table, source)
         return Claimed(position, self.sources.get(table))
+
+    def claim_many(self, claims: Sequence[Claim]) -> Sequence[Claimed | DStreamError]:
+        self.batches.append(len(claims))
+        return [_outcome(partial(self.claim, one.table, one.epoch, one.source)) for one in claims]
+
+    def move_many(self, moves: Sequence[Move]) -> Sequence[Position | DStreamError]:
+        self.batches.append(len(moves))
+        return [_outcome(partial(self._move, one)) for one in moves]
+
+    def _move(self, one: Move) -> Position:
+        try:
+            self.commit(one.table, one.epoch, seen=one.seen, position=one.position)
+        except LeaseLost:
+            stands = self.load(one.table, one.epoch)
+            if stands is None:
+                raise
+            return stands
+        return one.position
 
     def load(self, table: TableName, epoch: int) -> Position | None:
         if self.epochs.get(table, 0) > epoch:
@@ -172,6 +196,18 @@ class FakeOffsets:
 
     def close(self) -> None:
         pass
+
+
+_Found = TypeVar("_Found")
+
+
+def _outcome(asked: Callable[[], _Found]) -> _Found | DStreamError:
+    try:
+        return asked()
+    except ConnectionLost:
+        raise
+    except DStreamError as error:
+        return error
 
 
 @dataclass

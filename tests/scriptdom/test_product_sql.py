@@ -25,6 +25,7 @@ from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
 from ingester import queries
 from ingester.lsn import Lsn, Position
+from ingester.offsets import Claim, Move
 from ingester.source import ProbeRequest
 from ingester.sqlserver_connection import Connection
 from ingester.sqlserver_offsets import SqlServerOffsets
@@ -139,6 +140,9 @@ def _keep_offsets(offsets: SqlServerOffsets) -> None:
     assert offsets.claim(TableName("dbo", "Everything"), 1).position is None
     offsets.commit(_ODD, 1, seen=None, position=first)
     offsets.commit(_ODD, 1, seen=first, position=second)
+    everything = TableName("dbo", "Everything")
+    offsets.claim_many([Claim(_ODD, 2, "its object"), Claim(everything, 2)])
+    offsets.move_many([Move(_ODD, 2, second, Position.end_of(second.lsn)), Move(everything, 2, None, second)])
     offsets.close()
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
-from common.errors import LeaseLost, PermanentError
+from common.errors import LeaseLost, PermanentError, TransientError
 from common.names import TableName
 from common.sqladdress import SqlAddress
 from dstream.local import Login
 from emulators.sqlserver.server import SqlServerEmulator
+from ingester import queries_of_offsets
 from ingester.lsn import Position
-from ingester.offsets import Claimed, Offsets
+from ingester.offsets import Claim, Claimed, Move, Offsets
 from ingester.sqlserver_connection import Connection
 from ingester.sqlserver_offsets import SqlServerOffsets
 from tests.conftest import PASSWORD, USER
@@ -106,7 +108,121 @@ def test_whose_changes_it_counts_is_kept_from_the_first_that_says_so(offsets: Of
     assert offsets.claim(PERSONS, 3, "2 made later") == Claimed(None, "1 made at noon")
 
 
+MANY = [TableName("dbo", f"T{number}") for number in range(250)]
+
+
+def test_many_tables_are_claimed_together_each_with_what_it_came_to(offsets: Offsets) -> None:
+    offsets.claim(MANY[3], 1)
+    offsets.commit(MANY[3], 1, seen=None, position=position(7, 8, 9, 4))
+    offsets.claim(MANY[200], 9)
+    found = offsets.claim_many([Claim(table, 5, f"object {table.table}") for table in MANY])
+    assert isinstance(found[200], LeaseLost)
+    assert found[3] == Claimed(position(7, 8, 9, 4), "object T3")
+    others = [one for one in range(250) if one not in (3, 200)]
+    assert [found[one] for one in others] == [Claimed(None, f"object T{one}") for one in others]
+    with pytest.raises(LeaseLost):
+        offsets.load(MANY[3], 4)
+    assert offsets.claim_many([]) == []
+
+
+def test_many_offsets_are_moved_together_each_with_where_it_stands_now(offsets: Offsets) -> None:
+    offsets.claim_many([Claim(table, 1) for table in MANY])
+    first = offsets.move_many([Move(table, 1, None, position(3)) for table in MANY])
+    assert list(first) == [position(3)] * 250
+    offsets.claim(MANY[200], 2)
+    offsets.commit(MANY[3], 1, seen=position(3), position=position(5))
+    second = offsets.move_many([Move(table, 1, position(3), position(4)) for table in MANY])
+    assert isinstance(second[200], LeaseLost)
+    assert second[3] == position(5)
+    assert [at for number, at in enumerate(second) if number not in (3, 200)] == [position(4)] * 248
+    assert [offsets.load(table, 2) for table in MANY[199:202]] == [position(4), position(3), position(4)]
+
+
+def test_a_move_whose_answer_was_lost_is_found_where_it_went(offsets: Offsets) -> None:
+    offsets.claim(PERSONS, 1)
+    lost = Move(PERSONS, 1, None, Position.end_of(lsn(7)))
+    offsets.move_many([lost])
+    assert list(offsets.move_many([lost])) == [lost.position]
+    later = Move(PERSONS, 1, None, Position.end_of(lsn(8)))
+    assert list(offsets.move_many([later])) == [lost.position]
+
+
 # only the real store
+
+BARE = "CREATE TABLE cdc_offsets (table_name NVARCHAR(255) PRIMARY KEY, last_lsn VARBINARY(10))"
+
+
+def test_many_tables_cost_a_statement_a_hundred(login: Login, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    store = SqlServerOffsets(connection(login))
+    store.ensure()
+    result_sets = Connection.result_sets
+
+    def counted(self: Connection, sql: str, parameters: Sequence[object] = ()) -> list[list[tuple[Any, ...]]]:
+        asked.append(sql)
+        return result_sets(self, sql, parameters)
+
+    monkeypatch.setattr(Connection, "result_sets", counted)
+    store.claim_many([Claim(table, 1) for table in MANY])
+    assert len(asked) == 3
+    store.move_many([Move(table, 1, None, position(3)) for table in MANY])
+    assert len(asked) == 6
+    store.close()
+
+
+def test_of_many_tables_the_original_tools_bare_names_are_adopted(login: Login, run: Callable[[str], None]) -> None:
+    run(BARE)
+    run("INSERT INTO cdc_offsets (table_name, last_lsn) VALUES (N'Persons', 0x00000000000000000003), (N'Orders', 0x05)")
+    store = SqlServerOffsets(connection(login))
+    store.ensure()
+    found = store.claim_many([Claim(PERSONS, 1), Claim(ORDERS, 1), Claim(TableName("dbo", "Items"), 1)])
+    assert list(found) == [Claimed(Position.before(lsn(3))), Claimed(None), Claimed(None)]
+    store.close()
+
+
+def test_of_many_tables_one_whose_changes_are_sent_elsewhere_is_refused_alone(login: Login) -> None:
+    theirs, ours = (SqlServerOffsets(connection(login), to) for to in ("their queue", "our queue"))
+    ours.ensure()
+    theirs.claim(ORDERS, 1)
+    persons, orders = ours.claim_many([Claim(PERSONS, 2), Claim(ORDERS, 2)])
+    assert persons == Claimed(None)
+    assert isinstance(orders, PermanentError)
+    assert "their queue" in orders.message
+    assert theirs.load(ORDERS, 1) is None
+    for store in (theirs, ours):
+        store.close()
+
+
+def test_of_many_tables_one_whose_row_is_gone_keeps_nobody_else(login: Login, run: Callable[[str], None]) -> None:
+    store = SqlServerOffsets(connection(login))
+    store.ensure()
+    store.claim_many([Claim(PERSONS, 1), Claim(ORDERS, 1)])
+    run("DELETE FROM dbo.cdc_offsets WHERE table_name = N'dbo.Persons'")
+    persons, orders = store.move_many([Move(table, 1, None, position(3)) for table in (PERSONS, ORDERS)])
+    assert isinstance(persons, PermanentError)
+    assert orders == position(3)
+    store.close()
+
+
+def test_a_batch_that_is_refused_as_a_whole_is_done_one_by_one(login: Login, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the victim of a deadlock, or for one table's sake."""
+    store = SqlServerOffsets(connection(login))
+    store.ensure()
+
+    def victim(*rest: object) -> tuple[str, tuple[object, ...]]:
+        raise TransientError("error 1205")
+
+    monkeypatch.setattr(queries_of_offsets, "claims", victim)
+    monkeypatch.setattr(queries_of_offsets, "moves", victim)
+    assert list(store.claim_many([Claim(PERSONS, 1), Claim(ORDERS, 1)])) == [Claimed(None)] * 2
+    store.claim(ORDERS, 2)
+    store.commit(PERSONS, 1, seen=None, position=position(4))
+    stands, refused = store.move_many([Move(table, 1, None, position(3)) for table in (PERSONS, ORDERS)])
+    assert stands == position(4)
+    assert isinstance(refused, LeaseLost)
+    assert list(store.move_many([Move(PERSONS, 1, position(4), position(5))])) == [position(5)]
+    store.close()
+
 
 OLD_SHAPES = {
     "without last_seq": (
