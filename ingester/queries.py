@@ -8,13 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from common.names import TableName, quote_name
+from ingester.lsn import Lsn, Position
 
 Parameters = tuple[object, ...]
+Statement = tuple[str, Parameters]
+"""A text and its parameters. The text says which table and which columns, never a value: so SQL Server makes one plan of it."""
 
 P = "\x00"
 """Where a parameter goes. The driver's own %s would also be found inside a name; no name can hold a NUL."""
 
 SERVER_TIME_ZONE = "SELECT CURRENT_TIMEZONE_ID()"
+OFFSET_IN_ZONE = f"SELECT DATEPART(TZOFFSET, CONVERT(datetime2(0), {P}, 121) AT TIME ZONE {P}) AS minutes"
+OFFSET_NOW = "SELECT DATEPART(TZOFFSET, SYSDATETIMEOFFSET()) AS minutes"
 """The server's zone, as AT TIME ZONE understands it (SQL Server 2022, Azure SQL); older servers answer with error 195."""
 
 CDC_ENABLED = "SELECT is_cdc_enabled FROM sys.databases WHERE name = DB_NAME()"
@@ -32,7 +37,12 @@ CATALOG_STAMP = "SELECT COUNT(*) AS instances, MAX(create_date) AS newest FROM c
 
 INSTANCE_KNOWN = f"SELECT COUNT(*) FROM cdc.change_tables WHERE capture_instance = {P}"
 
-LOW_WATERMARK = f"SELECT sys.fn_cdc_get_min_lsn({P}) AS low_watermark"
+LOW_WATERMARK = f"SELECT (SELECT start_lsn FROM cdc.change_tables WHERE capture_instance = {P}) AS low_watermark"
+FUNCTION_LOW_WATERMARK = f"SELECT sys.fn_cdc_get_min_lsn({P}) AS low_watermark"
+"""The same for those who may call the published functions only, and 0x00 for those who may not: the column says nothing of rights.
+https://learn.microsoft.com/sql/relational-databases/system-functions/sys-fn-cdc-get-min-lsn-transact-sql"""
+
+MAX_LSN = "SELECT sys.fn_cdc_get_max_lsn() AS max_lsn"
 
 MAY_READ_THE_LOGS_TIMES = "SELECT HAS_PERMS_BY_NAME(N'cdc.lsn_time_mapping', N'OBJECT', N'SELECT')"
 """sys.fn_cdc_get_max_lsn answers NULL before the first capture, and to those who may not look."""
@@ -41,135 +51,162 @@ TABLES_A_STATEMENT = 100
 """How many tables one statement asks for: a batch may hold any number of statements, a plan should not hold any number of tables."""
 
 
-def tables_found(tables: Sequence[TableName]) -> tuple[str, Parameters]:
+def tables_found(tables: Sequence[TableName]) -> list[Statement]:
     """(number in `tables`, object id or NULL) of each. The server resolves the names itself: only its collation knows which are equal."""
-    statements = []
+    statements: list[Statement] = []
     for first in range(0, len(tables), TABLES_A_STATEMENT):
-        rows = ", ".join(f"({number}, {P})" for number in range(first, min(first + TABLES_A_STATEMENT, len(tables))))
+        some = tables[first : first + TABLES_A_STATEMENT]
+        rows = ", ".join(f"({number}, {P})" for number in range(first, first + len(some)))
         statements.append(
-            f"SELECT wanted.number, OBJECT_ID(wanted.name, N'U') FROM (VALUES {rows}) AS wanted (number, name)"
-        )
-    return ";\n".join(statements), tuple(table.quoted for table in tables)
-
-
-def after(has_command_id: bool, command_id: int) -> str:
-    """The rows of a change table past a position whose command id is `command_id`; the other parts are parameters.
-
-    Written as a ladder of comparisons so that the clustered index of a change table can seek to the first row. What was captured
-    before an upgrade added the column holds NULL there: it counts as 0 and sorts first in its transaction, and a comparison with a
-    NULL would leave the rest of that transaction out.
-    """
-    operation = f"(ct.[__$seqval] > {P} OR (ct.[__$seqval] = {P} AND ct.[__$operation] > {P}))"
-    if not has_command_id:
-        return f"(ct.[__$start_lsn] > {P} OR (ct.[__$start_lsn] = {P} AND {operation}))"
-    larger, equal = f"ct.[__$command_id] > {P}", f"ct.[__$command_id] = {P}"
-    if command_id < 0:
-        larger = f"({larger} OR ct.[__$command_id] IS NULL)"
-    elif command_id == 0:
-        equal = f"({equal} OR ct.[__$command_id] IS NULL)"
-    return f"(ct.[__$start_lsn] > {P} OR (ct.[__$start_lsn] = {P} AND ({larger} OR ({equal} AND {operation}))))"
-
-
-def below(border: bool) -> str:
-    """Added to `after`: not the rows from the border on, if there is one."""
-    return f" AND ct.[__$start_lsn] < {P}" if border else ""
-
-
-def probe(changes: Sequence[tuple[str, str]]) -> str:
-    """How far capture has come, and of each (change table, condition) its low watermark and whether it holds anything in the window.
-
-    One batch whatever their number; the last result set is the catalog's stamp. The max LSN is taken by a statement of its own, before
-    the rows are looked at: in a single SELECT a capture scan could commit between the two, and the table would be called idle up to an
-    LSN whose rows nobody looked for. The stamp comes after it: an instance that is made later starts after that LSN.
-    """
-    statements = ["DECLARE @max_lsn binary(10) = sys.fn_cdc_get_max_lsn()"]
-    for first in range(0, len(changes), TABLES_A_STATEMENT):
-        statements.append(
-            "\nUNION ALL ".join(
-                f"SELECT {P} AS capture_instance, @max_lsn AS max_lsn, sys.fn_cdc_get_min_lsn({P}) AS low_watermark, "
-                f"CASE WHEN EXISTS (SELECT 1 FROM [cdc].{quote_name(change_table)} AS ct "
-                f"WHERE {condition} AND ct.[__$start_lsn] <= @max_lsn) THEN 1 ELSE 0 END AS pending"
-                for change_table, condition in changes[first : first + TABLES_A_STATEMENT]
+            (
+                f"SELECT wanted.number, OBJECT_ID(wanted.name, N'U') FROM (VALUES {rows}) AS wanted (number, name)",
+                tuple(table.quoted for table in some),
             )
         )
-    return ";\n".join([*statements, CATALOG_STAMP])
+    return statements
 
 
-def function_probe(requests: Sequence[tuple[str, str, str]]) -> str:
-    """`probe` for those who may call the published functions only: of each (capture instance, first LSN, condition).
+def after(position: Position, has_command_id: bool) -> Statement:
+    """The rows of a change table past a position, and the condition's parameters.
+
+    Most offsets stand between two transactions, and one comparison says it. Inside a transaction it takes a ladder of comparisons, in
+    which SQL Server finds no bound by itself: the comparison in front is what the clustered index, which begins with the LSN, is sought
+    by; without it each page would read what cleanup has left from the table's beginning.
+    https://learn.microsoft.com/sql/relational-databases/sql-server-index-design-guide (seek predicates)
+
+    What was captured before an upgrade added the command id holds NULL there: it counts as 0 and sorts first in its transaction, and a
+    comparison with a NULL would leave the rest of that transaction out.
+    """
+    lsn, command, seqval = position.lsn.value, position.command_id, position.seqval
+    if position == Position.end_of(position.lsn):
+        return f"ct.[__$start_lsn] > {P}", (lsn,)
+    if position == Position.before(position.lsn):
+        return f"ct.[__$start_lsn] >= {P}", (lsn,)
+    rest = f"(ct.[__$seqval] > {P} OR (ct.[__$seqval] = {P} AND ct.[__$operation] > {P}))"
+    values: Parameters = (seqval, seqval, position.operation)
+    if has_command_id:
+        larger, equal = f"ct.[__$command_id] > {P}", f"ct.[__$command_id] = {P}"
+        if command < 0:
+            larger = f"({larger} OR ct.[__$command_id] IS NULL)"
+        elif command == 0:
+            equal = f"({equal} OR ct.[__$command_id] IS NULL)"
+        rest, values = f"({larger} OR ({equal} AND {rest}))", (command, command, *values)
+    ladder = f"(ct.[__$start_lsn] > {P} OR (ct.[__$start_lsn] = {P} AND {rest}))"
+    return f"ct.[__$start_lsn] >= {P} AND {ladder}", (lsn, lsn, lsn, *values)
+
+
+def until(upto: Position) -> Statement:
+    """The rows of a change table up to the border of a transaction."""
+    return f"ct.[__$start_lsn] {'<=' if upto == Position.end_of(upto.lsn) else '<'} {P}", (upto.lsn.value,)
+
+
+def window(start: Position, before: Lsn | None, has_command_id: bool) -> Statement:
+    """The rows of a change table past a position, and below the border `before` if there is one."""
+    begun, values = after(start, has_command_id)
+    if before is None:
+        return begun, values
+    return f"{begun} AND ct.[__$start_lsn] < {P}", (*values, before.value)
+
+
+def pending(number: int, change_table: str, rows: Statement, last: Lsn) -> Statement:
+    """(number, 1) if a change table holds any of the `rows` up to `last`. One text a table, however often it is asked."""
+    condition, values = rows
+    return (
+        f"IF EXISTS (SELECT 1 FROM [cdc].{quote_name(change_table)} AS ct "
+        f"WHERE {condition} AND ct.[__$start_lsn] <= {P}) SELECT {P} AS number, 1 AS found"
+    ), (*values, last.value, number)
+
+
+def function_pending(number: int, instance: str, start: Position | None, rows: Statement, last: Lsn) -> Statement:
+    """`pending` for those who may call the published functions only; (number, -1) where they may not call this one.
 
     A function answers error 313 to a window that is not within its bounds, so it is asked about one that is: below the low watermark
-    there is a gap to be told, and nothing to look for. An empty first LSN stands for the low watermark.
+    there is a gap to be told, and nothing to look for. Without a `start` that is where it begins.
     """
-    statements = ["DECLARE @max_lsn binary(10) = sys.fn_cdc_get_max_lsn(), @low binary(10), @from binary(10)"]
-    for instance, first, condition in requests:
-        answer = f"SELECT {P} AS capture_instance, @max_lsn AS max_lsn, @low AS low_watermark, "
-        statements += [
-            f"SET @low = sys.fn_cdc_get_min_lsn({P})",
-            f"SET @from = {first or '@low'}",
-            (
-                f"IF @low > 0x00000000000000000000 AND @low <= @from AND @from <= @max_lsn\n{answer}"
-                f"CASE WHEN EXISTS (SELECT 1 FROM {_function(instance)}(@from, @max_lsn, N'all') AS ct "
-                f"WHERE {condition} OR {_NO_PLACE}) THEN 1 ELSE 0 END AS pending\nELSE {answer}0 AS pending"
-            ),
-        ]
-    return ";\n".join([*statements, CATALOG_STAMP])
+    condition, values = rows
+    first = "@low" if start is None else first_lsn(start == Position.end_of(start.lsn))
+    return (
+        f"DECLARE @low binary(10) = sys.fn_cdc_get_min_lsn({P}), @to binary(10) = {P}, @number int = {P}, @from binary(10);\n"
+        f"SET @from = {first};\n"
+        "IF ISNULL(@low, 0x00000000000000000000) = 0x00000000000000000000 SELECT @number AS number, -1 AS found\n"
+        "ELSE IF @low <= @from AND @from <= @to\n"
+        f"IF EXISTS (SELECT 1 FROM {_function(instance)}(@from, @to, N'all') AS ct\n"
+        f"WHERE {condition} OR {_NO_PLACE}) SELECT @number AS number, 1 AS found"
+    ), (instance, last.value, number, *([] if start is None else [start.lsn.value]), *values)
+
+
+def low_watermarks(instances: Sequence[str]) -> Statement:
+    """(capture instance, low watermark) of each of `instances`, and perhaps of others.
+
+    The list is filled up to a few lengths, so that there are a few texts; a long one is left out, and all are told. What the column
+    holds is what sys.fn_cdc_get_min_lsn returns.
+    https://learn.microsoft.com/sql/relational-databases/system-functions/sys-fn-cdc-get-min-lsn-transact-sql
+    """
+    length = next((length for length in _LENGTHS if len(instances) <= length), None)
+    if length is None or not instances:
+        return _LOW_WATERMARKS, ()
+    named = [*instances, *[instances[-1]] * (length - len(instances))]
+    return f"{_LOW_WATERMARKS} WHERE capture_instance IN ({', '.join([P] * length)})", tuple(named)
+
+
+_LOW_WATERMARKS = "SELECT capture_instance, start_lsn FROM cdc.change_tables"
+_LENGTHS = (1, 4, 16, 64)
 
 
 def page(
     change_table: str,
+    instance: str,
     columns: Sequence[str],
     *,
+    start: Position,
+    upto: Position,
     rows: int,
     has_command_id: bool,
-    after_command_id: int,
     before_images: bool,
-    inclusive: bool,
-    zone: str | None,
-) -> str:
+) -> Statement:
     """`rows` rows of a window in position order, then the low watermark, which is read when the rows have been.
 
-    Parameters: the position to begin after, the window's last LSN (itself in it if `inclusive`), the capture instance.
     Before images are left out on the server unless they are wanted: an update's after image holds every column.
     """
+    (begun, first), (ended, last) = after(start, has_command_id), until(upto)
     return (
-        f"SELECT TOP ({rows}) {selected_of(command_id_of(has_command_id), columns, zone)}\n"
+        f"SELECT TOP ({P}) {selected_of(command_id_of(has_command_id), columns)}\n"
         f"FROM [cdc].{quote_name(change_table)} AS ct {TIMES}\n"
-        f"WHERE {after(has_command_id, after_command_id)} AND ct.[__$start_lsn] {'<=' if inclusive else '<'} {P}{_images(before_images)}\n"
+        f"WHERE {begun} AND {ended}{_images(before_images)}\n"
         f"ORDER BY {order_of(has_command_id)};\n{LOW_WATERMARK}"
-    )
+    ), (rows, *first, *last, instance)
 
 
 def function_page(
     capture_instance: str,
     columns: Sequence[str],
     *,
+    start: Position,
+    upto: Position,
     rows: int,
-    after_transaction: bool,
     before_images: bool,
-    inclusive: bool,
-    zone: str | None,
-) -> str:
+) -> Statement:
     """`page` through the published function, which has no command id, and no rows outside the low watermark and the max LSN: error 313.
 
-    Parameters: the LSN to begin at (or after, with `after_transaction`), the window's last LSN, the position to begin after, the
-    capture instance. WITH TIES, so that rows which only a command id could tell apart are seen together. No rows come back for an
-    empty window, not even a result set.
+    WITH TIES, so that rows which only a command id could tell apart are seen together. No rows come back for an empty window, not even
+    a result set.
     https://learn.microsoft.com/sql/relational-databases/system-functions/cdc-fn-cdc-get-all-changes-capture-instance-transact-sql
     """
-    first, last = first_lsn(after_transaction), P if inclusive else f"sys.fn_cdc_decrement_lsn({P})"
+    first = first_lsn(start == Position.end_of(start.lsn))
+    last = P if upto == Position.end_of(upto.lsn) else f"sys.fn_cdc_decrement_lsn({P})"
+    begun, values = after(start, has_command_id=False)
     return (
         f"DECLARE @from binary(10) = {first}, @to binary(10) = {last};\n"
-        f"IF @from <= @to\nSELECT TOP ({rows}) WITH TIES {selected_of('0', columns, zone)}\n"
+        f"IF @from <= @to\nSELECT TOP ({P}) WITH TIES {selected_of('0', columns)}\n"
         f"FROM {_function(capture_instance)}(@from, @to, N'all update old') AS ct {TIMES}\n"
-        f"WHERE {after(has_command_id=False, command_id=0)}{_images(before_images)} OR {_NO_PLACE}\n"
-        f"ORDER BY {_BY_SEQVAL};\n{LOW_WATERMARK}"
-    )
+        f"WHERE {begun}{_images(before_images)} OR {_NO_PLACE}\n"
+        f"ORDER BY {_BY_SEQVAL};\n{FUNCTION_LOW_WATERMARK}"
+    ), (start.lsn.value, upto.lsn.value, rows, *values, capture_instance)
 
 
-def first_lsn(after_transaction: bool) -> str:
+def first_lsn(starttransaction: bool) -> str:
     """The LSN that a function's window begins at: the parameter, or the one after it."""
-    return f"sys.fn_cdc_increment_lsn({P})" if after_transaction else P
+    return f"sys.fn_cdc_increment_lsn({P})" if starttransaction else P
 
 
 _BY_COMMAND = "ct.[__$start_lsn], ct.[__$command_id], ct.[__$seqval], ct.[__$operation]"
@@ -179,10 +216,12 @@ _NO_PLACE = "ct.[__$start_lsn] IS NULL"
 TIMES = "LEFT JOIN cdc.lsn_time_mapping AS tm ON tm.start_lsn = ct.[__$start_lsn]"
 
 
-def selected_of(command: str, columns: Sequence[str], zone: str | None) -> str:
-    """What is selected of a row, whatever it is read through: its place in the log, and `columns`."""
+def selected_of(command: str, columns: Sequence[str]) -> str:
+    """What is selected of a row, whatever it is read through: its place in the log, when it was committed by the server's clock on the
+    wall (sqlserver_times.py has the rest), and `columns`."""
     meta = ("ct.[__$start_lsn]", f"{command} AS [__$command_id]", "ct.[__$seqval]", "ct.[__$operation]")
-    return ", ".join([*meta, "ct.[__$update_mask]", f"{_commit_time(zone)} AS [__$commit_time]", *columns])
+    time = "CONVERT(varchar(23), tm.tran_end_time, 121) AS [__$commit_time]"
+    return ", ".join([*meta, "ct.[__$update_mask]", time, *columns])
 
 
 def command_id_of(has_command_id: bool) -> str:
@@ -201,11 +240,3 @@ def _images(before_images: bool) -> str:
 
 def _function(capture_instance: str) -> str:
     return f"[cdc].{quote_name('fn_cdc_get_all_changes_' + capture_instance)}"
-
-
-def _commit_time(zone: str | None) -> str:
-    """lsn_time_mapping keeps the server's local time without a zone; today's offset would be wrong for rows of the other half of the year."""
-    if zone is None:
-        return "CONVERT(varchar(23), DATEADD(minute, -DATEPART(TZOFFSET, SYSDATETIMEOFFSET()), tm.tran_end_time), 121)"
-    quoted = zone.replace("'", "''")
-    return f"CONVERT(varchar(23), CAST(tm.tran_end_time AT TIME ZONE N'{quoted}' AT TIME ZONE N'UTC' AS datetime2(3)), 121)"

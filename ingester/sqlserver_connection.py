@@ -14,8 +14,9 @@ import pymssql
 
 from common.errors import ConnectionLost, DStreamError, TransientError
 from common.sqladdress import SqlAddress
+from ingester.queries import Statement
 from ingester.sqlserver_errors import RIGHTS, VICTIMS, meaning, number_and_text
-from ingester.sqlserver_literals import rendered
+from ingester.sqlserver_literals import batch, rendered
 from ingester.sqlserver_login import QUERY_TIMEOUT, Login
 from ingester.sqlserver_waiting import Patience, patient, wait
 
@@ -48,9 +49,16 @@ class Connection:
         return self.result_sets(sql, parameters)[0]
 
     def result_sets(self, sql: str, parameters: Sequence[object] = ()) -> list[list[tuple[Any, ...]]]:
-        """All rows of every result set of a batch."""
+        """All rows of every result set of a statement."""
+        return self._result_sets(rendered(sql, parameters))
+
+    def batch(self, statements: Sequence[Statement]) -> list[list[tuple[Any, ...]]]:
+        """All rows of every result set of several statements, which are one round trip."""
+        return self._result_sets(batch(statements))
+
+    def _result_sets(self, text: str) -> list[list[tuple[Any, ...]]]:
         with self._cursor() as cursor:
-            cursor.execute(rendered(sql, parameters))
+            cursor.execute(text)
             found = [cursor.fetchall()] if cursor.description else []
             while cursor.nextset():
                 found.append(cursor.fetchall())

@@ -12,13 +12,13 @@ from common.names import TableName
 from ingester import queries, queries_of_columns, queries_of_shares
 from ingester.change import Operation
 from ingester.lsn import Lsn, Position
+from ingester.queries import Statement
 from ingester.rows import RowReader
 from ingester.source import (
     CapturedColumn,
     CaptureInstance,
     Page,
     Probe,
-    ProbeAnswer,
     ProbeRequest,
     Shape,
     Share,
@@ -26,6 +26,8 @@ from ingester.source import (
     TableState,
 )
 from ingester.sqlserver_connection import Connection, is_error
+from ingester.sqlserver_probe import UNKNOWN_OBJECT, Prober, no_watermark, start_of
+from ingester.sqlserver_times import CommitTimes
 from ingester.window import Image, gap, pair
 
 QueryMode = Literal["direct", "function"]
@@ -33,6 +35,8 @@ QueryMode = Literal["direct", "function"]
 _MOST_READERS = 64
 """Tables whose readers are kept, about 10 KB each: a worker meets every table in time, and reads few of them often."""
 
+_COMMIT_TIME = 5
+"""Where a row has it."""
 PAGE_BYTES = 4 * 2**20
 """How much text and binary a page may hold before it ends, whatever its number of rows: a few Service Bus batches, and little beside a
 worker's memory even when all its threads hold one. A row of more is a page of its own."""
@@ -40,7 +44,7 @@ worker's memory even when all its threads hold one. A row of more is a page of i
 _ATTEMPTS = 3
 """How often a page is read whose table is altered meanwhile."""
 
-_UNKNOWN_FUNCTION, _UNKNOWN_OBJECT, _OUTSIDE_THE_WINDOW = 195, 208, 313
+_OUTSIDE_THE_WINDOW = 313
 
 
 class SqlServerSource:
@@ -60,17 +64,16 @@ class SqlServerSource:
         self._decimals_as_numbers = decimals_as_numbers
         self._by_function = query_mode == "function"
         self._page_bytes = page_bytes
-        self._zone: str | None = None
-        self._zone_known = False
+        self._times = CommitTimes(connection)
+        self._prober = Prober(connection, by_function=self._by_function)
         self._readers: dict[tuple[str, TableName, tuple[CapturedColumn, ...]], RowReader] = {}
-        self._stamp: tuple[Any, ...] | None = None
         self._altered: dict[tuple[str, Shape | None], CaptureInstance] = {}
         """Instances that were altered since the catalog was read which whoever asks for their pages goes by."""
 
     def states(self, tables: Sequence[TableName]) -> Mapping[TableName, TableState]:
         if not tables:
             return {}
-        sets = self._connection.result_sets(*queries.tables_found(tables))
+        sets = self._connection.batch(queries.tables_found(tables))
         found = {number: object_id for rows in sets for number, object_id in rows}
         instances = self._instances()
         return {
@@ -87,7 +90,7 @@ class SqlServerSource:
         enabled = self._connection.rows(queries.CDC_ENABLED)
         if not enabled or not enabled[0][0]:
             return None
-        self._stamp = self._connection.rows(queries.CATALOG_STAMP)[0]
+        self._prober.catalog_read(self._connection.rows(queries.CATALOG_STAMP)[0])
         stamps = dict(self._connection.rows(queries_of_columns.STAMPS))  # before the columns: see queries_of_columns
         columns: dict[int, list[CapturedColumn]] = {}
         for object_id, name, sql_type, ordinal, computed, length, key in self._connection.rows(
@@ -123,80 +126,15 @@ class SqlServerSource:
         ]
 
     def probe(self, requests: Sequence[ProbeRequest]) -> Probe:
-        if not requests:
-            return Probe(None, {})
-        try:
-            *found, (stamp,) = self._connection.result_sets(*self._probe_text(requests))
-        except PermanentError as error:
-            if is_error(error, _UNKNOWN_OBJECT) and self._catalog_changed():
-                return Probe(None, {}, stale=True)
-            raise
-        stale = self._stamp is not None and stamp != self._stamp
-        answers: dict[str, ProbeAnswer] = {}
-        max_lsn: Lsn | None = None
-        for name, last, low, pending in (row for rows in found for row in rows):
-            max_lsn = None if last is None else Lsn(bytes(last))
-            watermark = None if low is None else Lsn(bytes(low))
-            if watermark is not None and not watermark.unknown:
-                answers[name] = ProbeAnswer(watermark, bool(pending))
-            elif not stale:
-                raise _no_watermark(name)
-        if max_lsn is None and not stale:
-            self._check_rights()
-        return Probe(max_lsn, answers, stale)
-
-    def _probe_text(self, requests: Sequence[ProbeRequest]) -> tuple[str, list[object]]:
-        parameters: list[object] = []
-        if not self._by_function:
-            changes = []
-            for request in requests:
-                instance = request.instance
-                after = request.after or Position.before(instance.start_lsn)
-                below = queries.below(request.before is not None)
-                changes.append(
-                    (instance.change_table, queries.after(instance.has_command_id, after.command_id) + below)
-                )
-                parameters += [
-                    instance.name,
-                    instance.name,
-                    *_ladder(after, instance.has_command_id),
-                    *_border(request),
-                ]
-            return queries.probe(changes), parameters
-        asked = []
-        for request in requests:
-            name, after = request.instance.name, _start_of(request.after or Position.before(request.instance.start_lsn))
-            first = queries.first_lsn(_is_end(after)) if request.after is not None else ""
-            below = queries.below(request.before is not None)
-            asked.append((name, first, queries.after(has_command_id=False, command_id=0) + below))
-            parameters += [name, *([after.lsn.value] if first else [])]
-            parameters += [name, *_ladder(after, False), *_border(request), name]
-        return queries.function_probe(asked), parameters
-
-    def _catalog_changed(self) -> bool:
-        try:
-            return self._stamp is not None and self._connection.rows(queries.CATALOG_STAMP)[0] != self._stamp
-        except PermanentError as error:
-            if is_error(error, _UNKNOWN_OBJECT):  # CDC was disabled for the whole database
-                return True
-            raise
-
-    def _check_rights(self) -> None:
-        """Raises PermanentError if it is for want of rights that the server does not tell how far capture has come."""
-        if self._connection.rows(queries.MAY_READ_THE_LOGS_TIMES)[0][0] != 1:
-            raise PermanentError(
-                "asking how far capture has come: the server does not tell this login",
-                hint="GRANT SELECT ON OBJECT::cdc.lsn_time_mapping, or on SCHEMA::cdc, to the login's user",
-            )
+        return self._prober.probe(requests)
 
     def stride(self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int) -> Stride | None:
         """Raises PermanentError with query_mode "function", whose windows have no positions to end at."""
         self._refuse_function()
-        sql = queries_of_shares.stride(instance, rows=rows, after_command_id=after.command_id, inclusive=_is_end(upto))
         try:
-            found = self._connection.rows(sql, [*_ladder(after, instance.has_command_id), upto.lsn.value])
+            found = self._connection.rows(*queries_of_shares.stride(instance, start=after, upto=upto, rows=rows))
         except DStreamError as error:
-            if is_error(error, _UNKNOWN_OBJECT):
+            if is_error(error, UNKNOWN_OBJECT):
                 raise self._gone(instance) from error
             raise
         if not found:
@@ -239,7 +177,7 @@ class SqlServerSource:
             stamp, of_table = _stamp_of(instance)
             sets, whole = self._connection.rows_until(f"{text};\n{stamp}", [*parameters, *of_table], meter.enough)
         except DStreamError as error:
-            if is_error(error, _UNKNOWN_OBJECT):
+            if is_error(error, UNKNOWN_OBJECT):
                 raise self._gone(instance) from error
             if is_error(error, _OUTSIDE_THE_WINDOW):
                 return self._purged(instance, after, error)
@@ -247,7 +185,8 @@ class SqlServerSource:
         seen = sets.pop()[0][0] if whole else self._connection.rows(stamp, of_table)[0][0]
         low = self._watermark(instance, sets.pop()[0][0] if whole else self._low(instance))
         found = sets[0] if sets else []
-        images = [_image(row) for row in found]
+        times = self._times.utc(row[_COMMIT_TIME] for row in found)
+        images = [_image(row, times) for row in found]
         if instance.shape is not None and seen != instance.shape.stamp:
             return None
         full = not whole or len(found) >= limit
@@ -268,51 +207,35 @@ class SqlServerSource:
         upto: Position,
         rows: int,
         share: Share | None,
-    ) -> tuple[str, list[object]]:
-        inclusive, zone = _is_end(upto), self._time_zone()
+    ) -> Statement:
+        images = self._before_images
         if share is not None:
             self._refuse_function()
-            sql = queries_of_shares.page(
-                instance,
-                share,
-                reader.selected,
-                rows=rows,
-                after_command_id=after.command_id,
-                before_images=self._before_images,
-                zone=zone,
+            return queries_of_shares.page(
+                instance, share, reader.selected, start=after, upto=upto, rows=rows, before_images=images
             )
-            ladders = _ladder(after, instance.has_command_id), _ladder(upto, instance.has_command_id)
-            return sql, [*ladders[0], upto.lsn.value, *ladders[1], instance.name]
-        if not self._by_function:
-            sql = queries.page(
-                instance.change_table,
-                reader.selected,
-                rows=rows,
-                has_command_id=instance.has_command_id,
-                after_command_id=after.command_id,
-                before_images=self._before_images,
-                inclusive=inclusive,
-                zone=zone,
+        if self._by_function:
+            return queries.function_page(
+                instance.name, reader.selected, start=start_of(after), upto=upto, rows=rows, before_images=images
             )
-            return sql, [*_ladder(after, instance.has_command_id), upto.lsn.value, instance.name]
-        after = _start_of(after)
-        sql = queries.function_page(
+        return queries.page(
+            instance.change_table,
             instance.name,
             reader.selected,
+            start=after,
+            upto=upto,
             rows=rows,
-            after_transaction=_is_end(after),
-            before_images=self._before_images,
-            inclusive=inclusive,
-            zone=zone,
+            has_command_id=instance.has_command_id,
+            before_images=images,
         )
-        return sql, [after.lsn.value, upto.lsn.value, *_ladder(after, False), instance.name]
 
     def _refuse_function(self) -> None:
         if self._by_function:
             raise PermanentError('reading a share: the published functions have no shares; set query_mode = "direct"')
 
     def _low(self, instance: CaptureInstance) -> bytes | None:
-        found: bytes | None = self._connection.rows(queries.LOW_WATERMARK, (instance.name,))[0][0]
+        text = queries.FUNCTION_LOW_WATERMARK if self._by_function else queries.LOW_WATERMARK
+        found: bytes | None = self._connection.rows(text, (instance.name,))[0][0]
         return found
 
     def _watermark(self, instance: CaptureInstance, low: bytes | None) -> Lsn:
@@ -322,10 +245,10 @@ class SqlServerSource:
         try:
             known = self._connection.rows(queries.INSTANCE_KNOWN, (instance.name,))[0][0]
         except PermanentError as error:
-            if is_error(error, _UNKNOWN_OBJECT):  # CDC was disabled for the whole database
+            if is_error(error, UNKNOWN_OBJECT):  # CDC was disabled for the whole database
                 raise self._gone(instance) from error
             raise
-        raise _no_watermark(instance.name) if known else self._gone(instance)
+        raise no_watermark(instance.name) if known else self._gone(instance)
 
     def _purged(self, instance: CaptureInstance, after: Position, error: DStreamError) -> Page:
         """A function's window that cleanup has overtaken: the low watermark tells how far. Raises PermanentError for another reason."""
@@ -351,16 +274,6 @@ class SqlServerSource:
         if len(self._readers) > _MOST_READERS:
             del self._readers[next(iter(self._readers))]
         return reader
-
-    def _time_zone(self) -> str | None:
-        if not self._zone_known:
-            try:
-                self._zone = self._connection.rows(queries.SERVER_TIME_ZONE)[0][0]
-            except DStreamError as error:
-                if not is_error(error, _UNKNOWN_FUNCTION):
-                    raise
-            self._zone_known = True
-        return self._zone
 
 
 class _Meter:
@@ -394,15 +307,6 @@ def _stamp_of(instance: CaptureInstance) -> tuple[str, tuple[object, ...]]:
     return queries_of_columns.STAMP, (instance.shape.object_id if instance.shape is not None else None,)
 
 
-def _is_end(position: Position) -> bool:
-    return position == Position.end_of(position.lsn)
-
-
-def _start_of(after: Position) -> Position:
-    """Where a reader that sees no command ids begins: a position that names one belongs to another order, so its transaction is read again."""
-    return after if after.command_id <= 0 or _is_end(after) else Position.before(after.lsn)
-
-
 def _refuse_ties(instance: CaptureInstance, images: Sequence[Image]) -> None:
     for one, other in pairwise(images):
         if one.position == other.position:
@@ -410,26 +314,6 @@ def _refuse_ties(instance: CaptureInstance, images: Sequence[Image]) -> None:
                 f"reading {instance.name}: two changes at {one.position} that only their command ids could tell apart",
                 hint='the published functions do not have those: set query_mode = "direct" and grant SELECT on schema cdc',
             )
-
-
-def _no_watermark(capture_instance: str) -> PermanentError:
-    """https://learn.microsoft.com/sql/relational-databases/system-functions/sys-fn-cdc-get-min-lsn-transact-sql (Remarks)"""
-    return PermanentError(
-        f"asking for the low watermark of {capture_instance}: the server does not tell this login",
-        hint="GRANT SELECT on the source table's captured columns to the login's user, and add it to the capture instance's gating role",
-    )
-
-
-def _ladder(after: Position, has_command_id: bool) -> list[object]:
-    """The parameters of `queries.after`, outermost comparison first."""
-    lsn, seqval, operation = after.lsn.value, after.seqval, after.operation
-    command = [after.command_id, after.command_id] if has_command_id else []
-    return [lsn, lsn, *command, seqval, seqval, operation]
-
-
-def _border(request: ProbeRequest) -> list[object]:
-    """The parameter of `queries.below`."""
-    return [] if request.before is None else [request.before.value]
 
 
 def _position(start_lsn: bytes | None, command_id: int | None, seqval: bytes | None, operation: int | None) -> Position:
@@ -442,12 +326,12 @@ def _position(start_lsn: bytes | None, command_id: int | None, seqval: bytes | N
     return Position(Lsn(bytes(start_lsn)), command_id, bytes(seqval), operation)
 
 
-def _image(row: Sequence[Any]) -> Image:
+def _image(row: Sequence[Any], times: Mapping[str, str]) -> Image:
     start_lsn, command_id, seqval, operation, mask, commit_time, *values = row
     number = int.from_bytes(mask, "big") if mask is not None else 0
     return Image(
         _position(start_lsn, command_id, seqval, operation),
         number,
-        None if commit_time is None else commit_time.replace(" ", "T") + "Z",
+        None if commit_time is None else times[commit_time],
         values,
     )

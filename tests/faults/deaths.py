@@ -51,22 +51,34 @@ IN_DATABASE = tuple(point for point in Point if point.value.partition(" blob")[1
 AT_BLOBS = (Point.LEASING, Point.LEASED, Point.NUMBERED, Point.EXTENDING, Point.EXTENDED)
 """What is particular to `azure_blob` locks."""
 
+_CALL = "EXEC sys.sp_executesql N'"
+_PAGE, _MOVE, _PROBE = (
+    f"{_CALL}SELECT TOP (",
+    f"{_CALL}UPDATE dbo.cdc_offsets\nSET last_lsn",
+    "SELECT sys.fn_cdc_get_max_lsn()",
+)
+
+
+def _called(text: str) -> str:
+    """What a batch begins with that gives its parameters to `text`."""
+    return _CALL + text.partition(P)[0].replace("'", "''")
+
+
 _ARRIVING = {
-    Point.TAKING: queries_of_locks.TAKE.partition(P)[0],
-    Point.CLAIMING: queries_of_offsets.CLAIM.partition(P)[0],
-    Point.RENEWING: queries_of_locks.MODE.partition(P)[0],
+    Point.TAKING: _called(queries_of_locks.TAKE),
+    Point.CLAIMING: _called(queries_of_offsets.CLAIM),
+    Point.RENEWING: _called(queries_of_locks.MODE),
 }
 """What a batch begins with that arrives at each point."""
 ACQUIRING = frozenset(point for point in Point if point.value.startswith("acquiring"))
 """Points that nobody comes to while every table has an owner."""
-_PAGE, _MOVE, _PROBE = "SELECT TOP (", "UPDATE dbo.cdc_offsets\nSET last_lsn", "DECLARE @max_lsn"
 _ORPHANS = 60.0
 """Seconds after which no worker of a driver that was killed is left."""
 _PATIENCE = 15.0
 """Seconds after which a further ingester is started, if nobody acquires anything."""
 _DONE = {
     Point.READ: _PAGE,
-    Point.RAISED: queries_of_locks.RAISE_EPOCH.partition(P)[0],
+    Point.RAISED: _called(queries_of_locks.RAISE_EPOCH),
 }
 """What a batch begins with that has run at each point."""
 _REQUESTS = {

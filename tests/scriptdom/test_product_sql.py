@@ -6,6 +6,7 @@ What is sent is recorded from the wire while the real adapters and the demo's wo
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
@@ -28,6 +29,7 @@ from ingester.lsn import Lsn, Position
 from ingester.offsets import Claim, Move
 from ingester.source import ProbeRequest
 from ingester.sqlserver_connection import Connection
+from ingester.sqlserver_literals import rendered
 from ingester.sqlserver_offsets import SqlServerOffsets
 from ingester.sqlserver_source import SqlServerSource
 from tests.conftest import PASSWORD, USER
@@ -37,6 +39,14 @@ _INCORRECT_SYNTAX = 46010
 
 _ODD = TableName("a]b", "it's 100%s [odd]")
 _OLD_OFFSETS = "CREATE TABLE cdc_offsets (table_name NVARCHAR(255) PRIMARY KEY, last_lsn VARBINARY(10))"
+
+
+_CALLED = re.compile(r"EXEC sys\.sp_executesql N'((?:[^']|'')*)'")
+
+
+def _inner(texts: list[str]) -> list[str]:
+    """What was handed to sp_executesql: a string to the parser of the batch around it."""
+    return [found.replace("''", "'") for text in texts for found in _CALLED.findall(text)]
 
 
 @dataclass
@@ -95,6 +105,7 @@ def _ingest(ours: Login, port: int) -> None:
         for name, table in [("a]b", "it''s 100%s [odd]"), ("dbo", "Everything")]:
             cursor.execute(f"EXEC sys.sp_cdc_enable_table N'{name}', N'{table}', @role_name = NULL")
         _look_early(SqlServerSource(_connect(ours, port)))
+        _ask_as_of_an_older_server(_connect(ours, port))
         cursor.execute("INSERT INTO [a]]b].[it's 100%s [odd]]] VALUES (1, N'a'), (2, NULL)")
         cursor.execute("UPDATE [a]]b].[it's 100%s [odd]]] SET [sel]]ect] = N'b'")
         cursor.execute("INSERT INTO dbo.Everything (Id, Version) VALUES (1, 1)")
@@ -106,6 +117,12 @@ def _ingest(ours: Login, port: int) -> None:
         cursor.execute("DROP TABLE dbo.cdc_offsets")
         cursor.execute(_OLD_OFFSETS)
         _keep_offsets(SqlServerOffsets(_connect(ours, port)))
+
+
+def _ask_as_of_an_older_server(connection: Connection) -> None:
+    """One that does not tell its time zone."""
+    connection.rows(queries.OFFSET_NOW)
+    connection.close()
 
 
 def _look_early(source: SqlServerSource) -> None:
@@ -167,44 +184,46 @@ def _demonstrate(login: Login, ours: Login) -> None:
 
 
 def test_every_statement_that_was_sent_is_t_sql(recording: Recording, parse: Parse) -> None:
-    texts = dict.fromkeys(recording.texts)
+    texts = dict.fromkeys([*recording.texts, *_inner(recording.texts)])
     assert len(texts) > 60
     refused = {text: complaints for text in texts if (complaints := parse(text))}
     assert refused == {}
 
 
+_LSN = Lsn(bytes(9) + b"\x01")
+_POSITIONS = [Position.before(_LSN), Position.end_of(_LSN), *(Position(_LSN, n, bytes(10), 2) for n in (-1, 0, 7))]
+
+
 @pytest.mark.parametrize("has_command_id", [True, False])
-@pytest.mark.parametrize("after", [-1, 0, 7])
-@pytest.mark.parametrize("zone", ["Central European Standard Time", "it's", None])
-def test_a_page_is_t_sql_whatever_the_server_says_of_its_time_zone(
-    parse: Parse, zone: str | None, has_command_id: bool, after: int
+@pytest.mark.parametrize("start", _POSITIONS, ids=str)
+@pytest.mark.parametrize("upto", _POSITIONS[:2], ids=str)
+def test_a_page_is_t_sql_wherever_it_begins(
+    parse: Parse, start: Position, upto: Position, has_command_id: bool
 ) -> None:
-    text = queries.page(
+    text, values = queries.page(
         "odd]%s_CT",
+        "it's",
         ["[a]"],
+        start=start,
+        upto=upto,
         rows=5,
         has_command_id=has_command_id,
-        after_command_id=after,
         before_images=False,
-        inclusive=True,
-        zone=zone,
     )
-    assert parse(text.replace(queries.P, "0x00")) == []
+    assert parse(rendered(text, values)) == []
+    assert parse(_declared(text)) == []
 
 
-@pytest.mark.parametrize("inclusive", [True, False])
-@pytest.mark.parametrize("after_transaction", [True, False])
-def test_a_page_of_the_function_is_t_sql(parse: Parse, after_transaction: bool, inclusive: bool) -> None:
-    text = queries.function_page(
-        "odd]%s",
-        ["[a]"],
-        rows=5,
-        after_transaction=after_transaction,
-        before_images=False,
-        inclusive=inclusive,
-        zone=None,
-    )
-    assert parse(text.replace(queries.P, "0x00")) == []
+@pytest.mark.parametrize("start", _POSITIONS[:2], ids=str)
+@pytest.mark.parametrize("upto", _POSITIONS[:2], ids=str)
+def test_a_page_of_the_function_is_t_sql(parse: Parse, start: Position, upto: Position) -> None:
+    text, values = queries.function_page("odd]%s", ["[a]"], start=start, upto=upto, rows=5, before_images=False)
+    assert parse(rendered(text, values)) == []
+    assert parse(_declared(text)) == []
+
+
+def _declared(text: str) -> str:
+    return text.replace(queries.P, "@p")
 
 
 def test_the_recording_holds_every_question_of_the_ingester(recording: Recording) -> None:
@@ -212,7 +231,7 @@ def test_the_recording_holds_every_question_of_the_ingester(recording: Recording
     assert recording.called == set(_functions())
     for name, text in inspect.getmembers(queries, lambda member: isinstance(member, str)):
         if name.isupper() and not name.startswith("_") and name != "P":
-            pieces = text.split(queries.P)
+            pieces = text.replace("'", "''").split(queries.P) if queries.P in text else [text]
             assert any(all(piece in sent for piece in pieces) for sent in recording.texts), name
 
 

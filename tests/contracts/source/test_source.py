@@ -40,6 +40,14 @@ class Place:
     def execute(self, sql: str) -> None:
         self._cursor.execute(sql)
 
+    def answers(self, sql: str) -> list[str]:
+        """The first column of the first row of each result set."""
+        self._cursor.execute(sql)
+        found = [self._cursor.fetchone()[0]]
+        while self._cursor.nextset():
+            found.append(self._cursor.fetchone()[0])
+        return found
+
     def enable(self, schema: str = "dbo", table: str = "Persons", **more: str) -> None:
         extra = "".join(f", @{name} = N'{value}'" for name, value in more.items())
         self.execute(

@@ -1,0 +1,321 @@
+"""What a question costs the server: the index is sought, plans are found again, and a quiet database is asked next to nothing.
+
+The emulator's SQLite tells how it would read its change tables, whose index is that of SQL Server's. A real server, where
+DSTREAM_TEST_SQLSERVER names one, is asked for its plans.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from pydantic import SecretStr
+
+from common.names import TableName
+from common.sqladdress import SqlAddress
+from dstream.local import Login
+from emulators.sqlserver.engine.server_engine import SqlEngine
+from emulators.sqlserver.server import SqlServerEmulator
+from emulators.sqlserver.tsql.plans import Plan
+from ingester import queries, queries_of_shares
+from ingester.lsn import Lsn, Position
+from ingester.queries import P, Statement
+from ingester.source import CaptureInstance, ProbeRequest, Share
+from ingester.sqlserver_connection import Connection
+from ingester.sqlserver_literals import literal, type_of
+from ingester.sqlserver_source import SqlServerSource
+from tests.contracts.databases import drop
+from tests.contracts.source.conftest import Places
+from tests.contracts.source.test_source import PERSONS, Place
+
+REAL = os.environ.get("DSTREAM_TEST_SQLSERVER", "").strip()
+_LSN = Lsn(bytes(9) + b"\x05")
+_UPTO = Position.end_of(Lsn(bytes(9) + b"\xff"))
+STARTS = {
+    "before a transaction": Position.before(_LSN),
+    "after a transaction": Position.end_of(_LSN),
+    "within a transaction": Position(_LSN, 7, bytes(10), 2),
+    "after what an older server captured": Position(_LSN, 0, bytes(10), 2),
+    "before what an older server captured": Position(_LSN, -1, bytes(10), 2),
+}
+_SEEK_IN_SQLITE = re.compile(r"SEARCH \w+ USING (COVERING )?INDEX i\d+_1 \(__\$start_lsn>\?")
+
+
+def probe(instance: CaptureInstance, start: Position) -> Statement:
+    rows = queries.window(start, None, instance.has_command_id)
+    return queries.pending(0, instance.change_table, rows, _UPTO.lsn)
+
+
+def page(instance: CaptureInstance, start: Position) -> Statement:
+    return queries.page(
+        instance.change_table,
+        instance.name,
+        ["ct.[ID]"],
+        start=start,
+        upto=_UPTO,
+        rows=5,
+        has_command_id=instance.has_command_id,
+        before_images=False,
+    )
+
+
+def stride(instance: CaptureInstance, start: Position) -> Statement:
+    return queries_of_shares.stride(instance, start=start, upto=_UPTO, rows=5)
+
+
+def share(instance: CaptureInstance, start: Position) -> Statement:
+    one = Share(1, 0, 2, ("ID",), 100)
+    return queries_of_shares.page(instance, one, ["ct.[ID]"], start=start, upto=_UPTO, rows=5, before_images=False)
+
+
+Asked = Callable[[CaptureInstance, Position], Statement]
+QUESTIONS = pytest.mark.parametrize("ask", [probe, page, stride, share], ids=lambda f: f.__name__)
+BEGINNINGS = pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
+
+
+@QUESTIONS
+@BEGINNINGS
+@pytest.mark.parametrize("command_ids", [True, False], ids=["with command ids", "without"])
+def test_a_change_table_is_sought_by_its_index(
+    places: Places, engine: SqlEngine, ask: Asked, start: Position, command_ids: bool
+) -> None:
+    place = places(command_ids=command_ids)
+    instance, known = place.instance(), set(engine.plans._plans)
+    place.connection.result_sets(*ask(instance, start))
+    made = [plan for key, (plan, _) in engine.plans._plans.items() if key not in known]
+    looked = _ways_through(engine, place.login.database, "dbo_Persons_CT", made)
+    assert looked
+    assert all(_SEEK_IN_SQLITE.search(way) for way in looked), looked
+
+
+def _ways_through(engine: SqlEngine, database: str, table: str, plans: list[Plan]) -> list[str]:
+    """How SQLite goes through `table` for each of `plans` that reads it."""
+    stored = engine.find(database)
+    assert stored is not None
+    entry = stored.catalog.find("cdc", table)
+    assert entry is not None
+    named, link = f'"t{entry.table.object_id}"', stored.open_link()
+    found = []
+    for plan in [plan for plan in plans if named in plan.sql]:
+        calls = re.findall(rf"{named} AS (\w+)", plan.sql)
+        steps = link.execute(f"EXPLAIN QUERY PLAN {plan.sql}", [None] * len(plan.parameters)).fetchall()
+        found += [step for *_, step in steps if step.split()[1] in calls]
+    stored.close_link(link)
+    return found
+
+
+# plans are found again
+
+_CALL = re.compile(r"EXEC sys\.sp_executesql N'((?:[^']|'')*)', N'((?:[^']|'')*)'")
+_LITERAL = re.compile(r"0x[0-9a-fA-F]{2,}")
+
+
+@contextmanager
+def recorded(engine: SqlEngine, login: Login, **options: Any) -> Iterator[tuple[SqlServerSource, list[str]]]:
+    """A source through a port of its own, and what is sent there, from its first question on."""
+    sent: list[str] = []
+    with SqlServerEmulator(engine, statement_log=sent.append) as server:
+        address = SqlAddress("127.0.0.1", server.port, None, login.database, login.user, SecretStr(login.password))
+        source = SqlServerSource(Connection(address), **options)
+        yield source, sent
+        source.close()
+
+
+def prepared(sent: list[str]) -> set[tuple[str, str]]:
+    """The (text, types) that SQL Server makes plans of; what has no parameters is its own text."""
+    found: set[tuple[str, str]] = set()
+    for text in sent:
+        calls = _CALL.findall(text)
+        rest = [] if calls else text.split(";\n")
+        found |= {*calls, *((part, "") for part in rest)}
+    return found
+
+
+@pytest.mark.parametrize("mode", ["direct", "function"])
+def test_the_number_of_texts_does_not_grow_with_time(places: Places, engine: SqlEngine, mode: str) -> None:
+    """Changes come, pages of different sizes end anywhere, the log moves on; the same few plans serve all of it."""
+    place = places()
+    tables = [TableName("dbo", f"T{number}") for number in range(3)]
+    for table in tables:
+        place.execute(f"CREATE TABLE {table.quoted} (ID INT PRIMARY KEY, Name NVARCHAR(9))")
+        place.enable(table=table.table)
+    with recorded(engine, place.login, query_mode=mode) as (source, sent):
+        texts: list[int] = []
+        offsets: dict[TableName, Position] = {}
+        for turn in range(60):
+            for table in tables[: turn % 3 + 1]:
+                place.execute(f"INSERT INTO {table.quoted} VALUES ({4 * turn}, N'a'), ({4 * turn + 1}, N'b')")
+            place.scan()
+            _pass(source, tables, offsets, rows=turn % 3 + 1)
+            texts.append(len(prepared(sent)))
+    assert texts[-1] == texts[19] < 40, sorted(prepared(sent))
+    assert not any(_LITERAL.search(text) for text, _ in prepared(sent) if "__$start_lsn" in text and mode == "direct")
+
+
+def _pass(source: SqlServerSource, tables: list[TableName], offsets: dict[TableName, Position], rows: int) -> None:
+    instances = {table: state.instances[0] for table, state in source.states(tables).items()}
+    requests = [ProbeRequest(instances[table], offsets.get(table)) for table in tables]
+    probe = source.probe(requests)
+    assert probe.max_lsn is not None
+    for table, request in zip(tables, requests, strict=True):
+        start = request.after or Position.before(request.instance.start_lsn)
+        if probe.answers[request.instance.name].pending:
+            page = source.page(request.instance, after=start, upto=Position.end_of(probe.max_lsn), rows=rows)
+            offsets[table] = page.end or start
+        else:
+            offsets[table] = Position.end_of(probe.max_lsn)
+
+
+def test_a_quiet_database_is_asked_once_however_many_tables_there_are(places: Places, engine: SqlEngine) -> None:
+    place = places()
+    place.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
+    place.scan()
+    with recorded(engine, place.login) as (source, sent):
+        instance = source.states([PERSONS])[PERSONS].instances[0]
+        first = source.probe([ProbeRequest(instance, None)])
+        assert first.max_lsn is not None
+        idle = [ProbeRequest(instance, Position.end_of(first.max_lsn))] * 1000
+        del sent[:]
+        assert not source.probe(idle).answers[instance.name].pending
+        assert len(sent) == 2
+        for _ in range(5):
+            del sent[:]
+            assert not source.probe(idle).answers[instance.name].pending
+            assert len(sent) == 1
+            assert "cdc].[dbo_Persons_CT" not in sent[0]
+            assert sent[0].count("SELECT") == 3
+        place.execute("INSERT INTO dbo.Persons (ID) VALUES (2)")
+        place.scan()
+        assert source.probe(idle).answers[instance.name].pending
+
+
+def test_a_table_that_was_found_empty_is_looked_at_again_when_that_says_nothing_of_what_is_asked(
+    places: Places, engine: SqlEngine
+) -> None:
+    """For an earlier offset, as after a lock was lost; for another border; and when it was not empty."""
+    place = places()
+    for number in (1, 2):
+        place.execute(f"INSERT INTO dbo.Persons (ID) VALUES ({number})")
+        place.scan()
+    first, second = (change.position for change in place.read())
+    with recorded(engine, place.login) as (source, sent):
+        instance = source.states([PERSONS])[PERSONS].instances[0]
+
+        def pending(after: Position | None, before: Lsn | None = None) -> bool:
+            return source.probe([ProbeRequest(instance, after, before)]).answers[instance.name].pending
+
+        assert pending(first)
+        assert not pending(second)
+        assert pending(first)
+        assert pending(None)
+        assert not pending(first, second.lsn)
+        assert pending(first)
+        assert not pending(second)
+        del sent[:]
+        assert not pending(Position.end_of(second.lsn))
+        assert len(sent) == 1
+
+
+def test_a_gap_is_told_even_where_nothing_is_looked_at(places: Places, engine: SqlEngine) -> None:
+    """The low watermark is asked for at each pass: cleanup may pass an offset while capture finds nothing."""
+    place = places()
+    place.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
+    place.scan()
+    place.execute("CREATE TABLE dbo.Other (ID INT PRIMARY KEY)")
+    place.enable(table="Other")
+    place.execute("INSERT INTO dbo.Other VALUES (1)")
+    place.scan()
+    with recorded(engine, place.login) as (source, sent):
+        instance = source.states([PERSONS])[PERSONS].instances[0]
+        request = [ProbeRequest(instance, place.read()[-1].position)]
+        lows = [source.probe(request).answers[instance.name].low_watermark]
+        place.execute(
+            "DECLARE @to binary(10) = sys.fn_cdc_get_max_lsn(); EXEC sys.sp_cdc_cleanup_change_table N'dbo_Persons', @to"
+        )
+        del sent[:]
+        lows.append(source.probe(request).answers[instance.name].low_watermark)
+        assert len(sent) == 1
+    assert lows[0] is not None
+    assert lows[1] is not None
+    assert lows[0] < lows[1]
+    assert request[0].after is not None
+    assert request[0].after < Position.before(lows[1])
+
+
+def test_a_thousand_tables_that_have_to_be_looked_at_are_one_question_of_bounded_size(
+    places: Places, engine: SqlEngine
+) -> None:
+    place = places()
+    place.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
+    place.scan()
+    with recorded(engine, place.login) as (source, sent):
+        instance = source.states([PERSONS])[PERSONS].instances[0]
+        del sent[:]
+        source.probe([ProbeRequest(instance, Position.before(instance.start_lsn))] * 1000)
+    assert len(sent) == 2
+    assert len(sent[1]) < 500_000
+
+
+# a real server
+
+_PLAN = "{http://schemas.microsoft.com/sqlserver/2004/07/showplan}"
+
+
+@pytest.fixture(scope="module")
+def real() -> Iterator[Place]:
+    parts = urlsplit(REAL)
+    name = f"dstream_plans_{os.getpid()}"
+    login = Login(
+        parts.hostname or "", parts.port or 1433, unquote(parts.username or ""), unquote(parts.password or ""), "master"
+    )
+    with login.connect() as client, client.cursor() as cursor:
+        cursor.execute(f"CREATE DATABASE {name}")
+        place = Place(replace(login, database=name))
+        place.enable()
+        place.execute(
+            "INSERT INTO dbo.Persons (ID) SELECT TOP (5000) ROW_NUMBER() OVER (ORDER BY (SELECT 1)) FROM sys.all_objects"
+        )
+        place.execute("UPDATE dbo.Persons SET Name = N'a'")
+        place.execute("EXEC sys.sp_cdc_stop_job")
+        place.scan()
+        yield place
+        place.execute("EXEC sys.sp_cdc_disable_db")
+        place.close()
+        drop(cursor, name)
+
+
+@pytest.mark.skipif(not REAL, reason="asks a real SQL Server for its plans: set DSTREAM_TEST_SQLSERVER")
+@QUESTIONS
+@BEGINNINGS
+def test_a_real_server_seeks_in_the_clustered_index(real: Place, ask: Asked, start: Position) -> None:
+    """https://learn.microsoft.com/sql/t-sql/statements/set-showplan-xml-transact-sql"""
+    text, values = ask(real.instance(), start)
+    declared = "".join(f"DECLARE @p{at} {type_of(value)} = {literal(value)};\n" for at, value in enumerate(values, 1))
+    for number in range(1, len(values) + 1):
+        text = text.replace(P, f"@p{number}", 1)
+    real.execute("SET SHOWPLAN_XML ON")
+    try:
+        plans = real.answers(declared + text)
+    finally:
+        real.execute("SET SHOWPLAN_XML OFF")
+    steps = [step for plan in plans for step in _through(ET.fromstring(plan), "dbo_Persons_CT")]
+    assert steps
+    assert all(kind == "Clustered Index Seek" and "__$start_lsn" in sought for kind, sought in steps), steps
+
+
+def _through(plan: ET.Element, table: str) -> list[tuple[str, frozenset[str]]]:
+    """How a plan goes through `table`: the operator, and the columns that it seeks by."""
+    found = []
+    for operator in plan.iter(f"{_PLAN}RelOp"):
+        for scan in operator.findall(f"{_PLAN}IndexScan") + operator.findall(f"{_PLAN}TableScan"):
+            if any(each.get("Table") == f"[{table}]" for each in scan.findall(f"{_PLAN}Object")):
+                columns = scan.findall(f".//{_PLAN}SeekPredicates//{_PLAN}RangeColumns/{_PLAN}ColumnReference")
+                found.append((operator.get("PhysicalOp") or "", frozenset(c.get("Column") or "" for c in columns)))
+    return found
