@@ -43,7 +43,8 @@ bench: setup
 	$(BIN)/python bench/servicebus_emulator.py
 	$(BIN)/python bench/servicebus_durability.py
 
-soak: setup
+# DSTREAM_TEST_KILLS, DSTREAM_TEST_PAIRS and DSTREAM_TEST_SEED shape the campaigns of faults (docs/measurements.md).
+soak: setup azurite
 	$(BIN)/python -m pytest -m soak --timeout 3600
 
 setup: $(READY)
