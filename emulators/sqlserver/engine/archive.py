@@ -17,7 +17,7 @@ from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.fragments import Fragment
 from emulators.sqlserver.tsql.text_order import Fold
 
-_CLASSES: Mapping[str, type] = {
+CLASSES: Mapping[str, type] = {
     kind.__name__: kind
     for kind in (
         *(SqlType, Fragment, TableColumn, IndexFilter, KeyIndex, Table, Default, Computed, Check, ForeignKey, View),
@@ -54,7 +54,7 @@ def _packed(value: object) -> object:
             return {"set": [_packed(item) for item in sorted(value)]}
         case Mapping():
             return {"map": [[_packed(key), _packed(item)] for key, item in value.items()]}
-    if not is_dataclass(value) or type(value) is not _CLASSES.get(type(value).__name__):
+    if not is_dataclass(value) or type(value) is not CLASSES.get(type(value).__name__):
         raise TypeError(f"a {type(value).__name__} is not for a data directory")
     kept = {item.name: _packed(getattr(value, item.name)) for item in fields(value) if item.name != _FOLD}
     return {"of": type(value).__name__, "has": kept}
@@ -66,7 +66,7 @@ def _unpacked(data: Any, fold: Fold) -> Any:
     if not isinstance(data, dict):
         return data
     if "of" in data:
-        kind = _CLASSES[data["of"]]
+        kind = CLASSES[data["of"]]
         given = {name: _unpacked(item, fold) for name, item in data["has"].items()}
         return kind(**given, **({_FOLD: fold} if kind is TableEntry else {}))
     [(kept, inside)] = data.items()

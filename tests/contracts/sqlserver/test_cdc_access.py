@@ -90,3 +90,17 @@ def test_the_views_of_scans_want_a_permission_on_the_databases_state(client: Cli
     client.run("GRANT VIEW DATABASE STATE TO reader")
     reader.execute("SELECT COUNT(*) FROM sys.dm_cdc_errors")
     assert reader.fetchone() == (0,)
+
+
+def test_capture_that_could_not_be_switched_off_keeps_its_user(client: Client, options: dict[str, Any]) -> None:
+    """D, of the page sys.sp_cdc_disable_db: the user cdc goes with the schema."""
+    users = "SELECT COUNT(*) FROM sys.database_principals WHERE name = N'cdc'"
+    with pymssql.connect(**{**options, "database": client.database, "autocommit": True}) as other:
+        cursor = other.cursor()
+        cursor.execute("BEGIN TRAN INSERT INTO dbo.Persons (ID) VALUES (1)")
+        with pytest.raises(pymssql.Error, match="1222"):
+            client.run("SET LOCK_TIMEOUT 100 EXEC sys.sp_cdc_disable_db")
+        cursor.execute("ROLLBACK")
+    assert client.rows(users) == [(1,)]
+    client.run("SET LOCK_TIMEOUT -1 EXEC sys.sp_cdc_disable_db")
+    assert client.rows(users) == [(0,)]

@@ -87,6 +87,7 @@ class Campaign:
     ledgers: dict[str, Ledger] = field(default_factory=lambda: {name: Ledger() for name in _WRITERS})
     highest: bytes = b""
     tables: set[str] = field(default_factory=set)
+    checked: set[str] = field(default_factory=set)
     table_asked: str = ""
     kills: int = 0
     cycles: int = 0
@@ -200,8 +201,9 @@ class Campaign:
     def _check_definitions(self, cursor: Any) -> None:
         found = {name for (name,) in rows(cursor, "SELECT name FROM sys.tables WHERE name LIKE 'made%'")}
         assert self.tables <= found <= self.tables | {self.table_asked}
+        new, self.checked = found - self.checked, found
         self.tables = found
-        for table in sorted(found):
+        for table in sorted(new):
             assert rows(cursor, f"SELECT n FROM {table}") in ([], [(1,)])
             with pytest.raises(pymssql.Error, match="547"):
                 cursor.execute(f"INSERT {table} VALUES (-1, NULL)")
@@ -242,3 +244,44 @@ def test_what_was_answered_survives_kills_in_the_middle_of_writes(tmp_path: Path
         campaign.cycles,
         flush=True,
     )
+
+
+def test_application_locks_end_with_the_process_and_rows_stay(tmp_path: Path) -> None:
+    lock = (
+        "DECLARE @r int EXEC @r = sp_getapplock 'table 1', 'Exclusive', 'Session', 0 "
+        "SELECT @r, (SELECT COUNT(*) FROM sys.tables)"
+    )
+    with running(tmp_path) as program, program.connected() as cursor:
+        cursor.execute("CREATE TABLE cdc_offsets (name int) INSERT cdc_offsets VALUES (7)")
+        assert rows(cursor, lock) == [(0, 1)]
+        with program.connected() as other:
+            assert rows(other, lock) == [(-1, 1)]
+        program.kill()
+    with running(tmp_path, "--database", "demo", "--database", "second") as program, program.connected() as cursor:
+        assert rows(cursor, lock) == [(0, 1)]
+        assert rows(cursor, "SELECT name FROM cdc_offsets") == [(7,)]
+        assert value(cursor, "SELECT DB_ID('second')") is not None
+
+
+def test_a_second_program_on_the_directory_is_refused_in_a_line(tmp_path: Path) -> None:
+    with running(tmp_path):
+        second = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "emulators.sqlserver",
+                "--port",
+                "0",
+                "--password",
+                "x",
+                "--data-dir",
+                str(tmp_path),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert second.returncode == 1
+    assert second.stderr.startswith(f"the data directory {tmp_path} is in use by another emulator (process ")
+    assert second.stderr.count("\n") == 1
