@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from ipaddress import ip_address
 from typing import Literal
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -81,6 +82,16 @@ _ENCRYPT: Mapping[str, Encrypt] = {
     "strict": "strict",
     "disable": "disable",
 }
+LOGIN_SECONDS, LONGEST_LOGIN = 10, 120
+"""Seconds for a login where the address does not say: long enough for a failover's listener, short enough to say soon that nobody is
+there. And the longest: a serverless database that resumes takes about one minute.
+https://learn.microsoft.com/azure/azure-sql/database/serverless-tier-overview"""
+
+_PACKET_SIZES = range(512, 32768)
+_READ_ONLY = (
+    "asks for a readable secondary (ApplicationIntent=ReadOnly): offsets are written, and a secondary holds neither "
+    "these nor the newest changes"
+)
 _LOGIN = "give a SQL Server login (User Id and Password)"
 _NO_LOGIN = f"asks for integrated login, which cannot work here: {_LOGIN}"
 _NO_IDENTITY = f"the driver (pymssql on FreeTDS) cannot log in with a token of Microsoft Entra ID: {_LOGIN}"
@@ -90,7 +101,8 @@ _NO_IDENTITY = f"the driver (pymssql on FreeTDS) cannot log in with a token of M
 class SqlAddress:
     """`port` and `instance` are None when not given (1433; the SQL Server Browser finds an instance's port).
 
-    `encrypt` is None when the address does not say. `options` holds what else it says, by the names in _OPTIONS:
+    `encrypt` is what the address says, None when it does not; `encryption` is what holds. `options` is what else it
+    says, by the names in _OPTIONS:
     texts, and "true"/"false" for flags.
     """
 
@@ -102,6 +114,33 @@ class SqlAddress:
     password: SecretStr
     encrypt: Encrypt | None = None
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    @property
+    def encryption(self) -> Encrypt:
+        """As SqlClient and ODBC have it, mandatory where the address does not say; on this very machine as the server likes."""
+        return self.encrypt or ("optional" if self.loopback else "mandatory")
+
+    @property
+    def verified(self) -> bool:
+        """Whether the server's certificate is looked at; strict encryption leaves no choice."""
+        trusting = self.options.get("trust_server_certificate") == "true"
+        return self.encryption == "strict" or (self.encryption == "mandatory" and not trusting)
+
+    @property
+    def loopback(self) -> bool:
+        if self.host.lower() == "localhost":
+            return True
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def login_seconds(self) -> int:
+        """How long a login may take: `Connect Timeout`, 0 of which (for ever) is the longest."""
+        if (given := self.options.get("connect_timeout")) is None:
+            return LOGIN_SECONDS
+        return min(int(given) or LONGEST_LOGIN, LONGEST_LOGIN)
 
     @classmethod
     def parse(cls, text: str) -> SqlAddress:
@@ -182,6 +221,10 @@ def _option(name: str, text: str) -> str:
         return "true" if text.lower() in _TRUE else "false"
     if name in _NUMBERS and not re.fullmatch(r"[0-9]{1,9}", text):
         raise ValueError(f"has a {shown} that is not a number")
+    if name == "packet_size" and int(text) not in _PACKET_SIZES:
+        raise ValueError("has a packet size that is not from 512 to 32767")
+    if name == "application_intent" and text.lower() != "readwrite":
+        raise ValueError(_READ_ONLY if text.lower() == "readonly" else "has an ApplicationIntent other than ReadWrite")
     return text
 
 

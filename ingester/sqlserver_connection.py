@@ -18,7 +18,7 @@ from ingester.queries import Statement
 from ingester.sqlserver_errors import RIGHTS, VICTIMS, meaning, number_and_text
 from ingester.sqlserver_literals import batch, rendered
 from ingester.sqlserver_login import QUERY_TIMEOUT, Login
-from ingester.sqlserver_waiting import Patience, patient, wait
+from ingester.sqlserver_waiting import Patience, Wire, patient, wait
 
 pymssql.set_wait_callback(wait)
 
@@ -38,11 +38,12 @@ class Connection:
         query_seconds: float = QUERY_TIMEOUT,
         stop: threading.Event | None = None,
     ) -> None:
-        self._login = Login(address)
+        self._login = Login(address, stop)
         self._query_seconds = query_seconds
         self._stop = stop
         self._proven = proven
         self._connection: Any = None
+        self._wire = Wire()
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """All rows of the only result set."""
@@ -96,12 +97,15 @@ class Connection:
                 connection.close()
             except pymssql.Error:  # it was lost already
                 return
+            finally:
+                self._wire.close()
 
     @contextmanager
     def _cursor(self) -> Iterator[Any]:
-        patience = Patience(self._query_seconds, self._stop)
+        connection = self._opened()
+        patience = Patience(self._query_seconds, self._stop, self._wire)
         try:
-            with patient(patience), self._opened().cursor() as cursor:
+            with patient(patience), connection.cursor() as cursor:
                 yield cursor
         except pymssql.Error as error:
             translated = self.translate(error)
@@ -113,10 +117,7 @@ class Connection:
 
     def _opened(self) -> Any:
         if self._connection is None:
-            try:
-                self._connection = self._login.open()
-            except pymssql.Error as error:
-                raise self._login.error(error, proven=self._proven) from error
+            self._connection = self._login.open(proven=self._proven)
             self._proven = True
         return self._connection
 

@@ -8,7 +8,6 @@ https://learn.microsoft.com/azure/azure-sql/database/troubleshoot-common-errors-
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -112,9 +111,8 @@ def meaning(number: int, text: str, where: str) -> DStreamError:
         if number in numbers:
             refused = f"permission denied: {text}" if number in RIGHTS else said
             return PermanentError(f"{where}: {refused}", hint=_of_schema_cdc(number, text) or remedy)
-    advice = next((advice for numbers, advice in _TRANSIENT if number in numbers), None)
     kind = ConnectionLost if number in _LOST or not text else TransientError
-    return kind(f"{where}: {said}", hint=advice)
+    return kind(f"{where}: {said}", hint=advice(number))
 
 
 def _of_schema_cdc(number: int, text: str) -> str | None:
@@ -126,16 +124,9 @@ def _of_schema_cdc(number: int, text: str) -> str | None:
     return None
 
 
-def not_ready(number: int, text: str, remarks: str) -> bool:
-    """Whether a server that refused a login said that it may allow it later.
-
-    `remarks`: what the driver adds, with the severity of all that was said: security has 14 and a database that is not found 11; what is
-    more is the server's own trouble. `number` is that of this refusal only when there is a `text` with it: the driver keeps the number
-    of the gravest refusal that the process ever met.
-    https://learn.microsoft.com/sql/relational-databases/errors-events/database-engine-error-severities
-    """
-    severities = [int(found) for found in re.findall(r"DB-Lib error message 20018, severity (\d+)", remarks)]
-    return (bool(text) and number in NOT_READY) or any(severity > 14 for severity in severities)
+def advice(number: int) -> str | None:
+    """What a person could do meanwhile about an error that is tried again."""
+    return next((advice for numbers, advice in _TRANSIENT if number in numbers), None)
 
 
 def number_and_text(error: Exception) -> tuple[int, str]:

@@ -1,30 +1,35 @@
 """Logging in to SQL Server with pymssql, and what it means when that fails.
 
-The driver says the same words of many things, so a refusal is asked about again where that tells them apart.
+The way to the server is tried first (sqlserver_handshake, sqlserver_trust): the driver is then given the address that answered and the
+name that its certificate was good for. A login that is refused is sent once more, for the server's own words.
 """
 
 from __future__ import annotations
 
+import math
 import re
-import socket
+import threading
+import time
+from contextlib import closing
 from typing import Any
 
 import pymssql
 
 from common.errors import ConnectionLost, DStreamError, PermanentError
 from common.sqladdress import SqlAddress
-from ingester.sqlserver_driver_file import authorities, configured, verified
-from ingester.sqlserver_errors import not_ready, number_and_text
-
-LOGIN_TIMEOUT = 10
-"""Seconds to wait for a login: long enough for a failover's listener, short enough to say soon that nobody is there."""
+from ingester.sqlserver_browser import port_of
+from ingester.sqlserver_driver_file import driver_file, held, refuse_what_fits_no_line
+from ingester.sqlserver_handshake import Line, Untrusted, late
+from ingester.sqlserver_login_errors import refused
+from ingester.sqlserver_refusal import Answer, ask
+from ingester.sqlserver_trust import authorities, greet, wanted_name
+from ingester.sqlserver_waiting import Patience, Wire, in_time, patient
 
 QUERY_TIMEOUT = 120
 """Seconds before a query counts as hung. The driver then drops the connection; the next use opens another."""
 
-_ENCRYPTION = {"disable": "off", "optional": "request", "mandatory": "require"}
-"""In the driver's words; without one it does as for "optional": the login encrypted if the server can. "strict" (TDS 8.0) it only takes from
-its file."""
+_ENCRYPTION = {"disable": "off", "optional": "request", "mandatory": "require", "strict": "strict"}
+"""In the words of the driver's file. Strict is TDS 8.0."""
 
 _APPLICATION = "dstream ingester"
 """What a connection calls itself where the address does not say (`app name`)."""
@@ -45,97 +50,142 @@ https://learn.microsoft.com/sql/database-engine/configure-windows/configure-the-
 
 
 class Login:
-    """How to get into the database of `address`. Not thread-safe."""
+    """How to get into the database of `address`. Not thread-safe. `stop`: when it is set, a login is soon given up."""
 
-    def __init__(self, address: SqlAddress) -> None:
+    def __init__(self, address: SqlAddress, stop: threading.Event | None = None) -> None:
         self._address = address
-
-    def open(self) -> Any:
-        """A connection of the driver's to the address's database. Raises pymssql.Error, and PermanentError for what it cannot be told."""
-        return self._open(self._address.database)
+        self._stop = stop
+        self._seconds = float(address.login_seconds)
 
     @property
     def where(self) -> str:
-        return f"{self._address.host}:{self._address.port or 1433}"
-
-    def _open(self, database: str) -> Any:
         address = self._address
-        trusted_only = verified(address)
-        server = f"{address.host}\\{address.instance}" if address.instance else address.host
+        named = f"{address.host}\\{address.instance}" if address.instance and address.port is None else None
+        return named or f"{address.host}:{address.port or 1433}"
+
+    def open(self, *, proven: bool) -> Any:
+        """A connection of the driver's to the address's database. `proven`: this login has worked before.
+
+        Raises ConnectionLost for what may heal; PermanentError for what a person must put right, which is never the case once it is proven.
+        """
+        try:
+            return in_time(lambda: self._attempt(proven=proven), self._seconds, self._stop, self._doing)
+        except PermanentError as error:
+            if not proven:
+                raise
+            raise ConnectionLost(error.message, hint=error.hint) from error
+
+    @property
+    def _doing(self) -> str:
+        return f"connecting to SQL Server {self.where}"
+
+    def _attempt(self, *, proven: bool) -> Any:
+        end = time.monotonic() + self._seconds
+        host, port, name = self._way(end)
+        try:
+            with (
+                closing(Wire()) as wire,
+                patient(Patience(self._left(end), self._stop, wire)),
+                driver_file(self._address.host, self._told(host, port, name)),
+            ):
+                return self._driver(port, end)
+        except pymssql.Error as error:
+            raise self._error(error, port, proven=proven) from error
+
+    def _way(self, end: float) -> tuple[str, int, str | None]:
+        """The address that answers, in numbers, its port, and the name in its certificate, where that is looked at."""
+        address = self._address
+        refuse_what_fits_no_line(address.host, address.instance or "", wanted_name(address))
+        port = address.port or 1433
+        if address.instance and address.port is None:
+            port = port_of(address.host, address.instance, self._doing, self._left(end))
+        with closing(Line.to(address.host, port, self._doing, end, self._seconds)) as line:
+            try:
+                return line.peer, port, greet(line, address).name
+            except Untrusted as why:
+                raise self._untrusted(why) from why
+
+    def _told(self, host: str, port: int, name: str | None) -> dict[str, str]:
+        """The section of the driver's file."""
+        address = self._address
+        told = {"host": host, "port": str(port), "encryption": _ENCRYPTION[address.encryption]}
+        if (size := address.options.get("packet_size")) is not None:
+            told["initial block size"] = size
+        if name is not None:
+            trusted = held(authorities(address).read_bytes())
+            told |= {"ca file": trusted, "check certificate hostname": "yes", "certificate hostname": name}
+        return told
+
+    def _driver(self, port: int, end: float) -> Any:
+        address = self._address
         return pymssql.connect(
-            server=configured(address) if trusted_only else server,
-            port=str(address.port or 1433),
+            server=address.host,
+            port=str(port),
             user=address.user,
             password=address.password.get_secret_value(),
-            database=database,
+            database=address.database,
             autocommit=True,
-            appname=address.options.get("app_name", _APPLICATION),
-            login_timeout=LOGIN_TIMEOUT,
+            appname=self._application,
+            login_timeout=max(1, math.ceil(self._left(end))),
             timeout=QUERY_TIMEOUT,
             tds_version="7.4",
             conn_properties=_SESSION_TEXT,
-            encryption=None if trusted_only else _ENCRYPTION.get(address.encrypt or ""),
-        )
-
-    def error(self, error: pymssql.Error, *, proven: bool) -> DStreamError:
-        """What the driver's remarks mean; the number of a failed connect may be that of an earlier error in the process.
-
-        `proven`: this login has worked before. What may heal is a ConnectionLost.
-        """
-        said, doing = str(error), f"connecting to SQL Server {self.where}"
-        if "DB-Lib error message 20018" in said:  # the server had something to say, and that was no
-            return self._refused(doing, error, proven=proven)
-        if "DB-Lib error message 20003" in said:
-            return ConnectionLost(f"{doing}: no answer within {LOGIN_TIMEOUT} s", hint="is this a SQL Server's port?")
-        if "DB-Lib error message 20009" in said:
-            return ConnectionLost(f"{doing}: the server cannot be reached", hint="check host, port and firewall")
-        if "DB-Lib error message" not in said and not _resolves(self._address.host):
-            return ConnectionLost(
-                f"{doing}: its name is not known", hint="check the host's name, and this machine's DNS"
-            )
-        if verified(self._address) and not re.search("DB-Lib error message 200(04|06|17)", said):
-            return ConnectionLost(f"{doing}: no encrypted connection to a server that can be trusted", hint=self._trust)
-        return ConnectionLost(
-            f"{doing}: the connection broke while logging in",
-            hint="does the server offer the encryption that is asked for?",
         )
 
     @property
-    def _trust(self) -> str:
-        """All that FreeTDS tells alike: wrong authority, wrong name, no encryption; and a peer that hangs up at once."""
-        name = self._address.options.get("host_name_in_certificate", self._address.host)
-        return f"is its certificate signed by one in {authorities(self._address)} and made for {name}, and does it encrypt?"
+    def _application(self) -> str:
+        return self._address.options.get("app_name", _APPLICATION)
 
-    def _refused(self, doing: str, error: pymssql.Error, *, proven: bool) -> DStreamError:
-        """A login that is refused because of its database looks the same, so it is tried without one."""
-        user, database = self._address.user, self._address.database
-        number, text = number_and_text(error)
-        if not_ready(number, text, str(error)):
+    def _left(self, end: float) -> float:
+        return max(0.1, end - time.monotonic())
+
+    def _error(self, error: pymssql.Error, port: int, *, proven: bool) -> DStreamError:
+        """What the driver's remarks mean. The number and the text of a failed connect may be those of an earlier one in the process."""
+        said = str(error)
+        if "DB-Lib error message 20018" in said:  # the server had something to say, and that was no
+            return self._refused(port, proven=proven)
+        if "DB-Lib error message 20003" in said:
+            return late(self._doing, self._seconds)
+        if self._address.verified and not re.search("DB-Lib error message 200(04|06|17)", said):
             return ConnectionLost(
-                f"{doing}: refused for now" + (f": error {number}: {text}" if text else ""),
-                hint="the server or the database is starting, failing over or out of resources",
+                f"{self._doing}: the driver did not trust the server, which had shown a good certificate a moment ago",
+                hint=f"does another server answer at times, with a certificate that is not for {wanted_name(self._address)}?",
             )
-        if proven:
-            return ConnectionLost(
-                f"{doing}: login refused for user {user!r}, which worked before",
-                hint="it will while the server fails over; if its password or its rights were changed, restart with the new ones",
-            )
-        try:
-            self._open("").close()
-        except pymssql.Error:
-            return PermanentError(
-                f"{doing}: login refused for user {user!r}",
-                hint="check user and password in ingester.db_connection_string",
-            )
-        return PermanentError(
-            f"{doing}: cannot open database {database!r} as user {user!r}",
-            hint="check the database's name, that it is online, and that the login has a user in it",
+        return ConnectionLost(
+            f"{self._doing}: the connection broke while logging in",
+            hint="does the server offer the encryption that is asked for?",
         )
 
+    def _refused(self, port: int, *, proven: bool) -> DStreamError:
+        address = self._address
+        answer = self._asked(address.host, port)
+        if answer.route is not None and not answer.refusals:
+            answer = self._asked(*answer.route)
+        return refused(answer.refusals, self._doing, address.user, address.database, proven=proven)
 
-def _resolves(host: str) -> bool:
-    """The driver says nothing at all of a name that it cannot find; it looks it up at each connect, and so follows one that moves."""
-    try:
-        return bool(socket.getaddrinfo(host, None))
-    except OSError:
-        return False
+    def _asked(self, host: str, port: int) -> Answer:
+        """What the login is answered there now."""
+        address = self._address
+        end = time.monotonic() + self._seconds
+        with closing(Line.to(host, port, self._doing, end, self._seconds)) as line:
+            try:
+                greeting = greet(line, address, to_log_in=True)
+            except Untrusted as why:
+                raise self._untrusted(why) from why
+            return ask(line, address, self._application, login_only=greeting.login_only)
+
+    def _untrusted(self, why: Untrusted) -> PermanentError:
+        address = self._address
+        if not address.verified:
+            return PermanentError(
+                f"{self._doing}: no encrypted connection: {why}",
+                hint="let the server encrypt, or say encrypt=optional or disable",
+            )
+        return PermanentError(
+            f"{self._doing}: no encrypted connection to a server that can be trusted: {why}",
+            hint=(
+                f"is its certificate signed by one in {authorities(address)} and made for {wanted_name(address)}? If it is another's, "
+                "name the authority with certificate=FILE; if it is made for another name, give that with HostNameInCertificate="
+                + ("" if address.encryption == "strict" else "; or go unverified with TrustServerCertificate=true")
+            ),
+        )

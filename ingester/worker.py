@@ -29,9 +29,9 @@ from ingester.packs import PackingSender
 from ingester.read_ahead import ReadAhead
 from ingester.slices import Slice, SliceResult, WorkerClock, failed
 from ingester.sqlserver_connection import Connection
-from ingester.sqlserver_driver_file import authorities, verified
 from ingester.sqlserver_offsets import SqlServerOffsets
 from ingester.sqlserver_source import SqlServerSource
+from ingester.sqlserver_trust import authorities
 from ingester.worker_settings import WorkerSettings, from_environment
 
 THREADS = 8
@@ -184,7 +184,7 @@ def first_task(settings: WorkerSettings | None) -> str | None:
     """What an executor lacks for its tasks, None if nothing. Connects to nothing."""
     found = settings or from_environment()
     try:
-        if verified(found.db):
+        if found.db.verified:
             authorities(found.db)
     except PermanentError as error:
         return f"on {socket.gethostname()}, where tasks run: {error}"

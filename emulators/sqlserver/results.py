@@ -147,7 +147,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class LoginRequest:
-    """What LOGIN7 asks for."""
+    """What LOGIN7 asks for. `host` is the client's machine; `server` what it calls the server, by which Azure's gateway finds that."""
 
     user: str
     password: str = field(repr=False)
@@ -155,6 +155,7 @@ class LoginRequest:
     host: str = ""
     application: str = ""
     language: str = ""
+    server: str = ""
 
 
 class Cancel(Protocol):

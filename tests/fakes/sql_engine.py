@@ -40,6 +40,7 @@ class ScriptedEngine:
         self.scripts: dict[str, Script] = {}
         self.procedures: dict[str, Procedure] = {}
         self.sessions: list[ScriptedSession] = []
+        self.logins: list[LoginRequest] = []
         self.closed = threading.Event()
         """Set whenever a session was closed."""
 
@@ -51,6 +52,7 @@ class ScriptedEngine:
         self.scripts[text] = script
 
     def login(self, request: LoginRequest) -> ScriptedSession:
+        self.logins.append(request)
         if (request.user, request.password) != ("sa", "secret"):
             raise SqlError(18456, f"Login failed for user '{request.user}'.", 14)
         database = request.database or "demo"

@@ -24,7 +24,7 @@ _FEDERATED_AUTHENTICATION = 0x02
 _FEATURE_END = 0xFF
 
 _HOST, _USER, _PASSWORD, _APPLICATION = 36, 40, 44, 48
-_EXTENSION_FIELD, _LANGUAGE, _DATABASE = 56, 64, 68
+_SERVER, _EXTENSION_FIELD, _LANGUAGE, _DATABASE = 52, 56, 64, 68
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,7 @@ def parse(data: bytes) -> Login7:
             host=_text(data, _HOST),
             application=_text(data, _APPLICATION),
             language=_text(data, _LANGUAGE),
+            server=_text(data, _SERVER),
         ),
         tds_version=version,
         packet_size=negotiate(packet_size),

@@ -18,12 +18,14 @@ from dstream.local import Login
 from emulators.sqlserver import faults
 from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.server import SqlServerEmulator
-from ingester import sqlserver_login, sqlserver_waiting
+from ingester import sqlserver_waiting
 from ingester.sqlserver_connection import Connection
 from tests.contracts.databases import drop
 from tests.fakes.sql_engine import ScriptedEngine
 
 Connections = Callable[..., Connection]
+
+ONE_SECOND = {"connect_timeout": "1"}
 
 
 def address(login: Login) -> SqlAddress:
@@ -129,8 +131,9 @@ def test_signals_are_handled_while_the_main_thread_waits_for_the_server() -> Non
     """Waiting in the driver's C it would run no handler before the answer."""
     assert threading.current_thread() is threading.main_thread()
     silent, ours = socket.socketpair()
-    patience = sqlserver_waiting.Patience(0.2, None)
-    with silent, ours:
+    wire = sqlserver_waiting.Wire()
+    patience = sqlserver_waiting.Patience(0.2, None, wire)
+    with silent, ours, contextlib.closing(wire):
         assert seconds(lambda: patience.wait(ours.fileno())) < 5
         assert patience.over == "no answer within 0.2 s"
         assert ours.recv(1) == b""
@@ -252,10 +255,9 @@ def test_a_database_that_cannot_be_opened_for_a_while_is_opened_again(login: Log
     assert connection.rows("SELECT 1") == [(1,)]
 
 
-def test_a_silent_server_is_given_up_after_the_login_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlserver_login, "LOGIN_TIMEOUT", 1)
+def test_a_silent_server_is_given_up_after_the_login_timeout() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        there = SqlAddress("127.0.0.1", silent.getsockname()[1], None, "d", "u", SecretStr("p"))
+        there = SqlAddress("127.0.0.1", silent.getsockname()[1], None, "d", "u", SecretStr("p"), options=ONE_SECOND)
         with pytest.raises(TransientError, match="no answer within 1 s"):
             Connection(there).rows("SELECT 1")
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 import logging
 import os
 import socket
-import subprocess
-import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
+import pymssql
 import pytest
 
 from common.errors import DStreamError, PermanentError, TransientError
 from common.sqladdress import SqlAddress
+from emulators import certificates
 from emulators.sqlserver.server import SqlServerEmulator
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tls import TlsSettings
@@ -87,7 +89,7 @@ def test_mandatory_encryption_is_verified_against_the_certificate_given(
 def test_another_authority_is_refused_in_one_line_without_the_password(
     server: SqlServerEmulator, wrong_ca: Path, engine: ScriptedEngine
 ) -> None:
-    with pytest.raises(TransientError, match=UNTRUSTED) as raised:
+    with pytest.raises(PermanentError, match=UNTRUSTED) as raised:
         read(server.port, encrypt="mandatory", certificate=wrong_ca)
     text = str(raised.value)
     assert str(wrong_ca) in text
@@ -100,7 +102,7 @@ def test_without_a_certificate_given_the_systems_bundle_decides(
     server: SqlServerEmulator, wrong_ca: Path, ca: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(wrong_ca))
-    with pytest.raises(TransientError, match=UNTRUSTED):
+    with pytest.raises(PermanentError, match=UNTRUSTED):
         read(server.port, encrypt="mandatory")
     monkeypatch.setenv("SSL_CERT_FILE", str(ca))
     read(server.port, encrypt="mandatory")
@@ -109,7 +111,7 @@ def test_without_a_certificate_given_the_systems_bundle_decides(
 def test_a_machine_without_any_bundle_is_told_what_to_do(
     server: SqlServerEmulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ingester.sqlserver_driver_file._BUNDLES", ())
+    monkeypatch.setattr("ingester.sqlserver_trust._BUNDLES", ())
     monkeypatch.setenv("SSL_CERT_FILE", "/nowhere")
     with pytest.raises(PermanentError, match="certificate=FILE"):
         read(server.port, encrypt="mandatory")
@@ -124,7 +126,7 @@ def test_the_host_must_be_the_one_the_certificate_names(
     engine: ScriptedEngine, elsewhere: TlsSettings, wrong_ca: Path
 ) -> None:
     with SqlServerEmulator(engine, tls=elsewhere) as server:
-        with pytest.raises(TransientError, match=f"{UNTRUSTED}.*made for localhost"):
+        with pytest.raises(PermanentError, match=f"{UNTRUSTED}.*made for localhost"):
             read(server.port, encrypt="mandatory", certificate=wrong_ca)
         read(server.port, encrypt="mandatory", certificate=wrong_ca, hostNameInCertificate="db.example")
 
@@ -184,7 +186,7 @@ def _heard_by_a_strict_listener(tls: TlsSettings, ca: Path) -> bytes:
     listener = socket.create_server(("127.0.0.1", 0))
     thread = threading.Thread(target=listen, args=(listener,))
     thread.start()
-    with pytest.raises(TransientError):
+    with pytest.raises(DStreamError):
         read(listener.getsockname()[1], encrypt="strict", certificate=ca, trustServerCertificate="true")
     thread.join(10)
     return heard[0]
@@ -213,31 +215,171 @@ def test_a_value_that_would_be_another_line_of_the_drivers_file_is_refused(
         )
 
 
-def test_the_drivers_file_holds_no_password_and_goes_with_the_process(server: SqlServerEmulator, ca: Path) -> None:
-    program = (
-        "import os, sys\n"
-        "from common.sqladdress import SqlAddress\n"
-        "from ingester.sqlserver_connection import Connection\n"
-        "connection = Connection(SqlAddress.parse(sys.argv[1]))\n"
-        "assert connection.rows('q') == [(1,)]\n"
-        "connection.close()\n"
-        "print(os.environ['FREETDSCONF'])\n"
-        "print(open(os.environ['FREETDSCONF']).read())\n"
-    )
-    address = (
-        f"sqlserver://sa:{PASSWORD}@localhost:{server.port}?database=demo&encrypt=true&certificate={quote(str(ca))}"
-    )
-    environment = {**os.environ, "FREETDSCONF": "/nowhere"}
-    done = subprocess.run(
-        [sys.executable, "-c", program, address],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-        env=environment,
-    )
-    path, _, text = done.stdout.partition("\n")
-    assert "check certificate hostname = yes" in text
-    assert PASSWORD not in text
-    assert not Path(path).exists()
-    assert not Path(path).parent.exists()
+@pytest.fixture
+def drivers_files(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the driver finds in its file at each connect."""
+    seen: list[str] = []
+    connect: Any = pymssql.connect
+
+    def looking(**options: object) -> object:
+        seen.append(Path(os.environ["FREETDSCONF"]).read_text())
+        return connect(**options)
+
+    monkeypatch.setattr(pymssql, "connect", looking)
+    return seen
+
+
+def test_the_drivers_file_holds_no_password_and_is_seen_by_nobody_else(
+    server: SqlServerEmulator, ca: Path, drivers_files: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FREETDSCONF", "/nowhere")
+    read(server.port, encrypt="true", certificate=ca)
+    assert "check certificate hostname = yes" in drivers_files[0]
+    assert PASSWORD not in drivers_files[0]
+    assert os.environ["FREETDSCONF"] == "/nowhere"
+
+
+def test_nothing_of_the_drivers_is_left_in_tmp(
+    server: SqlServerEmulator, ca: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So there is nothing that a cleaner could take, and nothing that a killed worker leaves behind."""
+    empty = tmp_path / "tmp"
+    empty.mkdir()
+    monkeypatch.setenv("TMPDIR", str(empty))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    for _ in range(2):
+        read(server.port, encrypt="true", certificate=ca)
+        assert list(empty.iterdir()) == []
+
+
+def test_an_authoritys_file_that_was_replaced_counts_at_the_next_connect(
+    server: SqlServerEmulator, tls: TlsSettings, elsewhere: TlsSettings, tmp_path: Path
+) -> None:
+    path = tmp_path / "authority.pem"
+    path.write_text(elsewhere.authority)
+    with pytest.raises(PermanentError, match=UNTRUSTED):
+        read(server.port, encrypt="true", certificate=path)
+    path.write_text(tls.authority)
+    read(server.port, encrypt="true", certificate=path)
+
+
+def test_a_forked_process_reads_the_drivers_file_of_its_parent(server: SqlServerEmulator, ca: Path) -> None:
+    read(server.port, encrypt="true", certificate=ca)
+    if (child := os.fork()) == 0:
+        try:
+            read(server.port, encrypt="true", certificate=ca)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+# names
+
+HOST = "srv.database.windows.net"
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every host is this machine."""
+    ask = socket.getaddrinfo
+    monkeypatch.setattr(socket, "getaddrinfo", lambda host, *more, **options: ask("127.0.0.1", *more, **options))
+
+
+@pytest.fixture(scope="module")
+def wildcard() -> TlsSettings:
+    return TlsSettings.self_made(["*.database.windows.net", "*.database.secure.windows.net"])
+
+
+@pytest.fixture
+def wildcard_ca(wildcard: TlsSettings, tmp_path: Path) -> Path:
+    path = tmp_path / "wildcard.pem"
+    path.write_text(wildcard.authority)
+    return path
+
+
+@pytest.mark.usefixtures("names")
+def test_azure_portals_string_reaches_a_server_behind_a_wildcard_certificate(
+    engine: ScriptedEngine, wildcard: TlsSettings, wildcard_ca: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(wildcard_ca))
+    with SqlServerEmulator(engine, tls=wildcard) as server:
+        text = (
+            f"Server=tcp:{HOST},{server.port};Initial Catalog=demo;Persist Security Info=False;User ID=sa;Password={PASSWORD};"
+            "MultipleActiveResultSets=False;Encrypt=True;TrustServerCertificate=False;Connection Timeout=30;"
+        )
+        connection = Connection(SqlAddress.parse(text))
+        assert connection.rows("q") == [(1,)]
+        connection.close()
+
+
+@pytest.mark.usefixtures("names")
+@pytest.mark.parametrize("options", [{}, {"encrypt": "true"}, {"encrypt": "true", "trustServerCertificate": "true"}])
+def test_the_login_names_the_host_by_which_a_gateway_finds_the_server(
+    engine: ScriptedEngine, wildcard: TlsSettings, wildcard_ca: Path, options: dict[str, str]
+) -> None:
+    with SqlServerEmulator(engine, tls=wildcard) as server:
+        read(server.port, HOST, certificate=wildcard_ca, **options)
+    assert [login.server for login in engine.logins] == [HOST]
+
+
+@pytest.mark.usefixtures("names")
+@pytest.mark.parametrize(
+    "others",
+    [
+        ["other.database.windows.net"],
+        ["*.windows.net"],
+        ["*.srv.database.windows.net"],
+        ["s*.database.windows.net"],
+        ["database.windows.net"],
+        ["*.net"],
+    ],
+)
+def test_a_certificate_that_python_refuses_for_the_host_is_refused(
+    engine: ScriptedEngine, others: list[str], tmp_path: Path
+) -> None:
+    tls = TlsSettings.self_made(others)
+    (tmp_path / "ca.pem").write_text(tls.authority)
+    with (
+        SqlServerEmulator(engine, tls=tls) as server,
+        pytest.raises(PermanentError, match=f"not valid for '{HOST}'.*HostNameInCertificate="),
+    ):
+        read(server.port, HOST, certificate=tmp_path / "ca.pem")
+    assert engine.sessions == []
+
+
+@pytest.mark.usefixtures("names")
+def test_a_certificate_that_names_the_host_in_its_common_name_alone_is_refused_as_python_does(
+    engine: ScriptedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it has alternative names, of which none is the host's: the driver by itself would take it."""
+    monkeypatch.setattr(certificates, "_alternative", lambda name: "DNS:other.example")
+    tls = TlsSettings.self_made([HOST])
+    (tmp_path / "ca.pem").write_text(tls.authority)
+    with SqlServerEmulator(engine, tls=tls) as server, pytest.raises(PermanentError, match="not valid for"):
+        read(server.port, HOST, certificate=tmp_path / "ca.pem")
+
+
+@pytest.mark.usefixtures("names")
+def test_a_wildcard_as_the_name_in_the_certificate_means_that_very_wildcard(
+    engine: ScriptedEngine, wildcard: TlsSettings, wildcard_ca: Path
+) -> None:
+    with SqlServerEmulator(engine, tls=wildcard) as server:
+        read(server.port, "10.1.2.3", certificate=wildcard_ca, hostNameInCertificate="*.database.windows.net")
+        with pytest.raises(PermanentError, match=r"not for \*\.windows\.net, but for"):
+            read(server.port, "10.1.2.3", certificate=wildcard_ca, hostNameInCertificate="*.windows.net")
+
+
+# defaults
+
+
+@pytest.mark.usefixtures("names")
+def test_who_says_nothing_of_encryption_gets_it_verified_except_on_this_machine(
+    engine: ScriptedEngine, server: SqlServerEmulator
+) -> None:
+    read(server.port)
+    read(server.port, "127.0.0.1")
+    with pytest.raises(PermanentError, match=r"certificate=FILE.*HostNameInCertificate=.*TrustServerCertificate=true"):
+        read(server.port, "db.example")
+    with SqlServerEmulator(engine) as plain, pytest.raises(PermanentError, match="it does not encrypt"):
+        read(plain.port, "db.example")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from common.errors import ConnectionLost, PermanentError, TransientError
-from ingester.sqlserver_errors import RIGHTS, meaning, not_ready
+from ingester.sqlserver_errors import RIGHTS, meaning
 
 WHERE = "SQL Server db:1433"
 
@@ -95,28 +95,6 @@ def test_what_time_cannot_heal_is_permanent_and_has_a_remedy(number: int) -> Non
     assert isinstance(found, PermanentError)
     assert found.hint
     assert "it says" in found.message
-
-
-REMARK = "DB-Lib error message 20018, severity {}:\nGeneral SQL Server error\n"
-
-
-@pytest.mark.parametrize("number", [983, 976, 927, 942, 17142, 18401, 18451, 40501, 40613, 49918])
-def test_a_login_is_refused_for_now_where_the_server_says_so(number: int) -> None:
-    assert not_ready(number, "it says", REMARK.format(14))
-
-
-def test_the_number_of_an_earlier_refusal_says_nothing() -> None:
-    assert not not_ready(40613, "", REMARK.format(14))
-
-
-@pytest.mark.parametrize("severity", [16, 17, 20, 21])
-def test_a_refusal_that_is_the_servers_own_trouble_is_known_by_its_severity(severity: int) -> None:
-    assert not_ready(18456, "", REMARK.format(11) + REMARK.format(severity))
-
-
-@pytest.mark.parametrize("number", [4060, 18456])
-def test_a_wrong_name_or_password_is_not_a_matter_of_time(number: int) -> None:
-    assert not not_ready(number, "it says", REMARK.format(11) + REMARK.format(14))
 
 
 def test_a_refusal_in_schema_cdc_comes_with_the_statement_that_grants_it() -> None:

@@ -1,0 +1,224 @@
+"""The first words with a SQL Server: which of its addresses answers, whether it encrypts, and whether its certificate can be trusted.
+
+The way is tried here before the driver takes it. FreeTDS compares the names in a certificate letter by letter, where Azure's are
+wildcards, gives no reason when it refuses one, and waits anew for each read; here Python's rules hold, and one deadline for all.
+Says neither user nor password.
+https://learn.microsoft.com/openspecs/windows_protocols/ms-tds (2.2.6.5 PRELOGIN, 3.2.5.1 TLS inside PRELOGIN packets)
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import selectors
+import socket
+import ssl
+import struct
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+from common.errors import ConnectionLost
+
+PRELOGIN, LOGIN7 = 0x12, 0x10
+_LAST = 0x01
+_PACKET = 4096
+_ENCRYPTION = 1
+OFF, ON, NOT_SUPPORTED = 0, 1, 2
+"""PRELOGIN's encryption: the login alone, everything, nothing."""
+_REQUIRED = 3
+
+
+class Untrusted(Exception):
+    """The server does not encrypt, or its certificate is not to be trusted; the text says why."""
+
+
+class Line:
+    """A socket to a server, until `end` of the steady clock. Every method raises ConnectionLost, the deadline's among them."""
+
+    def __init__(self, connected: socket.socket, doing: str, end: float, seconds: float) -> None:
+        self._socket = connected
+        self._doing, self._end, self._seconds = doing, end, seconds
+        self._tls: ssl.SSLObject | None = None
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+
+    @classmethod
+    def to(cls, host: str, port: int, doing: str, end: float, seconds: float) -> Self:
+        """To the first of the host's addresses that answers: all are tried at once, as MultiSubnetFailover asks for.
+
+        `doing`: a participle; `seconds`: what was given until `end`, for errors.
+        """
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except OSError as error:
+            raise ConnectionLost(
+                f"{doing}: its name is not known", hint="check the host's name, and this machine's DNS"
+            ) from error
+        return cls(_first(found, doing, end, seconds), doing, end, seconds)
+
+    @property
+    def peer(self) -> str:
+        """The address that answered, in numbers."""
+        return str(self._socket.getpeername()[0])
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def prelogin(self, encryption: int) -> int:
+        """What the server makes of this wish for encryption."""
+        self.send(PRELOGIN, _prelogin(encryption))
+        return _agreed(self.receive(), self._doing)
+
+    def secure(self, context: ssl.SSLContext, host: str, *, packets: bool) -> Mapping[str, Any]:
+        """TLS, inside PRELOGIN packets or (TDS 8.0) around everything; the certificate. Raises Untrusted."""
+        tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
+        while True:
+            try:
+                tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                self._carry(packets=packets)
+                self._incoming.write(self.receive() if packets else self._some())
+            except ssl.SSLCertVerificationError as error:
+                raise Untrusted(error.verify_message) from error
+            except (ssl.SSLError, ssl.CertificateError) as error:
+                raise self._broken(error) from error
+        self._carry(packets=packets)
+        self._tls = tls
+        return tls.getpeercert() or {}
+
+    def clear(self) -> None:
+        """From here on nothing more is encrypted, as when encryption was for the login alone."""
+        self._tls = None
+
+    def send(self, kind: int, body: bytes) -> None:
+        """One message, in packets."""
+        parts = [body[at : at + _PACKET - 8] for at in range(0, len(body), _PACKET - 8)]
+        for number, part in enumerate(parts, start=1):
+            status = _LAST if number == len(parts) else 0
+            self._write(struct.pack(">BBHHBB", kind, status, len(part) + 8, 0, number & 255, 0) + part)
+
+    def receive(self) -> bytes:
+        """The body of the next message."""
+        body, status = b"", 0
+        while not status & _LAST:
+            _, status, length = struct.unpack(">BBH", self._exactly(8)[:4])
+            body += self._exactly(max(length - 8, 0))
+        return body
+
+    def _carry(self, *, packets: bool) -> None:
+        data = self._outgoing.read()
+        if data and packets:
+            self.send(PRELOGIN, data)
+        elif data:
+            self._write(data)
+
+    def _write(self, data: bytes) -> None:
+        if self._tls is not None:
+            self._tls.write(data)
+            data = self._outgoing.read()
+        try:
+            self._socket.settimeout(self._left())
+            self._socket.sendall(data)
+        except OSError as error:
+            raise self._broken(error) from error
+
+    def _exactly(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            data += self._read(size - len(data))
+        return data
+
+    def _read(self, size: int) -> bytes:
+        if self._tls is None:
+            return self._some(size)
+        while True:
+            try:
+                return self._tls.read(size)
+            except ssl.SSLWantReadError:
+                self._incoming.write(self._some())
+            except ssl.SSLError as error:
+                raise self._broken(error) from error
+
+    def _some(self, size: int = 65536) -> bytes:
+        try:
+            self._socket.settimeout(self._left())
+            data = self._socket.recv(size)
+        except OSError as error:
+            raise self._broken(error) from error
+        if not data:
+            raise self._broken(ConnectionAbortedError("the server hung up"))
+        return data
+
+    def _left(self) -> float:
+        if (left := self._end - time.monotonic()) <= 0:
+            raise TimeoutError
+        return left
+
+    def _broken(self, error: Exception) -> ConnectionLost:
+        if isinstance(error, TimeoutError):
+            return late(self._doing, self._seconds)
+        tls = isinstance(error, ssl.SSLError)
+        return ConnectionLost(
+            f"{self._doing}: the {'TLS handshake failed' if tls else 'connection broke while logging in'}: {error}",
+            hint="is this a SQL Server's port, and does the server offer the encryption that is asked for?",
+        )
+
+
+def late(doing: str, seconds: float) -> ConnectionLost:
+    return ConnectionLost(
+        f"{doing}: no answer within {seconds:g} s",
+        hint="is this a SQL Server's port, and does no firewall drop packets?",
+    )
+
+
+def _first(found: Sequence[Any], doing: str, end: float, seconds: float) -> socket.socket:
+    """A socket that is connected to one of the addresses; the others are closed."""
+    why: OSError | None = None
+    with selectors.DefaultSelector() as selector:
+        for family, kind, protocol, _, address in found:
+            attempt = socket.socket(family, kind, protocol)
+            attempt.setblocking(False)
+            if (number := attempt.connect_ex(address)) in (0, errno.EINPROGRESS):
+                selector.register(attempt, selectors.EVENT_WRITE)
+            else:
+                attempt.close()
+                why = OSError(number, "")
+        try:
+            while selector.get_map() and (left := end - time.monotonic()) > 0:
+                for key, _ in selector.select(left):
+                    attempt = key.fileobj  # type: ignore[assignment]
+                    selector.unregister(attempt)
+                    if (number := attempt.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)) == 0:
+                        return attempt
+                    attempt.close()
+                    why = OSError(number, "")
+        finally:
+            for key in list(selector.get_map().values()):
+                key.fileobj.close()  # type: ignore[union-attr]
+    raise late(doing, seconds) if why is None or time.monotonic() >= end else _unreachable(doing, why)
+
+
+def _unreachable(doing: str, why: OSError) -> ConnectionLost:
+    return ConnectionLost(
+        f"{doing}: the server cannot be reached: {os.strerror(why.errno or 0)}", hint="check host, port and firewall"
+    )
+
+
+def _prelogin(encryption: int) -> bytes:
+    values = ((0, bytes(6)), (_ENCRYPTION, bytes([encryption])), (2, b"\0"), (3, bytes(4)), (4, b"\0"))
+    head, body, offset = b"", b"", 5 * len(values) + 1
+    for token, value in values:
+        head += struct.pack(">BHH", token, offset + len(body), len(value))
+        body += value
+    return head + b"\xff" + body
+
+
+def _agreed(answer: bytes, doing: str) -> int:
+    at = 0
+    while at + 5 <= len(answer) and answer[at] != 0xFF:
+        token, offset, length = struct.unpack_from(">BHH", answer, at)
+        if token == _ENCRYPTION and length and offset < len(answer):
+            return ON if answer[offset] & 3 == _REQUIRED else answer[offset] & 3
+        at += 5
+    raise ConnectionLost(f"{doing}: what answers is not a SQL Server", hint="check host and port")
