@@ -69,7 +69,7 @@ appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %p %c: %m%n
 logger.tasks.name = org.apache.spark.scheduler.TaskSchedulerImpl
 logger.tasks.level = warn
-logger.master.name = org.apache.spark.deploy.client.StandaloneAppClient
+logger.master.name = org.apache.spark.deploy.client
 logger.master.level = warn
 """
 
@@ -147,7 +147,7 @@ class SparkExecutor:
         if isinstance(result, DStreamError):
             raise result
         if isinstance(result, Exception):
-            raise self._unstarted(reason(str(result))) from result
+            raise self._unstarted(_with(reason(str(result)), self._jvm.last_words)) from result
         return result
 
     @property
@@ -169,7 +169,7 @@ class SparkExecutor:
             context.setJobGroup(_group(number), f"{len(bucket)} tables")
             results = list(context.parallelize(bucket, 1).mapPartitions(drained).collect())
         except _FAILURES as error:
-            why = reason(str(error))
+            why = self._reason(error)
             if "cancelled" not in why:
                 self._health.failed(why, remedy(why))
             raise TransientError(f"running a Spark task: {why}", hint=remedy(why)) from error
@@ -252,6 +252,10 @@ class SparkExecutor:
         threading.Thread(target=self._watch, name="spark-watch", daemon=True).start()
         return result
 
+    def _reason(self, error: Exception) -> str:
+        why = reason(str(error))
+        return self._jvm.last_words or why if "stopped SparkContext" in why else why
+
     def _unstarted(self, why: str) -> PermanentError:
         hint = remedy(why) or "check ingester.spark, and that the cluster has resources for an executor"
         return PermanentError(f"starting Spark with master {self._master!r}: {why}", hint=hint)
@@ -289,6 +293,11 @@ class SparkExecutor:
                 f"running on Spark: its JVM has not answered for {steady() - asked:.0f} s",
                 hint="start the ingester again; if this repeats, give it more memory (spark.driver.memory)",
             )
+
+
+def _with(why: str, last_words: str | None) -> str:
+    """A context that Spark stops while it is made fails with whatever it needed next; the log has the reason."""
+    return why if last_words is None or last_words in why else f"{why}; Spark's last words: {last_words}"
 
 
 def _group(number: int) -> str:

@@ -40,6 +40,7 @@ _MAKES_SECRETS = re.compile(r"yarn$|k8s://|local(\[|$)")
 
 _SHORTEST = 8
 """A shorter value of `conf` is a number, a size or a word, and would mask parts of ordinary lines."""
+_ADDRESS = re.compile(r"[\d.:]+")
 
 
 def is_local(master: str) -> bool:
@@ -73,7 +74,7 @@ def unguarded(master: str, settings: Mapping[str, str]) -> list[str]:
 
 def maskable(conf: Mapping[str, str]) -> list[str]:
     """The values of `conf` that Spark's output is not to show, whatever they are called."""
-    return [value for value in conf.values() if len(value) >= _SHORTEST]
+    return [value for value in conf.values() if len(value) >= _SHORTEST and not _ADDRESS.fullmatch(value)]
 
 
 def properties(settings: Mapping[str, str]) -> str:

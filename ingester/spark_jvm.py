@@ -8,6 +8,7 @@ when Java ends with status 0; so the process is started here, and PySpark connec
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import struct
 import sys
@@ -33,6 +34,7 @@ log = structlog.get_logger("spark")
 
 _END_SECONDS = 1.0
 """How long a JVM whose standard input has ended may take; usually it takes none."""
+_LOGGED = re.compile(r"(?:ERROR|WARN) [\w.$]+: (.+)")
 _PORT, _SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 
 
@@ -80,10 +82,9 @@ class Jvm:
 
     @property
     def last_words(self) -> str | None:
-        """The last line of its log, which holds errors and few warnings; None where it said nothing."""
-        return next(
-            (line for line in reversed(self._said) if line.startswith(("ERROR", "WARN", "Error", "Exception"))), None
-        )
+        """The last of its log, which holds errors and few warnings; None where it said nothing."""
+        logged = (_LOGGED.match(line) for line in reversed(list(self._said)))
+        return next((found.group(1) for found in logged if found is not None), None)
 
     def connected(self) -> Any:
         """PySpark's gateway to it, once it listens. Raises PermanentError when it ends first; waits for as long as it lives."""

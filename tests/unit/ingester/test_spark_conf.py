@@ -51,7 +51,7 @@ def test_conf_wins_over_every_default() -> None:
 
 
 def test_numbers_and_words_of_conf_are_not_masked_and_longer_values_are() -> None:
-    assert maskable({"a": "true", "b": "512m", "c": "hunter22-hunter22"}) == ["hunter22-hunter22"]
+    assert maskable({"a": "true", "b": "512m", "host": "127.0.0.1", "c": "hunter22-hunter22"}) == ["hunter22-hunter22"]
 
 
 _READ = """

@@ -1,0 +1,32 @@
+"""`python -m tests.pipeline.spark_alone MASTER SECONDS`: starts Spark as an ingester does, says what came of it, and ends.
+
+A program because a start that fails leaves PySpark's globals in a state that only the end of a process clears.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+from common.errors import PermanentError
+from ingester.spark import SparkExecutor
+from tests.pipeline.standalone import CONF
+
+
+def main(master: str, seconds: str) -> None:
+    try:
+        executor = SparkExecutor(lambda bucket, stopping, driver: [], master=master, conf=CONF)
+    except PermanentError as error:
+        print("refused:", error)
+        return
+    try:
+        print("ran:", executor.begin(lambda: "a task", threading.Event(), seconds=float(seconds)))
+    except PermanentError as error:
+        print("failed:", error)
+    finally:
+        executor.close()
+        print("closed")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

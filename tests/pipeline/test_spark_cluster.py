@@ -1,0 +1,124 @@
+"""`dstream ingester` on a Spark cluster of other processes: it says what is wrong with the cluster, goes on when it is well again, and ends when
+nothing will run there any more."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from dstream.demo.processes import environment, write_config
+from dstream.demo.schema import create
+from dstream.local import Emulators
+from tests.pipeline.standalone import CONF, SECRET, Cluster, free_port
+
+WAIT = 150.0
+
+
+class Ingester:
+    """One on the cluster, with a health page."""
+
+    def __init__(self, folder: Path, emulators: Emulators, master: str) -> None:
+        self._emulators = emulators
+        self._port = free_port()
+        config = write_config(folder, emulators, "500ms", tasks=4)
+        conf = "\n".join(f"{json.dumps(key)} = {json.dumps(value)}" for key, value in CONF.items())
+        health = f'health {{\nport = {self._port}\nhost = "127.0.0.1"\n}}'
+        text = config.read_text().replace("ingester {", f"ingester {{\n{health}", 1)
+        config.write_text(text.replace('"local[4]"', f'"{master}"\nconf = {{\n{conf}\n}}'))
+        self.log = folder / "ingester.log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "dstream", "ingester", "--config", str(config), "--log-level", "debug"],
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **environment(emulators)},
+            )
+
+    def until(self, met: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + WAIT
+        while not met():
+            assert time.monotonic() < deadline, f"{what}:\n{self.log.read_text()}"
+            time.sleep(0.2)
+
+    def says(self, text: str) -> None:
+        self.until(lambda: text in self.log.read_text(), f"it says {text!r}")
+
+    def tells(self, page: str, text: str) -> None:
+        self.until(lambda: text in self._page(page), f"{page} tells {text!r}")
+
+    def insert(self, number: int) -> None:
+        with self._emulators.login.connect() as connection, connection.cursor() as cursor:
+            cursor.execute(f"INSERT INTO dbo.Customers VALUES ({number}, N'Ada', NULL, 0, 1)")
+
+    def _page(self, page: str) -> str:
+        client = http.client.HTTPConnection("127.0.0.1", self._port, timeout=10)
+        try:
+            client.request("GET", page)
+            return client.getresponse().read().decode()
+        except OSError:
+            return "it does not listen yet"
+        finally:
+            client.close()
+
+
+@contextmanager
+def ingester(folder: Path, master: str) -> Iterator[Ingester]:
+    with Emulators(database="demo", capture_interval=0.5) as emulators:
+        create(emulators.login)
+        running = Ingester(folder, emulators, master)
+        try:
+            yield running
+        finally:
+            if running.process.poll() is None:
+                running.process.kill()
+            running.process.wait()
+
+
+@pytest.mark.timeout(300)
+def test_a_master_that_cannot_be_reached_is_an_error_and_no_table_is_taken(tmp_path: Path) -> None:
+    """Spark itself asks a master three times, 20 s each."""
+    with ingester(tmp_path, "spark://127.0.0.1:1") as running:
+        assert running.process.wait(WAIT) == 1
+        said = running.log.read_text()
+    assert "starting Spark with master 'spark://127.0.0.1:1': " in said
+    assert "unresponsive" in said
+    assert "spark.master does not answer" in said
+    assert "ingester started" not in said
+    assert "lock taken" not in said
+
+
+@pytest.mark.timeout(600)
+def test_executors_that_are_lost_are_reported_and_followed_until_the_cluster_ends_the_application(
+    tmp_path: Path,
+) -> None:
+    with Cluster(tmp_path) as cluster:
+        worker = cluster.worker(2)
+        with ingester(tmp_path, cluster.master) as running:
+            running.says("ingester started")
+            running.insert(1)
+            running.tells("/metrics", 'dstream_ingester_changes_total{table="dbo.Customers"} 1.0')
+            running.tells("/readyz", "ok")
+            cluster.kill(worker)
+            running.tells("/readyz", "nothing can run on Spark: no executor is there")
+            worker = cluster.worker(3)
+            running.says("Spark runs tasks again")
+            running.says("slots changed with the executors")
+            running.insert(2)
+            running.tells("/metrics", 'dstream_ingester_changes_total{table="dbo.Customers"} 2.0')
+            cluster.kill(worker)
+            cluster.worker(broken=True)
+            assert running.process.wait(WAIT) == 1
+            said = running.log.read_text()
+        assert "running on Spark: its context has stopped: " in said
+        assert "Master removed our application" in said
+        assert SECRET not in said
+        assert SECRET not in cluster.log("worker.Worker")

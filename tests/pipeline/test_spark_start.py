@@ -1,0 +1,76 @@
+"""Starts of Spark that cannot work: each ends by itself, soon, and says why and what to do."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.standalone import Cluster
+
+
+def started(master: str, variables: Mapping[str, str] = {}, *, seconds: int = 60) -> str:
+    """What a start of Spark says."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.pipeline.spark_alone", master, str(seconds)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **variables},
+        timeout=170,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def java(folder: Path, does: str) -> str:
+    """A JAVA_HOME whose Java says it is one, and then does something else."""
+    script = folder / "bin" / "java"
+    script.parent.mkdir()
+    script.write_text(
+        f'#!/bin/bash\n[ "$1" = -version ] && {{ echo \'openjdk version "21.0.1"\' >&2; exit 0; }}\n{does}\n'
+    )
+    script.chmod(0o755)
+    return str(folder)
+
+
+def test_a_master_without_workers_is_given_up_in_time(tmp_path: Path) -> None:
+    with Cluster(tmp_path) as cluster:
+        said = started(cluster.master, seconds=40)
+    assert f"failed: starting Spark with master '{cluster.master}': no task has run after 40 s: " in said
+    assert "has not accepted any resources" in said
+    assert said.endswith("closed\n")
+
+
+def test_a_java_that_ends_with_status_0_is_not_waited_for(tmp_path: Path) -> None:
+    said = started("local[2]", {"JAVA_HOME": java(tmp_path, "exit 0")})
+    assert "failed: starting Spark: its JVM ended with status" in said
+    assert "JAVA_HOME" in said
+
+
+def test_a_java_that_hangs_is_given_up_in_time(tmp_path: Path) -> None:
+    said = started("local[2]", {"JAVA_HOME": java(tmp_path, "exec sleep 600")}, seconds=3)
+    assert "no task has run after 3 s" in said
+    assert said.endswith("closed\n")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "says"),
+    [
+        ("PYSPARK_GATEWAY_PORT", "1", "without spark-submit"),
+        ("SPARK_HOME", "/nowhere", "SPARK_HOME names /nowhere, which holds no Spark"),
+    ],
+)
+def test_a_foreign_spark_is_refused(variable: str, value: str, says: str) -> None:
+    said = started("local[2]", {variable: value})
+    assert said.startswith("refused: ")
+    assert says in said
+
+
+def test_a_spark_of_another_version_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "spark-core_2.12-3.5.1.jar").touch()
+    assert "holds Spark 3.5.1, and PySpark here is" in started("local[2]", {"SPARK_HOME": str(tmp_path)})
