@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -94,8 +95,8 @@ class Cluster:
 
 def children(pid: int) -> list[int]:
     """All processes below `pid`, the nearest first."""
-    try:
-        near = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
+    near: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            near += map(int, task.read_text().split())
     return near + [below for child in near for below in children(child)]

@@ -1,0 +1,111 @@
+"""No secret of the configuration is on a command line, in a file or an event log of Spark's, or in a log of ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from dstream.demo.processes import environment, write_config
+from dstream.demo.schema import create
+from dstream.local import Emulators
+from tests.pipeline.standalone import children
+
+CONF_SECRET, STORAGE_KEY = "planted-in-spark-conf", "cGxhbnRlZC1zdG9yYWdlLWtleQ=="
+_STORAGE = f"DefaultEndpointsProtocol=https;AccountName=a;AccountKey={STORAGE_KEY};EndpointSuffix=core.windows.net"
+WAIT = 120.0
+
+
+def holding(secrets: list[str], files: list[Path]) -> list[str]:
+    """Which of `files` hold any of `secrets`. A file may go while it is looked for."""
+    found = []
+    for file in files:
+        try:
+            content = file.read_bytes()
+        except OSError:
+            continue
+        found += [f"{file}: secret {number}" for number, secret in enumerate(secrets) if secret.encode() in content]
+    return found
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@pytest.mark.timeout(300)
+def test_planted_secrets_are_found_nowhere_but_where_the_manual_says(tmp_path: Path) -> None:
+    scratch, events = tmp_path / "tmp", tmp_path / "events"
+    scratch.mkdir()
+    events.mkdir()
+    conf = {
+        "spark.hadoop.fs.azure.account.key.x": CONF_SECRET,
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.dir": events.as_uri(),
+    }
+    with Emulators(database="demo", capture_interval=0.5) as emulators:
+        create(emulators.login)
+        config = write_config(
+            tmp_path,
+            emulators,
+            "500ms",
+            locks='type = "local"\nconnection_string = "{{ env("PLANTED_STORAGE") }}"',
+            tasks=2,
+        )
+        inside = "\n".join(f"{json.dumps(key)} = {json.dumps(value)}" for key, value in conf.items())
+        config.write_text(config.read_text().replace('"local[2]"', f'"local[2]"\nconf = {{\n{inside}\n}}'))
+        key = emulators.bus_connection_string.partition("SharedAccessKey=")[2].partition(";")[0]
+        secrets = [emulators.login.password, key, STORAGE_KEY, CONF_SECRET]
+        secrets += [quote(emulators.login.password, safe="")]
+        log = tmp_path / "ingester.log"
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "dstream", "ingester", "--config", str(config), "--log-level", "debug"],
+                stdout=out,
+                stderr=out,
+                env={
+                    **os.environ,
+                    **environment(emulators),
+                    "PLANTED_STORAGE": _STORAGE,
+                    "TMPDIR": str(scratch),
+                },
+            )
+        try:
+            with emulators.login.connect() as connection, connection.cursor() as cursor:
+                cursor.execute("INSERT INTO dbo.Customers VALUES (1, N'Ada', NULL, 0, 1)")
+            deadline = time.monotonic() + WAIT
+            while not sent(emulators):
+                assert time.monotonic() < deadline, log.read_text()
+                assert process.poll() is None, log.read_text()
+                time.sleep(0.2)
+            below = [process.pid, *children(process.pid)]
+            assert len(below) >= 4, "the JVM, Python's daemon and a worker"
+            lines = [Path(f"/proc/{pid}/cmdline") for pid in below]
+            files = list(scratch.rglob("*"))
+            told = [file for file in files if file.name == "spark.properties"]
+            assert [oct(file.stat().st_mode & 0o777) for file in told] == ["0o600"]
+            assert holding(secrets, [file for file in files if file not in told]) == []
+            assert holding([secret for secret in secrets if secret != CONF_SECRET], told) == []
+            assert holding(secrets, lines) == []
+        finally:
+            process.terminate()
+            process.wait(60)
+        written = [file for file in events.rglob("*") if file.is_file()]
+        assert written
+        assert holding(secrets, [*written, log]) == []
+        assert list(scratch.glob("dstream-spark-*")) == []
+
+
+def sent(emulators: Emulators) -> bool:
+    """Whether the offset of the table is stored, so that a worker has done its work."""
+    with emulators.login.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT COUNT(*) FROM sys.tables WHERE name = 'cdc_offsets'")
+        if cursor.fetchone()[0] == 0:
+            return False
+        cursor.execute(
+            "SELECT COUNT(*) FROM dbo.cdc_offsets WHERE table_name = 'dbo.Customers' AND last_lsn IS NOT NULL"
+        )
+        return bool(cursor.fetchone()[0])
