@@ -59,7 +59,7 @@ class Drain:
             self.sender, self.encoder, self.clock, bounds, self.stand_ins, self.wait, self.chance, self.throttled
         )
         table = todo.table
-        progress.position = seen = self.offsets.load(table, todo.epoch)
+        progress.position = seen = self.offsets.load(table, todo.epoch, todo.instance.source or None)
         after = todo.start if seen is None else seen
         if todo.share is not None and after != todo.start:
             raise TransientError(f"reading a share of {table.key}: the offset was moved, to {after}")

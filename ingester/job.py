@@ -29,7 +29,7 @@ from ingester.schedule import Outcome, Rhythm, Schedule
 from ingester.slices import Slice, SliceResult, Trouble
 from ingester.source import Source
 from ingester.strides import Strides
-from ingester.table_state import Act, Decision, TrackedTable, absence, decide, superseded_notes
+from ingester.table_state import Act, Decision, TrackedTable, absence, decide, lost_error, superseded_notes
 from ingester.window import gap_error, probe_request
 
 log = structlog.get_logger("ingester")
@@ -196,7 +196,31 @@ class Job:
         """Those of `tables` that exist, are under CDC and locked by us."""
         if self._clock() - self._catalog_at >= _CATALOG_SECONDS or not all(table.instances for table in tables):
             self._load_catalog()
-        return [table for table in tables if table.instances and self._ours(table)]
+        ours = [table for table in tables if table.instances and self._ours(table)]
+        if any(table.misread and table.successor is None for table in ours):
+            self._load_catalog()
+        return [table for table in ours if table.instances and not self._lost(table)]
+
+    def _lost(self, table: TrackedTable) -> bool:
+        """Whether `table` is not read now because the one that had its name is gone, unread changes and all."""
+        if table.successor is None or not table.successor.lost or table.lease is None:
+            return False
+        error = lost_error(table)
+        if not self._settings.skip_gaps:
+            self._stop_table(table, error)
+            return True
+        self._progress.skipped(table.name)
+        log.warning("skipping lost changes", table=table.name.key, what=error.message)
+        return not self._gone_over(table)
+
+    def _gone_over(self, table: TrackedTable) -> bool:
+        try:
+            over = self._ownership.gone_over(table)
+        except PermanentError as error:
+            self._stop_table(table, error)
+            return False
+        table.stored_at = self._clock()
+        return over
 
     def _ours(self, table: TrackedTable) -> bool:
         try:
@@ -206,9 +230,11 @@ class Job:
             return False
 
     def _load_catalog(self) -> None:
-        states = self._source.states(list(self._tables))
+        sources = {table.name: table.source for table in self._tables.values() if table.source is not None}
+        states = self._source.states(list(self._tables), sources)
         for table in self._tables.values():
-            table.instances = states[table.name].instances
+            if (renamed := table.take_in(states[table.name])) is not None:
+                log.warning(renamed)
             reason = absence(table.name, states[table.name])
             if reason != table.absence:
                 if reason:
@@ -239,7 +265,7 @@ class Job:
             return []
         if probe.stale and not fresh:
             self._load_catalog()
-            return self._probe([table for table in tables if table.instances], fresh=True)
+            return self._probe([table for table in tables if table.instances and not self._lost(table)], fresh=True)
         return [
             (table, decide(table, answer, probe.max_lsn, self._clock()))
             for table, request in zip(tables, requests, strict=True)
@@ -264,8 +290,17 @@ class Job:
             todo = self._slice(table, lease, decision, decision.upto)
             for part in self._strides.slices(todo, table, room=self._dispatcher.room):
                 self._dispatcher.add(part, backlog=table.backlog)
+        elif decision.act is Act.GO_OVER and decision.upto is not None:
+            self._go_over(table, decision.upto)
         else:
             self._schedule.put(table.name, Outcome.IDLE, self._clock())
+
+    def _go_over(self, table: TrackedTable, upto: Position) -> None:
+        """Nothing is left of the former table up to `upto`: that is its end if capture has come past the moment when it lost the name."""
+        assert table.successor is not None
+        over = self._source.passed(upto.lsn, table.successor.moment) and self._gone_over(table)
+        if table.name in self._tables:
+            self._schedule.put(table.name, Outcome.MORE if over else Outcome.CHANGED, self._clock())
 
     def _slice(self, table: TrackedTable, lease: Lease, decision: Decision, upto: Position) -> Slice:
         return Slice(

@@ -23,8 +23,8 @@ class Claimed:
 class TakenOffsets(Protocol):
     """Offsets of tables that were claimed, as a worker uses them. Not thread-safe. Raises TransientError, PermanentError and LeaseLost."""
 
-    def load(self, table: TableName, epoch: int) -> Position | None:
-        """The stored offset. Raises LeaseLost when a newer owner has claimed the table."""
+    def load(self, table: TableName, epoch: int, source: str | None = None) -> Position | None:
+        """The stored offset. Raises LeaseLost when a newer owner has claimed the table, or it is not an offset of `source` any more."""
         ...
 
     def commit(self, table: TableName, epoch: int, *, seen: Position | None, position: Position) -> None:
@@ -78,6 +78,15 @@ class Offsets(TakenOffsets, Protocol):
 
         One that did not stand at `seen` is not moved; where no newer owner has been there its position is returned all the same, since
         only this owner can have moved it: by a commit whose answer was lost. Raises ConnectionLost.
+        """
+        ...
+
+    def go_over(
+        self, table: TableName, epoch: int, *, seen: Position | None, left: str, source: str, start: Position
+    ) -> Position:
+        """The name means `source` from now on and not `left`, whose changes were read up to `seen`: where `source` is to be read from.
+
+        That is `start`, or where it was left when the name was taken from it. Raises LeaseLost as `commit` does.
         """
         ...
 

@@ -13,7 +13,7 @@ from common.names import TableName
 from ingester.lease_keeper import LeaseKeeper
 from ingester.offsets import Offsets
 from ingester.slices import Slice
-from ingester.table_state import TrackedTable
+from ingester.table_state import TrackedTable, source_of
 
 log = structlog.get_logger("ingester")
 
@@ -77,6 +77,22 @@ class Ownership:
             table.lease, table.backlog = None, False
             log.warning("lock lost", table=table.name.key, why=why)
 
+    def gone_over(self, table: TrackedTable) -> bool:
+        """Whether `table` is read from the one that has its name now; it is not where a newer owner was met. Raises PermanentError."""
+        to, lease, left = table.successor, table.lease, table.source
+        if to is None or lease is None or left is None:
+            return False
+        try:
+            begin = self._offsets.go_over(
+                table.name, lease.epoch, seen=table.offset, left=left, source=to.source, start=to.start
+            )
+        except LeaseLost as error:
+            self.superseded(table, error.message)
+            return False
+        table.gone_over(begin)
+        log.info("reading the table that has the name now", table=table.name.key, lsn=begin.lsn.hex)
+        return True
+
     def give_back(self, table: TrackedTable) -> None:
         """Whoever wants `table` may have it."""
         if table.lease is not None:
@@ -106,12 +122,13 @@ class Ownership:
         if lease is None:
             return False
         try:
-            table.offset = self._offsets.claim(table.name, lease.epoch).position
+            found = self._offsets.claim(table.name, lease.epoch, source_of(table.instances))
         except LeaseLost as error:
             self.superseded(table, error.message)
             return False
         except DStreamError:
             self.give_back(table)
             raise
+        table.offset, table.source, table.successor = found.position, found.source, None
         log.info("lock taken", table=table.name.key, epoch=lease.epoch)
         return True

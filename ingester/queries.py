@@ -27,10 +27,19 @@ CDC_ENABLED = "SELECT is_cdc_enabled FROM sys.databases WHERE name = DB_NAME()"
 CAPTURE_INSTANCES = """\
 SELECT ct.source_object_id, OBJECT_SCHEMA_NAME(ct.source_object_id) AS source_schema, OBJECT_NAME(ct.source_object_id) AS source_name,
        ct.capture_instance, ISNULL(OBJECT_NAME(ct.object_id), ct.capture_instance + N'_CT') AS change_table, ct.object_id, ct.start_lsn,
-       COL_LENGTH(N'cdc.' + QUOTENAME(OBJECT_NAME(ct.object_id)), N'__$command_id') AS command_id_length
-FROM cdc.change_tables AS ct
+       COL_LENGTH(N'cdc.' + QUOTENAME(OBJECT_NAME(ct.object_id)), N'__$command_id') AS command_id_length,
+       CONVERT(nvarchar(12), ct.source_object_id) + N' ' + CONVERT(nvarchar(23), t.create_date, 126) AS source
+FROM cdc.change_tables AS ct LEFT JOIN sys.tables AS t ON t.object_id = ct.source_object_id
 ORDER BY ct.create_date, ct.object_id"""
-"""The name of a table is told to those only who have a right on it."""
+"""The name of a table is told to those only who have a right on it. `source` is its object id and when it was made: a table keeps both when it
+is renamed or goes to another schema, and an id alone might be given again."""
+
+SERVER_TIME = "SELECT CONVERT(nvarchar(23), GETDATE(), 126) AS moment"
+
+COMMITTED_AFTER = f"""\
+SELECT COUNT(*) AS passed FROM cdc.lsn_time_mapping AS tm
+WHERE tm.start_lsn = {P} AND tm.tran_end_time > CONVERT(datetime, {P}, 126)"""
+"""Both are local times of the server. Transactions come into the log in the order in which they end."""
 
 CATALOG_STAMP = "SELECT COUNT(*) AS instances, MAX(create_date) AS newest FROM cdc.change_tables"
 """Changes when a capture instance is made or dropped."""

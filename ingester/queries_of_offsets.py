@@ -65,6 +65,33 @@ MOVE = _MOVE + (
 )
 
 
+KEEP = f"""\
+UPDATE kept
+SET last_lsn = o.last_lsn, last_command_id = o.last_command_id, last_seq = o.last_seq, last_operation = o.last_operation,
+    source_object = o.source_object, destination = o.destination, updated_at = GETDATE()
+FROM dbo.cdc_offsets AS kept JOIN dbo.cdc_offsets AS o ON o.table_name = {P}
+WHERE kept.table_name = {P} AND o.source_object = {P} AND o.epoch <= {P}"""
+"""How far a table was read that has lost its name: it may get it back."""
+
+KEPT = f"SELECT last_lsn, last_command_id, last_seq, last_operation FROM dbo.cdc_offsets WHERE table_name = {P}"
+
+_GO_OVER = f"""\
+UPDATE dbo.cdc_offsets
+SET last_lsn = {P}, last_command_id = {P}, last_seq = {P}, last_operation = {P}, source_object = {P}, epoch = {P}, updated_at = GETDATE()
+WHERE table_name = {P} AND epoch <= {P} AND source_object = {P} AND """
+
+GO_OVER_FIRST = _GO_OVER + "last_command_id IS NULL"
+
+GO_OVER = _GO_OVER + (
+    f"(last_command_id IS NULL OR (last_lsn = {P} AND last_command_id = {P} AND last_seq = {P} AND last_operation = {P}))"
+)
+
+
+def key_of_former(key: str, source: str) -> str:
+    """Under which key the position in a table is kept that has lost the name `key`: no table's key begins with a number and a blank."""
+    return f"{source} {key}"[:255]
+
+
 def add_column(name: str) -> str:
     """Add a column that an older installation's offsets table lacks."""
     return (

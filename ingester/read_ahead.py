@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 from common.names import TableName
-from ingester.lsn import Position
+from ingester.lsn import Lsn, Position
 from ingester.source import CaptureInstance, Page, Probe, ProbeRequest, Share, Source, Stride, TableState
 
 _T = TypeVar("_T")
@@ -27,8 +27,13 @@ class ReadAhead:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="read-ahead")
         self._ahead: tuple[_Wanted, Future[Page]] | None = None
 
-    def states(self, tables: Sequence[TableName]) -> Mapping[TableName, TableState]:
-        return self._in_turn(lambda: self._inner.states(tables))
+    def states(
+        self, tables: Sequence[TableName], sources: Mapping[TableName, str] | None = None
+    ) -> Mapping[TableName, TableState]:
+        return self._in_turn(lambda: self._inner.states(tables, sources))
+
+    def passed(self, lsn: Lsn, moment: str) -> bool:
+        return self._in_turn(lambda: self._inner.passed(lsn, moment))
 
     def probe(self, requests: Sequence[ProbeRequest]) -> Probe:
         return self._in_turn(lambda: self._inner.probe(requests))

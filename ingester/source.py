@@ -39,7 +39,8 @@ class Shape:
 class CaptureInstance:
     """A row of cdc.change_tables with its columns. `has_command_id` is False where what is read does not tell it.
 
-    `shape`: of the change table when the columns were read, or of the source where that is all that may be seen.
+    `shape`: of the change table when the columns were read, or of the source where that is all that may be seen. `source`: what tells the
+    source table from any other that has, had or will have its name; empty where that is not known.
     """
 
     name: str
@@ -49,6 +50,7 @@ class CaptureInstance:
     columns: tuple[CapturedColumn, ...]
     has_command_id: bool = True
     shape: Shape | None = None
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +58,15 @@ class TableState:
     """What the database says of a configured table. `instances`: in the order in which they were made.
 
     `database_has_cdc`: whether the database has Change Data Capture at all.
+    `former`: those of the table that the name meant when its offset was stored, where it means another now; they tell the present name.
+    `moment`: the server's time after that was seen.
     """
 
     exists: bool
     instances: tuple[CaptureInstance, ...] = ()
     database_has_cdc: bool = True
+    former: tuple[CaptureInstance, ...] = ()
+    moment: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +137,17 @@ class Share:
 class Source(Protocol):
     """Not thread-safe: one a thread. Every method raises TransientError (connection, deadlock) or PermanentError (rights, objects)."""
 
-    def states(self, tables: Sequence[TableName]) -> Mapping[TableName, TableState]:
-        """What is there now; a table that is missing or not under CDC is an answer, not an error."""
+    def states(
+        self, tables: Sequence[TableName], sources: Mapping[TableName, str] | None = None
+    ) -> Mapping[TableName, TableState]:
+        """What is there now; a table that is missing or not under CDC is an answer, not an error.
+
+        `sources`: of the tables that have an offset, `CaptureInstance.source` of the table whose changes it counts.
+        """
+        ...
+
+    def passed(self, lsn: Lsn, moment: str) -> bool:
+        """Whether the transaction at `lsn` was committed after `moment`, so that all that was committed before it is captured."""
         ...
 
     def probe(self, requests: Sequence[ProbeRequest]) -> Probe:

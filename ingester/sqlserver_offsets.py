@@ -115,8 +115,11 @@ class SqlServerOffsets:
             if not is_error(error, there):
                 raise
 
-    def load(self, table: TableName, epoch: int) -> Position | None:
-        return _read(table, epoch, self._row(table))[0]
+    def load(self, table: TableName, epoch: int, source: str | None = None) -> Position | None:
+        position, _, stored = _read(table, epoch, self._row(table))
+        if source is not None and stored is not None and stored != source:
+            raise LeaseLost(f"loading the offset of {table.key}: it counts the changes of another table by now")
+        return position
 
     def _row(self, table: TableName) -> _Row | None:
         found = self._connection.rows(queries.LOAD, (table.key,))
@@ -133,6 +136,24 @@ class SqlServerOffsets:
             raise LeaseLost(
                 f"committing the offset of {table.key}: a newer owner has taken the table or moved its offset"
             )
+
+    def go_over(
+        self, table: TableName, epoch: int, *, seen: Position | None, left: str, source: str, start: Position
+    ) -> Position:
+        key, kept = table.key, queries.key_of_former(table.key, left)
+        self._execute_unless(_ROW_THERE, queries.INSERT, (kept, 0, kept))
+        self._connection.execute(queries.KEEP, (key, kept, left, epoch))
+        found = self._connection.rows(queries.KEPT, (queries.key_of_former(key, source),))
+        again = _stored_position(*found[0]) if found else None
+        begin = start if again is None else again
+        parameters = (*_parts(begin), source, epoch, key, epoch, left)
+        if seen is None:
+            moved = self._connection.execute(queries.GO_OVER_FIRST, parameters)
+        else:
+            moved = self._connection.execute(queries.GO_OVER, (*parameters, *_parts(seen)))
+        if moved != 1:
+            raise LeaseLost(f"going over to another table as {key}: a newer owner has taken it or moved its offset")
+        return begin
 
     def close(self) -> None:
         self._connection.close()

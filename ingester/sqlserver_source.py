@@ -70,13 +70,15 @@ class SqlServerSource:
         self._altered: dict[tuple[str, Shape | None], CaptureInstance] = {}
         """Instances that were altered since the catalog was read which whoever asks for their pages goes by."""
 
-    def states(self, tables: Sequence[TableName]) -> Mapping[TableName, TableState]:
+    def states(
+        self, tables: Sequence[TableName], sources: Mapping[TableName, str] | None = None
+    ) -> Mapping[TableName, TableState]:
         if not tables:
             return {}
         sets = self._connection.batch(queries.tables_found(tables))
         found = {number: object_id for rows in sets for number, object_id in rows}
         instances = self._instances()
-        return {
+        states = {
             table: TableState(
                 exists=found[number] is not None,
                 instances=tuple(instance for source, instance in instances or () if source == found[number]),
@@ -84,6 +86,22 @@ class SqlServerSource:
             )
             for number, table in enumerate(tables)
         }
+        renamed = {
+            table: state
+            for table, state in states.items()
+            if state.instances and (sources or {}).get(table) not in (None, state.instances[0].source)
+        }
+        if not renamed or sources is None:
+            return states
+        moment = self._connection.rows(queries.SERVER_TIME)[0][0]
+        for table, state in renamed.items():
+            former = [i for _, i in instances or () if i.source == sources[table]]
+            name = state.instances[0].table
+            states[table] = replace(state, former=tuple(replace(i, table=name) for i in former), moment=moment)
+        return states
+
+    def passed(self, lsn: Lsn, moment: str) -> bool:
+        return bool(self._connection.rows(queries.COMMITTED_AFTER, (lsn.value, moment))[0][0])
 
     def _instances(self) -> list[tuple[int, CaptureInstance]] | None:
         """Every capture instance with its source table's object id, in the order in which they were made; None without CDC."""
@@ -110,6 +128,7 @@ class SqlServerSource:
                     columns=tuple(columns.get(object_id, ())),
                     has_command_id=command_id_length is not None and not self._by_function,
                     shape=_shape(object_id if object_id in stamps else source_id, stamps),
+                    source=identity or "",
                 ),
             )
             for (
@@ -121,6 +140,7 @@ class SqlServerSource:
                 object_id,
                 start_lsn,
                 command_id_length,
+                identity,
             ) in self._connection.rows(queries.CAPTURE_INSTANCES)
             if start_lsn is not None and schema is not None
         ]

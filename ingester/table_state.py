@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from common.errors import PermanentError
 from common.names import TableName
 from ingester.locks import Lease
 from ingester.lsn import Lsn, Position
 from ingester.schedule import Rhythm
 from ingester.source import CaptureInstance, ProbeAnswer, TableState
 from ingester.window import Gap, Window, gap, superseded, window
+
+
+@dataclass(frozen=True, slots=True)
+class Successor:
+    """Another table that has the configured name now, while the offset still counts the changes of the one that had it before.
+
+    `lost`: the former's changes are gone with it. `moment`: the server's time when the name was another's already.
+    """
+
+    source: str
+    instances: tuple[CaptureInstance, ...]
+    moment: str
+    lost: bool
+
+    @property
+    def start(self) -> Position:
+        """The beginning of what is held of it: what was loaded into it under another name belongs to it."""
+        return Position.before(min(instance.start_lsn for instance in self.instances))
 
 
 @dataclass(slots=True)
@@ -22,6 +42,10 @@ class TrackedTable:
     lease: Lease | None = None
     instances: tuple[CaptureInstance, ...] = ()
     offset: Position | None = None
+    source: str | None = None
+    """Whose changes the offset counts, as far as known."""
+    successor: Successor | None = None
+    """Set while `instances` are those of a table that has lost the name."""
     backlog: bool = False
     failing: bool = False
     stored_at: float = field(default=float("-inf"))
@@ -34,6 +58,55 @@ class TrackedTable:
     superseded: set[str] = field(default_factory=set)
     """Capture instances that were told to be of no more use."""
 
+    @property
+    def misread(self) -> bool:
+        """Whether the offset is not one of the table whose `instances` these are: the catalog has to say more."""
+        bearer = source_of(self.instances)
+        return None not in (bearer, self.source) and bearer != self.source
+
+    def take_in(self, state: TableState) -> str | None:
+        """Note the capture instances that there are. Returns what is to be told of it, once."""
+        bearer = source_of(state.instances)
+        if bearer is None or self.source is None or bearer == self.source:
+            self.instances, self.successor = state.instances, None
+            return None
+        told = self.successor is not None and self.successor.source == bearer
+        moment = self.successor.moment if told and self.successor is not None else state.moment
+        self.successor = Successor(bearer, state.instances, moment, lost=not state.former)
+        self.instances = state.former or state.instances
+        return None if told or not state.former else _renamed(self, bearer)
+
+    def gone_over(self, begin: Position) -> None:
+        """The offset counts the changes of the table that has the name now, from `begin`."""
+        assert self.successor is not None
+        self.offset, self.source, self.instances = begin, self.successor.source, self.successor.instances
+        self.successor = None
+
+
+def source_of(instances: Sequence[CaptureInstance]) -> str | None:
+    """Which table they are of; None where that is not known."""
+    return instances[0].source or None if instances else None
+
+
+def _renamed(table: TrackedTable, bearer: str) -> str:
+    key = table.name.key
+    return (
+        f"table {key} is another one now (object {bearer}; the offset is of object {table.source}): what is left of the former's changes is "
+        f"sent first, as {key}, and then all that capture holds of the present one"
+    )
+
+
+def lost_error(table: TrackedTable) -> PermanentError:
+    """The table that had the name is gone, and with it whatever was not read."""
+    key, quoted = table.name.key, table.name.key.replace("'", "''")
+    at = "no offset" if table.offset is None else f"LSN 0x{table.offset.lsn.hex}"
+    return PermanentError(
+        f"reading {key}: changes may be lost: it was dropped and made again, or its CDC was; the offset ({at}) is of object {table.source}, whose "
+        "changes are gone with it",
+        hint='set on_gap = "skip" to go on with all that capture holds of the present one, or, with the ingester stopped, '
+        f"DELETE FROM dbo.cdc_offsets WHERE table_name = N'{quoted}', which is a first start",
+    )
+
 
 class Act(Enum):
     """What to do with a table after the probe."""
@@ -42,6 +115,7 @@ class Act(Enum):
     READ = "read"
     ADVANCE = "advance"
     GAP = "gap"
+    GO_OVER = "go over"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +144,12 @@ def decide(table: TrackedTable, answer: ProbeAnswer, max_lsn: Lsn | None, now: f
         if found is not None:
             return Decision(Act.GAP, chosen, start, chosen.upto, found)
     after = table.offset if table.offset is not None else start
-    if chosen.upto is None or chosen.upto <= after:
+    if chosen.upto is None or (chosen.upto <= after and table.successor is None):
         return Decision(Act.WAIT, chosen, start)
     if answer.pending:
         return Decision(Act.READ, chosen, start, chosen.upto)
+    if table.successor is not None and not chosen.hands_over:
+        return Decision(Act.GO_OVER, chosen, start, chosen.upto)
     due = chosen.hands_over or table.offset is None or now - table.stored_at >= IDLE_COMMIT_SECONDS
     return Decision(Act.ADVANCE if due else Act.WAIT, chosen, start, chosen.upto)
 
@@ -104,7 +180,9 @@ def absence(table: TableName, state: TableState) -> str | None:
 
 def superseded_notes(table: TrackedTable) -> list[str]:
     """Of each capture instance that a newer one has taken over from: that it may be dropped, and how. Once."""
-    notes = []
+    notes: list[str] = []
+    if table.successor is not None:  # their table has another name
+        return notes
     for instance in superseded(table.instances, table.offset):
         if instance.name not in table.superseded:
             table.superseded.add(instance.name)

@@ -62,8 +62,8 @@ class OffsetsBeside:
     def __init__(self, beside: TakenOffsets, own: TakenOffsets, busy: Callable[[], bool]) -> None:
         self._beside, self._own, self._busy = beside, own, busy
 
-    def load(self, table: TableName, epoch: int) -> Position | None:
-        return self._free.load(table, epoch)
+    def load(self, table: TableName, epoch: int, source: str | None = None) -> Position | None:
+        return self._free.load(table, epoch, source)
 
     def commit(self, table: TableName, epoch: int, *, seen: Position | None, position: Position) -> None:
         self._free.commit(table, epoch, seen=seen, position=position)

@@ -46,11 +46,11 @@ PERSONS = TableName("dbo", "Persons")
 ORDERS = TableName("sales", "Orders")
 
 
-def instance(table: TableName = PERSONS, start: int = 1, name: str | None = None) -> CaptureInstance:
+def instance(table: TableName = PERSONS, start: int = 1, name: str | None = None, source: str = "") -> CaptureInstance:
     """A capture instance with the columns ID (the key) and Name."""
     name = name or f"{table.schema}_{table.table}"
     columns = (CapturedColumn("ID", "int", 1, key_ordinal=1), CapturedColumn("Name", "nvarchar", 2))
-    return CaptureInstance(name, table, f"{name}_CT", lsn(start), columns)
+    return CaptureInstance(name, table, f"{name}_CT", lsn(start), columns, source=source)
 
 
 @dataclass
@@ -64,6 +64,8 @@ class FakeSource:
     rows: dict[str, list[Position]] = field(default_factory=dict)
     low: dict[str, Lsn] = field(default_factory=dict)
     max_lsn: Lsn | None = None
+    former: dict[str, tuple[CaptureInstance, ...]] = field(default_factory=dict)
+    captured_all: bool = True
     stale: bool = False
     fail: Exception | None = None
     away: Exception | None = None
@@ -72,14 +74,25 @@ class FakeSource:
     asked: list[int] = field(default_factory=list)
     wide: dict[Position, int] = field(default_factory=dict)
 
-    def states(self, tables: Sequence[TableName]) -> Mapping[TableName, TableState]:
+    def states(
+        self, tables: Sequence[TableName], sources: Mapping[TableName, str] | None = None
+    ) -> Mapping[TableName, TableState]:
         self._raise()
         self.stale = False
-        return {table: TableState(table in self.instances, self.instances.get(table, ())) for table in tables}
+        return {table: self._state(table, (sources or {}).get(table)) for table in tables}
+
+    def _state(self, table: TableName, source: str | None) -> TableState:
+        found = self.instances.get(table, ())
+        former = self.former.get(source, ()) if source and found and found[0].source != source else ()
+        return TableState(table in self.instances, found, former=former, moment="noon")
+
+    def passed(self, lsn: Lsn, moment: str) -> bool:
+        return self.captured_all
 
     def probe(self, requests: Sequence[ProbeRequest]) -> Probe:
         self._raise()
-        known = {instance.name for instances in self.instances.values() for instance in instances}
+        present = [*self.instances.values(), *self.former.values()]
+        known = {instance.name for instances in present for instance in instances}
         answers = {r.instance.name: self._answer(r) for r in requests if r.instance.name in known}
         return Probe(self.max_lsn, answers, self.stale)
 
@@ -141,6 +154,7 @@ class FakeOffsets:
     epochs: dict[TableName, int] = field(default_factory=dict)
     sources: dict[TableName, str] = field(default_factory=dict)
     refused: dict[TableName, Exception] = field(default_factory=dict)
+    kept: dict[tuple[TableName, str], Position | None] = field(default_factory=dict)
     fail: Exception | None = None
     commits: list[Position] = field(default_factory=list)
     batches: list[int] = field(default_factory=list)
@@ -175,8 +189,8 @@ class FakeOffsets:
             return stands
         return one.position
 
-    def load(self, table: TableName, epoch: int) -> Position | None:
-        if self.epochs.get(table, 0) > epoch:
+    def load(self, table: TableName, epoch: int, source: str | None = None) -> Position | None:
+        if self.epochs.get(table, 0) > epoch or source not in (None, self.sources.get(table, source)):
             raise LeaseLost("a newer owner")
         return self.stored.get(table)
 
@@ -193,6 +207,17 @@ class FakeOffsets:
     def _raise(self, table: TableName) -> None:
         if (error := self.refused.get(table)) is not None:
             raise error
+
+    def go_over(
+        self, table: TableName, epoch: int, *, seen: Position | None, left: str, source: str, start: Position
+    ) -> Position:
+        if self.epochs.get(table, 0) > epoch or self.stored.get(table) != seen or self.sources.get(table) != left:
+            raise LeaseLost("a newer owner")
+        self.kept[table, left] = seen
+        self.sources[table] = source
+        begin = self.kept.get((table, source)) or start
+        self.stored[table] = begin
+        return begin
 
     def close(self) -> None:
         pass

@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,7 +16,7 @@ from typing import Any, cast
 import pytest
 from pydantic import SecretStr
 
-from common.errors import TransientError
+from common.errors import LeaseLost, TransientError
 from common.names import TableName
 from common.sqladdress import SqlAddress
 from dstream import local
@@ -141,6 +142,8 @@ def _read(source: SqlServerSource) -> None:
     probe = source.probe([ProbeRequest(i, None) for i in instances])
     assert probe.max_lsn is not None
     source.probe([ProbeRequest(instances[0], Position.end_of(probe.max_lsn), probe.max_lsn)])
+    assert source.states(tables, {_ODD: "another table"})[_ODD].moment
+    source.passed(probe.max_lsn, "2026-01-02T03:04:05.678")
     for instance in instances:
         start = Position.before(instance.start_lsn)
         for upto in (Position.end_of(probe.max_lsn), Position.before(probe.max_lsn)):
@@ -160,6 +163,10 @@ def _keep_offsets(offsets: SqlServerOffsets) -> None:
     everything = TableName("dbo", "Everything")
     offsets.claim_many([Claim(_ODD, 2, "its object"), Claim(everything, 2)])
     offsets.move_many([Move(_ODD, 2, second, Position.end_of(second.lsn)), Move(everything, 2, None, second)])
+    again = offsets.claim(everything, 3, "its object")
+    for epoch, seen in ((3, again.position), (4, None)):
+        with suppress(LeaseLost):
+            offsets.go_over(everything, epoch, seen=seen, left="its object", source="another", start=first)
     offsets.close()
 
 

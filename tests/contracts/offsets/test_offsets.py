@@ -147,6 +147,43 @@ def test_a_move_whose_answer_was_lost_is_found_where_it_went(offsets: Offsets) -
     assert list(offsets.move_many([later])) == [lost.position]
 
 
+def test_going_over_to_another_table_keeps_where_the_former_was_left(offsets: Offsets) -> None:
+    offsets.claim(PERSONS, 1, "1 a")
+    offsets.commit(PERSONS, 1, seen=None, position=position(9))
+    over = offsets.go_over(PERSONS, 1, seen=position(9), left="1 a", source="2 b", start=Position.before(lsn(3)))
+    assert over == Position.before(lsn(3)) == offsets.load(PERSONS, 1, "2 b")
+    with pytest.raises(LeaseLost):
+        offsets.load(PERSONS, 1, "1 a")
+    offsets.commit(PERSONS, 1, seen=over, position=position(5))
+    assert offsets.claim(PERSONS, 2, "2 b") == Claimed(position(5), "2 b")
+    back = offsets.go_over(PERSONS, 2, seen=position(5), left="2 b", source="1 a", start=Position.before(lsn(1)))
+    assert back == position(9) == offsets.load(PERSONS, 2)
+    again = offsets.go_over(PERSONS, 2, seen=back, left="1 a", source="2 b", start=Position.before(lsn(3)))
+    assert again == position(5)
+
+
+@pytest.mark.parametrize("wrong", ["epoch", "position", "source"])
+def test_nobody_goes_over_who_does_not_know_how_the_offset_stands(offsets: Offsets, wrong: str) -> None:
+    offsets.claim(PERSONS, 2, "1 a")
+    offsets.commit(PERSONS, 2, seen=None, position=position(9))
+    with pytest.raises(LeaseLost):
+        offsets.go_over(
+            PERSONS,
+            1 if wrong == "epoch" else 2,
+            seen=position(8) if wrong == "position" else position(9),
+            left="0 z" if wrong == "source" else "1 a",
+            source="2 b",
+            start=position(1),
+        )
+    assert offsets.claim(PERSONS, 3) == Claimed(position(9), "1 a")
+
+
+def test_a_table_goes_over_before_its_first_offset(offsets: Offsets) -> None:
+    offsets.claim(PERSONS, 1, "1 a")
+    assert offsets.go_over(PERSONS, 1, seen=None, left="1 a", source="2 b", start=position(1)) == position(1)
+    assert offsets.load(PERSONS, 1) == position(1)
+
+
 # only the real store
 
 BARE = "CREATE TABLE cdc_offsets (table_name NVARCHAR(255) PRIMARY KEY, last_lsn VARBINARY(10))"

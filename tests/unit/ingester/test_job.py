@@ -610,7 +610,7 @@ def test_a_table_whose_instance_was_dropped_waits_for_the_next_and_is_not_stoppe
 
 def test_a_probe_that_stays_stale_does_not_keep_the_loop() -> None:
     world = World()
-    world.source.states = lambda tables: FakeSource.states(world.source, tables) or {}  # type: ignore[method-assign]
+    world.source.states = lambda tables, sources=None: FakeSource.states(world.source, tables, sources) or {}  # type: ignore
     world.commit(2)
     world.at(1, lambda: setattr(world.source, "stale", True))
     world.run(20)

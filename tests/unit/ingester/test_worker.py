@@ -111,7 +111,7 @@ class _Recording:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def load(self, table: object, epoch: int) -> None:
+    def load(self, table: object, epoch: int, source: object = None) -> None:
         self.asked.append("load")
 
     def commit(self, table: object, epoch: int, *, seen: object, position: object) -> None:
