@@ -19,6 +19,7 @@ from .sas import AccessPolicies
 from .throttle import CreditMeter
 from .transport.amqp_transport import AmqpTransport
 from .transport.doorway import HANDSHAKE_TIMEOUT, Doorway
+from .transport.handshake import handshakes
 
 BACKLOG: Final = 1024
 """Connections waiting to be accepted: a client program may open hundreds at once."""
@@ -66,8 +67,10 @@ class AmqpServer:
 
     async def listen(self, host: str, port: int, context: ssl.SSLContext | None = None) -> int:
         """On one more port, behind TLS when there is a context for it; returns the port in use. Raises OSError."""
+        if context is not None:
+            context.sslobject_class = handshakes(self.faults.arriving)
         server = await self.loop.create_server(
-            lambda: Doorway(self.loop, self._amqp, self._arriving),
+            lambda: Doorway(self.loop, self._amqp, self._arriving, self.faults.arriving),
             host,
             port,
             backlog=BACKLOG,

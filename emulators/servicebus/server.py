@@ -92,12 +92,21 @@ class ServiceBusEmulator:
         )
         page = functools.partial(render, inspection, NAMESPACE)
         over_http = LoopAdmin(self._amqp.namespace, journal, self._calls, lambda: self._meter.charge(MANAGEMENT))
-        self._http = AdminServer(over_http, keys=keys, manage=manage, host=host, port=http_port, page=page)
+        self._http = AdminServer(
+            over_http, keys=keys, manage=manage, host=host, port=http_port, page=page, said=self._said
+        )
         self._https: SecureAdminServer | None = None
         if tls is not None:
             self._wanted.append((tls_port, tls.context))
             self._https = SecureAdminServer(
-                over_http, keys=keys, manage=manage, host=host, port=https_port, page=page, context=tls.context
+                over_http,
+                keys=keys,
+                manage=manage,
+                host=host,
+                port=https_port,
+                page=page,
+                said=self._said,
+                context=tls.context,
             )
         self._stopping = threading.Lock()
 
@@ -196,6 +205,10 @@ class ServiceBusEmulator:
 
     def _address(self, port: int, policy: str) -> str:
         return f"Endpoint=sb://{self._host}:{port};SharedAccessKeyName={policy};SharedAccessKey={self._keys[policy]};"
+
+    def _said(self) -> float | None:
+        """How much of the management API's next answer is said; None for all of it."""
+        return self._calls.call(self._amqp.faults.managing)
 
     def drop_connections(self) -> None:
         """Hang up on every client at once, as a network would."""

@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from emulators.servicebus.amqp.connection import Connection
+from emulators.servicebus.amqp.frames import Frame
 from emulators.servicebus.amqp.values import AmqpError, Value
 from emulators.servicebus.faults import catalogue as bus
 from emulators.servicebus.faults.injection import Fault as BusFault
@@ -97,6 +98,16 @@ class BusStruck(BusFault):
     async def end(self) -> None:
         await self._inner.end()
 
+    def arriving(self, secure: bool) -> bool:
+        struck = self._inner.arriving(secure)
+        self.times += struck
+        return struck
+
+    def reading(self, connection: Connection, item: bytes | Frame) -> bool:
+        struck = self._inner.reading(connection, item)
+        self.times += struck
+        return struck
+
     def sending(self, path: str, ids: Collection[Value] = ()) -> AmqpError | None:
         return self._noted(self._inner.sending(path, ids))
 
@@ -174,6 +185,9 @@ CASES: Sequence[Case] = (
     Case("servicebus", "locks_lost:*,4"),
     Case("servicebus", "settlement_answers_lost:4"),
     Case("servicebus", "settlement_answers_merged:150"),
+    Case("servicebus", "mute:attach,1"),
+    Case("servicebus", "mute:disposition,1"),
+    Case("servicebus", "mute:transfer,1"),
     Case("servicebus", "deliveries_delayed:300"),
     Case("servicebus", "answers_delayed:300"),
     Case("servicebus", "round_trip_added:100"),

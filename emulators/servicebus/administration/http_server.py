@@ -29,12 +29,19 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     def _serve(self) -> None:
-        answer = self._answer()
-        self.send_response(answer.status)
-        self.send_header("Content-Type", answer.content_type)
-        self.send_header("Content-Length", str(len(answer.body)))
-        self.end_headers()
-        self.wfile.write(answer.body)
+        server = cast(_Server, self.server)
+        said = server.said()
+        answer = self._answer() if said is None or said > 0 else None
+        if answer is not None:
+            self.send_response(answer.status)
+            self.send_header("Content-Type", answer.content_type)
+            self.send_header("Content-Length", str(len(answer.body)))
+            self.end_headers()
+            self.wfile.write(answer.body if said is None else answer.body[: int(len(answer.body) * said)])
+        if said is not None:
+            self.close_connection = True
+            while self.connection.recv(1 << 16):  # until the client leaves, or the server stops
+                continue
 
     def _answer(self) -> Answer:
         stated = self.headers.get("Content-Length", "0")
@@ -64,8 +71,9 @@ class _Server(ThreadingHTTPServer):
 
     daemon_threads = False
 
-    def __init__(self, address: tuple[str, int], api: AdminApi) -> None:
+    def __init__(self, address: tuple[str, int], api: AdminApi, said: Callable[[], float | None]) -> None:
         self.api = api
+        self.said = said
         self._open: set[socket.socket] = set()
         self._guard = threading.Lock()
         super().__init__(address, _Handler)
@@ -97,6 +105,7 @@ class AdminServer:
     """The management API on `host`:`port` (0: any free port; Microsoft's emulator uses 5300).
 
     `keys`: policy name to key; `manage`: the policies with the Manage right (None: all of them). `page`: what `GET /` shows.
+    `said`: how much of the next answer is said, as a share (0: its request is not heeded), before the connection falls silent; None: all.
     """
 
     scheme = "http"
@@ -111,7 +120,9 @@ class AdminServer:
         port: int = 0,
         namespace: str = NAMESPACE,
         page: Callable[[Query], str] | None = None,
+        said: Callable[[], float | None] = lambda: None,
     ) -> None:
+        self._said = said
         self._api = AdminApi(admin, SasCheck(keys, manage), namespace=namespace, scheme=self.scheme, page=page)
         self._address = (host, port)
         self._server: _Server | None = None
@@ -127,7 +138,7 @@ class AdminServer:
     def start(self) -> None:
         """Raises OSError, which names the address, when it cannot be listened on."""
         try:
-            self._server = _Server(self._address, self._api)
+            self._server = _Server(self._address, self._api, self._said)
         except OSError as error:
             host, port = self._address
             raise OSError(error.errno, f"management API at {host}:{port}: {error.strerror}") from error

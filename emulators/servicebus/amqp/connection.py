@@ -69,7 +69,8 @@ class Connection:
     """The state of one connection. `now` is a monotonic clock in seconds, for what happens to the idle only.
 
     Deliveries wait while the transport says that the client does not read, or much is queued. `divert` sees every frame before
-    it is sent and may keep it, to send it later by `emit`, or for good.
+    it is sent and may keep it, to send it later by `emit`, or for good. `heed` sees every header and frame that comes in; one for
+    which it is True is not heeded here.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Connection:
         now: float = 0.0,
         container: str = "servicebus-emulator",
         divert: Callable[[Connection, bytes], bool] | None = None,
+        heed: Callable[[Connection, bytes | Frame], bool] | None = None,
     ) -> None:
         self.peer_max_frame = _MIN_FRAME
         self.sessions: dict[int, Session] = {}
@@ -88,6 +90,8 @@ class Connection:
         self._held_back = False
         self._ended: set[int] = set()
         self._divert = divert
+        self._heed = heed
+        self._hushed = False
         self._linked_at = now
         self._had_links = False
         self._next_idle_check = now + _IDLE_CHECK
@@ -112,7 +116,7 @@ class Connection:
 
     def emit(self, data: bytes) -> None:
         """Queue octets; the first ones wake the transport. Nothing leaves a closed connection."""
-        if self.closed:
+        if self.closed or self._hushed:
             return
         if not self._out:
             self._wake()
@@ -132,6 +136,10 @@ class Connection:
         """Close without a word, after what is queued; the links end when the transport does (`lost`)."""
         self._phase = _Phase.CLOSED
         self._wake()
+
+    def hush(self) -> None:
+        """Hear and say nothing from now on, but for what is queued; links and locks stay until the transport is lost."""
+        self._hushed = True
 
     @property
     def congested(self) -> bool:
@@ -167,16 +175,20 @@ class Connection:
 
     def receive(self, data: bytes, now: float) -> None:
         """Octets of the peer."""
-        if self.closed:
+        if self.closed or self._hushed:
             return
         self._last_heard = self.now = now
         try:
             for item in self._reader.feed(data):
+                if self._heed is not None and self._heed(self, item):
+                    if self._hushed:
+                        return
+                    continue
                 if isinstance(item, bytes):
                     self._header(item)
                 else:
                     self._frame(item)
-                if self.closed:
+                if self.closed or self._hushed:
                     return
         except AmqpError as failure:
             self.abort(failure)
@@ -186,7 +198,7 @@ class Connection:
 
     def tick(self, now: float) -> None:
         """Send a heartbeat when the peer wants one; detach and close what has been idle too long."""
-        if self.closed:
+        if self.closed or self._hushed:
             return
         self.now = now
         if self._heartbeat is not None and now - self._last_sent >= self._heartbeat:

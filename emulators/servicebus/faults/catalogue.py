@@ -21,10 +21,11 @@ from emulators.servicebus.throttle import server_busy
 
 from .frames import AnswersDelayed, DeliveriesDelayed, RoundTripAdded, SettlementAnswersLost, SettlementAnswersMerged
 from .injection import Fault, Server
+from .silence import Mute
 
 __all__ = [
     "NAMES", "AnswersDelayed", "ConnectionCutAfter", "ConnectionCutAtRandom", "ConnectionsCut", "DeliveriesDelayed",
-    "EntityFull", "LinksDetached", "LocksLost", "RoundTripAdded", "SendsRefused", "ServerBusy", "ServerRestart",
+    "EntityFull", "LinksDetached", "LocksLost", "Mute", "RoundTripAdded", "SendsRefused", "ServerBusy", "ServerRestart",
     "SettlementAnswersLost", "SettlementAnswersMerged", "parse", "usage",
 ]  # fmt: skip
 
@@ -239,6 +240,7 @@ NAMES: Final[Mapping[str, fault_names.Named[Fault]]] = {
     "connection_cut_at_random": (ConnectionCutAtRandom, (int, int, int), "MOST_BYTES[,TIMES[,SEED]]"),
     "connections_cut": (ConnectionsCut, (), ""),
     "server_restart": (ServerRestart, (float,), "[AWAY_SECONDS]"),
+    "mute": (Mute, (str, int, float), "STAGE[,TIMES[,SECONDS]]"),
     "round_trip_added": (RoundTripAdded, (float,), "MILLISECONDS"),
     "answers_delayed": (AnswersDelayed, (float,), "MILLISECONDS"),
     "deliveries_delayed": (DeliveriesDelayed, (float,), "MILLISECONDS"),

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from typing import Protocol
 
 from emulators.servicebus.amqp.connection import Connection
+from emulators.servicebus.amqp.frames import Frame
 from emulators.servicebus.amqp.values import AmqpError, Value
 
 
@@ -53,6 +54,18 @@ class Fault:
     async def end(self) -> None:
         """It is over: what it kept back is sent."""
 
+    def arriving(self, secure: bool) -> bool:
+        """A client has connected, or begins its TLS handshake (`secure`): True when nothing that it says is ever heard."""
+        return False
+
+    def reading(self, connection: Connection, item: bytes | Frame) -> bool:
+        """A protocol header or a frame has come in: True when the fault sees to it, and nobody else hears of it."""
+        return False
+
+    def managing(self) -> float | None:
+        """A request to the management API is to be answered: how much of the answer is said, as a share; None for all of it."""
+        return None
+
     def sending(self, path: str, ids: Collection[Value] = ()) -> AmqpError | None:
         """A client sends the messages with these ids to an entity, or schedules some: why it may not."""
         return None
@@ -85,6 +98,18 @@ class Faults:
         """Take out of force."""
         self._active = tuple(other for other in self._active if other is not fault)
         await fault.end()
+
+    def arriving(self, secure: bool) -> bool:
+        """True when a fault keeps this client from being heard."""
+        return any(fault.arriving(secure) for fault in self._active)
+
+    def reading(self, connection: Connection, item: bytes | Frame) -> bool:
+        """True when a fault sees to what came in; the first that does is the last that is asked."""
+        return bool(self._active) and any(fault.reading(connection, item) for fault in self._active)
+
+    def managing(self) -> float | None:
+        """How much of an answer of the management API is said, as a share; None for all of it."""
+        return next((share for fault in self._active if (share := fault.managing()) is not None), None)
 
     def sending(self, path: str, ids: Collection[Value] = ()) -> None:
         """Raises AmqpError when a fault refuses."""

@@ -38,7 +38,7 @@ class AmqpTransport(asyncio.Protocol):
         self._scheduled = False
         self._transport: asyncio.Transport | None = None
         self.broker = broker
-        self.connection = Connection(lambda _: broker, self._wake, now(), divert=faults.writing)
+        self.connection = Connection(lambda _: broker, self._wake, now(), divert=faults.writing, heed=faults.reading)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)

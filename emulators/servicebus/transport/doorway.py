@@ -19,9 +19,16 @@ class Doorway(asyncio.Protocol):
     """Stands in until it is known who to hand the transport to; in `arriving` until AMQP is spoken on it, or it is lost."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, amqp: Callable[[], asyncio.Protocol], arriving: set[Doorway]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        amqp: Callable[[], asyncio.Protocol],
+        arriving: set[Doorway],
+        unheard: Callable[[bool], bool],
     ) -> None:
+        """`unheard`: whether nothing is to be heard of whoever connects now; a TLS handshake (True) has been asked already."""
         self._loop = loop
+        self._unheard = unheard
+        self._hushed = False
         self._amqp = amqp
         self._arriving = arriving
         self._heard = b""
@@ -31,10 +38,15 @@ class Doorway(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self._deadline = self._loop.call_later(HANDSHAKE_TIMEOUT, transport.abort)
         self._arriving.add(self)
+        if transport.get_extra_info("sslcontext") is None and self._unheard(False):
+            self._hushed = True
+        else:
+            self._deadline = self._loop.call_later(HANDSHAKE_TIMEOUT, transport.abort)
 
     def data_received(self, data: bytes) -> None:
+        if self._hushed:
+            return
         self._heard += data
         if self._heard.startswith(_HTTP):
             self._hand_over(self._websocket())

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
+import socket
+import ssl
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,7 +26,9 @@ from azure.servicebus.exceptions import (
     SessionLockLostError,
 )
 
+from emulators.certificates import TlsSettings
 from emulators.servicebus.__main__ import main
+from emulators.servicebus.amqp.frames import SASL_HEADER
 from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.faults import catalogue as faults
 from emulators.servicebus.faults.injection import Fault
@@ -352,6 +358,54 @@ def test_merged_answers_settle_every_message_all_the_same(emulator: ServiceBusEm
     assert emulator.admin.get(queue).counts.active == 0
 
 
+# Silence
+
+
+def unanswered(port: int, said: bytes, context: ssl.SSLContext | None = None) -> bytes:
+    """What comes back of `said` until nothing more does for a while; the peer has not hung up."""
+    with socket.create_connection(("127.0.0.1", port)) as plain:
+        plain.settimeout(0.2)
+        heard = b""
+        with contextlib.suppress(TimeoutError):
+            connection = plain if context is None else context.wrap_socket(plain)
+            connection.sendall(said)
+            while more := connection.recv(1 << 16):
+                heard += more
+            raise AssertionError("the peer hung up")
+        return heard
+
+
+def test_a_port_that_takes_connections_and_says_nothing_does_so_as_often_as_asked(
+    emulator: ServiceBusEmulator, client: ServiceBusClient, queue: str
+) -> None:
+    with emulator.inject(faults.Mute("accept", 2)):
+        for _ in range(2):
+            assert unanswered(emulator.port, SASL_HEADER) == b""
+        assert unanswered(emulator.port, SASL_HEADER).startswith(SASL_HEADER)
+        with client.get_queue_sender(queue) as sender:
+            sender.send_messages(ServiceBusMessage("heard"))
+
+
+@pytest.mark.parametrize("stage", ["accept", "tls"])
+def test_a_handshake_is_not_answered_and_the_next_one_is(tls: TlsSettings, stage: str) -> None:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with ServiceBusEmulator(tls=tls) as emulator, emulator.inject(faults.Mute(stage)):
+        if stage == "tls":
+            assert unanswered(emulator.port, SASL_HEADER).startswith(SASL_HEADER)
+        assert unanswered(emulator.tls_port, SASL_HEADER, context) == b""
+        assert unanswered(emulator.tls_port, SASL_HEADER, context).startswith(SASL_HEADER)
+
+
+def test_the_management_api_says_nothing_or_half_of_it(emulator: ServiceBusEmulator) -> None:
+    request = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    with emulator.inject(faults.Mute("http")), emulator.inject(faults.Mute("half_answer")):
+        assert unanswered(emulator.http_port, request) == b""
+        half = unanswered(emulator.http_port, request)
+        with urllib.request.urlopen(f"http://127.0.0.1:{emulator.http_port}/") as whole:
+            assert len(whole.read()) // 2 == len(half.partition(b"\r\n\r\n")[2])
+
+
 # Names
 
 
@@ -370,6 +424,8 @@ def test_merged_answers_settle_every_message_all_the_same(emulator: ServiceBusEm
         ("connection_cut_at_random:1000,2,42", faults.ConnectionCutAtRandom),
         ("connections_cut", faults.ConnectionsCut),
         ("server_restart:1", faults.ServerRestart),
+        ("mute:cbs", faults.Mute),
+        ("mute:accept,0,20", faults.Mute),
         ("round_trip_added:20", faults.RoundTripAdded),
         ("answers_delayed:20", faults.AnswersDelayed),
         ("deliveries_delayed:20", faults.DeliveriesDelayed),
@@ -395,6 +451,7 @@ def test_no_fault_is_without_a_name_and_an_explanation() -> None:
         ("server_busy", "is written server_busy:SECONDS"),
         ("server_busy:soon", "is written server_busy:SECONDS"),
         ("server_busy:1,0", "of every 0 requests none can be refused"),
+        ("mute:listening", "a connection falls silent at accept, tls, header,.* not at 'listening'"),
         ("connections_cut:now", "is written connections_cut$"),
     ],
 )

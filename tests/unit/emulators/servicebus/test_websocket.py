@@ -110,7 +110,7 @@ class Client(asyncio.Transport):
         self.timers = Timers()
         self.arriving: set[Doorway] = set()
         self.amqp: Amqp | None = None
-        self.set_protocol(Doorway(cast(Any, self.timers), self._arrive, self.arriving))
+        self.set_protocol(Doorway(cast(Any, self.timers), self._arrive, self.arriving, lambda secure: False))
         self.protocol.connection_made(self)
 
     def _arrive(self) -> Amqp:

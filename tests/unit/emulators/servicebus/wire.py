@@ -12,6 +12,7 @@ from emulators.servicebus.amqp.frames import AMQP_HEADER, SASL_FRAME, SASL_HEADE
 from emulators.servicebus.amqp.values import Described, Symbol, UByte, UInt, ULong, UShort
 from emulators.servicebus.description import Description, QueueDescription
 from emulators.servicebus.entities.namespace import Namespace
+from emulators.servicebus.faults.injection import Faults
 from emulators.servicebus.journal import Forgetful
 from emulators.servicebus.links.broker import ClientBroker
 from emulators.servicebus.message import sections
@@ -25,15 +26,19 @@ SEND, RECEIVE = 0, 1
 
 
 class Peer:
-    """One connection to a namespace of its own (or another peer's). `now` is both clocks, in seconds."""
+    """One connection to a namespace of its own (or another peer's), with faults if need be. `now` is both clocks, in seconds."""
 
-    def __init__(self, namespace: Namespace | None = None) -> None:
+    def __init__(self, namespace: Namespace | None = None, faults: Faults | None = None) -> None:
         self.now = 1_000_000.0
         self.namespace = namespace or Namespace(lambda: self.now, Forgetful())
         self.woken = 0
         policies = AccessPolicies({"root": KEY})
         self.connection = Connection(
-            lambda _: ClientBroker(self.namespace, policies, lambda: self.now), self._wake, self.now
+            lambda _: ClientBroker(self.namespace, policies, lambda: self.now),
+            self._wake,
+            self.now,
+            divert=None if faults is None else faults.writing,
+            heed=None if faults is None else faults.reading,
         )
         self._reader = FrameReader(1 << 24)
         self._next_id = 0
