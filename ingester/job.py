@@ -6,26 +6,28 @@ One thread decides everything; rows never pass through here.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from queue import SimpleQueue
 
 import structlog
 
-from common.errors import DStreamError, LeaseLost, PermanentError, TransientError
-from common.names import Ordering, TableName
+from common.errors import ConnectionLost, DStreamError, LeaseLost, PermanentError, TransientError
+from common.names import TableName
 from common.throttling import Spell
 from ingester.dispatch import Dispatcher
 from ingester.executor import Executor
 from ingester.executor_clocks import ExecutorClocks
+from ingester.job_settings import JobSettings
 from ingester.lease_keeper import LeaseKeeper
 from ingester.locks import Clock, Lease
 from ingester.lsn import Position
-from ingester.offsets import Offsets
+from ingester.offsets import Move, Offsets
+from ingester.outage import Outage
 from ingester.ownership import Ownership
 from ingester.progress import Progress, Standing
 from ingester.reload import TableChanges
-from ingester.schedule import Outcome, Rhythm, Schedule
+from ingester.schedule import Outcome, Schedule
 from ingester.slices import Slice, SliceResult, Trouble
 from ingester.source import Source
 from ingester.strides import Strides
@@ -38,8 +40,6 @@ _TICK = 0.2
 """Seconds after which a stop is noticed at the latest."""
 _CATALOG_SECONDS = 30.0
 """How old the list of capture instances may be: a new one is filled beside the old for far longer."""
-_PATIENCE_SECONDS = 60.0
-"""After so long without the database tables are left to ingesters that may reach it."""
 _FIRST_LOOK_SECONDS = 1.0
 """How long a table that is not known to have a backlog may hold a slot that it shares."""
 _KILL_SECONDS = 3.0
@@ -47,21 +47,13 @@ _KILL_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class JobSettings:
-    """What the loop needs of the configuration. Times in seconds; `stop_seconds`: how long a stop waits for running slices.
+class _Moving:
+    """A table whose offset is to move to `position`, and how it goes on then."""
 
-    `ordering`: the queue's, or "table" where no table is to be spread over several tasks; `most_shares`: over how many at most.
-    """
-
-    tables: dict[TableName, Rhythm]
-    lock_names: dict[TableName, str]
-    page_rows: int
-    slice_seconds: float
-    coalesce_seconds: float
-    skip_gaps: bool
-    ordering: Ordering = "table"
-    most_shares: int | None = None
-    stop_seconds: float = 10.0
+    table: TrackedTable
+    lease: Lease
+    position: Position
+    outcome: Outcome
 
 
 class Job:
@@ -98,11 +90,14 @@ class Job:
         self._tables = {name: TrackedTable(name, rhythm) for name, rhythm in settings.tables.items()}
         self._leaving: dict[TableName, TrackedTable] = {}
         """Removed, with a slice still under way."""
+        self._stopped: dict[TableName, TrackedTable] = {}
         self._throttling = Spell(clock)
         self._clocks = ExecutorClocks(now)
         self._asked: SimpleQueue[tuple[TableChanges, Mapping[TableName, str]]] = SimpleQueue()
         self._catalog_at = float("-inf")
-        self._disconnected_at: float | None = None
+        self._outage = Outage(progress, clock)
+        self._wanted = False
+        """Whether the leases' thread was told which tables to have, as the catalog has them by now."""
         self.changes = 0
 
     def run(self) -> int:
@@ -139,8 +134,10 @@ class Job:
 
     def _reconfigure(self, changes: TableChanges, lock_names: Mapping[TableName, str]) -> None:
         """Between two turns: a table is either in the schedule or has a slice under way."""
+        for name in sorted(changes.removed & self._stopped.keys()):
+            self._remove(self._stopped.pop(name))
         removed = [table for name in sorted(changes.removed) if (table := self._tables.pop(name, None)) is not None]
-        if self._disconnected_at is None:
+        if not self._outage.disconnected:
             self._want()
         for table in removed:
             if self._schedule.remove(table.name):
@@ -149,6 +146,7 @@ class Job:
                 self._leaving[table.name] = table
         for name, rhythm in changes.added.items():
             self._ownership.add(name, lock_names[name])
+            self._wanted = False
             if name in self._leaving:  # its slice, once back, puts it into the schedule
                 self._tables[name] = self._leaving.pop(name)
                 self._schedule.pace(name, rhythm, self._clock())
@@ -175,20 +173,34 @@ class Job:
 
     def _pass(self, tables: list[TrackedTable]) -> None:
         waiting = {table.name for table in tables}
+        moving: list[_Moving] = []
         try:
             for table, decision in self._probe(self._readable(tables)):
-                self._act(table, decision)
-                waiting.discard(table.name)
+                move = self._act(table, decision)
+                if move is None:
+                    waiting.discard(table.name)
+                else:
+                    moving.append(move)
+            self._move(moving)
+            waiting -= {move.table.name for move in moving}
             self._connection_works()
-        except TransientError as error:
+        except ConnectionLost as error:
             self._connection_lost(error, waiting)
+        except (TransientError, PermanentError) as error:
+            self._no_answer(error)
         for name in waiting & self._tables.keys():
-            self._progress.stands(name, _standing(self._tables[name]))
+            self._progress.stands(name, self._standing(self._tables[name]))
             self._schedule.put(name, self._waiting_for(self._tables[name]), self._clock())
+
+    def _standing(self, table: TrackedTable) -> Standing:
+        """Of one that is not read now, and not stopped."""
+        if table.absence is not None or (self._outage and not table.instances):
+            return Standing.ABSENT
+        return Standing.ELSEWHERE if table.lease is None else Standing.READ
 
     def _waiting_for(self, table: TrackedTable) -> Outcome:
         """Why `table` was not read."""
-        if self._disconnected_at is not None:
+        if self._outage:
             return Outcome.FAILED
         return Outcome.LOCKED if table.instances and table.lease is None else Outcome.IDLE
 
@@ -196,6 +208,9 @@ class Job:
         """Those of `tables` that exist, are under CDC and locked by us."""
         if self._clock() - self._catalog_at >= _CATALOG_SECONDS or not all(table.instances for table in tables):
             self._load_catalog()
+        refused = self._ownership.claim(table for table in tables if table.instances and table.lease is None)
+        for table, error in refused:
+            self._failed(table, error)
         ours = [table for table in tables if table.instances and self._ours(table)]
         if any(table.misread and table.successor is None for table in ours):
             self._load_catalog()
@@ -216,11 +231,25 @@ class Job:
     def _gone_over(self, table: TrackedTable) -> bool:
         try:
             over = self._ownership.gone_over(table)
-        except PermanentError as error:
-            self._stop_table(table, error)
+        except ConnectionLost:
+            raise
+        except (PermanentError, TransientError) as error:
+            self._failed(table, error)
             return False
         table.stored_at = self._clock()
         return over
+
+    def _failed(self, table: TrackedTable, error: DStreamError) -> None:
+        """What one statement met, of one table: it waits, or is stopped. No other has to do with it."""
+        if isinstance(error, PermanentError):
+            self._stop_table(table, error)
+        else:
+            self._fails(table, error.message, error.hint)
+
+    def _fails(self, table: TrackedTable, why: str, hint: str | None) -> None:
+        if not table.failing:
+            table.failing = True
+            log.warning("will try again", table=table.name.key, error=why, hint=hint)
 
     def _ours(self, table: TrackedTable) -> bool:
         try:
@@ -245,7 +274,7 @@ class Job:
             if table.lease is not None:
                 for note in superseded_notes(table):
                     log.info(note)
-        self._catalog_at = self._clock()
+        self._catalog_at, self._wanted = self._clock(), False
 
     def _probe(self, tables: list[TrackedTable], *, fresh: bool = False) -> list[tuple[TrackedTable, Decision]]:
         """A decision for each of `tables`; one whose probe fails for good is stopped, the others are asked one by one.
@@ -258,21 +287,26 @@ class Job:
         try:
             probe = self._source.probe(requests)
         except PermanentError as error:
-            self._catalog_at = float("-inf")  # a change table may have been dropped since the catalog was read
+            if not fresh:  # a change table may have been dropped since the catalog was read
+                return self._probe_afresh(tables)
             if len(tables) > 1:
-                return [found for table in tables for found in self._probe([table])]
+                return [found for table in tables for found in self._probe([table], fresh=True)]
             self._stop_table(tables[0], error)
             return []
         if probe.stale and not fresh:
-            self._load_catalog()
-            return self._probe([table for table in tables if table.instances and not self._lost(table)], fresh=True)
+            return self._probe_afresh(tables)
         return [
             (table, decide(table, answer, probe.max_lsn, self._clock()))
             for table, request in zip(tables, requests, strict=True)
             if (answer := probe.answers.get(request.instance.name)) is not None
         ]
 
-    def _act(self, table: TrackedTable, decision: Decision) -> None:
+    def _probe_afresh(self, tables: list[TrackedTable]) -> list[tuple[TrackedTable, Decision]]:
+        self._load_catalog()
+        return self._probe([table for table in tables if table.instances and not self._lost(table)], fresh=True)
+
+    def _act(self, table: TrackedTable, decision: Decision) -> _Moving | None:
+        """Do what was decided; a table that is only to be moved comes back, to be moved with others."""
         lease = table.lease
         assert lease is not None
         self._progress.stands(table.name, Standing.READ, behind=decision.act in (Act.READ, Act.GAP))
@@ -280,20 +314,31 @@ class Job:
             error = gap_error(decision.window.instance, decision.found.offset, decision.found.low_watermark.hex)
             if not self._settings.skip_gaps:
                 self._stop_table(table, error)
-                return
+                return None
             self._progress.skipped(table.name)
             log.warning("skipping lost changes", table=table.name.key, what=error.message)
-            self._move(table, lease, decision.start, Outcome.MORE)
-        elif decision.act is Act.ADVANCE and decision.upto is not None:
-            self._move(table, lease, decision.upto, Outcome.MORE if decision.window.hands_over else Outcome.IDLE)
-        elif decision.act is Act.READ and decision.upto is not None:
-            todo = self._slice(table, lease, decision, decision.upto)
-            for part in self._strides.slices(todo, table, room=self._dispatcher.room):
-                self._dispatcher.add(part, backlog=table.backlog)
+            return _Moving(table, lease, decision.start, Outcome.MORE)
+        if decision.act is Act.ADVANCE and decision.upto is not None:
+            return _Moving(table, lease, decision.upto, Outcome.MORE if decision.window.hands_over else Outcome.IDLE)
+        if decision.act is Act.READ and decision.upto is not None:
+            self._read(table, self._slice(table, lease, decision, decision.upto))
         elif decision.act is Act.GO_OVER and decision.upto is not None:
             self._go_over(table, decision.upto)
         else:
             self._schedule.put(table.name, Outcome.IDLE, self._clock())
+        return None
+
+    def _read(self, table: TrackedTable, todo: Slice) -> None:
+        try:
+            parts = self._strides.slices(todo, table, room=self._dispatcher.room)
+        except ConnectionLost:
+            raise
+        except TransientError as error:
+            self._failed(table, error)
+            self._schedule.put(table.name, Outcome.FAILED, self._clock())
+            return
+        for part in parts:
+            self._dispatcher.add(part, backlog=table.backlog)
 
     def _go_over(self, table: TrackedTable, upto: Position) -> None:
         """Nothing is left of the former table up to `upto`: that is its end if capture has come past the moment when it lost the name."""
@@ -319,18 +364,27 @@ class Job:
         self._progress.started(todo.table)
         return self._ownership.stamped(todo, self._tables.get(todo.table), self._now())
 
-    def _move(self, table: TrackedTable, lease: Lease, position: Position, outcome: Outcome) -> None:
-        """Move the offset of a table that has nothing to read before `position`."""
-        try:
-            self._offsets.commit(table.name, lease.epoch, seen=table.offset, position=position)
-        except LeaseLost as error:
-            self._ownership.superseded(table, error.message)
-        except PermanentError as error:
-            self._stop_table(table, error)
-            return
+    def _move(self, moving: list[_Moving]) -> None:
+        """Move the offsets of tables that have nothing to read before their new positions. Raises ConnectionLost."""
+        found = self._offsets.move_many(
+            [Move(one.table.name, one.lease.epoch, one.table.offset, one.position) for one in moving]
+        )
+        for one, outcome in zip(moving, found, strict=True):
+            self._moved(one.table, one, outcome)
+
+    def _moved(self, table: TrackedTable, asked: _Moving, outcome: Position | DStreamError) -> None:
+        next_look = asked.outcome
+        if isinstance(outcome, Position):
+            table.offset, table.stored_at = outcome, self._clock()
+            if outcome != asked.position:  # an earlier commit had got there, though its answer was lost
+                next_look = Outcome.MORE
+        elif isinstance(outcome, LeaseLost):
+            self._ownership.superseded(table, outcome.message)
         else:
-            table.offset, table.stored_at = position, self._clock()
-        self._schedule.put(table.name, outcome, self._clock())
+            self._failed(table, outcome)
+            next_look = Outcome.FAILED
+        if table.name in self._tables:
+            self._schedule.put(table.name, next_look, self._clock())
 
     # results
 
@@ -388,45 +442,51 @@ class Job:
             if table.name in self._tables:
                 self._schedule.put(table.name, Outcome.LOCKED, self._clock())
             return
-        elif not table.failing:
-            table.failing = True
-            log.warning("will try again", table=table.name.key, error=result.message, hint=result.hint)
+        else:
+            self._fails(table, result.message, result.hint)
         self._schedule.put(table.name, Outcome.FAILED, self._clock())
 
     def _stop_table(self, table: TrackedTable, error: DStreamError) -> None:
         del self._tables[table.name]
+        self._stopped[table.name] = table
         self._schedule.remove(table.name)
         self._ownership.leave(table)
         self._progress.stands(table.name, Standing.STOPPED)
         log.error("table stopped; restart the ingester once it is mended", table=table.name.key, error=str(error))
 
     def _want(self) -> None:
+        self._wanted = True
         self._ownership.want(table for table in self._tables.values() if table.instances)
 
     def _connection_works(self) -> None:
-        self._want()
-        self._progress.connected(True)
-        if self._disconnected_at is not None:
-            self._disconnected_at = None
-            log.info("reconnected to SQL Server")
-            for name in self._tables:  # nobody waits for an interval that grew during the outage
-                self._schedule.hurry(name, self._clock())
+        if not self._wanted:
+            self._want()
+        if self._outage.over():
+            self._hurry(self._tables)
 
-    def _connection_lost(self, error: TransientError, waiting: set[TableName]) -> None:
+    def _hurry(self, tables: Iterable[TableName]) -> None:
+        """After an outage nobody waits for an interval that grew meanwhile."""
+        for name in tables:
+            self._schedule.hurry(name, self._clock())
+
+    def _no_answer(self, error: DStreamError) -> None:
+        """A question about all tables was refused, by a server that can be reached: all of them wait."""
+        self._catalog_at = float("-inf")
+        if isinstance(error, PermanentError):  # such as that CDC was switched off: what was known does not hold
+            for table in self._tables.values():
+                table.instances = ()
+        self._outage.refused(error)
+
+    def _connection_lost(self, error: ConnectionLost, waiting: set[TableName]) -> None:
         """Another ingester may still reach the server: it is to have every table if this lasts, but for those with a slice under way.
 
         `waiting`: tables that were taken out of the schedule and are not read.
         """
         self._ownership.want(())
-        self._progress.connected(False)
-        self._catalog_at = float("-inf")
-        if self._disconnected_at is None:
-            self._disconnected_at = self._clock()
-            log.warning("connection lost, will try again", error=error.message, hint=error.hint)
-        if self._clock() - self._disconnected_at >= _PATIENCE_SECONDS:
-            self._ownership.give_back_all(
-                self._tables.values(), besides=self._leaving.keys() | self._schedule.out() - waiting
-            )
+        self._catalog_at, self._wanted = float("-inf"), False
+        if self._outage.lost(error):
+            under_way = self._leaving.keys() | self._schedule.out() - waiting
+            self._ownership.give_back_all(self._tables.values(), besides=under_way)
 
     # the end
 
@@ -441,10 +501,3 @@ class Job:
             threading.Event().wait(_KILL_SECONDS)
         self._dispatcher.close()
         self._ownership.close()
-
-
-def _standing(table: TrackedTable) -> Standing:
-    """Of one that is not stopped."""
-    if table.absence is not None:
-        return Standing.ABSENT
-    return Standing.ELSEWHERE if table.lease is None else Standing.READ

@@ -29,6 +29,11 @@ STATE = Metric(
     "1 for the table's state: `read`, `elsewhere` (another ingester has its lock, or none yet), `absent` (not there, not under CDC), `stopped`.",
     ("table", "state"),
 )
+STOPPED = Metric(
+    "dstream_ingester_tables_stopped",
+    "gauge",
+    "Tables that stopped with an error and are not read until a person acts.",
+)
 LOCK = Metric("dstream_ingester_lock_held", "gauge", "1 while this ingester has the table's lock.", ("table",))
 LAG = Metric(
     "dstream_ingester_lag_seconds",
@@ -77,6 +82,7 @@ METRICS = (
         GAPS,
         FAILURES,
         STATE,
+        STOPPED,
         LOCK,
         LAG,
         HEADROOM,
@@ -113,6 +119,7 @@ def samples(progress: Progress, found: Findings) -> Iterator[Sample]:
         yield RETENTION(found.retention)
     if found.newest is not None:
         yield CAPTURED(found.newest)
+    yield STOPPED(sum(table.standing is Standing.STOPPED for table in figures.tables.values()))
     yield CONNECTED(int(figures.connected))
     yield QUIET(figures.quiet)
     yield PASSES(figures.passes)

@@ -8,10 +8,11 @@ from dataclasses import replace
 
 import structlog
 
-from common.errors import DStreamError, LeaseLost
+from common.errors import DStreamError, LeaseLost, PermanentError
 from common.names import TableName
 from ingester.lease_keeper import LeaseKeeper
-from ingester.offsets import Offsets
+from ingester.locks import Lease
+from ingester.offsets import Claim, Claimed, Offsets
 from ingester.slices import Slice
 from ingester.table_state import TrackedTable, source_of
 
@@ -56,10 +57,41 @@ class Ownership:
         """Tables to look at now, because something has become of their locks."""
         return [self._tables[lock] for lock in self._leases.news() if lock in self._tables]
 
+    def claim(self, tables: Iterable[TrackedTable]) -> list[tuple[TrackedTable, DStreamError]]:
+        """Take those of `tables` whose locks were taken, with one question for all; what the others met, by table.
+
+        Raises ConnectionLost: then the locks are kept for a while, unclaimed.
+        """
+        taken, refused = list[tuple[TrackedTable, Lease]](), list[tuple[TrackedTable, DStreamError]]()
+        for table in tables:
+            try:
+                lease = self._leases.lease(self._lock_names[table.name])
+            except PermanentError as error:
+                refused.append((table, error))
+                continue
+            if lease is not None:
+                taken.append((table, lease))
+        found = (
+            self._offsets.claim_many(
+                [Claim(table.name, lease.epoch, source_of(table.instances)) for table, lease in taken]
+            )
+            if taken
+            else ()
+        )
+        for (table, lease), outcome in zip(taken, found, strict=True):
+            if isinstance(outcome, Claimed):
+                table.lease, table.offset, table.source, table.successor = lease, outcome.position, outcome.source, None
+                log.info("lock taken", table=table.name.key, epoch=lease.epoch)
+            elif isinstance(outcome, LeaseLost):
+                table.lease = lease
+                self.superseded(table, outcome.message)
+            else:
+                refused.append((table, outcome))
+        return refused
+
     def ours(self, table: TrackedTable) -> bool:
-        """Whether `table` may be read. Raises PermanentError when its lock or its offset was refused, TransientError while the offsets
-        are away: then the lock is free for others."""
-        return self._still(table) if table.lease is not None else self._claimed(table)
+        """Whether `table`, once claimed, may be read still. Raises PermanentError when its lock was refused."""
+        return table.lease is not None and self._still(table, table.lease)
 
     def stamped(self, todo: Slice, table: TrackedTable | None, now: float) -> Slice:
         """`todo` as it starts at `now` (Unix time), with how long the lease of its table will do at least."""
@@ -103,10 +135,9 @@ class Ownership:
         """Give everything back, and wait a little until it is."""
         self._leases.close()
 
-    def _still(self, table: TrackedTable) -> bool:
-        assert table.lease is not None
+    def _still(self, table: TrackedTable, lease: Lease) -> bool:
         try:
-            self._leases.seconds_left(table.lease)
+            self._leases.seconds_left(lease)
         except LeaseLost as error:
             self.give_back(table)
             log.warning("lock lost", table=table.name.key, why=error.message)
@@ -115,20 +146,4 @@ class Ownership:
             self.give_back(table)
             log.info("lock given back, others have their share", table=table.name.key)
             return False
-        return True
-
-    def _claimed(self, table: TrackedTable) -> bool:
-        table.lease = lease = self._leases.lease(self._lock_names[table.name])
-        if lease is None:
-            return False
-        try:
-            found = self._offsets.claim(table.name, lease.epoch, source_of(table.instances))
-        except LeaseLost as error:
-            self.superseded(table, error.message)
-            return False
-        except DStreamError:
-            self.give_back(table)
-            raise
-        table.offset, table.source, table.successor = found.position, found.source, None
-        log.info("lock taken", table=table.name.key, epoch=lease.epoch)
         return True

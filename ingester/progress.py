@@ -24,6 +24,10 @@ OUT_SECONDS = 300.0
 """After so long without a word of a table's slices, which are given up and started again meanwhile, this process will not bring one back."""
 
 
+_NAMED = 5
+"""Stopped tables that readiness names."""
+
+
 class Standing(Enum):
     """How a table stands. ELSEWHERE: another ingester has its lock, or none has yet. ABSENT: not there, or not under CDC."""
 
@@ -82,6 +86,8 @@ class Progress:
         self._begun = self._turned = clock()
         self._connected: bool | None = None
         self._executor: str | None = None
+        self._unanswered: str | None = None
+        self._stopped: set[TableName] = set()
         self._started: dict[TableName, float] = {}
         self._unheard: dict[TableName, float] = {}
         """Since when a table's slices are out of which nothing was heard, given up ones among them."""
@@ -94,6 +100,10 @@ class Progress:
 
     def connected(self, works: bool) -> None:
         self._connected = works
+
+    def unanswered(self, why: str | None) -> None:
+        """Why SQL Server, which is reached, does not answer for the tables."""
+        self._unanswered = why
 
     def executor(self, trouble: str | None) -> None:
         """What keeps all slices from running."""
@@ -115,6 +125,7 @@ class Progress:
     def _stands(self, table: TableName, standing: Standing, behind: bool | None) -> None:
         if standing is not Standing.READ:
             self._unheard.pop(table, None)
+        (self._stopped.add if standing is Standing.STOPPED else self._stopped.discard)(table)
         known = self._tables.get(table, TableFigures())
         since = known.behind if behind is None else (known.behind or self._clock()) if behind else None
         if standing is not known.standing or since != known.behind or table not in self._tables:
@@ -160,6 +171,7 @@ class Progress:
         """It is configured no more."""
         with self._guard:
             self._tables.pop(table, None)
+            self._stopped.discard(table)
             self._unheard.pop(table, None)
 
     # read by others
@@ -192,4 +204,14 @@ class Progress:
             return "starting: SQL Server was not asked for any table yet"
         if not self._connected:
             return "the connection to SQL Server is lost"
-        return self._executor
+        if self._unanswered is not None:
+            return f"SQL Server does not answer for the tables: {self._unanswered}"
+        return self._executor or self._tables_stopped()
+
+    def _tables_stopped(self) -> str | None:
+        with self._guard:
+            stopped = sorted(table.key for table in self._stopped)
+        if not stopped:
+            return None
+        more = f" and {len(stopped) - _NAMED} more" if len(stopped) > _NAMED else ""
+        return f"stopped with an error, which the log has with its remedy: {', '.join(stopped[:_NAMED])}{more}"

@@ -19,7 +19,8 @@ from common.errors import PermanentError
 from common.provision import QueueNeed, provision
 from common.servicebus import ServiceBus
 from ingester.destination import destination_of
-from ingester.job import Job, JobSettings
+from ingester.job import Job
+from ingester.job_settings import JobSettings
 from ingester.lease_keeper import LeaseKeeper
 from ingester.lock_wiring import lock_keys, lock_names, locks_of, places
 from ingester.locks import steady

@@ -14,7 +14,8 @@ from structlog.testing import capture_logs
 from common.names import TableName
 from common.sqladdress import SqlAddress
 from ingester.drain import Drain
-from ingester.job import Job, JobSettings
+from ingester.job import Job
+from ingester.job_settings import JobSettings
 from ingester.lease_keeper import LeaseKeeper
 from ingester.local_locks import LocalLocks
 from ingester.lsn import Lsn

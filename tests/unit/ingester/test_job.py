@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import cycle
 from typing import Any
@@ -13,9 +13,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from common.errors import ConnectionLost, PermanentError, TransientError
-from common.names import Ordering
+from common.names import Ordering, TableName
 from ingester.drain import Drain
-from ingester.job import _KILL_SECONDS, Job, JobSettings
+from ingester.job import _KILL_SECONDS, Job
+from ingester.job_settings import JobSettings
 from ingester.lease_keeper import LeaseKeeper
 from ingester.local_locks import LocalLocks
 from ingester.lsn import Position
@@ -49,6 +50,7 @@ class World:
         stand_ins: bool = False,
         slots: int = 2,
         ordering: Ordering = "table",
+        tables: Sequence[TableName] = (PERSONS, ORDERS),
     ) -> None:
         self.clock = 1000.0
         self.date = 1_700_000_000.0
@@ -59,8 +61,8 @@ class World:
         self.stop = threading.Event()
         self.looking_after_locks = False
         self.source = FakeSource(
-            instances={PERSONS: (instance(),), ORDERS: (instance(ORDERS),)},
-            rows={"dbo_Persons": [], "sales_Orders": []},
+            instances={table: (instance(table),) for table in tables},
+            rows={instance(table).name: [] for table in tables},
             max_lsn=lsn(1),
         )
         self.offsets = FakeOffsets()
@@ -75,11 +77,11 @@ class World:
         )
         self.events: list[tuple[float, Callable[[], None]]] = []
         rhythm = Rhythm(5.0, 60.0)
-        self.progress = Progress([PERSONS, ORDERS], clock=lambda: self.clock)
+        self.progress = Progress(tables, clock=lambda: self.clock)
         self.job = Job(
             JobSettings(
-                tables={PERSONS: rhythm, ORDERS: rhythm},
-                lock_names={PERSONS: "persons", ORDERS: "orders"},
+                tables=dict.fromkeys(tables, rhythm),
+                lock_names={table: table.table.lower() for table in tables},
                 page_rows=rows,
                 slice_seconds=10,
                 coalesce_seconds=0.1,
@@ -346,7 +348,7 @@ def test_a_table_without_cdc_is_told_from_a_missing_one() -> None:
 
 def test_a_lost_connection_is_retried_and_told_once() -> None:
     world = World()
-    world.at(3, lambda: setattr(world.source, "fail", TransientError("SQL Server is away")))
+    world.at(3, lambda: setattr(world.source, "fail", ConnectionLost("SQL Server is away")))
     world.at(4, lambda: world.commit(2))
     _, logs = world.run(90)
     assert [entry["event"] for entry in logs if "onnect" in entry["event"]] == [
@@ -373,7 +375,7 @@ def test_after_an_outage_no_table_waits_for_an_interval_that_grew_meanwhile() ->
 
     def away(requests: Any) -> Any:
         if 1003 <= world.clock < 1500:
-            raise TransientError("SQL Server is away")
+            raise ConnectionLost("SQL Server is away")
         return probe(requests)
 
     world.source.probe = away  # type: ignore[method-assign]
@@ -381,6 +383,113 @@ def test_after_an_outage_no_table_waits_for_an_interval_that_grew_meanwhile() ->
     world.at(499, lambda: world.commit(2, name="sales_Orders"))
     world.run(600)
     assert abs(sent["Persons"] - sent["Orders"]) < 2
+
+
+def test_a_right_on_the_catalog_that_is_revoked_ends_nothing_and_is_told_once_with_its_end() -> None:
+    """Or Change Data Capture that is switched off between two statements of one look."""
+    world = World()
+    refused = PermanentError("reading cdc.change_tables: permission denied", hint="GRANT SELECT ON SCHEMA::cdc")
+    world.at(3, lambda: setattr(world.source, "away", refused))
+    world.at(100, lambda: world.snapshot.append((world.progress.ready(), standings(world))))
+    world.at(150, lambda: setattr(world.source, "away", None))
+    world.at(160, lambda: world.commit(2))
+    status, logs = world.run(300)
+    [(why, stood)] = world.snapshot
+    assert (status, stood) == (0, {"absent"})
+    assert "permission denied" in why
+    told = [(entry["event"], entry.get("hint")) for entry in logs if entry["log_level"] == "warning"]
+    assert told == [("SQL Server does not answer for the tables, will try again", "GRANT SELECT ON SCHEMA::cdc")]
+    assert "SQL Server answers for the tables again" in [entry["event"] for entry in logs]
+    assert (len(world.sent()), world.progress.ready(), standings(world)) == (3, None, {"read"})
+
+
+def standings(world: World) -> set[str]:
+    return {table.standing.value for table in world.progress.figures().tables.values()}
+
+
+def test_a_question_for_all_tables_that_was_a_deadlocks_victim_is_asked_again_and_loses_no_connection() -> None:
+    world = World()
+    world.at(3, lambda: setattr(world.source, "fail", TransientError("error 1205: deadlocked")))
+    world.at(40, lambda: world.commit(2))
+    _, logs = world.run(120)
+    assert "connection lost, will try again" not in [entry["event"] for entry in logs]
+    assert len(world.sent()) == 3
+
+
+@pytest.mark.parametrize("when", [0.0, 3.0])
+def test_what_the_statement_of_one_table_met_is_no_other_tables_trouble(when: float) -> None:
+    """A row of the offsets that is locked: when the table is claimed, or when its offset moves while it is idle."""
+    world = World()
+    world.at(when, lambda: world.offsets.refused.update({PERSONS: TransientError("error 1222: lock timeout")}))
+    world.at(30, lambda: world.commit(2, name="sales_Orders"))
+    world.at(200, lambda: world.snapshot.append(len(world.sent("Orders"))))
+    world.at(200, world.offsets.refused.clear)
+    world.at(210, lambda: world.commit(3))
+    _, logs = world.run(400)
+    assert (world.snapshot, len(world.sent())) == ([3], 3)
+    warned = [(entry["event"], entry["table"]) for entry in logs if entry["log_level"] == "warning"]
+    assert warned == [("will try again", "dbo.Persons")]
+
+
+def test_a_stride_that_was_a_deadlocks_victim_is_its_tables_trouble_alone() -> None:
+    world = World(slots=4, ordering="key")
+    stride = world.source.stride
+    victims: list[Exception] = []
+
+    def once(*arguments: Any, **named: Any) -> Any:
+        if not victims:
+            victims.append(TransientError("error 1205: deadlocked"))
+            raise victims[0]
+        return stride(*arguments, **named)
+
+    world.source.stride = once  # type: ignore[method-assign]
+    world.at(3, lambda: world.commit(*range(2, 202)))
+    _, logs = world.run(120)
+    assert len(victims) == 1
+    warned = [(entry["event"], entry["table"]) for entry in logs if entry["log_level"] == "warning"]
+    assert warned == [("will try again", "dbo.Persons")]
+    assert len(world.sent()) == 600
+
+
+def test_an_idle_offset_whose_moves_answer_was_lost_is_no_lost_lock() -> None:
+    world = World()
+    move_many, lost = world.offsets.move_many, list[int]()
+
+    def without_answer(moves: Any) -> Any:
+        found = move_many(moves)
+        if world.clock > 1100 and not lost:
+            lost.append(1)
+            raise ConnectionLost("the answer was cut off")
+        return found
+
+    world.offsets.move_many = without_answer  # type: ignore[method-assign]
+    world.at(50, lambda: world.commit(2))
+    world.at(150, lambda: world.commit(3, name="sales_Orders"))
+    _, logs = world.run(600)
+    assert lost
+    assert "lock lost" not in [entry["event"] for entry in logs]
+    assert world.offsets.stored[PERSONS] == Position.end_of(lsn(3))
+
+
+def test_readiness_names_the_tables_that_stopped() -> None:
+    world = World()
+    world.offsets.refused = {PERSONS: PermanentError("claiming an offset: denied")}
+    world.run(30)
+    assert "dbo.Persons" in (world.progress.ready() or "")
+    assert "sales.Orders" not in (world.progress.ready() or "")
+
+
+MANY = [TableName("dbo", f"T{number}") for number in range(1000)]
+
+
+def test_a_thousand_tables_are_claimed_and_moved_with_a_few_statements() -> None:
+    world = World(tables=MANY)
+    world.at(50, lambda: setattr(world.source, "max_lsn", lsn(9)))
+    world.run(70)
+    assert len(world.offsets.epochs) == 1000
+    assert len(world.offsets.commits) >= 1000
+    assert sum(world.offsets.batches) >= 2000
+    assert len(world.offsets.batches) <= 60
 
 
 def test_a_failed_commit_while_idle_does_not_drop_the_table() -> None:
@@ -698,7 +807,7 @@ def test_an_ingester_without_its_database_leaves_the_tables_to_others() -> None:
     world = World(shared=True)
 
     def away() -> None:
-        world.source.fail = TransientError("away")
+        world.source.fail = ConnectionLost("away")
 
     for second in range(5, 150):
         world.at(second, away)

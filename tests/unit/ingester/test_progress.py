@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from common.errors import TransientError
+from common.names import TableName
 from ingester.job import Job
 from ingester.lsn import Position
 from ingester.progress import Progress, Standing, TableFigures
@@ -106,3 +107,20 @@ def test_an_executor_that_can_run_nothing_is_why_it_is_not_ready() -> None:
 
 def _todo() -> Slice:
     return Slice(PERSONS, instance(), Position.before(lsn(1)), Position.end_of(lsn(1)), epoch=1, rows=2, seconds=1)
+
+
+def test_stopped_tables_are_named_until_they_are_read_again_or_taken_out() -> None:
+    many = [TableName("dbo", f"T{number}") for number in range(8)]
+    progress = Progress(many, clock=lambda: 0.0)
+    progress.connected(True)
+    for table in many:
+        progress.stands(table, Standing.STOPPED)
+    stopped = progress.ready() or ""
+    assert stopped.endswith("dbo.T0, dbo.T1, dbo.T2, dbo.T3, dbo.T4 and 3 more")
+    for table in many[:4]:
+        progress.removed(table)
+    for table in many[4:7]:
+        progress.stands(table, Standing.READ)
+    assert (progress.ready() or "").endswith(": dbo.T7")
+    progress.removed(many[7])
+    assert progress.ready() is None

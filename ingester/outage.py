@@ -1,0 +1,62 @@
+"""Whether SQL Server can be asked: what its silence means to the tables, said once, and its end. Asks nothing itself."""
+
+from __future__ import annotations
+
+import structlog
+
+from common.errors import ConnectionLost, DStreamError
+from ingester.locks import Clock
+from ingester.progress import Progress
+
+log = structlog.get_logger("ingester")
+
+_PATIENCE_SECONDS = 60.0
+"""After so long without the database tables are left to ingesters that may reach it."""
+
+
+class Outage:
+    """True while there is one. `clock`: the steady clock."""
+
+    def __init__(self, progress: Progress, clock: Clock) -> None:
+        self._progress = progress
+        self._clock = clock
+        self._since: float | None = None
+        self._unanswered = False
+
+    def __bool__(self) -> bool:
+        return self.disconnected or self._unanswered
+
+    @property
+    def disconnected(self) -> bool:
+        """Whether the server cannot be reached, so that others may do better."""
+        return self._since is not None
+
+    def lost(self, error: ConnectionLost) -> bool:
+        """Nothing can be asked; whether that has been so for so long that the tables are to be left to others."""
+        self._progress.connected(False)
+        now = self._clock()
+        if self._since is None:
+            self._since = now
+            log.warning("connection lost, will try again", error=error.message, hint=error.hint)
+        return now - self._since >= _PATIENCE_SECONDS
+
+    def refused(self, error: DStreamError) -> None:
+        """The server can be reached, and does not answer a question about all tables."""
+        self._progress.unanswered(error.message)
+        if not self._unanswered:
+            self._unanswered = True
+            log.warning(
+                "SQL Server does not answer for the tables, will try again", error=error.message, hint=error.hint
+            )
+
+    def over(self) -> bool:
+        """Everything was answered; whether that ends an outage."""
+        ended = bool(self)
+        self._progress.connected(True)
+        self._progress.unanswered(None)
+        if self._since is not None:
+            log.info("reconnected to SQL Server")
+        if self._unanswered:
+            log.info("SQL Server answers for the tables again")
+        self._since, self._unanswered = None, False
+        return ended
