@@ -278,7 +278,7 @@ def test_pymssql_gives_up_a_login_and_gets_in_the_next_time(server: SqlServerEmu
         connect().close()
 
 
-@pytest.mark.parametrize("stage", ["query", "reading"])
+@pytest.mark.parametrize("stage", ["query", "answer", "reading"])
 def test_our_connection_gives_up_a_statement_and_opens_another(server: SqlServerEmulator, stage: str) -> None:
     address = SqlAddress("127.0.0.1", server.port, None, "demo", USER, SecretStr(PASSWORD))
     hasty = Connection(address, query_seconds=0.5)
