@@ -15,6 +15,7 @@ from ingester import queries_of_check as asked
 from ingester.check_source import (
     Offsets,
     judge_capture,
+    judge_encryption,
     judge_locks,
     judge_offsets,
     judge_retention,
@@ -45,6 +46,7 @@ def findings(settings: IngesterSettings) -> Iterator[Finding]:
     with closing(Connection(settings.db)) as connection:
         reached = list(guarded("SQL Server", lambda: _server(connection)))
         yield from reached
+        yield from judge_encryption(settings.db)
         if all(finding.outcome is not Outcome.FAIL for finding in reached):
             check = _Database(settings, connection)
             yield from guarded("CDC", check.cdc)

@@ -10,6 +10,7 @@ from common.check import Finding, fail, ok, warn
 from common.durations import format_duration
 from common.errors import DStreamError
 from common.names import TableName
+from common.sqladdress import SqlAddress
 from ingester.capture import CaptureFacts, CaptureJobs, LogTimes
 from ingester.lsn import Position
 from ingester.retention import Alarm, alarm, headroom
@@ -29,6 +30,21 @@ class Offsets:
     may_make: bool | None = None
     lacking_rights: Sequence[str] = field(default=())
     lacking_columns: Sequence[str] = field(default=())
+
+
+def judge_encryption(address: SqlAddress) -> Iterator[Finding]:
+    """Nothing of a server on this machine, where nobody is in between."""
+    if address.loopback or address.verified:
+        return
+    remedy = "encrypt=true (the default) without TrustServerCertificate in ingester.db_connection_string; certificate=FILE names an authority"
+    if address.encryption == "mandatory":
+        yield warn(
+            "encryption", "the server's certificate is not verified: whoever is in between gets the password", remedy
+        )
+    elif address.encryption == "disable":
+        yield warn("encryption", "password and rows travel in clear text", remedy)
+    else:
+        yield warn("encryption", "rows travel in clear text, and the login to a server that nobody verified", remedy)
 
 
 def no_cdc(database: str) -> Finding:

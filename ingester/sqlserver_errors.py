@@ -38,28 +38,10 @@ _UNAVAILABLE = frozenset(
     {615, 904, 921, 922, 923, 924, 926, 927, 942, 945, 952, 4060}
     | {6001, 6002, 6005, 6006, 17142, 17187, 17188, 18401, 18451}
 )
-_AZURE = frozenset(
-    {
-        10928,
-        10929,
-        10936,
-        40143,
-        40166,
-        40197,
-        40501,
-        40540,
-        40544,
-        40549,
-        40550,
-        40551,
-        40552,
-        40553,
-        40613,
-        42108,
-        42109,
-    }
-    | {49918, 49919, 49920}
-)
+_AZURE = frozenset({40143, 40166, 40197, 40540, 40544, 42108, 42109})
+_RESUMING = frozenset({40613})
+_AZURE_LIMITS = frozenset({10928, 10929, 10936, 40501, 49918, 49919, 49920})
+_SESSION_LIMITS = frozenset({40549, 40550, 40551, 40552, 40553})
 _MEMORY = frozenset({701, 802, 1204, 8628, 8645, 8651})
 _SPACE = frozenset({1101, 1105, 3967, 9002})
 _ENDED = frozenset({596})
@@ -72,7 +54,19 @@ _TRANSIENT: tuple[tuple[frozenset[int], str | None], ...] = (
         "the replica is not the primary, or on its way to be: connect to the availability group's listener, without ApplicationIntent=ReadOnly",
     ),
     (_UNAVAILABLE, "the server or the database is starting, stopping, offline or being restored"),
-    (_AZURE, "the service moves the database, or its limits are reached: if it lasts, choose a larger tier"),
+    (
+        _AZURE,
+        "the service moves the database, or an update or a failure of its own is under way: most take less than a minute",
+    ),
+    (
+        _RESUMING,
+        "the service moves the database, or it is serverless and resumes, which takes about a minute: Connect Timeout=60 waits for that",
+    ),
+    (_AZURE_LIMITS, "a limit of the tier is reached (sessions, workers, requests): if it lasts, choose a larger tier"),
+    (
+        _SESSION_LIMITS,
+        "the service ended the session for what it used (time, locks, tempdb, log, memory): choose a larger tier",
+    ),
     (_MEMORY, "the server is short of memory or locks"),
     (_SPACE, "the server is out of space for data, log or tempdb"),
     (_ENDED, "the session was ended by KILL, or by the server"),
@@ -80,10 +74,10 @@ _TRANSIENT: tuple[tuple[frozenset[int], str | None], ...] = (
     (_STORAGE, "the server cannot read its files: DBCC CHECKDB tells more"),
 )
 
-NOT_READY = _FAILOVER | _UNAVAILABLE - {4060} | _AZURE | _MEMORY
+NOT_READY = _FAILOVER | _UNAVAILABLE - {4060} | _AZURE | _RESUMING | _AZURE_LIMITS | _MEMORY
 """Of the errors that a login may meet those that are over some time; 4060 may as well be a wrong name."""
 
-_LOST = _FAILOVER | _UNAVAILABLE | _AZURE | _ENDED
+_LOST = _FAILOVER | _UNAVAILABLE | _AZURE | _RESUMING | _AZURE_LIMITS | _SESSION_LIMITS | _ENDED
 
 VICTIMS = _CONFLICT
 """Errors that end a statement and leave its session as it was. https://learn.microsoft.com/sql/relational-databases/errors-events"""

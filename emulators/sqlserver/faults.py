@@ -32,9 +32,16 @@ _REFUSALS = {
     "Manager or the Services application in Control Panel.",
     18401: "Login failed for user '{user}'. Reason: Server is in script upgrade mode. Only administrator can connect at this time.",
     18456: "Login failed for user '{user}'.",
+    18487: "Login failed for user '{user}'.  Reason: The password of the account has expired.",
+    40197: "The service has encountered an error processing your request. Please try again. Error code 4060.",
+    40532: 'Cannot open server "{server}" requested by the login.  The login failed.',
+    40615: "Cannot open server '{server}' requested by the login. Client with IP address '127.0.0.1' is not allowed to access the server.",
+    49918: "Cannot process request. Not enough resources to process request. Please retry your request later.",
     40613: "Database '{database}' on server 'emulator' is not currently available. Please retry the connection later. If the "
     "problem persists, contact customer support, and provide them the session tracing ID of '0'.",
 }
+_SEVERITIES = {40197: 17, 40532: 20, 40613: 17, 49918: 16}
+"""Where it is not 14. https://learn.microsoft.com/azure/azure-sql/database/troubleshoot-common-errors-issues"""
 
 
 class _Target:
@@ -179,7 +186,8 @@ class SessionKilled(Fault):
 class LoginRefusedFor(Fault):
     """A server that is not ready yet, or fails over: nobody gets in for `seconds`. Sessions that exist go on undisturbed.
 
-    `number`: 18401 (being upgraded), 18456 (login failed: what a database that recovers looks like), 17142 (paused), 40613 (Azure).
+    `number`: 18401 (being upgraded), 18456 (login failed: what a database that recovers looks like), 17142 (paused), 18487 (password
+    expired); of Azure 40613 (not available), 40197, 49918, 40532 (the gateway does not know the server), 40615 (firewall).
     """
 
     def __init__(self, seconds: float, number: int = 18401, clock: Callable[[], float] = time.monotonic) -> None:
@@ -193,8 +201,8 @@ class LoginRefusedFor(Fault):
 
     def login(self, request: LoginRequest) -> None:
         if self._clock() < self._until:
-            text = _REFUSALS[self._number].format(user=request.user, database=request.database)
-            raise SqlError(self._number, text, 17 if self._number == 40613 else 14)
+            text = _REFUSALS[self._number].format(user=request.user, database=request.database, server=request.server)
+            raise SqlError(self._number, text, _SEVERITIES.get(self._number, 14))
 
 
 class ServerRestart(Fault):

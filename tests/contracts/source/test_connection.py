@@ -208,15 +208,37 @@ def test_a_batch_of_several_results_may_be_cut_anywhere(
 # logins
 
 
-@pytest.mark.parametrize(("number", "proven"), [(40613, False), (40613, True), (17142, True), (18401, True)])
+@pytest.mark.parametrize(
+    ("number", "proven"),
+    [*((number, False) for number in (40613, 40197, 49918, 17142, 18401)), (40613, True), (40532, True), (40615, True)],
+)
 def test_a_server_that_is_not_ready_is_tried_again(
     sqlserver: SqlServerEmulator, connections: Connections, number: int, proven: bool
 ) -> None:
-    """At a first login by its severity, or by its number where this is the process's first refusal: the driver keeps the gravest."""
+    """By the number of this refusal: the driver keeps that of the gravest that its process ever met."""
     connection = connections(proven=proven)
     with sqlserver.inject(faults.LoginRefusedFor(60, number)), pytest.raises(TransientError):
         connection.rows("SELECT 1")
     assert connection.rows("SELECT 1") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [
+        (40532, "user@server"),
+        (40615, "firewall"),
+        (18487, "new password"),
+        (18456, "user and password"),
+    ],
+)
+def test_a_first_login_that_a_person_must_help_names_the_remedy(
+    sqlserver: SqlServerEmulator, connections: Connections, number: int, remedy: str
+) -> None:
+    with (
+        sqlserver.inject(faults.LoginRefusedFor(60, number)),
+        pytest.raises(PermanentError, match=f"error {number}: .*{remedy}"),
+    ):
+        connections().rows("SELECT 1")
 
 
 def test_a_login_that_worked_before_is_tried_again_with_what_to_do_about_a_new_password(

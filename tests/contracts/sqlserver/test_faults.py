@@ -294,7 +294,7 @@ def test_pymssql_is_refused_and_let_in_afterwards(server: SqlServerEmulator, log
 
 
 def test_a_refusal_without_a_text_of_its_own_is_not_made_up() -> None:
-    with pytest.raises(ValueError, match="17142, 18401, 18456, 40613, not 4711"):
+    with pytest.raises(ValueError, match=r"17142, 18401, 18456, .*, not 4711"):
         faults.LoginRefusedFor(1, 4711)
 
 

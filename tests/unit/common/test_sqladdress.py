@@ -58,6 +58,42 @@ def test_encrypt_has_one_word_for_each_meaning(given_: str, encrypt: str) -> Non
     assert PLAIN.encrypt is None
 
 
+@pytest.mark.parametrize("host", ["db.example", "10.1.2.3", "127.example.com", "localhost.example"])
+def test_who_says_nothing_gets_encryption_that_is_verified(host: str) -> None:
+    address = SqlAddress.parse(f"Server={host};Database=d;UID=u;PWD=p")
+    assert (address.encryption, address.verified) == ("mandatory", True)
+    assert SqlAddress.parse(f"Server={host};Database=d;UID=u;PWD=p;Encrypt=optional").encryption == "optional"
+
+
+@pytest.mark.parametrize("host", ["localhost", "LocalHost", "127.0.0.1", "127.4.5.6", "::1", ".", "(local)"])
+def test_this_machine_is_reached_as_its_server_likes(host: str) -> None:
+    address = SqlAddress.parse(f"Server={host};Database=d;UID=u;PWD=p")
+    assert (address.encryption, address.verified) == ("optional", False)
+    assert SqlAddress.parse(f"Server={host};Database=d;UID=u;PWD=p;Encrypt=true").verified
+
+
+@pytest.mark.parametrize(("given_", "verified"), [("true", False), ("strict", True), ("false", False)])
+def test_trusting_the_server_switches_verifying_off_but_for_strict(given_: str, verified: bool) -> None:
+    text = f"Server=h;Database=d;UID=u;PWD=p;Encrypt={given_};TrustServerCertificate=true"
+    assert SqlAddress.parse(text).verified == verified
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"), [("", 10), ("Connect Timeout=30", 30), ("Connection Timeout=0", 120), ("Timeout=9999", 120)]
+)
+def test_a_login_may_take_as_long_as_the_address_says_within_bounds(written: str, seconds: int) -> None:
+    assert SqlAddress.parse(f"Server=h;Database=d;UID=u;PWD=p;{written}").login_seconds == seconds
+
+
+def test_the_intent_to_write_and_every_subnet_are_what_is_done_anyway() -> None:
+    text = "Server=h;Database=d;UID=u;PWD=p;ApplicationIntent=ReadWrite;MultiSubnetFailover=True;Packet Size=8192"
+    assert SqlAddress.parse(text).options == {
+        "application_intent": "ReadWrite",
+        "multi_subnet_failover": "true",
+        "packet_size": "8192",
+    }
+
+
 @pytest.mark.parametrize(
     ("written", "password"),
     [
@@ -109,6 +145,9 @@ def test_any_user_and_password_come_through_both_spellings(user: str, password: 
         ("server=h;database=d;uid=u;pwd=p;encrypt=maybe", "Encrypt"),
         ("server=h;database=d;uid=u;pwd=p;TrustServerCertificate=maybe", "trust server certificate"),
         ("server=h;database=d;uid=u;pwd=p;Connect Timeout=soon", "connect timeout"),
+        ("server=h;database=d;uid=u;pwd=p;ApplicationIntent=ReadOnly", "readable secondary .* offsets are written"),
+        ("server=h;database=d;uid=u;pwd=p;ApplicationIntent=Both", "ApplicationIntent other than ReadWrite"),
+        ("server=h;database=d;uid=u;pwd=p;Packet Size=100", "packet size that is not from 512"),
         ("server=h;database=d;uid=u;pwd=p;Encript=yes", 'part 5 .did you mean "encrypt"'),
         ("server=h;database=d;uid=u;pwd='p", "part 4, or a quote is not closed"),
         ("server", "part 1"),

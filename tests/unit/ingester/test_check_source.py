@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from common.check import Outcome
+from common.sqladdress import SqlAddress
 from ingester.capture import CaptureError, CaptureFacts, CaptureJobs, LogTimes, OffsetTimes, Scan
-from ingester.check_source import judge_capture, judge_retention
+from ingester.check_source import judge_capture, judge_encryption, judge_retention
 
 DAY = 86_400.0
 JOBS = CaptureJobs(capture=True, polling=5, retention=3 * DAY)
@@ -57,3 +58,21 @@ def test_a_retention_of_less_than_a_day_is_warned_of() -> None:
     assert (found.outcome, "23h59m" in found.text) == (Outcome.WARN, True)
     [found] = judge_retention(CaptureJobs(True, 5, DAY), None, ["dbo.Persons"])
     assert found.outcome is Outcome.OK
+
+
+@pytest.mark.parametrize(
+    ("server", "more", "says"),
+    [
+        ("db.example", "", None),
+        ("localhost", "", None),
+        ("db.example", "Encrypt=strict;TrustServerCertificate=true", None),
+        ("db.example", "TrustServerCertificate=true", "is not verified"),
+        ("db.example", "Encrypt=optional", "rows travel in clear text"),
+        ("db.example", "Encrypt=disable", "password and rows travel in clear text"),
+    ],
+)
+def test_a_way_that_others_could_read_is_warned_of(server: str, more: str, says: str | None) -> None:
+    found = list(judge_encryption(SqlAddress.parse(f"Server={server};Database=d;UID=u;PWD=p;{more}")))
+    assert [(one.outcome, says is not None and says in one.text) for one in found] == (
+        [(Outcome.WARN, True)] if says else []
+    )
