@@ -26,6 +26,7 @@ from ingester.offsets import Move, Offsets
 from ingester.outage import Outage
 from ingester.ownership import Ownership
 from ingester.progress import Progress, Standing
+from ingester.queue_gate import QueueGate
 from ingester.reload import TableChanges
 from ingester.schedule import Outcome, Schedule
 from ingester.slices import Slice, SliceResult, Trouble
@@ -92,6 +93,7 @@ class Job:
         """Removed, with a slice still under way."""
         self._stopped: dict[TableName, TrackedTable] = {}
         self._throttling = Spell(clock)
+        self._gate = QueueGate(progress, clock, chance)
         self._clocks = ExecutorClocks(now)
         self._asked: SimpleQueue[tuple[TableChanges, Mapping[TableName, str]]] = SimpleQueue()
         self._catalog_at = float("-inf")
@@ -122,8 +124,9 @@ class Job:
             self._reconfigure(*self._asked.get())
         again = [self._settle(result) for result in self._dispatcher.results(self._wait_seconds())]
         ready = [table for table in again if table is not None]
-        for name in self._ownership.news():
-            self._schedule.hurry(name, self._clock())
+        self._hurry(self._ownership.news())
+        if (chosen := self._gate.chosen()) is not None:
+            self._hurry([chosen])
         due_at = self._schedule.next_due()
         if due_at is not None and due_at + self._settings.coalesce_seconds <= self._clock():
             ready += [self._tables[name] for name in self._schedule.take(self._clock()) if name in self._tables]
@@ -329,8 +332,12 @@ class Job:
         return None
 
     def _read(self, table: TrackedTable, todo: Slice) -> None:
+        if not self._gate.admits(table.name):
+            self._schedule.put(table.name, Outcome.FAILED, self._clock())
+            return
+        room = 1 if self._gate.shut else self._dispatcher.room
         try:
-            parts = self._strides.slices(todo, table, room=self._dispatcher.room)
+            parts = self._strides.slices(todo, table, room=room)
         except ConnectionLost:
             raise
         except TransientError as error:
@@ -398,6 +405,8 @@ class Job:
         result = self._strides.settled(ended)
         if result is None:
             return None
+        if self._gate.settled(result):
+            self._hurry(self._tables)
         table = self._tables.get(result.table) or self._leaving.get(result.table)
         if table is None:
             return None
@@ -442,7 +451,7 @@ class Job:
             if table.name in self._tables:
                 self._schedule.put(table.name, Outcome.LOCKED, self._clock())
             return
-        else:
+        elif result.trouble is not Trouble.QUEUE:
             self._fails(table, result.message, result.hint)
         self._schedule.put(table.name, Outcome.FAILED, self._clock())
 

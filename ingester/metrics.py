@@ -62,6 +62,11 @@ CAPTURED = Metric(
     "Seconds since the commit of the newest transaction that was captured.",
 )
 CONNECTED = Metric("dstream_ingester_connected", "gauge", "1 while SQL Server is reached.")
+QUEUE = Metric(
+    "dstream_ingester_queue_available",
+    "gauge",
+    "0 while the queue, or the right to use it, is refused and all tables wait.",
+)
 QUIET = Metric("dstream_ingester_quiet_seconds", "gauge", "Seconds since any change was sent.")
 PASSES = Metric(
     "dstream_ingester_pass_seconds",
@@ -90,6 +95,7 @@ METRICS = (
         SILENCE,
         CAPTURED,
         CONNECTED,
+        QUEUE,
         QUIET,
     ),
     *(PASSES, SLICES),
@@ -121,6 +127,7 @@ def samples(progress: Progress, found: Findings) -> Iterator[Sample]:
         yield CAPTURED(found.newest)
     yield STOPPED(sum(table.standing is Standing.STOPPED for table in figures.tables.values()))
     yield CONNECTED(int(figures.connected))
+    yield QUEUE(int(figures.queue))
     yield QUIET(figures.quiet)
     yield PASSES(figures.passes)
     yield SLICES(figures.slices)

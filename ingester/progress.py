@@ -61,11 +61,12 @@ class TableFigures:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Everything at one moment, which is `now` on the steady clock."""
+    """Everything at one moment, which is `now` on the steady clock. `queue`: whether it is not known to refuse what is sent."""
 
     now: float
     begun: float
     connected: bool
+    queue: bool
     tables: Mapping[TableName, TableFigures]
     passes: Distribution
     slices: Distribution
@@ -87,6 +88,7 @@ class Progress:
         self._connected: bool | None = None
         self._executor: str | None = None
         self._unanswered: str | None = None
+        self._queue: str | None = None
         self._stopped: set[TableName] = set()
         self._started: dict[TableName, float] = {}
         self._unheard: dict[TableName, float] = {}
@@ -104,6 +106,10 @@ class Progress:
     def unanswered(self, why: str | None) -> None:
         """Why SQL Server, which is reached, does not answer for the tables."""
         self._unanswered = why
+
+    def queue(self, why: str | None) -> None:
+        """Why the queue takes nothing from anybody here."""
+        self._queue = why
 
     def executor(self, trouble: str | None) -> None:
         """What keeps all slices from running."""
@@ -182,6 +188,7 @@ class Progress:
                 now=self._clock(),
                 begun=self._begun,
                 connected=bool(self._connected),
+                queue=self._queue is None,
                 tables=dict(self._tables),
                 passes=self._passes.copy(),
                 slices=self._slices.copy(),
@@ -206,6 +213,8 @@ class Progress:
             return "the connection to SQL Server is lost"
         if self._unanswered is not None:
             return f"SQL Server does not answer for the tables: {self._unanswered}"
+        if self._queue is not None:
+            return f"the queue refuses what is sent, all tables wait: {self._queue}"
         return self._executor or self._tables_stopped()
 
     def _tables_stopped(self) -> str | None:

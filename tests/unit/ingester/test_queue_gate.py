@@ -1,0 +1,114 @@
+"""A queue that refuses, whatever is sent: all tables wait and one tries, in the world of test_job.py."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from common.errors import DestinationUnavailable, TransientError
+from common.names import TableName
+from ingester.job import Job
+from ingester.progress import Progress
+from ingester.queue_gate import QueueGate
+from ingester.slices import SliceResult, Trouble
+from tests.fakes.ingester import ORDERS, PERSONS, instance
+from tests.unit.ingester.test_job import World
+
+REFUSED = DestinationUnavailable("sending to ingest-queue: unauthorized", hint="was the key renewed?")
+ENDS, OPENS = "the queue refuses what is sent, all tables wait", "the queue takes changes again"
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop asks the clock instead of waiting."""
+    monkeypatch.setattr(Job, "_wait_seconds", lambda self: 0.0 if not self._dispatcher.running else 1.0)
+
+
+def told(logs: Sequence[Any]) -> list[str]:
+    return [entry["event"] for entry in logs if entry["event"] in (ENDS, OPENS)]
+
+
+def test_no_table_stops_and_all_go_on_when_the_queue_takes_changes_again() -> None:
+    world = World()
+    world.sender.fail = REFUSED
+    world.at(3, lambda: world.commit(2))
+    world.at(3, lambda: world.commit(2, name="sales_Orders"))
+    world.at(300, lambda: world.snapshot.append((world.progress.ready(), world.progress.figures().queue)))
+    world.at(301, lambda: setattr(world.sender, "fail", None))
+    world.at(375, lambda: world.snapshot.append((len(world.sent()), len(world.sent("Orders")))))
+    status, logs = world.run(400)
+    [(why, available), sent] = world.snapshot
+    assert (status, available, sent) == (0, False, (3, 3))
+    assert "the queue refuses what is sent" in why
+    assert "unauthorized" in why
+    assert (world.progress.ready(), world.progress.figures().queue) == (None, True)
+    [error] = [entry for entry in logs if entry["log_level"] in ("warning", "error")]
+    assert (error["event"], error["log_level"], error["hint"]) == (ENDS, "error", "was the key renewed?")
+    assert told(logs) == [ENDS, OPENS]
+
+
+@pytest.mark.parametrize("count", [1, 100])
+def test_the_queue_is_tried_by_one_table_at_a_growing_pace_however_many_wait(count: int) -> None:
+    tables = [TableName("dbo", f"T{number}") for number in range(count)]
+    world = World(tables=tables)
+    world.at(5, lambda: setattr(world.sender, "fail", REFUSED))
+    for name in [instance(table).name for table in tables]:
+        world.at(6, lambda name=name: world.commit(2, name=name))  # type: ignore[misc]
+    world.at(30, world.executor.buckets.clear)
+    _, logs = world.run(630)
+    tried = [len(bucket) for bucket in world.executor.buckets]
+    assert set(tried) == {1}
+    assert 9 <= len(tried) <= 13
+    assert told(logs) == [ENDS]
+
+
+def result(table: TableName, trouble: Trouble | None = None, changes: int = 0) -> SliceResult:
+    return SliceResult(table, None, changes, trouble=trouble, message="unauthorized" if trouble else "")
+
+
+def test_slices_that_were_begun_before_neither_open_the_gate_nor_lengthen_the_wait() -> None:
+    clock = [0.0]
+    gate = QueueGate(Progress([PERSONS, ORDERS], clock=lambda: clock[0]), lambda: clock[0], lambda: 0.0)
+    assert gate.admits(PERSONS)
+    assert not gate.settled(result(PERSONS, Trouble.QUEUE))
+    for _ in range(10):
+        assert not gate.settled(result(ORDERS, Trouble.QUEUE))
+    assert not gate.settled(result(PERSONS, changes=5))
+    assert gate.shut
+    clock[0] = 4.9
+    assert (gate.chosen(), gate.admits(ORDERS)) == (None, False)
+    clock[0] = 5.0
+    assert gate.chosen() == PERSONS
+    assert gate.admits(PERSONS)
+    assert not gate.admits(ORDERS)
+    assert gate.settled(result(PERSONS, changes=1))
+    assert gate.admits(ORDERS)
+
+
+def test_a_try_that_came_to_nothing_leaves_the_gate_shut_and_another_table_tries() -> None:
+    clock = [0.0]
+    gate = QueueGate(Progress([PERSONS, ORDERS], clock=lambda: clock[0]), lambda: clock[0], lambda: 0.0)
+    for table in (PERSONS, ORDERS):
+        gate.settled(result(table, Trouble.QUEUE))
+    clock[0] = 5.0
+    assert gate.chosen() == PERSONS
+    clock[0] = 9.0
+    assert gate.chosen() is None
+    clock[0] = 10.0  # the first had nothing to send any more
+    assert gate.chosen() == ORDERS
+    assert gate.admits(ORDERS)
+    assert not gate.settled(result(ORDERS, Trouble.TRANSIENT))
+    assert gate.shut
+    assert not gate.admits(PERSONS)
+
+
+def test_what_one_table_alone_meets_shuts_no_gate() -> None:
+    world = World()
+    world.sender.fail = TransientError("the connection broke")
+    world.at(3, lambda: world.commit(2))
+    world.at(20, lambda: setattr(world.sender, "fail", None))
+    _, logs = world.run(100)
+    assert told(logs) == []
+    assert len(world.sent()) == 3
