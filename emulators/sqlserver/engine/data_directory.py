@@ -52,8 +52,8 @@ class Home(Protocol):
 
     def databases(self) -> list[DatabaseRecord]: ...
 
-    def next_number(self) -> int:
-        """The number of a new database: never one that was given before."""
+    def new_database(self, name: str, collation: str, created: datetime) -> DatabaseRecord:
+        """Its number is one that was never given before. From here on it is one of `databases`, with or without a file."""
         ...
 
     def save_database(self, record: DatabaseRecord) -> None: ...
@@ -86,9 +86,9 @@ class TemporaryHome:
     def databases(self) -> list[DatabaseRecord]:
         return []
 
-    def next_number(self) -> int:
+    def new_database(self, name: str, collation: str, created: datetime) -> DatabaseRecord:
         self._last += 1
-        return self._last
+        return DatabaseRecord(self._last, name, collation, created)
 
     def save_database(self, record: DatabaseRecord) -> None: ...
 
@@ -133,16 +133,23 @@ class DataDirectory:
             for number, name, collation, created, snapshot, versions in rows
         ]
 
-    def next_number(self) -> int:
-        number = int(self.load(_LAST) or 0) + 1
-        self.save(_LAST, str(number))
-        return number
+    def new_database(self, name: str, collation: str, created: datetime) -> DatabaseRecord:
+        record = DatabaseRecord(int(self.load(_LAST) or 0) + 1, name, collation, created)
+        with self._guard:
+            self._server.execute("BEGIN")
+            self._server.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (_LAST, str(record.number)))
+            self._insert(record)
+            self._server.execute("COMMIT")
+        return record
 
     def save_database(self, record: DatabaseRecord) -> None:
+        with self._guard:
+            self._insert(record)
+
+    def _insert(self, record: DatabaseRecord) -> None:
         number, name, collation, created, *options = astuple(record)
         row = (number, name, collation, created.isoformat(), *map(int, options))
-        with self._guard:
-            self._server.execute("INSERT OR REPLACE INTO databases VALUES (?, ?, ?, ?, ?, ?)", row)
+        self._server.execute("INSERT OR REPLACE INTO databases VALUES (?, ?, ?, ?, ?, ?)", row)
 
     def forget_database(self, number: int) -> None:
         with self._guard:

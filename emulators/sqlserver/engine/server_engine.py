@@ -171,9 +171,8 @@ class SqlEngine:
             if name.lower() in self._databases:
                 text = f"Database '{name}' already exists. Choose a different database name."
                 raise SqlError(1801, text, 16, 3)
-            record = DatabaseRecord(self.home.next_number(), name, collation, self.clock())
+            record = self.home.new_database(name, collation, self.clock())
             made = self._databases[name.lower()] = self._opened(record)
-            self.home.save_database(record)
             return made
 
     def save_options(self, database: StoredDatabase) -> None:

@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -190,6 +191,17 @@ def test_tempdb_is_always_new_and_files_that_nobody_knows_are_removed(start: Sta
     assert after.value("SELECT OBJECT_ID('tempdb.dbo.t')") is None
     assert not (copied / "99.sqlite").exists()
     assert not list(copied.glob("session-*"))
+
+
+def test_who_died_before_a_database_had_its_file_finds_it_empty(tmp_path: Path) -> None:
+    """In the first start too: master is number 1 whatever happened."""
+    directory = DataDirectory(tmp_path)
+    directory.new_database("master", "", datetime(2024, 1, 1))
+    directory.close()
+    engine = build_engine(users={"sa": "secret"}, databases=["demo"], data_dir=tmp_path)
+    found = client(engine, "master").rows("SELECT name, database_id FROM sys.databases ORDER BY database_id")
+    engine.close()
+    assert found == [("master", 1), ("tempdb", 2), ("model", 3), ("msdb", 4), ("demo", 5)]
 
 
 # The server's own
