@@ -294,6 +294,23 @@ class CaptureFailing(CaptureFault):
         return capture_failing(cdc)
 
 
+class ChangeTableLocked(CaptureFault):
+    """The capture of a large transaction holds its change table exclusively: who reads it waits, or meets 1222 after LOCK_TIMEOUT.
+
+    From about 5,000 row locks on SQL Server takes one on the whole table instead, until the transaction of the scan commits. `table`:
+    the change table's name, as "dbo_Persons_CT". Readers under READ_COMMITTED_SNAPSHOT or SNAPSHOT do not wait. What remains:
+    everything; nothing of the capture itself is delayed here.
+    https://learn.microsoft.com/sql/relational-databases/sql-server-transaction-locking-and-row-versioning-guide (lock escalation)
+    """
+
+    def __init__(self, table: str) -> None:
+        super().__init__()
+        self._table = table
+
+    def broken(self, cdc: DatabaseCdc) -> AbstractContextManager[None]:
+        return cdc.database.held("cdc", self._table)
+
+
 class CaptureStopped(CaptureFault):
     """The capture job is stopped: the first table under CDC starts one, and it is stopped again."""
 
@@ -326,6 +343,7 @@ NAMES: Mapping[str, fault_names.Named[Fault]] = {
     "capture_stopped": (CaptureStopped, (), ""),
     "capture_lagging": (CaptureLagging, (float,), "SECONDS"),
     "capture_failing": (CaptureFailing, (), ""),
+    "change_table_locked": (ChangeTableLocked, (str,), "TABLE"),
 }
 """Name to the fault, the types of its arguments, and how people write them."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -90,6 +90,9 @@ class FakeSqlDatabase:
                 raise
         finally:
             self._lock.release()
+
+    def held(self, schema: str, name: str) -> AbstractContextManager[None]:
+        raise NotImplementedError
 
     def reader(self) -> sqlite3.Connection:
         if not hasattr(self._local, "connection"):

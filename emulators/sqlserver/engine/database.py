@@ -130,6 +130,7 @@ class StoredDatabase:
         self._local = threading.local()
         self._readers: list[Link] = []
         self._guard = threading.Lock()
+        self._held: list[tuple[str, str]] = []
         self._users: set[object] = set()
         self._retired = False
 
@@ -181,8 +182,27 @@ class StoredDatabase:
             active.excluded.add(table)
 
     def excludes(self, reader: object, table: str) -> bool:
+        if self._held and table in self._held_tables():
+            return True
         active = self.active
         return active is not None and active.owner is not reader and table in active.excluded
+
+    @contextmanager
+    def held(self, schema: str, name: str) -> Iterator[None]:
+        """Nobody reads this table, which need not be there yet; whoever waits for it does so as for `exclude`."""
+        wanted = (schema, name)
+        with self._guard:
+            self._held.append(wanted)
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._held.remove(wanted)
+
+    def _held_tables(self) -> set[str]:
+        with self._guard:
+            found = [self.table(schema, name) for schema, name in self._held]
+        return {self.storage(table) for table in found if table is not None}
 
     def await_table(self, reader: object, table: str, timeout: float | None, cancelled: Cancel) -> None:
         """Wait until `excludes` is over. Raises SqlError 1222, Cancelled."""

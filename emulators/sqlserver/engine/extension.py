@@ -158,6 +158,10 @@ class Database(Protocol):
         """A connection of this thread for reading committed data."""
         ...
 
+    def held(self, schema: str, name: str) -> AbstractContextManager[None]:
+        """A block in which whoever reads this table waits for it, as behind an exclusive lock (1222)."""
+        ...
+
     def table(self, schema: str, name: str) -> Table | None:
         """Names compare by the database's collation (without case by default)."""
         ...

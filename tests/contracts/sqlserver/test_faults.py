@@ -433,3 +433,44 @@ def test_no_fault_is_without_a_name_and_an_explanation() -> None:
 def test_what_is_no_fault_is_refused_with_what_is(text: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         faults.parse(text)
+
+
+# change_table_locked
+
+
+def test_a_locked_change_table_keeps_its_readers_waiting_until_their_lock_timeout_and_no_others(
+    server: SqlServerEmulator, login: Login, application: Any
+) -> None:
+    cursor = application.cursor()
+    cursor.execute("DROP TABLE IF EXISTS dbo.u; CREATE TABLE dbo.u (n INT NOT NULL PRIMARY KEY)")
+    cursor.execute("IF (SELECT is_cdc_enabled FROM sys.databases WHERE name = N'demo') = 0 EXEC sys.sp_cdc_enable_db")
+    for table in ("t", "u"):
+        cursor.execute(f"EXEC sys.sp_cdc_enable_table N'dbo', N'{table}', @role_name = NULL")
+    cursor.execute("SET LOCK_TIMEOUT 50")
+    answer: list[Any] = []
+
+    def wait() -> None:
+        with contextlib.closing(login.connect()) as other:
+            waiting = other.cursor()
+            waiting.execute("SELECT COUNT(*) FROM cdc.dbo_t_CT")
+            answer.extend(waiting.fetchall())
+
+    reader = threading.Thread(target=wait)
+    with server.inject(faults.ChangeTableLocked("dbo_t_ct")):
+        with pytest.raises(pymssql.OperationalError) as refused:
+            cursor.execute("SELECT COUNT(*) FROM cdc.dbo_t_CT")
+        assert refused.value.args[0] == 1222
+        cursor.execute(
+            "BEGIN TRY SELECT COUNT(*) FROM cdc.dbo_t_CT END TRY BEGIN CATCH SELECT ERROR_NUMBER() END CATCH"
+        )
+        assert cursor.fetchall() == [(1222,)]
+        cursor.execute("SELECT COUNT(*) FROM cdc.dbo_u_CT; SELECT COUNT(*) FROM cdc.dbo_t_CT WITH (NOLOCK)")
+        assert cursor.fetchall() == [(0,)]
+        reader.start()
+        reader.join(0.3)
+        assert reader.is_alive()
+    reader.join(10)
+    assert answer == [(0,)]
+    cursor.execute("SELECT COUNT(*) FROM cdc.dbo_t_CT")
+    assert cursor.fetchall() == [(0,)]
+    cursor.execute("EXEC sys.sp_cdc_disable_db; DROP TABLE dbo.u")
