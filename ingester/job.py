@@ -205,7 +205,7 @@ class Job:
         """Why `table` was not read."""
         if self._outage:
             return Outcome.FAILED
-        return Outcome.LOCKED if table.instances and table.lease is None else Outcome.IDLE
+        return Outcome.LOCKED if table.held or (table.instances and table.lease is None) else Outcome.IDLE
 
     def _readable(self, tables: list[TrackedTable]) -> list[TrackedTable]:
         """Those of `tables` that exist, are under CDC and locked by us."""
@@ -298,6 +298,8 @@ class Job:
             return []
         if probe.stale and not fresh:
             return self._probe_afresh(tables)
+        for table, request in zip(tables, requests, strict=True):
+            _note_held(table, request.instance.change_table, held=request.instance.name in probe.locked)
         return [
             (table, decide(table, answer, probe.max_lsn, self._clock()))
             for table, request in zip(tables, requests, strict=True)
@@ -510,3 +512,18 @@ class Job:
             threading.Event().wait(_KILL_SECONDS)
         self._dispatcher.close()
         self._ownership.close()
+
+
+def _note_held(table: TrackedTable, change_table: str, *, held: bool) -> None:
+    """Tell once that a table is not read because somebody holds its change table, and once that it is over."""
+    if held and not table.held:
+        log.warning(
+            "change table is locked by another session, will look again",
+            table=table.name.key,
+            change_table=f"cdc.{change_table}",
+            hint="the capture of a large transaction holds it until it commits; ALTER DATABASE ... SET READ_COMMITTED_SNAPSHOT ON lets "
+            "readers pass. Otherwise see sys.dm_tran_locks for who holds it",
+        )
+    elif table.held and not held:
+        log.info("change table is no longer locked", table=table.name.key)
+    table.held = held

@@ -117,6 +117,15 @@ def window(start: Position, before: Lsn | None, has_command_id: bool) -> Stateme
     return f"{begun} AND ct.[__$start_lsn] < {P}", (*values, before.value)
 
 
+FIRST_WAIT = "SET LOCK_TIMEOUT 1000"
+NEXT_WAITS = "SET LOCK_TIMEOUT 100"
+
+
+def locked(number: int, found: int) -> Statement:
+    """(number, found) of a change table that somebody holds exclusively; the tables behind it are hardly waited for."""
+    return f"{NEXT_WAITS}; SELECT {number} AS number, {found} AS found", ()
+
+
 def pending(number: int, change_table: str, rows: Statement, last: Lsn) -> Statement:
     """(number, 1) if a change table holds any of the `rows` up to `last`. One text a table, however often it is asked."""
     condition, values = rows

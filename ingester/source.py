@@ -91,11 +91,13 @@ class Probe:
     """How far capture has come (None before its first scan), and an answer for every request, by capture instance.
 
     `stale`: capture instances were made or dropped since `states` was last asked, so the answers may be about the wrong ones, or missing.
+    `locked`: capture instances whose change table another session holds exclusively; there is no answer for them.
     """
 
     max_lsn: Lsn | None
     answers: Mapping[str, ProbeAnswer]
     stale: bool = False
+    locked: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +153,7 @@ class Source(Protocol):
         ...
 
     def probe(self, requests: Sequence[ProbeRequest]) -> Probe:
-        """One round trip for all."""
+        """Two round trips at most for all; a table that somebody holds exclusively is waited for for a second, and holds up no other."""
         ...
 
     def page(

@@ -40,6 +40,12 @@ def batch(statements: Sequence[Statement]) -> str:
     return ";\n".join(rendered(sql, parameters) for sql, parameters in statements)
 
 
+def unless_locked(statement: Statement, instead: Statement) -> Statement:
+    """`statement`, and `instead` where it waited for a lock in vain; any other error is told as it is."""
+    tried, locked = rendered(*statement), rendered(*instead)
+    return f"BEGIN TRY {tried} END TRY BEGIN CATCH IF ERROR_NUMBER() <> 1222 THROW; {locked} END CATCH", ()
+
+
 def type_of(value: object) -> str:
     """What a value is to SQL Server. An LSN has the very type of the columns that it is compared with, so that an index can be sought;
     nothing but text may be NULL."""

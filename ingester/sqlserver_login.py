@@ -33,6 +33,9 @@ _ENCRYPTION = {"disable": "off", "optional": "request", "mandatory": "require", 
 
 _APPLICATION = "dstream ingester"
 """What a connection calls itself where the address does not say (`app name`)."""
+PATIENT = "SET LOCK_TIMEOUT 10000"
+"""How long a statement waits for another session's lock, in milliseconds, before it gives up with error 1222; without it, for as long as the
+lock is held. https://learn.microsoft.com/sql/t-sql/statements/set-lock-timeout-transact-sql"""
 _SESSION = (
     *("ARITHABORT", "CONCAT_NULL_YIELDS_NULL", "ANSI_NULLS", "ANSI_NULL_DFLT_ON", "ANSI_PADDING", "ANSI_WARNINGS"),
     *("CURSOR_CLOSE_ON_COMMIT", "QUOTED_IDENTIFIER"),
@@ -43,6 +46,7 @@ _SESSION_TEXT = ";".join(
         "SET TEXTSIZE 2147483647",
         "SET IMPLICIT_TRANSACTIONS OFF",
         "SET TRANSACTION ISOLATION LEVEL READ COMMITTED",
+        PATIENT,
     ]
 )
 """What the driver sets for a session, and that no statement opens a transaction, which a server's "user options" may ask for.

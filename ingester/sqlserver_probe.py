@@ -15,9 +15,11 @@ from ingester.lsn import Lsn, Position
 from ingester.queries import Statement
 from ingester.source import Probe, ProbeAnswer, ProbeRequest
 from ingester.sqlserver_connection import Connection, is_error
+from ingester.sqlserver_literals import unless_locked
+from ingester.sqlserver_login import PATIENT
 
 UNKNOWN_OBJECT = 208
-_NO_RIGHT = -1
+_NO_RIGHT, _LOCKED = -1, -2
 _BEFORE_ALL = Lsn(bytes(10))
 Stamp = tuple[Any, ...]
 
@@ -36,6 +38,7 @@ class Prober:
         self._by_function = by_function
         self._stamp: Stamp | None = None
         self._last: Lsn | None = None
+        self._locked: frozenset[str] = frozenset()
         self._empty: dict[str, ProbeRequest] = {}
         """What was asked of each capture instance that held nothing up to the LSN `_last`; nothing is added to the log before its end."""
 
@@ -64,7 +67,7 @@ class Prober:
         found: dict[int, int] = {}
         if asked or not told:
             looks = self._looks(requests, asked)
-            *sets, lows, stamp = self._connection.batch([*looks, *ends])
+            *sets, lows, stamp = self._connection.batch([*looks, (PATIENT, ()), *ends])
             found, told = {number: answer for rows in sets for number, answer in rows}, [lows, stamp]
         return self._answered(requests, asked, found, *told)
 
@@ -78,10 +81,18 @@ class Prober:
         return known is not None and known.before == request.before and _start(known) <= _start(request)
 
     def _looks(self, requests: Sequence[ProbeRequest], asked: Sequence[int]) -> list[Statement]:
-        """Before the first capture there is nothing to look for; but the published functions are where a missing right is seen."""
+        """Before the first capture there is nothing to look for; but the published functions are where a missing right is seen.
+
+        Without row versions the capture of a large transaction holds its change table until it commits. The first such table is waited
+        for for a second, and those that were held the last time come at the end.
+        """
         if self._last is None and not self._by_function:
             return []
-        return [self._look(at, requests[at], self._last or _BEFORE_ALL) for at in asked]
+        last = self._last or _BEFORE_ALL
+        looks = {at: unless_locked(self._look(at, requests[at], last), queries.locked(at, _LOCKED)) for at in asked}
+        held = [at for at in asked if requests[at].instance.name in self._locked]
+        free = [looks[at] for at in asked if at not in held]
+        return [(queries.FIRST_WAIT, ()), *free, (queries.NEXT_WAITS, ()), *(looks[at] for at in held)]
 
     def _look(self, number: int, request: ProbeRequest, last: Lsn) -> Statement:
         instance, start = request.instance, _start(request)
@@ -101,11 +112,14 @@ class Prober:
         stamps: Sequence[Stamp],
     ) -> Probe:
         stale = self._stamp is not None and stamps[0] != self._stamp
+        self._locked = frozenset(requests[at].instance.name for at, answer in found.items() if answer == _LOCKED)
         watermarks = {name: Lsn(bytes(low)) for name, low in lows if low is not None}
         answers: dict[str, ProbeAnswer] = {}
         for at, request in enumerate(requests):
             name = request.instance.name
             low = watermarks.get(name)
+            if name in self._locked:
+                continue
             if low is not None and not low.unknown and found.get(at) != _NO_RIGHT:
                 answers[name] = ProbeAnswer(low, at in found)
             elif not stale:
@@ -114,7 +128,7 @@ class Prober:
             self._check_rights()
         if self._last is not None and not stale:
             self._empty |= {requests[at].instance.name: requests[at] for at in asked if at not in found}
-        return Probe(self._last, answers, stale)
+        return Probe(self._last, answers, stale, self._locked)
 
     def _catalog_changed(self) -> bool:
         try:

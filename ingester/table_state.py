@@ -55,6 +55,8 @@ class TrackedTable:
     """What a row was encoded to lately; None before the first page."""
     page_rows: int | None = None
     """How many rows its next page would have; None before the first page."""
+    held: bool = False
+    """Whether another session held its change table when it was last looked at."""
     superseded: set[str] = field(default_factory=set)
     """Capture instances that were told to be of no more use."""
 

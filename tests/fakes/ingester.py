@@ -67,6 +67,7 @@ class FakeSource:
     former: dict[str, tuple[CaptureInstance, ...]] = field(default_factory=dict)
     captured_all: bool = True
     stale: bool = False
+    locked: set[str] = field(default_factory=set)
     fail: Exception | None = None
     away: Exception | None = None
     after_page: Callable[[], None] | None = None
@@ -93,8 +94,8 @@ class FakeSource:
         self._raise()
         present = [*self.instances.values(), *self.former.values()]
         known = {instance.name for instances in present for instance in instances}
-        answers = {r.instance.name: self._answer(r) for r in requests if r.instance.name in known}
-        return Probe(self.max_lsn, answers, self.stale)
+        answers = {r.instance.name: self._answer(r) for r in requests if r.instance.name in known - self.locked}
+        return Probe(self.max_lsn, answers, self.stale, frozenset(self.locked))
 
     def _answer(self, request: ProbeRequest) -> ProbeAnswer:
         name = request.instance.name

@@ -210,6 +210,24 @@ def test_an_executor_whose_clock_is_ahead_is_reported_once_and_blamed_for_what_e
     assert "the clock of executor-1 is" in warned[1]["error"]
 
 
+def test_a_change_table_that_somebody_holds_stops_itself_alone_and_is_told_once() -> None:
+    world = World(shared=True)
+    world.source.locked.add("dbo_Persons")
+    world.at(3, lambda: world.commit(2))
+    world.at(4, lambda: world.commit(3, name="sales_Orders"))
+    world.at(50, lambda: world.snapshot.extend([len(world.sent()), len(world.sent("Orders")), *world.tables_held()]))
+    world.at(100, world.source.locked.clear)
+    _, logs = world.run(130)
+    assert world.snapshot == [0, 3, "persons", "orders"]
+    assert len(world.sent()) == 3
+    told = [(entry["log_level"], entry["event"]) for entry in logs if entry.get("table") == "dbo.Persons"]
+    assert [event for event in told if "locked" in event[1]] == [
+        ("warning", "change table is locked by another session, will look again"),
+        ("info", "change table is no longer locked"),
+    ]
+    assert not any("connection lost" in entry["event"] for entry in logs)
+
+
 def test_an_idle_tables_offset_advances_with_the_log() -> None:
     world = World()
     world.at(3, lambda: world.commit(9))
