@@ -31,7 +31,7 @@ from ingester.java import java_home
 from ingester.locks import steady
 from ingester.slices import Slice, SliceResult
 from ingester.spark_conf import is_local, maskable, spark_settings, unguarded
-from ingester.spark_health import ExecutorHealth
+from ingester.spark_health import Answers, ExecutorHealth
 from ingester.spark_jvm import Jvm
 from ingester.spark_reasons import reason, remedy
 from ingester.threads import within
@@ -48,10 +48,6 @@ START_SECONDS = 120.0
 """For the JVM, the cluster's first executor and its first Python worker. Spark itself gives a standalone master 60 s."""
 _LOOK_SECONDS = 5.0
 """Between two looks at the context and its executors."""
-_SILENT_SECONDS = 60.0
-"""A JVM that does not answer a look for so long hangs."""
-_SILENT_TURNS = 100
-"""And for so many turns of the loop: a process that was paused has not waited."""
 _CANCEL_SECONDS = 1.0
 _STOP_SECONDS = 3.0
 """For Spark to say goodbye to its cluster."""
@@ -106,9 +102,9 @@ class SparkExecutor:
         self._context: SparkContext | None = None
         self._early: EarlyResults | None = None
         self._closing = threading.Event()
+        self._begun = False
         self._stopped: str | None = None
-        self._asked: float | None = None
-        self._turns = 0
+        self._answers = Answers()
         self._slots = max(FEWEST_SLOTS, slots or 0)
         log4j = folder / "log4j2.properties"
         log4j.write_text(_LOG4J)
@@ -184,7 +180,7 @@ class SparkExecutor:
         context = self._context
         assert context is not None
         with suppress(*_FAILURES):
-            if not _begun(context, _group(number)):
+            if not _taken(context, _group(number)):
                 why = self._jvm.last_words or "no executor takes a task"
                 self._health.failed(why, remedy(why))
             context.cancelJobGroup(_group(number))
@@ -201,7 +197,7 @@ class SparkExecutor:
                 hint=remedy(self._stopped)
                 or "see why the cluster has ended the application, and start the ingester again",
             )
-        self._refuse_silence()
+        self._answers.refuse_silence()
         return self._health.trouble()
 
     def finish(self) -> None:
@@ -246,6 +242,7 @@ class SparkExecutor:
         self._context = context = SparkContext(conf=conf, gateway=gateway)
         [result] = context.parallelize([0], 1).map(lambda _: first()).collect()
         self._look()
+        self._begun = True
         host = context.getConf().get("spark.driver.host", "127.0.0.1") or "127.0.0.1"
         with suppress(OSError):  # then results come with their buckets
             self._early = EarlyResults(context.getConf().get("spark.driver.bindAddress", host) or host, host)
@@ -262,10 +259,10 @@ class SparkExecutor:
 
     def _watch(self) -> None:
         while not self._closing.wait(_LOOK_SECONDS):
-            self._turns, self._asked = 0, steady()
+            self._answers.asked()
             with suppress(*_FAILURES):  # a JVM that is gone shows in its process
                 self._look()
-            self._asked = None
+            self._answers.answered()
 
     def _look(self) -> None:
         context: Any = self._context
@@ -282,17 +279,8 @@ class SparkExecutor:
 
     def _resize(self, slots: int) -> None:
         before, self._slots = self._slots, slots
-        if before != slots and self._asked is not None:
+        if before != slots and self._begun:
             log.info("slots changed with the executors", slots=slots, before=before)
-
-    def _refuse_silence(self) -> None:
-        asked = self._asked
-        self._turns += 1
-        if asked is not None and steady() - asked > _SILENT_SECONDS and self._turns > _SILENT_TURNS:
-            raise PermanentError(
-                f"running on Spark: its JVM has not answered for {steady() - asked:.0f} s",
-                hint="start the ingester again; if this repeats, give it more memory (spark.driver.memory)",
-            )
 
 
 def _with(why: str, last_words: str | None) -> str:
@@ -304,7 +292,7 @@ def _group(number: int) -> str:
     return f"bucket-{number}"
 
 
-def _begun(context: SparkContext, group: str) -> bool:
+def _taken(context: SparkContext, group: str) -> bool:
     """Whether an executor has taken a task of the group's jobs."""
     tracker = context.statusTracker()
     jobs = [job for number in tracker.getJobIdsForGroup(group) if (job := tracker.getJobInfo(number)) is not None]

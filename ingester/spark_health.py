@@ -16,6 +16,10 @@ PATIENCE_SECONDS = 120.0
 """How long nothing may run. An executor that is replaced is back within this time; another ingester should not wait for longer."""
 FIRM_SECONDS = 20.0
 """So long jobs fail one after the other before it is the executor's trouble: a single worker that died is replaced at once."""
+SILENT_SECONDS = 60.0
+"""A JVM that does not answer for so long hangs."""
+SILENT_TURNS = 100
+"""And for so many turns of the loop: a process that was paused with a question open has not waited."""
 
 log = structlog.get_logger("spark")
 
@@ -78,3 +82,28 @@ class ExecutorHealth:
         if self._failing is not None and self._failed - self._failing >= FIRM_SECONDS:
             return self._failed - self._failing, self._why, self._hint
         return 0.0, None, ""
+
+
+class Answers:
+    """Whether the JVM answers: one thread asks, the loop looks."""
+
+    def __init__(self, *, clock: Clock = steady) -> None:
+        self._clock = clock
+        self._asked: float | None = None
+        self._turns = 0
+
+    def asked(self) -> None:
+        self._turns, self._asked = 0, self._clock()
+
+    def answered(self) -> None:
+        self._asked = None
+
+    def refuse_silence(self) -> None:
+        """Called each turn of the loop. Raises PermanentError."""
+        asked = self._asked
+        self._turns += 1
+        if asked is not None and self._clock() - asked > SILENT_SECONDS and self._turns > SILENT_TURNS:
+            raise PermanentError(
+                f"running on Spark: its JVM has not answered for {self._clock() - asked:.0f} s",
+                hint="start the ingester again; if this repeats, give it more memory (spark.driver.memory)",
+            )

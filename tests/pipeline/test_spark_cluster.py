@@ -96,6 +96,15 @@ def test_a_master_that_cannot_be_reached_is_an_error_and_no_table_is_taken(tmp_p
     assert "lock taken" not in said
 
 
+@pytest.mark.timeout(240)
+def test_a_stop_does_not_wait_for_a_start_that_does_not_come_about(tmp_path: Path) -> None:
+    with ingester(tmp_path, "spark://127.0.0.1:1") as running:
+        running.says("Setting default log level")  # the JVM's: it is looking for its master
+        running.process.terminate()
+        assert running.process.wait(40) == 0
+        assert "ingester started" not in running.log.read_text()
+
+
 @pytest.mark.timeout(600)
 def test_executors_that_are_lost_are_reported_and_followed_until_the_cluster_ends_the_application(
     tmp_path: Path,

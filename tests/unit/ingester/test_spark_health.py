@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from common.errors import PermanentError
-from ingester.spark_health import FIRM_SECONDS, PATIENCE_SECONDS, ExecutorHealth
+from ingester.spark_health import FIRM_SECONDS, PATIENCE_SECONDS, SILENT_SECONDS, SILENT_TURNS, Answers, ExecutorHealth
 
 
 class Clocked(ExecutorHealth):
@@ -79,3 +79,30 @@ def test_a_task_that_ran_ends_the_series() -> None:
         health.failed("a worker died", None)
         health.worked()
         assert health.trouble() is None
+
+
+def test_a_jvm_that_does_not_answer_ends_the_process() -> None:
+    now = 0.0
+    answers = Answers(clock=lambda: now)
+    for _ in range(10):
+        answers.asked()
+        now += SILENT_SECONDS
+        answers.refuse_silence()
+        answers.answered()
+    answers.asked()
+    now += SILENT_SECONDS + 1
+    for _ in range(SILENT_TURNS):
+        answers.refuse_silence()
+    with pytest.raises(PermanentError, match="has not answered for 61 s"):
+        answers.refuse_silence()
+
+
+def test_a_process_that_was_paused_does_not_blame_the_jvm() -> None:
+    now = 0.0
+    answers = Answers(clock=lambda: now)
+    answers.asked()
+    now = 3600.0
+    answers.refuse_silence()
+    answers.answered()
+    for _ in range(2 * SILENT_TURNS):
+        answers.refuse_silence()

@@ -1,0 +1,86 @@
+"""`python -m tests.pipeline.hanging_bucket`: two buckets on a local Spark, of which one slice each hangs, and what the dispatcher makes of it.
+
+A program because a process has one Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from common.names import TableName
+from ingester.dispatch import Dispatcher
+from ingester.early_results import Driver
+from ingester.lsn import Lsn, Position
+from ingester.slices import Slice, SliceResult
+from ingester.source import CaptureInstance
+from ingester.spark import SparkExecutor
+
+QUICK, HUNG, LATER = (TableName("dbo", name) for name in ("Quick", "Hung", "Later"))
+_LSN = Lsn(bytes(10))
+
+
+def todo(table: TableName, lease: float) -> Slice:
+    instance = CaptureInstance(table.table, table, f"{table.table}_CT", _LSN, ())
+    ends = Position.before(_LSN), Position.end_of(_LSN)
+    return Slice(table, instance, *ends, epoch=1, rows=1, seconds=1, lease_seconds=lease)
+
+
+def task(bucket: Sequence[Slice], stopping: Path, driver: Driver | None) -> list[SliceResult]:
+    """Tells of the quick one, and never returns where one hangs."""
+    for one in bucket:
+        if one.table == HUNG:
+            Path(os.environ["HANGS"]).write_text(str(os.getpid()))
+            threading.Event().wait()
+        if driver is not None:
+            driver.tell(SliceResult(one.table, None))
+    return [SliceResult(one.table, None) for one in bucket]
+
+
+def main() -> None:
+    from tests.pipeline import hanging_bucket  # as the workers import it: they have no main module
+
+    executor = SparkExecutor(hanging_bucket.task, master="local[2]", conf={}, slots=2)
+    dispatcher = Dispatcher(executor, lambda slice: slice)
+    story: list[tuple[str, str | None]] = []
+    try:
+        executor.begin(hanging_bucket.nothing, threading.Event())
+        dispatcher.add(todo(LATER, 600), backlog=True)
+        dispatcher.start()
+        story += heard(dispatcher, 1)
+        for table in (QUICK, HUNG):
+            dispatcher.add(todo(table, -10), backlog=False)  # due back in 20 s
+        dispatcher.add(todo(HUNG, -10), backlog=True)
+        dispatcher.start()
+        story += heard(dispatcher, 3)
+        pid = int(Path(os.environ["HANGS"]).read_text())
+        deadline = time.monotonic() + 60
+        while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        gone = not Path(f"/proc/{pid}").exists()
+        dispatcher.add(todo(LATER, 600), backlog=True)
+        dispatcher.start()
+        story += heard(dispatcher, 1)
+        print(json.dumps({"story": story, "gone": gone, "check": executor.check()}))
+    finally:
+        dispatcher.close()
+        executor.close()
+
+
+def nothing() -> None:
+    """A first task."""
+
+
+def heard(dispatcher: Dispatcher, count: int) -> list[tuple[str, str | None]]:
+    found: list[SliceResult] = []
+    while len(found) < count:
+        found += dispatcher.results(1)
+    return [(result.table.table, result.trouble.value if result.trouble else None) for result in found]
+
+
+if __name__ == "__main__":
+    main()
