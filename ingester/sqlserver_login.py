@@ -11,6 +11,7 @@ import re
 import threading
 import time
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import pymssql
@@ -162,14 +163,17 @@ class Login:
 
     def _refused(self, port: int, *, proven: bool) -> DStreamError:
         address = self._address
-        answer = self._asked(address.host, port)
+        answer = self._asked(address, address.host, port)
         if answer.route is not None and not answer.refusals:
-            answer = self._asked(*answer.route)
+            host, port = answer.route
+            try:
+                answer = self._asked(address, host, port)
+            except PermanentError:  # a certificate of that host's own
+                answer = self._asked(replace(address, host=host), host, port)
         return refused(answer.refusals, self._doing, address.user, address.database, proven=proven)
 
-    def _asked(self, host: str, port: int) -> Answer:
-        """What the login is answered there now."""
-        address = self._address
+    def _asked(self, address: SqlAddress, host: str, port: int) -> Answer:
+        """What the login is answered there now, by a server that is trusted as `address` says."""
         end = time.monotonic() + self._seconds
         with closing(Line.to(host, port, self._doing, end, self._seconds)) as line:
             try:

@@ -15,7 +15,7 @@ from functools import partial
 from typing import NoReturn
 
 from emulators.sqlserver import silence
-from emulators.sqlserver.injection import Faults, FaultySession, Stage
+from emulators.sqlserver.injection import Faults, FaultySession, SentOn, Stage
 from emulators.sqlserver.results import Engine, Event, Info, ResultSet, Session, SqlError
 from emulators.sqlserver.tls import TlsSettings
 from emulators.sqlserver.wire import login7, prelogin, rpc, tokens, transactions
@@ -138,6 +138,9 @@ class Connection:
         except SqlError as error:
             self._refuse(login, error)
             raise _Closed from None
+        except SentOn as there:
+            self._send_on(login, there)
+            raise _Closed from None
         self._outgoing.session_id = self.session_id = session.session_id
         size = login.packet_size if self._settings.packet_size is None else self._settings.packet_size
         try:
@@ -188,6 +191,13 @@ class Connection:
         if error.number == 4060:
             out += tokens.error(SqlError(18456, f"Login failed for user '{login.request.user}'.", 14), name)
         self._send(out + tokens.done(Done.DONE, Status.ERROR))
+
+    def _send_on(self, login: login7.Login7, there: SentOn) -> None:
+        """As one that is let in, with a way to go on; the client hangs up."""
+        acknowledged = tokens.login_ack(min(login.tds_version, login7.TDS_7_4))
+        extended = tokens.feature_ext_ack() if login.extended else b""
+        routed = tokens.routing_change(there.host, there.port)
+        self._send(acknowledged + routed + extended + tokens.done(Done.DONE, Status.FINAL))
 
     def _welcome(self, login: login7.Login7, session: Session, size: int) -> bytes:
         name = self._settings.server_name

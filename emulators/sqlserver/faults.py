@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING
 
 from emulators import fault_names
-from emulators.sqlserver.injection import Fault, Silence, Stage
+from emulators.sqlserver.injection import Fault, SentOn, Silence, Stage
 from emulators.sqlserver.results import Cancel, Event, LoginRequest, Session, SqlError, TransactionChanged
 
 if TYPE_CHECKING:
@@ -205,6 +205,19 @@ class LoginRefusedFor(Fault):
             raise SqlError(self._number, text, _SEVERITIES.get(self._number, 14))
 
 
+class LoginSentOn(Fault):
+    """A gateway like Azure's under the connection policy Redirect: nobody gets in here, all are sent on to `host` and `port`.
+
+    https://learn.microsoft.com/azure/azure-sql/database/connectivity-architecture
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        self._host, self._port = host, port
+
+    def login(self, request: LoginRequest) -> None:
+        raise SentOn(self._host, self._port)
+
+
 class ServerRestart(Fault):
     """The service is restarted, `after` seconds from now, and is `away` for so long. `done` is set when it listens again.
 
@@ -338,6 +351,7 @@ NAMES: Mapping[str, fault_names.Named[Fault]] = {
     "mute": (Mute, (str, int, _octets, str), "STAGE[,TIMES[,OCTETS[,PATTERN]]]"),
     "deadlock_victim": (DeadlockVictim, (int, str), "[TIMES[,PATTERN]]"),
     "session_killed": (SessionKilled, (int, str), "[TIMES[,PATTERN]]"),
+    "login_sent_on": (LoginSentOn, (str, int), "HOST,PORT"),
     "login_refused_for": (LoginRefusedFor, (float, int), "SECONDS[,NUMBER]"),
     "server_restart": (ServerRestart, (float, float), "[AFTER[,AWAY]]"),
     "capture_stopped": (CaptureStopped, (), ""),

@@ -49,6 +49,14 @@ class Silence:
     over: threading.Event
 
 
+class SentOn(Exception):
+    """Whoever logs in is to do so at another address."""
+
+    def __init__(self, host: str, port: int) -> None:
+        super().__init__(f"{host}:{port}")
+        self.host, self.port = host, port
+
+
 class Fault:
     """One thing that goes wrong while it is in force. Hooks are called on the connections' threads; these do nothing."""
 
@@ -59,7 +67,7 @@ class Fault:
         """It is over: whoever waits in it goes on."""
 
     def login(self, request: LoginRequest) -> None:
-        """Somebody logs in with a valid packet. Raises SqlError to refuse."""
+        """Somebody logs in with a valid packet. Raises SqlError to refuse, SentOn to send on."""
 
     def statement(self, text: str, session: Session, cancelled: Cancel) -> Iterator[Event]:
         """A batch, statement or procedure (then its name) is about to run: wait, say something, or raise SqlError instead."""
@@ -97,7 +105,7 @@ class Faults:
             self._active = tuple(other for other in self._active if other is not fault)
 
     def login(self, request: LoginRequest) -> None:
-        """Raises SqlError when a fault refuses."""
+        """Raises SqlError when a fault refuses, SentOn when one sends on."""
         for fault in self._active:
             fault.login(request)
 

@@ -59,6 +59,7 @@ class Environment(IntEnum):
     COMMIT = 9
     ROLLBACK = 10
     RESET_DONE = 18
+    ROUTING = 20
 
 
 def b_varchar(text: str) -> bytes:
@@ -83,6 +84,12 @@ def environment_change(kind: Environment, new: bytes = b"\0", old: bytes = b"\0"
 
 def text_change(kind: Environment, new: str, old: str = "") -> bytes:
     return environment_change(kind, b_varchar(new), b_varchar(old))
+
+
+def routing_change(host: str, port: int) -> bytes:
+    """ENVCHANGE 20: log in there instead, by TCP; its lengths have two bytes, and there is no old value (MS-TDS 2.2.7.9)."""
+    value = struct.pack("<BHH", 0, port, len(host)) + utf16(host)
+    return environment_change(Environment.ROUTING, struct.pack("<H", len(value)) + value, b"\0\0")
 
 
 def collation_change(new: str, old: str | None = None) -> bytes:

@@ -17,9 +17,10 @@ from urllib.parse import quote
 import pymssql
 import pytest
 
-from common.errors import DStreamError, PermanentError, TransientError
+from common.errors import ConnectionLost, DStreamError, PermanentError, TransientError
 from common.sqladdress import SqlAddress
 from emulators import certificates
+from emulators.sqlserver import faults
 from emulators.sqlserver.server import SqlServerEmulator
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tls import TlsSettings
@@ -368,6 +369,52 @@ def test_a_wildcard_as_the_name_in_the_certificate_means_that_very_wildcard(
         read(server.port, "10.1.2.3", certificate=wildcard_ca, hostNameInCertificate="*.database.windows.net")
         with pytest.raises(PermanentError, match=r"not for \*\.windows\.net, but for"):
             read(server.port, "10.1.2.3", certificate=wildcard_ca, hostNameInCertificate="*.windows.net")
+
+
+# a gateway that sends on
+
+
+@pytest.mark.usefixtures("names")
+def test_a_gateway_that_sends_on_to_a_host_under_its_wildcard_is_followed(
+    engine: ScriptedEngine, wildcard: TlsSettings, wildcard_ca: Path
+) -> None:
+    """As Azure's does under the connection policy Redirect. The driver resolves the second host itself."""
+    gate = ScriptedEngine()
+    with (
+        SqlServerEmulator(engine, tls=wildcard) as server,
+        SqlServerEmulator(gate, tls=wildcard) as gateway,
+        gateway.inject(faults.LoginSentOn("127.0.0.1", server.port)),
+    ):
+        read(gateway.port, HOST, certificate=wildcard_ca)
+    assert (len(gate.sessions), len(engine.sessions)) == (0, 1)
+
+
+@pytest.mark.usefixtures("names")
+def test_what_a_gateway_sends_on_to_must_be_trusted_as_well(
+    engine: ScriptedEngine, wildcard: TlsSettings, wildcard_ca: Path, elsewhere: TlsSettings
+) -> None:
+    with (
+        SqlServerEmulator(engine, tls=elsewhere) as server,
+        SqlServerEmulator(ScriptedEngine(), tls=wildcard) as gateway,
+        gateway.inject(faults.LoginSentOn("127.0.0.1", server.port)),
+        pytest.raises(ConnectionLost, match="did not trust"),
+    ):
+        read(gateway.port, HOST, certificate=wildcard_ca)
+    assert engine.sessions == []
+
+
+@pytest.mark.usefixtures("names")
+def test_a_refusal_behind_a_gateway_is_told_in_the_servers_words(
+    engine: ScriptedEngine, wildcard: TlsSettings, wildcard_ca: Path
+) -> None:
+    with (
+        SqlServerEmulator(engine, tls=wildcard) as server,
+        SqlServerEmulator(ScriptedEngine(), tls=wildcard) as gateway,
+        gateway.inject(faults.LoginSentOn("127.0.0.1", server.port)),
+        server.inject(faults.LoginRefusedFor(60, 40615)),
+        pytest.raises(PermanentError, match=r"error 40615: .*firewall"),
+    ):
+        read(gateway.port, HOST, certificate=wildcard_ca)
 
 
 # defaults
