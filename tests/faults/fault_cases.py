@@ -99,14 +99,13 @@ class BusStruck(BusFault):
         await self._inner.end()
 
     def arriving(self, secure: bool) -> bool:
-        struck = self._inner.arriving(secure)
-        self.times += struck
-        return struck
+        return self._silent(self._inner.arriving(secure))
 
     def reading(self, connection: Connection, item: bytes | Frame) -> bool:
-        struck = self._inner.reading(connection, item)
-        self.times += struck
-        return struck
+        return self._silent(self._inner.reading(connection, item))
+
+    def managing(self) -> float | None:
+        return self._inner.managing()
 
     def sending(self, path: str, ids: Collection[Value] = ()) -> AmqpError | None:
         return self._noted(self._inner.sending(path, ids))
@@ -118,14 +117,16 @@ class BusStruck(BusFault):
         return self._noted(self._inner.settling(path, session))
 
     def writing(self, connection: Connection, frame: bytes) -> bool:
-        struck = self._inner.writing(connection, frame)
-        self.times += struck
-        return struck
+        return self._silent(self._inner.writing(connection, frame))
 
     @property
     def struck(self) -> bool:
         """Whether it did, so far."""
         return self.times > 0
+
+    def _silent(self, silent: bool) -> bool:
+        self.times += silent
+        return silent
 
     def _noted(self, failure: AmqpError | None) -> AmqpError | None:
         self.times += failure is not None
@@ -136,7 +137,7 @@ class BusStruck(BusFault):
 class Case:
     """A fault as its emulator's command line names it.
 
-    `relogin`: the server is restarted with it, so that somebody logs in. `holds_back`: it keeps what was committed from being captured, and
+    `relogin`: everybody is cut off with it, so that somebody connects. `holds_back`: it keeps what was committed from being captured, and
     that is how it is seen to strike. `severs`: what it cuts leaves locks behind, which last until they end. `patience`: seconds until the
     ingester's own deadline finds it out, where that takes long.
     """
@@ -168,12 +169,16 @@ class Case:
                     stack.enter_context(world.sqlserver.inject(sql.ServerRestart()))
             else:
                 stack.enter_context(world.servicebus.inject(fault := BusStruck(bus.parse(self.text))))
+                if self.relogin:
+                    stack.enter_context(world.servicebus.inject(bus.ConnectionsCut()))
             yield lambda: unfinished() if self.holds_back else fault.struck
 
 
 OURS = "cdc|APPLOCK"
 """What every statement of the ingester's holds and none that its connection sends by itself."""
 
+_OPENING = 30.0
+"""Seconds: an opening or an answer of Service Bus, or a login, counts as hung before."""
 _QUERY = 250.0
 """Seconds: a question to SQL Server may take two minutes before it counts as hung; of two such the second may come after the first."""
 
@@ -185,9 +190,6 @@ CASES: Sequence[Case] = (
     Case("servicebus", "locks_lost:*,4"),
     Case("servicebus", "settlement_answers_lost:4"),
     Case("servicebus", "settlement_answers_merged:150"),
-    Case("servicebus", "mute:attach,1"),
-    Case("servicebus", "mute:disposition,1"),
-    Case("servicebus", "mute:transfer,1"),
     Case("servicebus", "deliveries_delayed:300"),
     Case("servicebus", "answers_delayed:300"),
     Case("servicebus", "round_trip_added:100"),
@@ -195,6 +197,18 @@ CASES: Sequence[Case] = (
     Case("servicebus", "server_busy:60,2"),
     Case("servicebus", "server_restart:0.7", severs=True),
     Case("servicebus", "entity_full:*"),
+    Case("servicebus", "mute:accept", relogin=True, severs=True, patience=_OPENING),
+    Case("servicebus", "mute:header", relogin=True, severs=True, patience=_OPENING),
+    Case("servicebus", "mute:sasl", relogin=True, severs=True, patience=_OPENING),
+    Case("servicebus", "mute:open", relogin=True, severs=True, patience=_OPENING),
+    Case("servicebus", "mute:begin", relogin=True, severs=True, patience=_OPENING),
+    Case("servicebus", "mute:cbs", relogin=True, severs=True, patience=_OPENING),
+    Case("servicebus", "mute:attach", relogin=True, severs=True),
+    Case("servicebus", "mute:flow", relogin=True, severs=True, patience=_OPENING),
+    Case("servicebus", "mute:transfer", severs=True, patience=_OPENING),
+    Case("servicebus", "mute:answer", severs=True),
+    Case("servicebus", "mute:disposition", severs=True, patience=_OPENING),
+    Case("servicebus", "mute:half_frame", severs=True, patience=_OPENING),
     Case("sqlserver", "connection_cut_after:300,4"),
     Case("sqlserver", f"answer_delayed:0.3,{OURS}"),
     Case("sqlserver", f"deadlock_victim:6,{OURS}"),
@@ -203,8 +217,8 @@ CASES: Sequence[Case] = (
     Case("sqlserver", "server_restart:0,0.7"),
     Case("sqlserver", "login_refused_for:60,18401", relogin=True),
     Case("sqlserver", "mute:accept,2", relogin=True),
-    Case("sqlserver", "mute:prelogin,2", relogin=True),
-    Case("sqlserver", "mute:login,2", relogin=True),
+    Case("sqlserver", "mute:prelogin,2", relogin=True, patience=_OPENING),
+    Case("sqlserver", "mute:login,2", relogin=True, patience=_OPENING),
     Case("sqlserver", f"mute:query,2,,{OURS}", patience=_QUERY),
     Case("sqlserver", f"mute:answer,2,,{OURS}", patience=_QUERY),
     Case("sqlserver", "capture_failing", holds_back=True),
