@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from common.names import TableName
 from dstream.demo.subscriber import Subscriber
 from dstream.demo.workload import Pace, Workload
 from dstream.local import Login
@@ -110,9 +111,15 @@ class Pipeline(World):
 
     def arrived(self) -> int:
         """Messages that wait in the subscriptions."""
-        return sum(
-            self.servicebus.admin.get(f"{topic}/subscriptions/sub1").counts.active for topic in self.topics.values()
-        )
+        return sum(self.waiting(table) for table in self.topics)
+
+    def waiting(self, table: TableName) -> int:
+        """Those of one table."""
+        return self.servicebus.admin.get(f"{self.topics[table]}/subscriptions/sub1").counts.active
+
+    def brought(self, wanted: Mapping[TableName, int]) -> bool:
+        """Whether so many of each table wait there."""
+        return all(self.waiting(table) >= count for table, count in wanted.items())
 
     def played(self, cases: Sequence[Case]) -> None:
         """Put these faults in force together, take them away, and wait until nothing is missing. Raises AssertionError with their names."""
@@ -131,9 +138,9 @@ class Pipeline(World):
             time.sleep(_FORCE)
         if any(case.severs for case in cases):
             self.clock.ahead += _LOCK.total_seconds() + 1
-        ended, wanted = time.monotonic(), self.committed()
+        ended, wanted = time.monotonic(), self.ledger.counts()
         patience = RECOVERY + sum(case.patience for case in cases)
-        wait_until(lambda: self.arrived() >= wanted, f"{name}: {wanted} changes", patience)
+        wait_until(lambda: self.brought(wanted), f"{name}: {wanted}", patience)
         self.clock.ahead = 0.0  # or a client would take a lock to last as much longer
         self.told.append(Told(name, began, time.monotonic() - ended))
         print(f"{len(self.told):4} {self.told[-1].recovery:5.1f} s {name}", flush=True)
@@ -152,7 +159,7 @@ class Pipeline(World):
         """The workload's end, and the verdict over everything."""
         self.workload.stop()
         self.workload.join()
-        wait_until(lambda: self.arrived() >= self.committed(), "everything", RECOVERY)
+        wait_until(lambda: self.brought(self.ledger.counts()), "everything", RECOVERY)
         time.sleep(2)  # what comes twice comes now
         assert self.arrived() == self.committed()
         self.subscriber = Subscriber(self.servicebus.connection_string, self.topics)
