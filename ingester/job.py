@@ -6,7 +6,7 @@ One thread decides everything; rows never pass through here.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from queue import SimpleQueue
 
@@ -28,6 +28,7 @@ from ingester.ownership import Ownership
 from ingester.progress import Progress, Standing
 from ingester.queue_gate import QueueGate
 from ingester.reload import TableChanges
+from ingester.roster import Roster
 from ingester.schedule import Outcome, Schedule
 from ingester.slices import Slice, SliceResult, Trouble
 from ingester.source import Source
@@ -41,8 +42,6 @@ _TICK = 0.2
 """Seconds after which a stop is noticed at the latest."""
 _CATALOG_SECONDS = 30.0
 """How old the list of capture instances may be: a new one is filled beside the old for far longer."""
-_FIRST_LOOK_SECONDS = 1.0
-"""How long a table that is not known to have a backlog may hold a slot that it shares."""
 _KILL_SECONDS = 3.0
 """A cancelled Python task runs on for up to 2 seconds (spark.python.task.killTimeout)."""
 
@@ -88,10 +87,9 @@ class Job:
         self._stop = stop
         self._clock, self._now = clock, now
         self._schedule = Schedule(chance)
-        self._tables = {name: TrackedTable(name, rhythm) for name, rhythm in settings.tables.items()}
-        self._leaving: dict[TableName, TrackedTable] = {}
-        """Removed, with a slice still under way."""
-        self._stopped: dict[TableName, TrackedTable] = {}
+        self._roster = Roster(
+            settings.tables, schedule=self._schedule, ownership=self._ownership, progress=progress, clock=clock
+        )
         self._throttling = Spell(clock)
         self._gate = QueueGate(progress, clock, chance)
         self._clocks = ExecutorClocks(now)
@@ -104,15 +102,14 @@ class Job:
 
     def run(self) -> int:
         """Until stopped: 0. Until every table has stopped for good: 1. Raises PermanentError when the executor is gone for good."""
-        for table in self._tables.values():
-            self._schedule.add(table.name, table.rhythm, self._clock())
+        self._roster.begin()
         try:
-            while not self._stop.is_set() and self._tables:
+            while not self._stop.is_set() and self._roster.tables:
                 self._turn()
                 self._progress.executor(self._executor.check())
         finally:
             self._finish()
-        return 0 if self._tables else 1
+        return 0 if self._roster.tables else 1
 
     def reconfigure(self, changes: TableChanges, lock_names: Mapping[TableName, str]) -> None:
         """Take other tables from the loop's next turn on; `lock_names` has those of the added ones. From any thread."""
@@ -124,47 +121,22 @@ class Job:
             self._reconfigure(*self._asked.get())
         again = [self._settle(result) for result in self._dispatcher.results(self._wait_seconds())]
         ready = [table for table in again if table is not None]
-        self._hurry(self._ownership.news())
+        self._roster.hurry(self._ownership.news())
         if (chosen := self._gate.chosen()) is not None:
-            self._hurry([chosen])
+            self._roster.hurry([chosen])
         due_at = self._schedule.next_due()
         if due_at is not None and due_at + self._settings.coalesce_seconds <= self._clock():
-            ready += [self._tables[name] for name in self._schedule.take(self._clock()) if name in self._tables]
+            ready += self._roster.take()
         if ready and not self._stop.is_set():
             with self._progress.passing():
                 self._pass(ready)
         self._dispatcher.start()
 
     def _reconfigure(self, changes: TableChanges, lock_names: Mapping[TableName, str]) -> None:
-        """Between two turns: a table is either in the schedule or has a slice under way."""
-        for name in sorted(changes.removed & self._stopped.keys()):
-            self._remove(self._stopped.pop(name))
-        removed = [table for name in sorted(changes.removed) if (table := self._tables.pop(name, None)) is not None]
+        self._roster.change(changes, lock_names)
+        self._wanted = False
         if not self._outage.disconnected:
             self._want()
-        for table in removed:
-            if self._schedule.remove(table.name):
-                self._remove(table)
-            else:
-                self._leaving[table.name] = table
-        for name, rhythm in changes.added.items():
-            self._ownership.add(name, lock_names[name])
-            self._wanted = False
-            if name in self._leaving:  # its slice, once back, puts it into the schedule
-                self._tables[name] = self._leaving.pop(name)
-                self._schedule.pace(name, rhythm, self._clock())
-            else:
-                self._tables[name] = TrackedTable(name, rhythm)
-                self._schedule.add(name, rhythm, self._clock())
-            self._progress.stands(name, Standing.ELSEWHERE)
-            log.info("table added", table=name.key)
-        for name in changes.paced.keys() & self._tables.keys():
-            self._schedule.pace(name, changes.paced[name], self._clock())
-
-    def _remove(self, table: TrackedTable) -> None:
-        self._ownership.remove(table)
-        self._progress.removed(table.name)
-        log.info("table removed", table=table.name.key)
 
     def _wait_seconds(self) -> float:
         due_at = self._schedule.next_due()
@@ -191,9 +163,9 @@ class Job:
             self._connection_lost(error, waiting)
         except (TransientError, PermanentError) as error:
             self._no_answer(error)
-        for name in waiting & self._tables.keys():
-            self._progress.stands(name, self._standing(self._tables[name]))
-            self._schedule.put(name, self._waiting_for(self._tables[name]), self._clock())
+        for name in waiting & self._roster.tables.keys():
+            self._progress.stands(name, self._standing(self._roster.tables[name]))
+            self._roster.put(name, self._waiting_for(self._roster.tables[name]))
 
     def _standing(self, table: TrackedTable) -> Standing:
         """Of one that is not read now, and not stopped."""
@@ -213,8 +185,8 @@ class Job:
             self._load_catalog()
         refused = self._ownership.claim(table for table in tables if table.instances and table.lease is None)
         for table, error in refused:
-            self._failed(table, error)
-        ours = [table for table in tables if table.instances and self._ours(table)]
+            self._roster.failed(table, error)
+        ours = [table for table in tables if table.instances and self._roster.ours(table)]
         if any(table.misread and table.successor is None for table in ours):
             self._load_catalog()
         return [table for table in ours if table.instances and not self._lost(table)]
@@ -225,7 +197,7 @@ class Job:
             return False
         error = lost_error(table)
         if not self._settings.skip_gaps:
-            self._stop_table(table, error)
+            self._roster.stop(table, error)
             return True
         self._progress.skipped(table.name)
         log.warning("skipping lost changes", table=table.name.key, what=error.message)
@@ -237,34 +209,15 @@ class Job:
         except ConnectionLost:
             raise
         except (PermanentError, TransientError) as error:
-            self._failed(table, error)
+            self._roster.failed(table, error)
             return False
         table.stored_at = self._clock()
         return over
 
-    def _failed(self, table: TrackedTable, error: DStreamError) -> None:
-        """What one statement met, of one table: it waits, or is stopped. No other has to do with it."""
-        if isinstance(error, PermanentError):
-            self._stop_table(table, error)
-        else:
-            self._fails(table, error.message, error.hint)
-
-    def _fails(self, table: TrackedTable, why: str, hint: str | None) -> None:
-        if not table.failing:
-            table.failing = True
-            log.warning("will try again", table=table.name.key, error=why, hint=hint)
-
-    def _ours(self, table: TrackedTable) -> bool:
-        try:
-            return self._ownership.ours(table)
-        except PermanentError as error:
-            self._stop_table(table, error)
-            return False
-
     def _load_catalog(self) -> None:
-        sources = {table.name: table.source for table in self._tables.values() if table.source is not None}
-        states = self._source.states(list(self._tables), sources)
-        for table in self._tables.values():
+        sources = {table.name: table.source for table in self._roster.tables.values() if table.source is not None}
+        states = self._source.states(list(self._roster.tables), sources)
+        for table in self._roster.tables.values():
             if (renamed := table.take_in(states[table.name])) is not None:
                 log.warning(renamed)
             reason = absence(table.name, states[table.name])
@@ -294,7 +247,7 @@ class Job:
                 return self._probe_afresh(tables)
             if len(tables) > 1:
                 return [found for table in tables for found in self._probe([table], fresh=True)]
-            self._stop_table(tables[0], error)
+            self._roster.stop(tables[0], error)
             return []
         if probe.stale and not fresh:
             return self._probe_afresh(tables)
@@ -318,7 +271,7 @@ class Job:
         if decision.act is Act.GAP and decision.found is not None:
             error = gap_error(decision.window.instance, decision.found.offset, decision.found.low_watermark.hex)
             if not self._settings.skip_gaps:
-                self._stop_table(table, error)
+                self._roster.stop(table, error)
                 return None
             self._progress.skipped(table.name)
             log.warning("skipping lost changes", table=table.name.key, what=error.message)
@@ -326,16 +279,16 @@ class Job:
         if decision.act is Act.ADVANCE and decision.upto is not None:
             return _Moving(table, lease, decision.upto, Outcome.MORE if decision.window.hands_over else Outcome.IDLE)
         if decision.act is Act.READ and decision.upto is not None:
-            self._read(table, self._slice(table, lease, decision, decision.upto))
+            self._read(table, self._settings.slice(table, lease, decision, decision.upto))
         elif decision.act is Act.GO_OVER and decision.upto is not None:
             self._go_over(table, decision.upto)
         else:
-            self._schedule.put(table.name, Outcome.IDLE, self._clock())
+            self._roster.put(table.name, Outcome.IDLE)
         return None
 
     def _read(self, table: TrackedTable, todo: Slice) -> None:
         if not self._gate.admits(table.name):
-            self._schedule.put(table.name, Outcome.FAILED, self._clock())
+            self._roster.put(table.name, Outcome.FAILED)
             return
         room = 1 if self._gate.shut else self._dispatcher.room
         try:
@@ -343,8 +296,8 @@ class Job:
         except ConnectionLost:
             raise
         except TransientError as error:
-            self._failed(table, error)
-            self._schedule.put(table.name, Outcome.FAILED, self._clock())
+            self._roster.failed(table, error)
+            self._roster.put(table.name, Outcome.FAILED)
             return
         for part in parts:
             self._dispatcher.add(part, backlog=table.backlog)
@@ -353,25 +306,11 @@ class Job:
         """Nothing is left of the former table up to `upto`: that is its end if capture has come past the moment when it lost the name."""
         assert table.successor is not None
         over = self._source.passed(upto.lsn, table.successor.moment) and self._gone_over(table)
-        if table.name in self._tables:
-            self._schedule.put(table.name, Outcome.MORE if over else Outcome.CHANGED, self._clock())
-
-    def _slice(self, table: TrackedTable, lease: Lease, decision: Decision, upto: Position) -> Slice:
-        return Slice(
-            table=table.name,
-            instance=decision.window.instance,
-            start=decision.start,
-            upto=upto,
-            epoch=lease.epoch,
-            rows=self._settings.page_rows,
-            seconds=self._settings.slice_seconds if table.backlog else _FIRST_LOOK_SECONDS,
-            skip_gaps=self._settings.skip_gaps,
-            row_bytes=table.row_bytes,
-        )
+        self._roster.put(table.name, Outcome.MORE if over else Outcome.CHANGED)
 
     def _stamped(self, todo: Slice) -> Slice:
         self._progress.started(todo.table)
-        return self._ownership.stamped(todo, self._tables.get(todo.table), self._now())
+        return self._ownership.stamped(todo, self._roster.tables.get(todo.table), self._now())
 
     def _move(self, moving: list[_Moving]) -> None:
         """Move the offsets of tables that have nothing to read before their new positions. Raises ConnectionLost."""
@@ -390,10 +329,9 @@ class Job:
         elif isinstance(outcome, LeaseLost):
             self._ownership.superseded(table, outcome.message)
         else:
-            self._failed(table, outcome)
+            self._roster.failed(table, outcome)
             next_look = Outcome.FAILED
-        if table.name in self._tables:
-            self._schedule.put(table.name, next_look, self._clock())
+        self._roster.put(table.name, next_look)
 
     # results
 
@@ -408,8 +346,8 @@ class Job:
         if result is None:
             return None
         if self._gate.settled(result):
-            self._hurry(self._tables)
-        table = self._tables.get(result.table) or self._leaving.get(result.table)
+            self._roster.hurry(self._roster.tables)
+        table = self._roster.returned(result.table)
         if table is None:
             return None
         self.changes += result.changes
@@ -428,8 +366,7 @@ class Job:
             )
         if result.position is not None:
             table.offset, table.stored_at = result.position, self._clock()
-        if self._leaving.pop(table.name, None) is not None:
-            self._remove(table)
+        if self._roster.left(table):
             return None
         if result.trouble is not None:
             self._in_trouble(table, result)
@@ -440,51 +377,37 @@ class Job:
         table.backlog = result.more
         if result.more:
             return table
-        self._schedule.put(table.name, Outcome.CHANGED, self._clock())
+        self._roster.put(table.name, Outcome.CHANGED)
         return None
 
     def _in_trouble(self, table: TrackedTable, result: SliceResult) -> None:
         if result.trouble is Trouble.PERMANENT:
-            self._stop_table(table, PermanentError(result.message, hint=result.hint))
+            self._roster.stop(table, PermanentError(result.message, hint=result.hint))
             return
         if result.trouble is Trouble.LEASE_LOST:
             self._ownership.superseded(table, result.message)
-        elif result.trouble is Trouble.EXPIRED and not self._ours(table):
-            if table.name in self._tables:
-                self._schedule.put(table.name, Outcome.LOCKED, self._clock())
+        elif result.trouble is Trouble.EXPIRED and not self._roster.ours(table):
+            self._roster.put(table.name, Outcome.LOCKED)
             return
         elif result.trouble is not Trouble.QUEUE:
-            self._fails(table, result.message, result.hint)
-        self._schedule.put(table.name, Outcome.FAILED, self._clock())
-
-    def _stop_table(self, table: TrackedTable, error: DStreamError) -> None:
-        del self._tables[table.name]
-        self._stopped[table.name] = table
-        self._schedule.remove(table.name)
-        self._ownership.leave(table)
-        self._progress.stands(table.name, Standing.STOPPED)
-        log.error("table stopped; restart the ingester once it is mended", table=table.name.key, error=str(error))
+            self._roster.fails(table, result.message, result.hint)
+        self._roster.put(table.name, Outcome.FAILED)
 
     def _want(self) -> None:
         self._wanted = True
-        self._ownership.want(table for table in self._tables.values() if table.instances)
+        self._ownership.want(table for table in self._roster.tables.values() if table.instances)
 
     def _connection_works(self) -> None:
         if not self._wanted:
             self._want()
         if self._outage.over():
-            self._hurry(self._tables)
-
-    def _hurry(self, tables: Iterable[TableName]) -> None:
-        """After an outage nobody waits for an interval that grew meanwhile."""
-        for name in tables:
-            self._schedule.hurry(name, self._clock())
+            self._roster.hurry(self._roster.tables)
 
     def _no_answer(self, error: DStreamError) -> None:
         """A question about all tables was refused, by a server that can be reached: all of them wait."""
         self._catalog_at = float("-inf")
         if isinstance(error, PermanentError):  # such as that CDC was switched off: what was known does not hold
-            for table in self._tables.values():
+            for table in self._roster.tables.values():
                 table.instances = ()
         self._outage.refused(error)
 
@@ -496,8 +419,7 @@ class Job:
         self._ownership.want(())
         self._catalog_at, self._wanted = float("-inf"), False
         if self._outage.lost(error):
-            under_way = self._leaving.keys() | self._schedule.out() - waiting
-            self._ownership.give_back_all(self._tables.values(), besides=under_way)
+            self._ownership.give_back_all(self._roster.tables.values(), besides=self._roster.under_way(waiting))
 
     # the end
 

@@ -1,11 +1,18 @@
-"""What the loop needs of the configuration, as values."""
+"""What the loop needs of the configuration, and the slices that come of it. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from common.names import Ordering, TableName
+from ingester.locks import Lease
+from ingester.lsn import Position
 from ingester.schedule import Rhythm
+from ingester.slices import Slice
+from ingester.table_state import Decision, TrackedTable
+
+_FIRST_LOOK_SECONDS = 1.0
+"""How long a table that is not known to have a backlog may hold a slot that it shares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +31,17 @@ class JobSettings:
     ordering: Ordering = "table"
     most_shares: int | None = None
     stop_seconds: float = 10.0
+
+    def slice(self, table: TrackedTable, lease: Lease, decision: Decision, upto: Position) -> Slice:
+        """What one task may do with `table`, whose window ends at `upto`."""
+        return Slice(
+            table=table.name,
+            instance=decision.window.instance,
+            start=decision.start,
+            upto=upto,
+            epoch=lease.epoch,
+            rows=self.page_rows,
+            seconds=self.slice_seconds if table.backlog else _FIRST_LOOK_SECONDS,
+            skip_gaps=self.skip_gaps,
+            row_bytes=table.row_bytes,
+        )

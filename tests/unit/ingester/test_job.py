@@ -130,7 +130,9 @@ class World:
         self.locks.fail = error
 
     def tables_held(self) -> list[str]:
-        """Whose locks somebody has."""
+        """Whose locks somebody has, once what was given back is."""
+        for release in self.leases._releases:
+            release.result(60)
         return [name for name in ("persons", "orders") if self.service.holder(name) is not None]
 
     def run(self, seconds: float) -> tuple[int, list[Any]]:
@@ -577,6 +579,25 @@ def test_what_does_not_end_in_time_is_given_up_and_the_locks_are_given_back(monk
     assert (status, world.executor.asked, world.sent()) == (0, ["finish", "cancel"], [])
     assert 10 <= world.clock - asked_at[0] < 12
     assert world.locks.acquire("persons") is not None
+
+
+def test_a_stop_ends_although_nothing_ever_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From a JVM that is stuck, which takes no order either."""
+    monkeypatch.setattr("ingester.job._TICK", 0.0)
+    monkeypatch.setattr("ingester.job._KILL_SECONDS", 0.0)
+    world = World(shared=True)
+    let_go = threading.Event()
+
+    def hang() -> None:
+        world.stop.set()
+        let_go.wait(300)
+
+    world.source.after_page = hang
+    world.at(3, lambda: world.commit(2))
+    status, _ = world.run(1000)
+    waiting = not let_go.is_set()
+    let_go.set()
+    assert (status, waiting, world.tables_held()) == (0, True, [])
 
 
 def test_what_a_stop_waits_for_adds_up_to_less_than_20_seconds() -> None:

@@ -1,0 +1,132 @@
+"""The tables of this ingester: which are looked at, which leave once their slice is back, and which have stopped. Reads and sends nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import structlog
+
+from common.errors import DStreamError, PermanentError
+from common.names import TableName
+from ingester.locks import Clock
+from ingester.ownership import Ownership
+from ingester.progress import Progress, Standing
+from ingester.reload import TableChanges
+from ingester.schedule import Outcome, Rhythm, Schedule
+from ingester.table_state import TrackedTable
+
+log = structlog.get_logger("ingester")
+
+
+class Roster:
+    """`tables`: those that are looked at; each is in the schedule, in a pass, or has a slice under way. `clock`: the steady clock."""
+
+    def __init__(
+        self,
+        tables: Mapping[TableName, Rhythm],
+        *,
+        schedule: Schedule,
+        ownership: Ownership,
+        progress: Progress,
+        clock: Clock,
+    ) -> None:
+        self.tables = {name: TrackedTable(name, rhythm) for name, rhythm in tables.items()}
+        self._leaving: dict[TableName, TrackedTable] = {}
+        """Removed, with a slice still under way."""
+        self._stopped: dict[TableName, TrackedTable] = {}
+        self._schedule = schedule
+        self._ownership = ownership
+        self._progress = progress
+        self._clock = clock
+
+    def begin(self) -> None:
+        """Every table is due."""
+        for table in self.tables.values():
+            self._schedule.add(table.name, table.rhythm, self._clock())
+
+    def take(self) -> list[TrackedTable]:
+        """The tables that are due: each is to be put back, or comes back with its slice."""
+        return [self.tables[name] for name in self._schedule.take(self._clock()) if name in self.tables]
+
+    def put(self, table: TableName, outcome: Outcome) -> None:
+        """When `table` is looked at again, after a look at it; never, if it has left or stopped meanwhile."""
+        if table in self.tables:
+            self._schedule.put(table, outcome, self._clock())
+
+    def hurry(self, tables: Iterable[TableName]) -> None:
+        """They are due at once, unless they are out."""
+        for name in tables:
+            self._schedule.hurry(name, self._clock())
+
+    def under_way(self, waiting: Iterable[TableName]) -> frozenset[TableName]:
+        """The tables with a slice under way; `waiting`: those that were taken out of the schedule without one."""
+        return self._schedule.out().difference(waiting).union(self._leaving)
+
+    def returned(self, name: TableName) -> TrackedTable | None:
+        """The table whose slice came back, one that leaves among them; None if nobody waits for it."""
+        return self.tables.get(name) or self._leaving.get(name)
+
+    def left(self, table: TrackedTable) -> bool:
+        """Whether `table`, whose slice came back, was removed meanwhile: now it is gone."""
+        if self._leaving.pop(table.name, None) is None:
+            return False
+        self._remove(table)
+        return True
+
+    def change(self, changes: TableChanges, lock_names: Mapping[TableName, str]) -> None:
+        """Between two turns: a table is either in the schedule or has a slice under way. `lock_names`: of those that are added."""
+        for name in sorted(changes.removed):
+            if (table := self._stopped.pop(name, None)) is not None:
+                self._remove(table)
+            elif (table := self.tables.pop(name, None)) is not None:
+                if self._schedule.remove(name):
+                    self._remove(table)
+                else:
+                    self._leaving[name] = table
+        for name, rhythm in changes.added.items():
+            self._ownership.add(name, lock_names[name])
+            if name in self._leaving:  # its slice, once back, puts it into the schedule
+                self.tables[name] = self._leaving.pop(name)
+                self._schedule.pace(name, rhythm, self._clock())
+            else:
+                self.tables[name] = TrackedTable(name, rhythm)
+                self._schedule.add(name, rhythm, self._clock())
+            self._progress.stands(name, Standing.ELSEWHERE)
+            log.info("table added", table=name.key)
+        for name in changes.paced.keys() & self.tables.keys():
+            self._schedule.pace(name, changes.paced[name], self._clock())
+
+    def _remove(self, table: TrackedTable) -> None:
+        self._ownership.remove(table)
+        self._progress.removed(table.name)
+        log.info("table removed", table=table.name.key)
+
+    def stop(self, table: TrackedTable, error: DStreamError) -> None:
+        """`table` is not read again until it is configured anew; whoever wants it may have it."""
+        del self.tables[table.name]
+        self._stopped[table.name] = table
+        self._schedule.remove(table.name)
+        self._ownership.leave(table)
+        self._progress.stands(table.name, Standing.STOPPED)
+        log.error("table stopped; restart the ingester once it is mended", table=table.name.key, error=str(error))
+
+    def failed(self, table: TrackedTable, error: DStreamError) -> None:
+        """What one statement met, of one table: it waits, or is stopped. No other has to do with it."""
+        if isinstance(error, PermanentError):
+            self.stop(table, error)
+        else:
+            self.fails(table, error.message, error.hint)
+
+    def fails(self, table: TrackedTable, why: str, hint: str | None) -> None:
+        """`table` is tried again; said once, until it has recovered."""
+        if not table.failing:
+            table.failing = True
+            log.warning("will try again", table=table.name.key, error=why, hint=hint)
+
+    def ours(self, table: TrackedTable) -> bool:
+        """Whether `table` may be read; one whose lock was refused is stopped."""
+        try:
+            return self._ownership.ours(table)
+        except PermanentError as error:
+            self.stop(table, error)
+            return False
