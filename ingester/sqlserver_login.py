@@ -90,11 +90,13 @@ class Login:
         try:
             with (
                 closing(Wire()) as wire,
-                patient(Patience(self._left(end), self._stop, wire)),
+                patient(patience := Patience(self._left(end), self._stop, wire)),
                 driver_file(self._address.host, self._told(host, port, name)),
             ):
                 return self._driver(port, end)
         except pymssql.Error as error:
+            if patience.over is not None:
+                raise late(self._doing, self._seconds) from error
             raise self._error(error, port, proven=proven) from error
 
     def _way(self, end: float) -> tuple[str, int, str | None]:
@@ -151,7 +153,7 @@ class Login:
             return self._refused(port, proven=proven)
         if "DB-Lib error message 20003" in said:
             return late(self._doing, self._seconds)
-        if self._address.verified and not re.search("DB-Lib error message 200(04|06|17)", said):
+        if self._address.verified and not re.search("DB-Lib error message 200(04|06|17)|connection properties", said):
             return ConnectionLost(
                 f"{self._doing}: the driver did not trust the server, which had shown a good certificate a moment ago",
                 hint=f"does another server answer at times, with a certificate that is not for {wanted_name(self._address)}?",

@@ -17,6 +17,7 @@ from pydantic import SecretStr
 
 from common.errors import ConnectionLost
 from common.sqladdress import SqlAddress
+from emulators.sqlserver import faults
 from emulators.sqlserver.server import SqlServerEmulator
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tls import TlsSettings
@@ -164,6 +165,25 @@ def test_a_login_ends(tap: Tap, certificate: str, encrypt: str, step: str, numbe
     tap.limits[tap.accepted + number] = STEPS[step]
     tap.trickles = trickles
     assert "no answer within 1 s" in given_up(Connection(address(tap.port, encrypt, certificate)))
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        *(faults.Mute(stage) for stage in ("accept", "prelogin", "tls", "login", "reading")),
+        *(faults.Mute(stage, pattern="many") for stage in ("query", "answer")),
+        faults.Mute("answer", octets=3_000, pattern="many"),
+    ],
+    ids=["accept", "prelogin", "tls", "login", "reading", "query", "answer", "rows"],
+)
+def test_a_server_that_falls_silent_at_any_stage_is_given_up_and_served_by_again(
+    server: SqlServerEmulator, certificate: str, fault: faults.Mute
+) -> None:
+    connection = Connection(address(server.port, "mandatory", certificate), query_seconds=1)
+    with server.inject(fault):
+        assert "no answer within 1 s" in given_up(connection, "many")
+        assert len(connection.result_sets("many")[0]) == 20_000
+    connection.close()
 
 
 def test_an_address_that_takes_no_connection_is_given_up() -> None:

@@ -123,6 +123,18 @@ def test_a_certificate_file_that_is_not_there_is_named(server: SqlServerEmulator
         read(server.port, encrypt="mandatory", certificate="/nowhere/ca.pem")
 
 
+def test_a_login_that_worked_before_waits_for_its_certificates_to_come_back(server: SqlServerEmulator) -> None:
+    text = f"sqlserver://sa:{PASSWORD}@localhost:{server.port}?database=demo&encrypt=true&certificate=/nowhere/ca.pem"
+    with pytest.raises(ConnectionLost, match=r"there is no file /nowhere/ca\.pem"):
+        Connection(SqlAddress.parse(text), proven=True).rows("q")
+
+
+def test_a_file_that_holds_no_certificate_is_named(server: SqlServerEmulator, tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("certificate")
+    with pytest.raises(PermanentError, match=r"ca\.pem holds no certificates"):
+        read(server.port, encrypt="mandatory", certificate=tmp_path / "ca.pem")
+
+
 def test_the_host_must_be_the_one_the_certificate_names(
     engine: ScriptedEngine, elsewhere: TlsSettings, wrong_ca: Path
 ) -> None:
