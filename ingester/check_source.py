@@ -100,12 +100,16 @@ def judge_table(
             else fail(subject, error.message, error.hint)
         )
     newest = state.instances[-1]
-    captured = {column.name for column in newest.columns}
+    captured = {column.name for column in newest.columns if not column.gone}
+    gone = [column.name for column in newest.columns if column.gone]
     left_out = [name for name in columns if name not in captured]
     if left_out:
         text = f"{newest.name} captures {len(columns) - len(left_out)} of {len(columns)} columns, not {', '.join(left_out)}"
         yield warn(subject, text, "a second capture instance takes in columns that were added (docs/operations.md)")
-    if lost is None and not left_out:
+    if gone:
+        text = f"{newest.name} was made for the columns {', '.join(gone)}, which were dropped since and are captured no more"
+        yield warn(subject, text, "a second capture instance has the present columns (docs/operations.md)")
+    if lost is None and not left_out and not gone:
         yield ok(subject, _told(state.instances, offset))
 
 

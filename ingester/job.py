@@ -15,6 +15,7 @@ import structlog
 from common.errors import ConnectionLost, DStreamError, LeaseLost, PermanentError, TransientError
 from common.names import TableName
 from common.throttling import Spell
+from ingester.catalog_news import take_in
 from ingester.dispatch import Dispatcher
 from ingester.executor import Executor
 from ingester.executor_clocks import ExecutorClocks
@@ -33,7 +34,7 @@ from ingester.schedule import Outcome, Schedule
 from ingester.slices import Slice, SliceResult, Trouble
 from ingester.source import Source
 from ingester.strides import Strides
-from ingester.table_state import Act, Decision, TrackedTable, absence, decide, lost_error, superseded_notes
+from ingester.table_state import Act, Decision, TrackedTable, decide, lost_error
 from ingester.window import gap_error, probe_request
 
 log = structlog.get_logger("ingester")
@@ -218,18 +219,7 @@ class Job:
         sources = {table.name: table.source for table in self._roster.tables.values() if table.source is not None}
         states = self._source.states(list(self._roster.tables), sources)
         for table in self._roster.tables.values():
-            if (renamed := table.take_in(states[table.name])) is not None:
-                log.warning(renamed)
-            reason = absence(table.name, states[table.name])
-            if reason != table.absence:
-                if reason:
-                    log.warning(reason)
-                else:
-                    log.info("table found", table=table.name.key)
-            table.absence = reason
-            if table.lease is not None:
-                for note in superseded_notes(table):
-                    log.info(note)
+            take_in(table, states[table.name])
         self._catalog_at, self._wanted = self._clock(), False
 
     def _probe(self, tables: list[TrackedTable], *, fresh: bool = False) -> list[tuple[TrackedTable, Decision]]:

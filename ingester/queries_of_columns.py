@@ -35,7 +35,8 @@ CAPTURED = """\
 SELECT cc.object_id, cc.column_name,
        COALESCE(TYPE_NAME(CASE WHEN c.system_type_id = 240 THEN c.user_type_id ELSE c.system_type_id END),
                 TYPE_NAME(CASE WHEN s.system_type_id = 240 THEN s.user_type_id ELSE s.system_type_id END), cc.column_type) AS column_type,
-       cc.column_ordinal, cc.is_computed, ISNULL(c.max_length, s.max_length) AS max_length, ic.index_ordinal
+       cc.column_ordinal, cc.is_computed, ISNULL(c.max_length, s.max_length) AS max_length, ic.index_ordinal,
+       CASE WHEN s.column_id IS NULL AND EXISTS (SELECT 1 FROM sys.columns AS v WHERE v.object_id = ct.source_object_id) THEN 1 ELSE 0 END AS gone
 FROM cdc.captured_columns AS cc
 JOIN cdc.change_tables AS ct ON ct.object_id = cc.object_id
 LEFT JOIN sys.columns AS c ON c.object_id = cc.object_id AND c.name = cc.column_name COLLATE DATABASE_DEFAULT
@@ -43,4 +44,12 @@ LEFT JOIN sys.columns AS s ON s.object_id = ct.source_object_id AND s.column_id 
 LEFT JOIN cdc.index_columns AS ic ON ic.object_id = cc.object_id AND ic.column_id = cc.column_id
 ORDER BY cc.object_id, cc.column_ordinal"""
 """Types and lengths are the change table's, or the source's to those who may not see the change table; 240 is the system's type of all CLR
-types. In Azure SQL Database names in sys may have another collation than those in cdc, and a comparison of the two would be refused."""
+types. `gone`: dropped from the source; one that was added under the same name later is another column, with another id. In Azure SQL
+Database names in sys may have another collation than those in cdc, and a comparison of the two would be refused."""
+
+ADDED = """\
+SELECT ct.object_id, s.name
+FROM cdc.change_tables AS ct JOIN sys.columns AS s ON s.object_id = ct.source_object_id
+WHERE s.column_id > (SELECT MAX(cc.column_id) FROM cdc.captured_columns AS cc WHERE cc.object_id = ct.object_id)
+ORDER BY ct.object_id, s.column_id"""
+"""The source's columns that came after all that are captured. Others were left out on purpose."""

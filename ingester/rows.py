@@ -112,10 +112,10 @@ def _in(mask: int, column: CapturedColumn) -> bool:
 def _held_back(column: CapturedColumn, operation: Operation, *, changed: bool) -> bool:
     """Whether a NULL here means that capture does not hold the value; `changed`: the update mask has the column.
 
-    Computed columns are never captured; text, ntext and image not in deletes and before images; a (max) column's before image
-    only if the column changed.
+    Nothing is captured of a column that was dropped, though another has its name by now. Computed columns are never captured; text, ntext
+    and image not in deletes and before images; a (max) column's before image only if the column changed.
     """
-    if column.computed:
+    if column.computed or column.gone:
         return True
     if column.type in LOB_TYPES:
         return operation in (Operation.DELETE, Operation.BEFORE_UPDATE)

@@ -15,7 +15,8 @@ from ingester.lsn import Lsn, Position
 class CapturedColumn:
     """A row of cdc.captured_columns. `ordinal` counts from 1 in the capture instance; `key_ordinal` from 1 in the key, or None.
 
-    `large`: a (max) type or xml. `length`: in bytes, as sys.columns tells it; None where it does not.
+    `large`: a (max) type or xml. `length`: in bytes, as sys.columns tells it; None where it does not. `gone`: the source has it no longer,
+    whether or not it has another of that name: capture holds what it was before.
     """
 
     name: str
@@ -25,6 +26,7 @@ class CapturedColumn:
     large: bool = False
     key_ordinal: int | None = None
     length: int | None = None
+    gone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,8 @@ class CaptureInstance:
     """A row of cdc.change_tables with its columns. `has_command_id` is False where what is read does not tell it.
 
     `shape`: of the change table when the columns were read, or of the source where that is all that may be seen. `source`: what tells the
-    source table from any other that has, had or will have its name; empty where that is not known.
+    source table from any other that has, had or will have its name; empty where that is not known. `added`: columns that the source table was
+    given since, which are not captured.
     """
 
     name: str
@@ -51,6 +54,7 @@ class CaptureInstance:
     has_command_id: bool = True
     shape: Shape | None = None
     source: str = ""
+    added: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

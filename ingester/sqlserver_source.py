@@ -111,12 +111,15 @@ class SqlServerSource:
         self._prober.catalog_read(self._connection.rows(queries.CATALOG_STAMP)[0])
         stamps = dict(self._connection.rows(queries_of_columns.STAMPS))  # before the columns: see queries_of_columns
         columns: dict[int, list[CapturedColumn]] = {}
-        for object_id, name, sql_type, ordinal, computed, length, key in self._connection.rows(
+        for object_id, name, sql_type, ordinal, computed, length, key, gone in self._connection.rows(
             queries_of_columns.CAPTURED
         ):
             columns.setdefault(object_id, []).append(
-                CapturedColumn(name, sql_type.lower(), ordinal, bool(computed), length == -1, key, length)
+                CapturedColumn(name, sql_type.lower(), ordinal, bool(computed), length == -1, key, length, bool(gone))
             )
+        added: dict[int, list[str]] = {}
+        for object_id, name in self._connection.rows(queries_of_columns.ADDED):
+            added.setdefault(object_id, []).append(name)
         return [
             (
                 source_id,
@@ -129,6 +132,7 @@ class SqlServerSource:
                     has_command_id=command_id_length is not None and not self._by_function,
                     shape=_shape(object_id if object_id in stamps else source_id, stamps),
                     source=identity or "",
+                    added=tuple(added.get(object_id, ())),
                 ),
             )
             for (

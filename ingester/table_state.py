@@ -60,6 +60,9 @@ class TrackedTable:
     superseded: set[str] = field(default_factory=set)
     """Capture instances that were told to be of no more use."""
 
+    drift: str | None = None
+    """How the table differs from what is captured of it, as last told; None if it does not."""
+
     @property
     def misread(self) -> bool:
         """Whether the offset is not one of the table whose `instances` these are: the catalog has to say more."""
@@ -178,6 +181,27 @@ def absence(table: TableName, state: TableState) -> str | None:
             f"table {table.key} is not under CDC; enable it with {enable_table}; it is looked for again on later passes"
         )
     return None
+
+
+def drift(state: TableState) -> str | None:
+    """How a table's columns differ from those that its newest capture instance is filled with; None if they do not."""
+    if not state.instances:
+        return None
+    newest = state.instances[-1]
+    gone = [column.name for column in newest.columns if column.gone]
+    if not gone and not newest.added:
+        return None
+    schema, name, capture = (
+        part.replace("'", "''") for part in (newest.table.schema, newest.table.table, f"{newest.name}_2")
+    )
+    added_text = f"{', '.join(newest.added)} added since and not captured" if newest.added else ""
+    gone_text = f"{', '.join(gone)} dropped since and captured no more" if gone else ""
+    return (
+        f"the columns of table {newest.table.key} are not those of its capture instance {newest.name}: "
+        f"{'; '.join(filter(None, (added_text, gone_text)))}. Make a capture instance of the present columns, which is read from there on: "
+        f"EXEC sys.sp_cdc_enable_table @source_schema = N'{schema}', @source_name = N'{name}', @role_name = NULL, "
+        f"@capture_instance = N'{capture}' (a table may have two: drop the older one first)"
+    )
 
 
 def superseded_notes(table: TrackedTable) -> list[str]:

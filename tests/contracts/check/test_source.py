@@ -78,6 +78,19 @@ def test_columns_that_are_not_captured_are_warned_of(place: Place) -> None:
     assert "captures 3 of 5 columns, not Age, Town" in place.check().said("warn", TABLE)
 
 
+def test_a_column_that_was_dropped_and_added_again_is_warned_of(place: Place) -> None:
+    place.execute("ALTER TABLE dbo.Persons ADD Age INT NULL")
+    place.execute(
+        "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N'Persons', @role_name = NULL, "
+        "@capture_instance = N'second'"
+    )
+    place.execute("ALTER TABLE dbo.Persons DROP COLUMN Age", "ALTER TABLE dbo.Persons ADD Age INT NULL")
+    warned = [line for line in place.check().lines if line.startswith(f"warn  {TABLE}: ")]
+    assert len(warned) == 2
+    assert "captures 3 of 4 columns, not Age" in warned[0]
+    assert "second was made for the columns Age, which were dropped since" in warned[1]
+
+
 def test_a_second_capture_instance_is_told(place: Place) -> None:
     place.execute(
         "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N'Persons', @role_name = NULL, "

@@ -46,6 +46,7 @@ A NULL is `null`. Capture does not hold every value, and such a value is not `nu
 | `varchar(max)`, `nvarchar(max)`, `varbinary(max)` | an update's `before`, unless the update changed the column |
 | `xml` | likewise, where the change table holds NULL |
 | a computed column | everywhere: CDC does not capture computed columns |
+| a column that was dropped from the table, also where one of its name was added again | after that: capture goes by the column, not by its name |
 
 ## What is not carried
 

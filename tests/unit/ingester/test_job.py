@@ -960,3 +960,19 @@ def test_without_keys_order_a_hot_table_stays_with_one_task() -> None:
     world.run(60)
     assert len(world.sent()) == 600
     assert all(todo.share is None for bucket in world.executor.buckets for todo in bucket)
+
+
+def test_columns_that_differ_from_what_is_captured_are_told_once_and_so_is_their_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ingester.job._CATALOG_SECONDS", 3.0)
+    world = World()
+    [found] = world.source.instances[PERSONS]
+    dropped = replace(found.columns[1], gone=True)
+    world.source.instances[PERSONS] = (replace(found, columns=(found.columns[0], dropped), added=("Age", "Town")),)
+    world.at(40, lambda: world.source.instances.update({PERSONS: (found,)}))
+    _, logs = world.run(90)
+    [warned] = [entry["event"] for entry in logs if entry["log_level"] == "warning"]
+    assert "Age, Town added since and not captured; Name dropped since and captured no more" in warned
+    assert "@source_name = N'Persons', @role_name = NULL, @capture_instance = N'dbo_Persons_2'" in warned
+    assert [entry["table"] for entry in logs if entry["event"] == "captured as it is again"] == ["dbo.Persons"]
