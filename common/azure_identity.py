@@ -14,9 +14,14 @@ from azure.core.credentials import AccessToken, TokenCredential
 from azure.core.exceptions import AzureError, ClientAuthenticationError
 
 from common.errors import DStreamError, PermanentError, TransientError
+from common.in_time import in_time
 
 MAX_TEXT = 1_500
 """Characters that are kept of what the credential says: it tells of each kind of identity that it looked for, the managed one third."""
+
+TOKEN_TIMEOUT = 15.0
+"""Seconds for a token, less than a link has to be opened: the credential asks one place after the other, each with waits of its own. One that
+comes later is there at the next attempt."""
 
 _PASSING_STATUS = {408, 410, 429}
 """410: the metadata endpoint is being updated, for up to 70 s
@@ -50,7 +55,9 @@ class Identity:
     def get_token(self, *scopes: str, **options: Any) -> AccessToken:
         """Raises PermanentError when there is no identity, TransientError when it cannot be asked now."""
         try:
-            token = self._made().get_token(*scopes, **options)
+            token = in_time(
+                TOKEN_TIMEOUT, lambda: self._made().get_token(*scopes, **options), same=("token", id(self), scopes)
+            )
         except (AzureError, OSError, ValueError) as error:
             raise self._translate(error) from error
         self._proven = True

@@ -21,7 +21,7 @@ from common.entity_findings import judge_queue, judge_settings, judge_topic
 from common.errors import PermanentError
 from common.servicebus_address import ServiceBusAddress
 from common.servicebus_entities import Entities, QueueFacts
-from common.servicebus_management import administration, managing
+from common.servicebus_management import administration, answered, managing
 from common.topology import Provision
 
 DUPLICATE_DETECTION_WINDOW = timedelta(minutes=10)
@@ -125,7 +125,7 @@ class _Provisioner:
         """False when it exists. Looking first would be one more call and a race; "exists" is the answer to both."""
         with managing(f"creating {what} at {self._where}"):
             try:
-                call()
+                answered(call)
             except ResourceExistsError:
                 return False
         log.info("entity created", entity=what)

@@ -53,6 +53,11 @@ class Guard:
         self._seconds, self._doing = seconds, doing
         return self
 
+    @property
+    def over(self) -> bool:
+        """Whether the last call was cut off."""
+        return self._over
+
     def left(self) -> float:
         """Seconds that the call has left. Raises TransientError when that is none."""
         seconds = self._until - time.monotonic()

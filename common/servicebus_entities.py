@@ -11,7 +11,7 @@ from azure.core.exceptions import ResourceNotFoundError
 from azure.servicebus.management import QueueProperties, TopicProperties
 
 from common.servicebus_address import ServiceBusAddress
-from common.servicebus_management import administration, managing
+from common.servicebus_management import administration, answered, managing
 
 _MEGABYTE = 2**20
 
@@ -134,7 +134,7 @@ class Entities:
     def _get(self, what: str, call: Callable[[], _T]) -> _T | None:
         with managing(f"reading the settings of the {what} at {self._where}"):
             try:
-                return call()
+                return answered(call)
             except (ResourceNotFoundError, AttributeError):
                 # AttributeError: the SDK reads a topic's entry as a queue's, or the other way round, and finds no description.
                 return None

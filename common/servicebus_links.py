@@ -28,8 +28,11 @@ _LOOKING = 0.5
 """Seconds of looking before the SDK may check its own deadline again."""
 
 
-def tend(handle: Any, guard: Guard) -> None:
-    """Call once for one of the SDK's senders or receivers, before it is opened: `guard` bounds its calls from now on."""
+def tend(handle: Any, guard: Guard, *, heartbeat: int | None = None) -> None:
+    """Call once for one of the SDK's senders or receivers, before it is opened: `guard` bounds its calls from now on.
+
+    `heartbeat`: seconds within which the service is asked to say something at least, which is for those that read all the time.
+    """
     guard.handle = handle
     create = getattr(handle, "_create_handler", None)
     if create is None:
@@ -37,6 +40,8 @@ def tend(handle: Any, guard: Guard) -> None:
 
     def create_and_tend(auth: Any) -> None:
         create(auth)
+        if heartbeat is not None and hasattr(handle._handler, "_idle_timeout"):
+            handle._handler._idle_timeout = heartbeat
         bound_reaching(handle._handler, guard)
         _open_without_naps(handle._handler)
         _close_with_socket(handle._handler)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import socket
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from azure.core.exceptions import (
@@ -17,8 +19,28 @@ from azure.core.pipeline.transport import RequestsTransport
 from azure.servicebus.management import ServiceBusAdministrationClient
 
 from common.errors import ConfigurationError, DStreamError, PermanentError, TransientError
+from common.in_time import in_time
 from common.servicebus_address import ServiceBusAddress
 from common.servicebus_errors import quiet_sdk
+from common.servicebus_reach import unreachable
+
+MANAGEMENT_TIMEOUT = 45.0
+"""Seconds for one call to the management API, attempts and pages included."""
+
+CONNECT_TIMEOUT, READ_TIMEOUT = 10.0, 20.0
+"""Seconds for a connection and for the next octets of an answer, which end what is waited for no more."""
+
+_MANAGE = (
+    "this needs a policy with the Manage right, or an identity with the role Azure Service Bus Data Owner; without one, create the entities "
+    'beforehand and set provision = "none"'
+)
+
+_KEY = "check the policy's name and key in the connection string, and this machine's clock: the service does not accept the signature made with them"
+
+_WRONG_KEY = re.compile(r"signature|malformed|expired", re.IGNORECASE)
+"""What the service says of a token that is not good, unlike one whose policy lacks the right ("Manage,EntityRead claims required")."""
+
+_T = TypeVar("_T")
 
 EMULATOR_MANAGEMENT_PORT = 5300
 """Where Microsoft's emulator, and DStream's, serve the management API, over plain HTTP."""
@@ -56,12 +78,19 @@ def administration(address: ServiceBusAddress, endpoint: str | None) -> tuple[Se
     """(a client of the management API, where that is). Connects at the first call. Raises as `management_address` does."""
     quiet_sdk()
     scheme, netloc = management_address(address, endpoint)
-    transport = _Redirected(scheme, netloc, connection_timeout=10, read_timeout=30)
+    transport = _Redirected(scheme, netloc, connection_timeout=CONNECT_TIMEOUT, read_timeout=READ_TIMEOUT)
     options: dict[str, Any] = {"transport": transport, "retry_total": 2}
     if address.connection_string is not None:
         return ServiceBusAdministrationClient.from_connection_string(address.connection_string, **options), netloc
     assert address.identity is not None
     return ServiceBusAdministrationClient(address.host, address.identity, **options), netloc
+
+
+def answered(call: Callable[[], _T]) -> _T:
+    """What `call` to the administration client comes to, within MANAGEMENT_TIMEOUT altogether: the client's own timeouts begin again
+    with each octet that arrives and each attempt, and there is none for names. Raises TimeoutError.
+    """
+    return in_time(MANAGEMENT_TIMEOUT, call)
 
 
 @contextmanager
@@ -75,16 +104,29 @@ def managing(doing: str) -> Iterator[None]:
 
 def management_error(error: Exception, doing: str) -> DStreamError:
     """The administration client's exceptions by what a caller can do about them."""
-    text = f"{doing}: {' '.join(str(error).split())[:500]}"
+    said = " ".join(str(error).split())[:500]
+    text = f"{doing}: {said}"
     status = getattr(error, "status_code", None)
     if isinstance(error, ClientAuthenticationError) or status in {401, 403}:
-        return PermanentError(
-            text,
-            hint=(
-                "this needs a policy with the Manage right, or an identity with the role Azure Service Bus Data Owner; without one, "
-                'create the entities beforehand and set provision = "none"'
-            ),
-        )
+        return PermanentError(text, hint=_KEY if _WRONG_KEY.search(said) else _MANAGE)
+    if status is None and (cause := _of_the_network(error)) is not None:
+        told = unreachable("the management API", cause)
+        return TransientError(f"{doing}: {told.message}", hint=told.hint)
     if isinstance(error, HttpResponseError) and status is not None and 400 <= status < 500 and status not in {408, 429}:
         return PermanentError(text)
     return TransientError(text)
+
+
+def _of_the_network(error: BaseException) -> OSError | None:
+    """The socket's own error below those that the HTTP client has wrapped it in; None when there is none."""
+    waiting, seen = [error], set[int]()
+    while waiting:
+        one = waiting.pop(0)
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, (socket.gaierror, ConnectionError, TimeoutError)):
+            return one
+        below = (getattr(one, "inner_exception", None), getattr(one, "reason", None), one.__cause__, one.__context__)
+        waiting += [each for each in (*below, *one.args) if isinstance(each, BaseException)]
+    return None

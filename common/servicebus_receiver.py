@@ -42,6 +42,12 @@ RENEW_TIMEOUT = 20.0
 RECEIVE_SLACK = 10.0
 """Seconds that receiving may take beyond the wait for a message: for the rest of a frame that has begun to arrive."""
 
+HEARTBEAT = 60
+"""Seconds within which the service is asked to say something, if only that it is there: the idle-time-out of AMQP 1.0, 2.4.5. Whole ones."""
+
+SILENCE = 120.0
+"""Seconds without a word after which it is not there any more, although the connection seems to be."""
+
 SDK_READ = 0.2
 """Seconds that the SDK waits for a frame at least; for less, the socket is asked whether one comes."""
 
@@ -94,6 +100,8 @@ class BusReceiver:
         self._locked_at = time.monotonic()
         self._lock_length = _until(receiver.session.locked_until_utc) if receiver.session else 0.0
         self._ranged = settle.supported()
+        self._heard: object = None
+        self._heard_at = time.monotonic()
 
     def __repr__(self) -> str:
         return f"<BusReceiver {self._where}>"
@@ -112,17 +120,31 @@ class BusReceiver:
                 f"receiving from {self._where}: the link has served {self._renewals} renewals and is due to be reopened"
             )
         if max_wait < SDK_READ and not self._anything_within(max_wait):
-            return ()
+            return self._nothing()
         with self._bounded(max_wait + RECEIVE_SLACK, f"receiving from {self._where}"):
             # One message is waited for, the others are taken if they are here already: asking the SDK for
             # many at once makes it wait 0.2 s for more after the first.
             first = self._receiver.receive_messages(1, max_wait_time=max(max_wait, 0.001))
             if not first:
-                return ()
+                return self._nothing()
             deliveries = [BusDelivery(message) for message in (*first, *self._at_hand(max_count - 1))]
         if self._session_id is None:
             self._lock_length = max(self._lock_length, _until(deliveries[0].received.locked_until_utc))
         return deliveries
+
+    def _nothing(self) -> Sequence[BusDelivery]:
+        """All that has arrived was read, and no message was in it. Raises TransientError when nothing at all has come for long."""
+        handler: Any = getattr(self._receiver, "_handler", None)
+        last = getattr(getattr(handler, "_connection", None), "_last_frame_received_time", None)
+        now = time.monotonic()
+        if last is None or last != self._heard:
+            self._heard, self._heard_at = last, now
+        elif now - self._heard_at > SILENCE:
+            raise TransientError(
+                f"receiving from {self._where}: not a word from the service for {SILENCE:g} s",
+                hint="the link is opened again",
+            )
+        return ()
 
     def _anything_within(self, seconds: float) -> bool:
         """Whether a message or a frame is there, or comes; True where the SDK is built otherwise, and has to be asked."""
@@ -218,6 +240,13 @@ class BusReceiver:
         close_quietly(self._guard, self._receiver, self._client)
 
 
+def _look_for_silence_here(receiver: Any) -> None:
+    """The SDK would look before it reads what has arrived, and take a link that was not read for a while for a silent one."""
+    connection: Any = getattr(getattr(receiver, "_handler", None), "_connection", None)
+    if hasattr(connection, "_idle_timeout"):
+        connection._idle_timeout = None
+
+
 def _until(moment: datetime | None) -> float:
     """Seconds from now, by this machine's clock."""
     return (moment - datetime.now(UTC)).total_seconds() if moment is not None else 0.0
@@ -268,15 +297,20 @@ class QueueReceivers:
             # it read can be queued behind what was read after it. This receiver is always being read and needs no such thread.
             keep_alive=None,
         )
-        tend(receiver, guard)
+        tend(receiver, guard, heartbeat=HEARTBEAT)
         doing = f"opening a receiver for {self._queue}"
         try:
             with translated(doing), guard.within(seconds, doing):
                 receiver.__enter__()
+            _look_for_silence_here(receiver)
             return BusReceiver(client, receiver, self._queue, guard)
         except TransientError as error:
             close_quietly(guard, receiver, client)
-            if self._sessions and isinstance(error.__cause__, (OperationTimeoutError, SessionCannotBeLockedError)):
+            if (
+                self._sessions
+                and not guard.over
+                and isinstance(error.__cause__, (OperationTimeoutError, SessionCannotBeLockedError))
+            ):
                 return None
             raise
         except BaseException:

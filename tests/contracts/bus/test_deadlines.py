@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,6 +26,8 @@ from common.servicebus_deadline import Guard
 from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.faults.catalogue import AnswersDelayed
 from emulators.servicebus.server import ServiceBusEmulator
+
+from .descriptors import none_left
 
 SOON = 0.3
 """Seconds that a call is given which is to run out of time."""
@@ -46,27 +47,6 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         (common.servicebus_client, "CLOSE_TIMEOUT"),
     ):
         monkeypatch.setattr(module, name, SOON)
-
-
-def sockets() -> int:
-    """Those that this process has open."""
-    count = 0
-    for descriptor in Path("/proc/self/fd").iterdir():
-        try:
-            count += str(descriptor.readlink()).startswith("socket:")
-        except OSError:  # the directory's own
-            continue
-    return count
-
-
-@contextmanager
-def none_left() -> Iterator[None]:
-    before = sockets()
-    yield
-    until = time.monotonic() + 20
-    while sockets() > before and time.monotonic() < until:
-        time.sleep(0.02)
-    assert sockets() <= before
 
 
 # The guard itself

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,7 @@ from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError
 from azure.identity import CredentialUnavailableError
 from azure.servicebus.exceptions import ServiceBusError
 
+import common.azure_identity
 from common.azure_identity import Identity
 from common.errors import ConfigurationError, DestinationUnavailable, PermanentError, TransientError
 from common.servicebus import ServiceBus
@@ -146,3 +148,14 @@ def test_nobody_pays_for_azure_identity_who_has_a_key() -> None:
 def test_a_string_that_is_none_is_told_as_before() -> None:
     with pytest.raises(ConfigurationError, match="no SharedAccessKeyName"):
         ServiceBus.of(BusSettings.model_validate({"connection_string": "Endpoint=sb://x"}))
+
+
+def test_a_token_that_does_not_come_in_time_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = threading.Event()
+    monkeypatch.setattr(common.azure_identity, "TOKEN_TIMEOUT", 0.01)
+    monkeypatch.setattr(StandIn, "get_token", lambda self, *scopes, **options: release.wait(60))
+    try:
+        with pytest.raises(TransientError, match="asking for a token of Microsoft Entra ID: it took more than"):
+            Identity().get_token("scope")
+    finally:
+        release.set()

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
+import requests
 from azure.core.exceptions import ClientAuthenticationError, HttpResponseError, ServiceRequestError
+from urllib3 import HTTPConnectionPool
+from urllib3.exceptions import MaxRetryError
 
 from common.errors import ConfigurationError, PermanentError, TransientError
 from common.servicebus_address import read_address
@@ -41,6 +46,39 @@ def answered(status: int) -> HttpResponseError:
     error = HttpResponseError(f"status {status}")
     error.status_code = status
     return error
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "SubCode=40103: Invalid authorization token signature",
+        "InvalidSignature: The token has an invalid signature.",
+        "ExpiredToken: The token is expired.",
+        "MalformedToken: malformed",
+    ],
+)
+def test_a_wrong_key_is_told_from_a_missing_right(said: str) -> None:
+    hint = management_error(ClientAuthenticationError(said), "creating q").hint or ""
+    assert hint.startswith("check the policy's name and key")
+    missing = management_error(ClientAuthenticationError("40101: Manage,EntityRead claims required"), "creating q")
+    assert "Manage right" in (missing.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("cause", "words"),
+    [
+        (socket.gaierror(-2, "Name or service not known"), "cannot be resolved"),
+        (ConnectionRefusedError(111, "Connection refused"), "refuses connections"),
+        (TimeoutError("timed out"), "no answer from"),
+    ],
+)
+def test_a_service_that_cannot_be_reached_is_told_in_plain_words(cause: OSError, words: str) -> None:
+    wrapped = requests.ConnectionError(MaxRetryError(HTTPConnectionPool("host"), "/", cause))
+    translation = management_error(ServiceRequestError(str(wrapped), error=wrapped), "creating q at host")
+    assert isinstance(translation, TransientError)
+    assert words in translation.message
+    assert "Errno" not in str(translation)
+    assert translation.hint
 
 
 @pytest.mark.parametrize("error", [ClientAuthenticationError("no"), answered(401), answered(403)])
