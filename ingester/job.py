@@ -122,9 +122,7 @@ class Job:
             self._reconfigure(*self._asked.get())
         again = [self._settle(result) for result in self._dispatcher.results(self._wait_seconds())]
         ready = [table for table in again if table is not None]
-        self._roster.hurry(self._ownership.news())
-        if (chosen := self._gate.chosen()) is not None:
-            self._roster.hurry([chosen])
+        self._roster.hurry([*self._ownership.news(), *self._gate.chosen()])
         due_at = self._schedule.next_due()
         if due_at is not None and due_at + self._settings.coalesce_seconds <= self._clock():
             ready += self._roster.take()

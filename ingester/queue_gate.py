@@ -52,15 +52,15 @@ class QueueGate:
         self._waiting[table] = None
         return False
 
-    def chosen(self) -> TableName | None:
-        """A table that waits, to be looked at now so that it may try; None while it is not time."""
+    def chosen(self) -> list[TableName]:
+        """The table that is to be looked at now, so that it may try; none while it is not time."""
         now = self._clock()
         if not self._waiting or self._trying is not None or now < max(self._retry_at, self._chosen_at + _TURN_SECONDS):
-            return None
+            return []
         self._chosen_at = now
         table = next(iter(self._waiting))
         del self._waiting[table]
-        return table
+        return [table]
 
     def settled(self, result: SliceResult) -> bool:
         """Take in how a slice ended; whether the gate was opened by it, so that all tables are due."""

@@ -21,6 +21,7 @@ from ingester.lease_keeper import LeaseKeeper
 from ingester.local_locks import LocalLocks
 from ingester.lsn import Position
 from ingester.progress import Progress
+from ingester.reload import TableChanges
 from ingester.schedule import Rhythm
 from ingester.slices import Trouble, WorkerClock
 from tests.fakes.ingester import (
@@ -510,6 +511,28 @@ def test_a_thousand_tables_are_claimed_and_moved_with_a_few_statements() -> None
     assert len(world.offsets.commits) >= 1000
     assert sum(world.offsets.batches) >= 2000
     assert len(world.offsets.batches) <= 60
+
+
+def test_which_tables_to_have_is_said_when_it_changes_and_not_with_every_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each time is work by the number of tables, for the loop and for the leases' thread."""
+    world = World()
+    said, asked = list[int](), list[int]()
+    want, probe = world.leases.want, world.source.probe
+
+    def noted_want(names: Any) -> None:
+        said.append(len(names))
+        want(names)
+
+    def noted_probe(requests: Any) -> Any:
+        asked.append(len(requests))
+        return probe(requests)
+
+    monkeypatch.setattr(world.leases, "want", noted_want)
+    monkeypatch.setattr(world.source, "probe", noted_probe)
+    world.job.reconfigure(TableChanges({}, frozenset(), {PERSONS: Rhythm(1.0, 1.0)}), {})
+    world.run(200)
+    assert len(asked) > 100
+    assert len(said) <= 10
 
 
 def test_a_failed_commit_while_idle_does_not_drop_the_table() -> None:

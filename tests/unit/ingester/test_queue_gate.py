@@ -78,9 +78,9 @@ def test_slices_that_were_begun_before_neither_open_the_gate_nor_lengthen_the_wa
     assert not gate.settled(result(PERSONS, changes=5))
     assert gate.shut
     clock[0] = 4.9
-    assert (gate.chosen(), gate.admits(ORDERS)) == (None, False)
+    assert (gate.chosen(), gate.admits(ORDERS)) == ([], False)
     clock[0] = 5.0
-    assert gate.chosen() == PERSONS
+    assert gate.chosen() == [PERSONS]
     assert gate.admits(PERSONS)
     assert not gate.admits(ORDERS)
     assert gate.settled(result(PERSONS, changes=1))
@@ -93,11 +93,11 @@ def test_a_try_that_came_to_nothing_leaves_the_gate_shut_and_another_table_tries
     for table in (PERSONS, ORDERS):
         gate.settled(result(table, Trouble.QUEUE))
     clock[0] = 5.0
-    assert gate.chosen() == PERSONS
+    assert gate.chosen() == [PERSONS]
     clock[0] = 9.0
-    assert gate.chosen() is None
+    assert gate.chosen() == []
     clock[0] = 10.0  # the first had nothing to send any more
-    assert gate.chosen() == ORDERS
+    assert gate.chosen() == [ORDERS]
     assert gate.admits(ORDERS)
     assert not gate.settled(result(ORDERS, Trouble.TRANSIENT))
     assert gate.shut
