@@ -164,6 +164,7 @@ class Pipeline(World):
         assert self.arrived() == self.committed()
         self.subscriber = Subscriber(self.servicebus.connection_string, self.topics)
         self.subscriber.start()
+        self._opened.callback(self.subscriber.stop)
         assert good(self.verdict())
         assert self.router.stop() == 0
 
