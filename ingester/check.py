@@ -9,6 +9,7 @@ from common.check import Finding, Outcome, guarded, ok
 from common.check_entities import queue_findings
 from common.check_port import port_findings
 from common.errors import PermanentError
+from common.names import TableName
 from common.servicebus import ServiceBus
 from ingester import queries, queries_of_offsets
 from ingester import queries_of_check as asked
@@ -18,6 +19,7 @@ from ingester.check_source import (
     judge_encryption,
     judge_locks,
     judge_offsets,
+    judge_renamed,
     judge_retention,
     judge_table,
     no_cdc,
@@ -28,7 +30,7 @@ from ingester.destination import destination_of
 from ingester.java import java_home
 from ingester.lock_wiring import lock_keys, locks_of
 from ingester.locks import Locks
-from ingester.lsn import Position
+from ingester.offsets import Claimed
 from ingester.rows import RowReader
 from ingester.settings import IngesterSettings
 from ingester.source import CaptureInstance, Probe
@@ -36,6 +38,7 @@ from ingester.sqlserver_capture import SqlServerCapture
 from ingester.sqlserver_connection import Connection
 from ingester.sqlserver_offsets import SqlServerOffsets
 from ingester.sqlserver_source import SqlServerSource
+from ingester.table_state import source_of
 from ingester.window import probe_request
 
 
@@ -110,7 +113,12 @@ class _Database:
             try:
                 for instance in state.instances:
                     self._readable_columns(instance)
-                offset = self._offset(table.key) if state.instances else None
+                stored = self._stored(table) if state.instances else Claimed(None)
+                offset = stored.position
+                if stored.source not in (None, source_of(state.instances)):
+                    state = source.states([table], {table: stored.source or ""})[table]
+                    yield judge_renamed(table, state, stored, skips=self._settings.on_gap == "skip")
+                    continue
                 if state.instances:
                     answer = source.probe([probe_request(state.instances, offset)])
             except PermanentError as error:
@@ -128,11 +136,10 @@ class _Database:
             before_images=settings.before_images,
         )
 
-    def _offset(self, key: str) -> Position | None:
-        if not self._readable or not self._connection.rows(asked.OFFSET_KNOWN, (key,))[0][0]:
-            return None
-        table = next(table for table in self._settings.tables if table.key == key)
-        return SqlServerOffsets(self._connection, destination_of(self._settings)).look(table).position
+    def _stored(self, table: TableName) -> Claimed:
+        if not self._readable or not self._connection.rows(asked.OFFSET_KNOWN, (table.key,))[0][0]:
+            return Claimed(None)
+        return SqlServerOffsets(self._connection, destination_of(self._settings)).look(table)
 
     def capture(self) -> Iterator[Finding]:
         view = SqlServerCapture(self._connection)

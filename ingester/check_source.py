@@ -13,10 +13,11 @@ from common.names import TableName
 from common.sqladdress import SqlAddress
 from ingester.capture import CaptureFacts, CaptureJobs, LogTimes
 from ingester.lsn import Position
+from ingester.offsets import Claimed
 from ingester.retention import Alarm, alarm, headroom
 from ingester.silence import Silence, explain
 from ingester.source import CaptureInstance, Probe, TableState
-from ingester.table_state import absence
+from ingester.table_state import absence, lost_error
 from ingester.window import choose_instance, gap, gap_error
 
 SHORTEST_RETENTION = timedelta(days=1)
@@ -111,6 +112,16 @@ def judge_table(
         yield warn(subject, text, "a second capture instance has the present columns (docs/operations.md)")
     if lost is None and not left_out and not gone:
         yield ok(subject, _told(state.instances, offset))
+
+
+def judge_renamed(table: TableName, state: TableState, stored: Claimed, *, skips: bool) -> Finding:
+    """Of a table whose offset counts the changes of another that had its name."""
+    subject = _subject(table)
+    if not state.former:
+        error = lost_error(table, stored.position, stored.source)
+        return warn(subject, error.message) if skips else fail(subject, error.message, error.hint)
+    text = f"its offset is of another table that had the name (object {stored.source}): what is left of that one is sent first"
+    return warn(subject, text, "if that is meant, nothing is to be done (docs/guarantees.md)")
 
 
 def judge_capture(facts: CaptureFacts, jobs: CaptureJobs | None, newest: float | None) -> Finding:

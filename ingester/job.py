@@ -194,7 +194,7 @@ class Job:
         """Whether `table` is not read now because the one that had its name is gone, unread changes and all."""
         if table.successor is None or not table.successor.lost or table.lease is None:
             return False
-        error = lost_error(table)
+        error = lost_error(table.name, table.offset, table.source)
         if not self._settings.skip_gaps:
             self._roster.stop(table, error)
             return True

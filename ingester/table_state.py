@@ -101,12 +101,12 @@ def _renamed(table: TrackedTable, bearer: str) -> str:
     )
 
 
-def lost_error(table: TrackedTable) -> PermanentError:
-    """The table that had the name is gone, and with it whatever was not read."""
-    key, quoted = table.name.key, table.name.key.replace("'", "''")
-    at = "no offset" if table.offset is None else f"LSN 0x{table.offset.lsn.hex}"
+def lost_error(table: TableName, offset: Position | None, source: str | None) -> PermanentError:
+    """The table that had the name is gone, and with it whatever was not read. `source`: whose changes the offset counts."""
+    key, quoted = table.key, table.key.replace("'", "''")
+    at = "no offset" if offset is None else f"LSN 0x{offset.lsn.hex}"
     return PermanentError(
-        f"reading {key}: changes may be lost: it was dropped and made again, or its CDC was; the offset ({at}) is of object {table.source}, whose "
+        f"reading {key}: changes may be lost: it was dropped and made again, or its CDC was; the offset ({at}) is of object {source}, whose "
         "changes are gone with it",
         hint='set on_gap = "skip" to go on with all that capture holds of the present one, or, with the ingester stopped, '
         f"DELETE FROM dbo.cdc_offsets WHERE table_name = N'{quoted}', which is a first start",

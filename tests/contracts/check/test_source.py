@@ -91,6 +91,25 @@ def test_a_column_that_was_dropped_and_added_again_is_warned_of(place: Place) ->
     assert "second was made for the columns Age, which were dropped since" in warned[1]
 
 
+@pytest.mark.parametrize("gone", [False, True])
+def test_an_offset_of_another_table_that_had_the_name_is_told(place: Place, gone: bool) -> None:
+    offsets_table(place)
+    place.execute(
+        "INSERT INTO dbo.cdc_offsets (table_name, last_lsn, last_seq, last_command_id, last_operation, source_object) "
+        "SELECT 'dbo.Persons', 0x00ffffffffffffffffff, 0x00000000000000000001, 1, 2, "
+        "CONVERT(nvarchar(12), object_id) + N' ' + CONVERT(nvarchar(23), create_date, 126) FROM sys.tables WHERE name = N'Persons'",
+        "DROP TABLE dbo.Persons" if gone else "EXEC sp_rename N'dbo.Persons', N'Persons_old'",
+        "CREATE TABLE dbo.Persons (ID INT NOT NULL PRIMARY KEY)",
+        "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N'Persons', @role_name = NULL, "
+        "@capture_instance = N'another'",
+    )
+    report = place.check()
+    if gone:
+        assert "changes may be lost" in report.said("fail", TABLE)
+    else:
+        assert "what is left of that one is sent first" in report.said("warn", TABLE)
+
+
 def test_a_second_capture_instance_is_told(place: Place) -> None:
     place.execute(
         "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N'Persons', @role_name = NULL, "
