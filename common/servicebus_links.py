@@ -1,4 +1,4 @@
-"""Four corrections to how azure-servicebus 7.15 opens, keeps and closes a link. Changes single objects, and nothing where the SDK is
+"""Five corrections to how azure-servicebus 7.15 opens, keeps and closes a link. Changes single objects, and nothing where the SDK is
 built otherwise.
 
 Opening: between any two frames of the handshake the SDK sleeps 50 ms, although looking for the next frame waits for it anyway. A link
@@ -8,6 +8,9 @@ Reaching: see servicebus_reach.py.
 
 Keeping: after a message was refused the SDK closes the link that said so, which takes a second, though a rejected delivery ends nothing but
 itself (AMQP 1.0, 3.4.3). Where one message of many is looked for, that is a second for each step.
+
+Telling: a send whose link the service detaches fails with an unknown error; why the link was detached (its entity was deleted, say) is kept
+with the link. Here that is the error.
 
 Closing: `Connection.close` meets an error on a broken connection, notes the state END, and `_disconnect` then takes the socket for
 closed. It stays open until the garbage collector comes by: one descriptor for each fault.
@@ -23,6 +26,8 @@ from azure.servicebus.exceptions import ServiceBusError
 from common.servicebus_deadline import Guard
 from common.servicebus_errors import refusal
 from common.servicebus_reach import bound_reaching
+
+_UNKNOWN = "amqp:unknown-error"
 
 _LOOKING = 0.5
 """Seconds of looking before the SDK may check its own deadline again."""
@@ -50,7 +55,9 @@ def tend(handle: Any, guard: Guard, *, heartbeat: int | None = None) -> None:
 
 
 def keep_when_refused(sender: Any) -> None:
-    """Call once for one of the SDK's senders: what it sends is refused for what it is, and the link stays."""
+    """Call once for one of the SDK's senders: where what it sends is refused for what it is the link stays, and where it was detached its own
+    error is told.
+    """
     handle = getattr(sender, "_handle_exception", None)
     if handle is None:
         return
@@ -58,6 +65,9 @@ def keep_when_refused(sender: Any) -> None:
     def handle_and_keep(error: BaseException) -> Any:
         if isinstance(error, ServiceBusError) and refusal(error) is not None:
             error._shutdown_handler = False
+        elif _UNKNOWN in str(error):
+            link = getattr(getattr(sender, "_handler", None), "_link", None)
+            error = getattr(link, "_error", None) or error
         return handle(error)
 
     sender._handle_exception = handle_and_keep

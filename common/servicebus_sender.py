@@ -15,7 +15,7 @@ from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusMess
 from azure.servicebus.exceptions import MessageSizeExceededError, ServiceBusError
 
 from common.bus import MessageRefused, MessageTooLarge, OutOfTime, SendInterrupted, TimeLeft
-from common.errors import DestinationDisabled, Throttled, TransientError
+from common.errors import DestinationDisabled, DestinationUnavailable, Throttled, TransientError
 from common.message import Message
 from common.servicebus_address import ServiceBusAddress
 from common.servicebus_batches import add
@@ -99,6 +99,9 @@ class BusSender:
                 for run in by_session(messages):
                     self._send_session(run, accepted)
         except OutOfTime:
+            raise
+        except DestinationUnavailable:
+            self.close()
             raise
         except TransientError as error:
             throttled = isinstance(error, Throttled)
