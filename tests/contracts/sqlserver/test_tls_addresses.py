@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import socket
-import tempfile
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -252,17 +253,22 @@ def test_the_drivers_file_holds_no_password_and_is_seen_by_nobody_else(
     assert os.environ["FREETDSCONF"] == "/nowhere"
 
 
-def test_nothing_of_the_drivers_is_left_in_tmp(
-    server: SqlServerEmulator, ca: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """So there is nothing that a cleaner could take, and nothing that a killed worker leaves behind."""
-    empty = tmp_path / "tmp"
-    empty.mkdir()
-    monkeypatch.setenv("TMPDIR", str(empty))
-    monkeypatch.setattr(tempfile, "tempdir", None)
-    for _ in range(2):
-        read(server.port, encrypt="true", certificate=ca)
-        assert list(empty.iterdir()) == []
+def test_nothing_of_the_drivers_is_left_in_tmp(server: SqlServerEmulator, ca: Path, tmp_path: Path) -> None:
+    """By a process that ends as a killed worker does; so there is nothing that a cleaner could take from one that lives, either."""
+    (empty := tmp_path / "tmp").mkdir()
+    program = (
+        "import os, sys\n"
+        "from common.sqladdress import SqlAddress\n"
+        "from ingester.sqlserver_connection import Connection\n"
+        "assert Connection(SqlAddress.parse(sys.argv[1])).rows('q') == [(1,)]\n"
+        "os._exit(0)\n"
+    )
+    address = (
+        f"sqlserver://sa:{PASSWORD}@localhost:{server.port}?database=demo&encrypt=true&certificate={quote(str(ca))}"
+    )
+    environment = {**os.environ, "TMPDIR": str(empty)}
+    subprocess.run([sys.executable, "-c", program, address], check=True, timeout=60, env=environment)
+    assert list(empty.iterdir()) == []
 
 
 def test_an_authoritys_file_that_was_replaced_counts_at_the_next_connect(
@@ -381,6 +387,30 @@ def test_a_wildcard_as_the_name_in_the_certificate_means_that_very_wildcard(
         read(server.port, "10.1.2.3", certificate=wildcard_ca, hostNameInCertificate="*.database.windows.net")
         with pytest.raises(PermanentError, match=r"not for \*\.windows\.net, but for"):
             read(server.port, "10.1.2.3", certificate=wildcard_ca, hostNameInCertificate="*.windows.net")
+
+
+def test_a_wildcard_is_good_for_a_given_name_under_it(
+    engine: ScriptedEngine, wildcard: TlsSettings, wildcard_ca: Path
+) -> None:
+    with SqlServerEmulator(engine, tls=wildcard) as server:
+        read(server.port, encrypt="true", certificate=wildcard_ca, hostNameInCertificate=HOST)
+
+
+def test_the_common_name_counts_for_nothing_beside_other_names(
+    engine: ScriptedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(certificates, "_alternative", lambda name: "DNS:other.example")
+    tls = TlsSettings.self_made([HOST])
+    (tmp_path / "ca.pem").write_text(tls.authority)
+    with SqlServerEmulator(engine, tls=tls) as server, pytest.raises(DStreamError):
+        read(server.port, encrypt="true", certificate=tmp_path / "ca.pem", hostNameInCertificate=HOST)
+
+
+def test_the_packet_size_that_is_asked_for_is_the_drivers(
+    server: SqlServerEmulator, ca: Path, drivers_files: list[str]
+) -> None:
+    read(server.port, encrypt="true", certificate=ca, packetSize=8192)
+    assert "initial block size = 8192" in drivers_files[0]
 
 
 # a gateway that sends on
