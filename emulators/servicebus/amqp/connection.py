@@ -257,12 +257,12 @@ class Connection:
 
     def _header(self, header: bytes) -> None:
         if self._phase is _Phase.HEADER and header == SASL_HEADER:
+            self._phase = _Phase.SASL  # before a word: a fault may sever the connection in the middle of it
             self.write(SASL_HEADER)
             self.write(frame(0, p.sasl_mechanisms(MECHANISMS), SASL_FRAME))
-            self._phase = _Phase.SASL
         elif self._phase is _Phase.AMQP_HEADER and header == AMQP_HEADER:
-            self.write(AMQP_HEADER)
             self._phase = _Phase.OPENING
+            self.write(AMQP_HEADER)
         else:
             # Part 2, section 2.2: answer with the header that would have been right, then close.
             self.write(SASL_HEADER if self._phase is _Phase.HEADER else AMQP_HEADER)
@@ -289,11 +289,11 @@ class Connection:
         if mechanism == "PLAIN":
             parts = (response or b"").decode("utf-8", "replace").split("\0")
             good = len(parts) == 3 and self.application.authenticate(parts[1], parts[2])
-        self.write(frame(0, p.sasl_outcome(0 if good else 1), SASL_FRAME))
         if good:
             self._phase = _Phase.AMQP_HEADER
             self._reader.expect_header()
-        else:
+        self.write(frame(0, p.sasl_outcome(0 if good else 1), SASL_FRAME))
+        if not good:
             self.sever()
 
     def _open(self, code: int, fields: list[Value]) -> None:
@@ -306,8 +306,8 @@ class Connection:
         self._answer_open()
 
     def _answer_open(self) -> None:
-        self.write(frame(0, p.open_(self._container, MAX_FRAME, CHANNEL_MAX, int(IDLE_TIMEOUT * 1000))))
         self._phase = _Phase.OPEN
+        self.write(frame(0, p.open_(self._container, MAX_FRAME, CHANNEL_MAX, int(IDLE_TIMEOUT * 1000))))
 
     def _performative(self, item: Frame, code: int, fields: list[Value], end: int) -> None:
         if code == p.CLOSE:

@@ -485,3 +485,17 @@ def test_the_program_says_what_it_does_not_know(option: tuple[str, str], capsys:
     with pytest.raises(SystemExit):
         main(option)
     assert option[0] in capsys.readouterr().err
+
+
+@pytest.mark.emulator_only("the real service cannot be told to cut a connection")
+@pytest.mark.parametrize("count", [0, 8, 20])
+def test_a_connection_that_is_cut_in_its_handshake_is_closed(emulator: ServiceBusEmulator, count: int) -> None:
+    with (
+        emulator.inject(faults.ConnectionCutAfter(count)),
+        socket.create_connection(("127.0.0.1", emulator.port), timeout=30) as client,
+    ):
+        client.sendall(b"AMQP\x03\x01\x00\x00")
+        said = b""
+        while data := client.recv(100):
+            said += data
+    assert len(said) == count
