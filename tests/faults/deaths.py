@@ -17,7 +17,7 @@ from typing import Self
 
 from emulators.sqlserver.injection import Fault
 from emulators.sqlserver.results import Cancel, Event, LoginRequest, Session, SqlError
-from ingester import queries_of_locks, queries_of_offsets
+from ingester import queries_of_locks
 from ingester.queries import P
 from tests.azurite.proxy import Answer, Proxy
 from tests.faults.relay import Relay
@@ -66,7 +66,7 @@ def _called(text: str) -> str:
 
 _ARRIVING = {
     Point.TAKING: _called(queries_of_locks.TAKE),
-    Point.CLAIMING: _called(queries_of_offsets.CLAIM),
+    Point.CLAIMING: _called("DECLARE @claims TABLE"),
     Point.RENEWING: _called(queries_of_locks.MODE),
 }
 """What a batch begins with that arrives at each point."""
