@@ -137,7 +137,7 @@ class BusStruck(BusFault):
 class Case:
     """A fault as its emulator's command line names it.
 
-    `relogin`: everybody is cut off with it, so that somebody connects. `holds_back`: it keeps what was committed from being captured, and
+    `relogin`: everybody is cut off with it, so that somebody connects. `holds_back`: it keeps what was committed from being captured or read, and
     that is how it is seen to strike. `severs`: what it cuts leaves locks behind, which last until they end. `patience`: seconds until the
     ingester's own deadline finds it out, where that takes long.
     """
@@ -224,6 +224,7 @@ CASES: Sequence[Case] = (
     Case("sqlserver", "capture_failing", holds_back=True),
     Case("sqlserver", "capture_lagging:60", holds_back=True),
     Case("sqlserver", "capture_stopped", holds_back=True),
+    Case("sqlserver", "change_table_locked:sales_Orders_CT", holds_back=True),
 )
 """In the order in which two of them come into force, each once the one before has struck: against the stream, so that the second does not
 starve the first; and those that take every frame of some kind behind those that take a few."""

@@ -399,6 +399,7 @@ def test_a_server_without_cdc_has_no_capture_to_break() -> None:
         ("capture_stopped", faults.CaptureStopped),
         ("capture_lagging:30", faults.CaptureLagging),
         ("capture_failing", faults.CaptureFailing),
+        ("change_table_locked:dbo_t_CT", faults.ChangeTableLocked),
     ],
 )
 def test_every_fault_has_a_name(text: str, kind: type[Fault]) -> None:
