@@ -23,8 +23,8 @@ _NAP = 5.0
 """Seconds that the watching thread sleeps at most while calls come and go; it is woken only for a deadline that is nearer than that."""
 
 _HINT = (
-    "it is tried again on a new connection; if this repeats, something on the way (a firewall, a proxy, a load balancer) takes connections and "
-    "drops what is sent, or the service is in trouble"
+    "if this repeats, something on the way (a firewall, a proxy, a load balancer) accepts connections and drops what is sent, or the service "
+    "is in trouble"
 )
 
 

@@ -30,7 +30,7 @@ class JobSettings:
     skip_gaps: bool
     ordering: Ordering = "table"
     most_shares: int | None = None
-    stop_seconds: float = 10.0
+    stop_seconds: float = 5.0
 
     def slice(self, table: TrackedTable, lease: Lease, decision: Decision, upto: Position) -> Slice:
         """What one task may do with `table`, whose window ends at `upto`."""

@@ -16,7 +16,7 @@ import structlog
 
 from common.errors import DStreamError, LeaseLost, PermanentError, TransientError
 from common.retry import jittered
-from ingester.locks import Clock, Lease, Locks
+from ingester.locks import Clock, Lease, Locks, steady
 from ingester.share import Share
 
 log = structlog.get_logger("ingester")
@@ -167,13 +167,14 @@ class LeaseKeeper:
         self._let_go(lease, self._locks.lost)
 
     def close(self, seconds: float = 3.0) -> None:
-        """Give everything back; what takes longer than `seconds` runs out by itself."""
+        """Give everything back; what takes longer than `seconds` in all runs out by itself."""
+        deadline = steady() + seconds
         self._stop.set()
         self._wake.set()
         if self._thread.is_alive():
-            self._thread.join(seconds)
+            self._thread.join(seconds / 2)
         self.give_back_all()
-        wait(self._releases, timeout=seconds)
+        wait(self._releases, timeout=max(0.0, deadline - steady()))
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     # the thread

@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 
 from common.errors import ConnectionLost, PermanentError, TransientError
 from common.names import Ordering, TableName
+from ingester import spark, spark_jvm
 from ingester.drain import Drain
 from ingester.job import _KILL_SECONDS, Job
 from ingester.job_settings import JobSettings
@@ -24,6 +25,7 @@ from ingester.progress import Progress
 from ingester.reload import TableChanges
 from ingester.schedule import Rhythm
 from ingester.slices import Trouble, WorkerClock
+from ingester.sqlserver_waiting import GRACE
 from tests.fakes.ingester import (
     ORDERS,
     PERSONS,
@@ -624,10 +626,11 @@ def test_a_stop_ends_although_nothing_ever_comes_back(monkeypatch: pytest.Monkey
 
 
 def test_what_a_stop_waits_for_adds_up_to_less_than_20_seconds() -> None:
-    """Running slices, tasks that are killed, the leases' thread and what it gives back."""
+    """A statement under way, running slices, tasks that are killed, the leases, and a JVM that answers nothing any more."""
     leases = inspect.signature(LeaseKeeper.close).parameters["seconds"].default
     slices = inspect.signature(JobSettings).parameters["stop_seconds"].default
-    assert slices + _KILL_SECONDS + 2 * leases < 20
+    of_spark = spark._CANCEL_SECONDS + spark._STOP_SECONDS + spark_jvm._END_SECONDS
+    assert GRACE + slices + _KILL_SECONDS + leases + of_spark < 20
 
 
 def test_once_a_stop_was_asked_for_no_table_is_looked_at_again() -> None:
