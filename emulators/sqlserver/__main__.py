@@ -32,6 +32,14 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--user", default="sa", help="the login (default: %(default)s)")
     parser.add_argument("--password", required=True, help="the login's password")
     parser.add_argument(
+        "--token",
+        nargs=2,
+        action="append",
+        default=[],
+        metavar=("TOKEN", "IDENTITY"),
+        help="an access token to take, and the identity that it is of; may be given again (default: none are taken)",
+    )
+    parser.add_argument(
         "--database", action="append", metavar="NAME", help="a database to have; may be given again (default: demo)"
     )
     parser.add_argument(
@@ -133,11 +141,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             databases=databases,
             capture_interval=arguments.capture_interval,
             data_dir=arguments.data_dir,
+            tokens=dict(arguments.token),
         )
     except DataDirectoryError as error:
         raise SystemExit(f"{error}") from error
     try:
-        with SqlServerEmulator(engine, host=arguments.host, port=arguments.port, tls=tls) as server:
+        with SqlServerEmulator(
+            engine, host=arguments.host, port=arguments.port, tls=tls, federated=bool(arguments.token)
+        ) as server:
             print(announcement(server, arguments, databases), flush=True)
             serve(server, arguments, stop)
     finally:

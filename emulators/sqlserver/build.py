@@ -22,16 +22,17 @@ def build_engine(
     capture_interval: float | None = None,
     data_dir: Path | None = None,
     capture: CdcOptions = DEFAULTS,
+    tokens: Mapping[str, str] | None = None,
 ) -> SqlEngine:
     """A server with these logins (name to password) and databases, ready for SqlServerEmulator.
 
     `capture_interval`: seconds between scans of new capture jobs, instead of the 5 s of sys.sp_cdc_add_job. `data_dir`: where the
     databases are kept, and found again when it is not the first start there; None keeps them only as long as the engine lives.
-    `capture`: what else may be set about Change Data Capture. Closing the engine stops the jobs. Faults of capture: cdc/faults.py,
-    on `capture_of(engine, database)`. Raises DataDirectoryError when `data_dir` cannot be used.
+    `capture`: what else may be set about Change Data Capture. `tokens`: see SqlEngine. Closing the engine stops the jobs.
+    Faults of capture: cdc/faults.py, on `capture_of(engine, database)`. Raises DataDirectoryError when `data_dir` cannot be used.
     """
     extension = CdcExtension(capture_interval=capture_interval, options=capture)
-    engine = SqlEngine(users=users, databases=databases, extension=extension, data_dir=data_dir)
+    engine = SqlEngine(users=users, databases=databases, extension=extension, data_dir=data_dir, tokens=tokens)
     engine.configuration.start_with(MAX_TEXT_REPL_SIZE, capture.max_text_repl_size)
 
     def changed(name: str, value: int) -> None:

@@ -7,6 +7,7 @@ The thread that runs a request also looks for an ATTENTION: between chunks of th
 from __future__ import annotations
 
 import logging
+import secrets
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -58,6 +59,8 @@ class Settings:
     packet_size: int | None
     tls: TlsSettings | None
     faults: Faults
+    federated: bool = False
+    """Whether it takes tokens."""
 
 
 class _Closed(Exception):
@@ -78,6 +81,8 @@ class Connection:
         self._polled = 0.0
         self._tls: TlsChannel | None = None
         self._login_only = False
+        self._offer = prelogin.Prelogin(Encryption.NOT_SUPPORTED, mars=False)
+        self._nonce: bytes | None = None
         self._logged_in = False
         self._fatal = False
         self._quota: silence.Quota | None = None
@@ -153,8 +158,11 @@ class Connection:
 
     def _negotiate(self, offer: prelogin.Prelogin) -> None:
         tls = self._settings.tls
+        self._offer = offer
+        self._nonce = None if offer.nonce is None else secrets.token_bytes(32)
         encryption = prelogin.agreed(offer.encryption, tls=tls is not None)
-        self._send(prelogin.answer(encryption))
+        federated = self._settings.federated if offer.federated else None
+        self._send(prelogin.answer(encryption, federated=federated, nonce=self._nonce))
         if tls is None or encryption is Encryption.NOT_SUPPORTED:
             if offer.demands_encryption:
                 raise _Closed
@@ -171,12 +179,14 @@ class Connection:
         self._tls = channel
 
     def _session(self, login: login7.Login7) -> Session:
-        if login.integrated or login.federated:
+        if login.integrated or (login.federated is not None and not self._settings.federated):
             raise SqlError(
                 18452,
                 "Login failed. The login is from an untrusted domain and cannot be used with Integrated authentication.",
                 14,
             )
+        if login.federated is not None:
+            self._check_federated(login.federated)
         if login.tds_version < login7.TDS_7_3:
             raise SqlError(50001, f"The emulator does not support TDS before 7.3 (0x{login.tds_version:08x}).", 20)
         if not login.well_formed:
@@ -184,20 +194,34 @@ class Connection:
         self._settings.faults.login(login.request)
         return FaultySession(self._engine.login(login.request), self._settings.faults, self._about_to_run)
 
+    def _check_federated(self, federated: login7.Federated) -> None:
+        """MS-TDS 3.3.5.5: a login by token must repeat what the server said of FEDAUTHREQUIRED, and its nonce."""
+        if federated.echo != self._offer.federated:
+            raise ProtocolError("LOGIN7 repeats another FEDAUTHREQUIRED than PRELOGIN had")
+        if federated.token is None:
+            raise SqlError(50001, "The emulator takes tokens in LOGIN7 alone, and sends no FEDAUTHINFO.", 16)
+        if federated.nonce != self._nonce:
+            raise ProtocolError("LOGIN7 repeats another nonce than PRELOGIN had")
+
+    def _acknowledged(self, login: login7.Login7) -> bytes:
+        if not login.extended or min(login.tds_version, login7.TDS_7_4) != login7.TDS_7_4:
+            return b""
+        return tokens.feature_ext_ack(federated=login.federated is not None, nonce=self._offer.nonce)
+
     def _refuse(self, login: login7.Login7, error: SqlError) -> None:
         """The error, after 4060 also the general one, as SQL Server does."""
         name = self._settings.server_name
         out = tokens.error(error, name)
         if error.number == 4060:
-            out += tokens.error(SqlError(18456, f"Login failed for user '{login.request.user}'.", 14), name)
+            user = login.request.user if login.federated is None else "<token-identified principal>"
+            out += tokens.error(SqlError(18456, f"Login failed for user '{user}'.", 14), name)
         self._send(out + tokens.done(Done.DONE, Status.ERROR))
 
     def _send_on(self, login: login7.Login7, there: SentOn) -> None:
         """As one that is let in, with a way to go on; the client hangs up."""
         acknowledged = tokens.login_ack(min(login.tds_version, login7.TDS_7_4))
-        extended = tokens.feature_ext_ack() if login.extended else b""
         routed = tokens.routing_change(there.host, there.port)
-        self._send(acknowledged + routed + extended + tokens.done(Done.DONE, Status.FINAL))
+        self._send(acknowledged + routed + self._acknowledged(login) + tokens.done(Done.DONE, Status.FINAL))
 
     def _welcome(self, login: login7.Login7, session: Session, size: int) -> bytes:
         name = self._settings.server_name
@@ -214,7 +238,7 @@ class Connection:
                 tokens.info(language, name),
                 tokens.login_ack(version),
                 tokens.text_change(Environment.PACKET_SIZE, str(size), str(login.packet_size)),
-                tokens.feature_ext_ack() if login.extended and version == login7.TDS_7_4 else b"",
+                self._acknowledged(login),
                 tokens.done(Done.DONE, Status.FINAL),
             )
         )

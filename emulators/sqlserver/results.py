@@ -147,7 +147,10 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class LoginRequest:
-    """What LOGIN7 asks for. `host` is the client's machine; `server` what it calls the server, by which Azure's gateway finds that."""
+    """What LOGIN7 asks for. `host` is the client's machine; `server` what it calls the server, by which Azure's gateway finds that.
+
+    `token`: of an identity that logs in by it alone; user and password mean nothing then.
+    """
 
     user: str
     password: str = field(repr=False)
@@ -156,6 +159,7 @@ class LoginRequest:
     application: str = ""
     language: str = ""
     server: str = ""
+    token: str | None = field(default=None, repr=False)
 
 
 class Cancel(Protocol):

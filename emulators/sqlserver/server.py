@@ -30,7 +30,7 @@ class SqlServerEmulator:
     `port` 0 takes a free one (see `.port`). `statement_log` is called with the text of every batch and every sp_executesql,
     on the connection's thread. `packet_size` makes the server choose the packet size after login (512..32767) instead of
     taking the client's wish. With `tls` clients may encrypt their login or everything; without, those that insist are let go.
-    Leaving the context, or `stop`, ends every connection and thread.
+    `federated`: take logins by token; which tokens, the engine knows. Leaving the context, or `stop`, ends every connection and thread.
     """
 
     def __init__(
@@ -43,10 +43,13 @@ class SqlServerEmulator:
         statement_log: Callable[[str], None] | None = None,
         packet_size: int | None = None,
         tls: TlsSettings | None = None,
+        federated: bool = False,
     ) -> None:
         self._engine = engine
         self._address = (host, port)
-        self._settings = Settings(server_name, statement_log or (lambda text: None), packet_size, tls, Faults())
+        self._settings = Settings(
+            server_name, statement_log or (lambda text: None), packet_size, tls, Faults(), federated
+        )
         self._listener: socket.socket | None = None
         self._waker: socket.socket | None = None
         self._acceptor: threading.Thread | None = None

@@ -41,6 +41,8 @@ class ScriptedEngine:
         self.procedures: dict[str, Procedure] = {}
         self.sessions: list[ScriptedSession] = []
         self.logins: list[LoginRequest] = []
+        self.tokens: set[str] = set()
+        """That are taken in place of user and password."""
         self.closed = threading.Event()
         """Set whenever a session was closed."""
 
@@ -53,7 +55,9 @@ class ScriptedEngine:
 
     def login(self, request: LoginRequest) -> ScriptedSession:
         self.logins.append(request)
-        if (request.user, request.password) != ("sa", "secret"):
+        if request.token is not None and request.token not in self.tokens:
+            raise SqlError(18456, "Login failed for user '<token-identified principal>'.", 14)
+        if request.token is None and (request.user, request.password) != ("sa", "secret"):
             raise SqlError(18456, f"Login failed for user '{request.user}'.", 14)
         database = request.database or "demo"
         if database not in ("demo", "master"):

@@ -1,6 +1,6 @@
 """Runs the statements and procedures about logins, users, roles and permissions.
 
-Refuses what tsql/security.py refuses. Errors: 4621, 4624, 15007, 15023, 15025, 15063, 15144, 15150, 15151, 15247.
+Refuses what tsql/security.py refuses. Errors: 4621, 4624, 15007, 15023, 15025, 15063, 15144, 15150, 15151, 15247, 33130.
 Source: https://learn.microsoft.com/sql/t-sql/statements/security-statements and the pages of those errors.
 """
 
@@ -92,6 +92,9 @@ class Principals:
 
     def _save_user(self, statement: ts.SaveUser) -> None:
         self._require("ALTER ANY USER")
+        if statement.external and not self._session.engine.identity(statement.name):
+            text = f"Principal '{statement.name}' could not be found or this principal type is not supported."
+            raise SqlError(33130, text, 16)
         here, logins = self._here, self._session.engine.security.logins
         known = here.principals.get(statement.name.lower())
         login = statement.login if statement.login is not None else statement.name if statement.new else None

@@ -6,9 +6,11 @@ always new, as on the real server.
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -43,7 +45,9 @@ def utc_now() -> datetime:
 
 class SqlEngine:
     """`users`: login name -> password, all with sysadmin's rights; `databases`: made at once beside the system databases, where they
-    are not there yet. Raises DataDirectoryError.
+    are not there yet. `tokens`: those that are taken at the moment -> the identity that each is of, which may log in by token alone and
+    has no rights before it is given a user (FROM EXTERNAL PROVIDER); an identity with the name of a login is that login. Raises
+    DataDirectoryError.
     """
 
     def __init__(
@@ -54,6 +58,7 @@ class SqlEngine:
         extension: Extension | None = None,
         data_dir: Path | None = None,
         clock: Callable[[], datetime] = utc_now,
+        tokens: Mapping[str, str] | None = None,
     ) -> None:
         self.extension = extension
         self.clock = clock
@@ -64,6 +69,7 @@ class SqlEngine:
         self.home: Home = TemporaryHome() if data_dir is None else DataDirectory(data_dir)
         kept = self.home.load(_SECURITY)
         self.security = Security(users, None if kept is None else archive.read(kept))
+        self.tokens = {} if tokens is None else tokens
         self.application_locks = ApplicationLocks()
         self.configuration = Configuration()
         self._guard = threading.RLock()
@@ -121,7 +127,9 @@ class SqlEngine:
 
     def login(self, request: LoginRequest) -> Session:
         """Raises SqlError 18456, 4060."""
-        if not self.security.authenticated(request.user, request.password):
+        if request.token is not None:
+            request = self._identified(request, request.token)
+        elif not self.security.authenticated(request.user, request.password):
             raise SqlError(18456, f"Login failed for user '{request.user}'.", 14)
         known = self.security.logins[request.user.lower()]
         database = self.find(request.database or known.database)
@@ -132,6 +140,22 @@ class SqlEngine:
             session = SqlSession(self, next(self._session_ids), request, database)
             self._sessions[session.session_id] = session
         return session
+
+    def identity(self, name: str) -> bool:
+        """Whether this is an identity that the directory knows; from then on it is known to the server too."""
+        if name.lower() not in {known.lower() for known in self.tokens.values()}:
+            return False
+        with self.security.guard:
+            if name.lower() not in self.security.logins:  # nobody has its password
+                self.security.add_login(name, secrets.token_urlsafe(), "master")
+        return True
+
+    def _identified(self, request: LoginRequest, token: str) -> LoginRequest:
+        """The login that a token is for. https://learn.microsoft.com/azure/azure-sql/database/troubleshoot-common-errors-issues"""
+        name = self.tokens.get(token, "")
+        if not self.identity(name) or not self.security.logins[name.lower()].enabled:
+            raise SqlError(18456, "Login failed for user '<token-identified principal>'.", 14)
+        return replace(request, user=name, password="", token=None)
 
     def close(self) -> None:
         """Ends every session, stops the extension, removes temporary files. May be called twice."""

@@ -1,6 +1,6 @@
 """Reads the statements about logins, users, roles and permissions; decides nothing about them.
 
-Refuses by name: Windows and Entra principals, certificates and keys, application roles, UPDATE and REFERENCES on columns, EXECUTE AS.
+Refuses by name: Windows principals, Entra logins (not users), certificates and keys, application roles, UPDATE and REFERENCES on columns, EXECUTE AS.
 Source: https://learn.microsoft.com/sql/t-sql/statements/security-statements
 """
 
@@ -58,12 +58,13 @@ class SaveLogin(Statement):
 
 @dataclass(frozen=True, slots=True)
 class SaveUser(Statement):
-    """CREATE USER and ALTER USER. `login` "": WITHOUT LOGIN."""
+    """CREATE USER and ALTER USER. `login` "": WITHOUT LOGIN. `external`: FROM EXTERNAL PROVIDER, an identity of Microsoft Entra ID."""
 
     name: str
     new: bool
     login: str | None = None
     schema: str | None = None
+    external: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +169,10 @@ def _user(reader: Reader, line: int, new: bool) -> Statement:
     name = reader.name()
     login: str | None = None
     schema: str | None = None
-    if reader.accept("WITHOUT", "LOGIN"):
+    external = new and reader.accept("FROM", "EXTERNAL", "PROVIDER")
+    if external:
+        login = name
+    elif reader.accept("WITHOUT", "LOGIN"):
         login = ""
     elif reader.accept("FOR", "LOGIN") or reader.accept("FROM", "LOGIN"):
         login = reader.name()
@@ -186,7 +190,7 @@ def _user(reader: Reader, line: int, new: bool) -> Statement:
                 raise unsupported(f"{reader.here.text} of a user")
             if not reader.accept(","):
                 break
-    return SaveUser(line, name, new, login, schema)
+    return SaveUser(line, name, new, login, schema, external)
 
 
 def _role(reader: Reader, line: int) -> Statement:

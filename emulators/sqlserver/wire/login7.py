@@ -1,13 +1,14 @@
 """LOGIN7 (MS-TDS 2.2.6.4): who wants in, to which database, with which packet size.
 
-Parses and checks; it decides nothing about users. Logins by Windows, by token or with an older protocol than TDS 7.3 are
-reported as such, so that the server can refuse them by name.
+Parses and checks; it decides nothing about users. Logins by Windows, by a token that is yet to be sent (the library MSAL) or with an
+older protocol than TDS 7.3 are reported as such, so that the server can refuse them by name.
 """
 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from emulators.sqlserver.results import LoginRequest
 from emulators.sqlserver.wire.errors import ProtocolError
@@ -22,9 +23,23 @@ _INTEGRATED_SECURITY = 0x80
 _EXTENSION = 0x10
 _FEDERATED_AUTHENTICATION = 0x02
 _FEATURE_END = 0xFF
+_SECURITY_TOKEN = 1
+_NONCE = 32
 
 _HOST, _USER, _PASSWORD, _APPLICATION = 36, 40, 44, 48
 _SERVER, _EXTENSION_FIELD, _LANGUAGE, _DATABASE = 52, 56, 64, 68
+
+
+@dataclass(frozen=True, slots=True)
+class Federated:
+    """A login by an identity (FEDAUTH). `token`: None where the client awaits the server's word before it gets one.
+
+    `echo`: what the client heard of FEDAUTHREQUIRED. `nonce`: the server's, None where it is not told again.
+    """
+
+    token: str | None = field(repr=False)
+    echo: bool
+    nonce: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +50,7 @@ class Login7:
     tds_version: int
     packet_size: int
     integrated: bool
-    federated: bool
+    federated: Federated | None
     extended: bool
     """Whether the client sent FeatureExt and so expects FEATUREEXTACK."""
 
@@ -55,7 +70,8 @@ def parse(data: bytes) -> Login7:
     if length > len(data):
         raise ProtocolError(f"LOGIN7 announces {length} bytes, {len(data)} came")
     extended = bool(data[27] & _EXTENSION)
-    features = _features(data) if extended else frozenset()
+    features = _features(data) if extended else {}
+    federated = _federated(features[_FEDERATED_AUTHENTICATION]) if _FEDERATED_AUTHENTICATION in features else None
     return Login7(
         request=LoginRequest(
             user=_text(data, _USER),
@@ -65,11 +81,12 @@ def parse(data: bytes) -> Login7:
             application=_text(data, _APPLICATION),
             language=_text(data, _LANGUAGE),
             server=_text(data, _SERVER),
+            token=None if federated is None else federated.token,
         ),
         tds_version=version,
         packet_size=negotiate(packet_size),
         integrated=bool(data[25] & _INTEGRATED_SECURITY),
-        federated=_FEDERATED_AUTHENTICATION in features,
+        federated=federated,
         extended=extended,
     )
 
@@ -99,19 +116,33 @@ def _password(data: bytes) -> str:
     return decode_ucs2(clear)
 
 
-def _features(data: bytes) -> frozenset[int]:
-    """The ids in the FeatureExt block; the extension field holds the offset of the block's own offset."""
+def _federated(data: bytes) -> Federated:
+    """FEDAUTH's data: library and echo in one byte, then a token with its length, and the nonce where there was one."""
+    if not data:
+        raise ProtocolError("LOGIN7 feature FEDAUTH is empty")
+    library, echo = data[0] >> 1, bool(data[0] & 1)
+    if library != _SECURITY_TOKEN:
+        return Federated(None, echo, None)
+    end = 5 + int.from_bytes(data[1:5], "little")
+    if len(data) not in (end, end + _NONCE):
+        raise ProtocolError("LOGIN7 feature FEDAUTH has a token of another length than it says")
+    return Federated(decode_ucs2(data[5:end]), echo, data[end:] or None)
+
+
+def _features(data: bytes) -> Mapping[int, bytes]:
+    """The FeatureExt block, data by id; the extension field holds the offset of the block's own offset."""
     pointer = _field(data, _EXTENSION_FIELD, 1)
     if len(pointer) < 4:
         raise ProtocolError("LOGIN7 announces a feature extension and has none")
     position = int.from_bytes(pointer[:4], "little")
-    features: set[int] = set()
+    features: dict[int, bytes] = {}
     while position < len(data):
         feature = data[position]
         if feature == _FEATURE_END:
-            return frozenset(features)
+            return features
         if position + 5 > len(data):
             break
-        features.add(feature)
-        position += 5 + int.from_bytes(data[position + 1 : position + 5], "little")
+        end = position + 5 + int.from_bytes(data[position + 1 : position + 5], "little")
+        features[feature] = data[position + 5 : end]
+        position = end
     raise ProtocolError("LOGIN7 feature extension without an end")

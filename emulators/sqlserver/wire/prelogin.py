@@ -25,6 +25,8 @@ class Option(IntEnum):
     INSTANCE = 2
     THREAD_ID = 3
     MARS = 4
+    FEDERATED_AUTHENTICATION = 6
+    NONCE = 7
 
 
 class Encryption(IntEnum):
@@ -36,10 +38,15 @@ class Encryption(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Prelogin:
-    """What the client offered; `encryption` is the two low bits of its option (the rest asks for client certificates)."""
+    """What the client offered; `encryption` is the two low bits of its option (the rest asks for client certificates).
+
+    `federated`: it asks whether a token is awaited (FEDAUTHREQUIRED). `nonce`: what it gives to be told again, None without.
+    """
 
     encryption: Encryption
     mars: bool
+    federated: bool = False
+    nonce: bytes | None = None
 
     @property
     def demands_encryption(self) -> bool:
@@ -61,7 +68,9 @@ def parse(data: bytes) -> Prelogin:
     options = _options(data)
     encryption = options.get(Option.ENCRYPTION) or bytes([Encryption.NOT_SUPPORTED])
     mars = options.get(Option.MARS, b"")
-    return Prelogin(Encryption(encryption[0] & 3), mars[:1] == b"\x01")
+    federated = options.get(Option.FEDERATED_AUTHENTICATION, b"")
+    nonce = options.get(Option.NONCE)
+    return Prelogin(Encryption(encryption[0] & 3), mars[:1] == b"\x01", federated[:1] == b"\x01", nonce)
 
 
 def _options(data: bytes) -> dict[int, bytes]:
@@ -80,8 +89,11 @@ def _options(data: bytes) -> dict[int, bytes]:
     raise ProtocolError("PRELOGIN without a terminator")
 
 
-def answer(encryption: Encryption) -> bytes:
-    """The server's PRELOGIN: its version, the encryption agreed on, no MARS."""
+def answer(encryption: Encryption, *, federated: bool | None = None, nonce: bytes | None = None) -> bytes:
+    """The server's PRELOGIN: its version, the encryption agreed on, no MARS.
+
+    `federated`: whether it awaits a token, None where nobody asked. `nonce`: to be told again with a token, None without.
+    """
     major, minor, build = SERVER_VERSION
     options = [
         (Option.VERSION, struct.pack(">BBHH", major, minor, build, 0)),
@@ -90,6 +102,10 @@ def answer(encryption: Encryption) -> bytes:
         (Option.THREAD_ID, b""),
         (Option.MARS, b"\0"),
     ]
+    if federated is not None:
+        options.append((Option.FEDERATED_AUTHENTICATION, bytes([federated])))
+    if nonce is not None:
+        options.append((Option.NONCE, nonce))
     offset = _OPTION.size * len(options) + 1
     head, body = b"", b""
     for token, value in options:

@@ -131,9 +131,12 @@ def login_ack(tds_version: int) -> bytes:
     return b"\xad" + struct.pack("<H", len(body)) + body
 
 
-def feature_ext_ack() -> bytes:
-    """FEATUREEXTACK that grants nothing: no feature of FeatureExt is supported."""
-    return b"\xae\xff"
+def feature_ext_ack(*, federated: bool = False, nonce: bytes | None = None) -> bytes:
+    """FEATUREEXTACK that grants nothing but a login by token; `nonce`: the client's, told again."""
+    if not federated:
+        return b"\xae\xff"
+    data = nonce or b""
+    return b"\xae" + struct.pack("<BI", 2, len(data)) + data + b"\xff"
 
 
 def column_metadata(columns: Sequence[Column]) -> bytes:

@@ -38,6 +38,11 @@ def login(features: bytes | None = None, option2: int = 0) -> bytes:
     return bytes(body) + data
 
 
+def feature(data: bytes) -> bytes:
+    """FEDAUTH in a feature block."""
+    return b"\x02" + struct.pack("<I", len(data)) + data
+
+
 OFFER = bytes.fromhex("00000b0006 010011 0001 ff 100000000000 00".replace(" ", ""))
 EXECUTE_SQL = HEADERS + b"\xff\xff\x0a\x00\x00\x00" + INT_5 + b"\x02@\0p\0\x01\x26\x04\x00"
 BEGIN = HEADERS + b"\x05\x00\x02\x00"
@@ -69,16 +74,30 @@ def test_a_login_is_read() -> None:
     request = read.request
     assert (request.user, request.password, request.database, request.host) == ("u", "p\u20ac", "d", "h")
     assert (read.tds_version, read.packet_size) == (0x74000004, 8000)
-    assert (read.integrated, read.federated, read.extended) == (False, False, False)
+    assert (read.integrated, read.federated, read.extended) == (False, None, False)
     assert "p\u20ac" not in repr(read)
 
 
 def test_integrated_and_federated_logins_are_recognised() -> None:
     assert login7.parse(login(option2=0x80)).integrated
-    read = login7.parse(login(features=b"\x0a\x01\x00\x00\x00\x01\x02\x00\x00\x00\x00\xff"))
+    read = login7.parse(login(features=b"\x0a\x01\x00\x00\x00\x01" + feature(b"\x03\x02\x00\x00\x00t\x00") + b"\xff"))
     assert read.extended
-    assert read.federated
-    assert not login7.parse(login(features=b"\x0a\x01\x00\x00\x00\x01\xff")).federated
+    assert read.federated == login7.Federated("t", True, None)
+    assert read.request.token == "t"
+    assert "'t'" not in repr(read)
+    assert login7.parse(login(features=b"\x0a\x01\x00\x00\x00\x01\xff")).federated is None
+
+
+def test_a_token_may_come_with_a_nonce_or_later() -> None:
+    with_nonce = login7.parse(login(features=feature(b"\x02\x02\x00\x00\x00t\x00" + b"n" * 32) + b"\xff"))
+    assert with_nonce.federated == login7.Federated("t", False, b"n" * 32)
+    assert login7.parse(login(features=feature(b"\x05\x01") + b"\xff")).federated == login7.Federated(None, True, None)
+
+
+@pytest.mark.parametrize("data", [b"", b"\x02\x04\x00\x00\x00t\x00", b"\x02\x02\x00\x00\x00t\x00n", b"\x02\x01\x00"])
+def test_a_token_of_another_length_than_it_says_is_refused(data: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        login7.parse(login(features=feature(data) + b"\xff"))
 
 
 @pytest.mark.parametrize("features", [b"", b"\x0a", b"\x0a\xff\xff\xff\xff\xff", b"\x0a\x01\x00\x00\x00\x01"])
