@@ -18,7 +18,7 @@ from typing import Any
 from azure.core.exceptions import AzureError, HttpResponseError, ResourceExistsError, ResourceNotFoundError
 from azure.storage.blob import BlobClient, BlobLeaseClient, BlobServiceClient
 
-from common.azure_identity import default_credential
+from common.azure_identity import Identity
 from common.errors import ConfigurationError, DStreamError, LeaseLost, PermanentError
 from ingester.azure_blob_errors import RIGHTS, TAKEN, code_of, status_of, translated
 from ingester.locks import Clock, Lease, steady, this_owner
@@ -33,7 +33,7 @@ _LISTING_NOT_COVERED = {"AuthorizationPermissionMismatch", "AuthorizationResourc
 
 
 def connect(*, connection_string: str | None, account_url: str | None, seconds: float) -> BlobServiceClient:
-    """A client that gives up on a request within `seconds` and does not repeat it: the caller does, and knows until when.
+    """A client that gives up on a request within `seconds`, on a token in half of that, and repeats neither: the caller does, and knows until when.
 
     With `account_url` the identity is the environment's own, found by DefaultAzureCredential. Raises ConfigurationError.
     """
@@ -46,7 +46,8 @@ def connect(*, connection_string: str | None, account_url: str | None, seconds: 
             problem = "ingester.locks.connection_string is not a storage account's connection string"
             raise ConfigurationError([problem]) from None
     assert account_url is not None
-    return BlobServiceClient(account_url, credential=default_credential(), **options)
+    identity = Identity(roles="Storage Blob Data Contributor on the container", seconds=half)
+    return BlobServiceClient(account_url, credential=identity, **options)
 
 
 class AzureBlobLocks:
@@ -232,14 +233,14 @@ class AzureBlobLocks:
     def _give_back(self, blob: BlobClient, lease_id: str) -> None:
         try:
             BlobLeaseClient(blob, lease_id).release()
-        except AzureError:  # it runs out by itself
+        except (AzureError, DStreamError):  # it runs out by itself
             return
 
     def _holder(self, blob: BlobClient) -> str:
         """Who has raised the epoch last, as far as can be seen."""
         try:
             metadata = blob.get_blob_properties().metadata
-        except AzureError:
+        except (AzureError, DStreamError):
             return ""
         owner = metadata.get("owner", self._owner)
         return "" if owner == self._owner else f"; {owner} has taken it (epoch {metadata.get('epoch')})"

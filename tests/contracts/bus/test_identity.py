@@ -51,6 +51,9 @@ class StandIn:
     give: Any
     asked: set[str]
 
+    def __init__(self, **options: Any) -> None:
+        """Takes any bounds."""
+
     def get_token(self, *scopes: str, **options: Any) -> AccessToken:
         StandIn.asked |= set(scopes)
         return AccessToken(StandIn.give(), int(time.time()) + 3600)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -244,6 +245,9 @@ class StandIn:
     fail: Exception | None = None
     asked: tuple[str, ...] = ()
 
+    def __init__(self, **options: Any) -> None:
+        """Takes any bounds."""
+
     def get_token(self, *scopes: str, **options: Any) -> AccessToken:
         StandIn.asked = scopes
         if StandIn.fail is not None:
@@ -261,8 +265,25 @@ def test_with_an_account_url_the_identity_is_the_environments_own(monkeypatch: p
     StandIn.fail = ClientAuthenticationError("no managed identity here")
     service = connect(connection_string=None, account_url="https://account.invalid", seconds=6)
     locks = AzureBlobLocks(service, "locks", lease_seconds=SHORTEST)
-    with pytest.raises(DStreamError, match="no credential to sign in") as raised:
+    with pytest.raises(DStreamError, match="asking for a token") as raised:
         locks.ensure()
     assert isinstance(raised.value, PermanentError)
+    assert "Storage Blob Data Contributor" in str(raised.value)
     assert StandIn.asked == ("https://storage.azure.com/.default",)
     locks.close()
+
+
+def test_a_token_that_does_not_come_holds_up_a_request_no_longer_than_an_answer_would(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The renewals of all leases wait for the same token; a lease lasts a minute."""
+    release = threading.Event()
+    monkeypatch.setitem(sys.modules, "azure.identity", SimpleNamespace(DefaultAzureCredential=StandIn))
+    monkeypatch.setattr(StandIn, "get_token", lambda self, *scopes, **options: release.wait(60))
+    locks = AzureBlobLocks(connect(connection_string=None, account_url="https://account.invalid", seconds=0.1), "locks")
+    try:
+        with pytest.raises(TransientError, match=r"asking for a token .* took more than 1 s"):
+            locks.held([TABLE])
+    finally:
+        release.set()
+        locks.close()

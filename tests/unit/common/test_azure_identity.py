@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,9 +32,12 @@ class StandIn:
     made = 0
     closed = 0
     fail: Exception | None = None
+    options: Mapping[str, Any] = {}
+    """What it was made with."""
 
-    def __init__(self) -> None:
+    def __init__(self, **options: Any) -> None:
         StandIn.made += 1
+        StandIn.options = options
 
     def get_token(self, *scopes: str, **options: Any) -> AccessToken:
         if StandIn.fail is not None:
@@ -157,5 +162,34 @@ def test_a_token_that_does_not_come_in_time_is_asked_for_again(monkeypatch: pyte
     try:
         with pytest.raises(TransientError, match="asking for a token of Microsoft Entra ID: it took more than"):
             Identity().get_token("scope")
+    finally:
+        release.set()
+
+
+def test_what_the_credential_asks_is_bounded_as_well() -> None:
+    """Its own bounds are 300 s for a connection and 300 s for an answer, each tried again."""
+    Identity().get_token("scope")
+    assert StandIn.options["retry_total"] <= 1
+    assert StandIn.options["connection_timeout"] + StandIn.options["read_timeout"] < common.azure_identity.TOKEN_TIMEOUT
+
+
+def test_a_token_that_is_still_good_bridges_a_service_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Azure's clients ask for the next token minutes before theirs runs out, and would drop their request without one."""
+    release = threading.Event()
+    identity = Identity(seconds=0.01)
+    monkeypatch.setattr(
+        StandIn, "get_token", lambda self, *scopes, **options: AccessToken(SECRET, int(time.time()) + 200)
+    )
+    last = identity.get_token("scope")
+    monkeypatch.setattr(StandIn, "get_token", lambda self, *scopes, **options: release.wait(60))
+    try:
+        assert identity.get_token("scope") is last
+        with pytest.raises(TransientError, match="took more than"):
+            identity.get_token("scope", claims="{}")
+        with pytest.raises(TransientError, match="took more than"):
+            identity.get_token("another")
+        monkeypatch.setattr(time, "time", lambda: last.expires_on - 1)
+        with pytest.raises(TransientError, match="took more than"):
+            identity.get_token("scope")
     finally:
         release.set()
