@@ -21,7 +21,6 @@ from tests.azurite.server import Azurite, connection_string, missing
 from tests.faults.deaths import AT_BLOBS, IN_DATABASE, Killer, Point
 from tests.faults.mutes import Mutes
 from tests.faults.mutes import told as told_of
-from tests.faults.stillness import summary, unknown
 from tests.faults.world import World, good, wait_until
 
 PAGE_ROWS = 50
@@ -94,9 +93,9 @@ class Campaign:
             print(told(killer, verdict.total("committed")), flush=True)
             if self.mute:
                 print(told_of(mutes, [*relays, world.router_relay]), *self.gave_up, sep="\n", flush=True)
-            print(summary(still := world.stillness(), words := world.words()), flush=True)
+            print((said := world.heard()).summary(still := world.stillness()), flush=True)
             assert good(verdict)
-            assert unknown(still, words) == []
+            assert said.silences(still) == []
             assert self._mourned(killer) is False
             assert [ingester.stop() for ingester in killer.living] == [0] * len(killer.living)
         if not self.mute:

@@ -15,7 +15,6 @@ import pytest
 
 from dstream.demo.schema import TABLES
 from dstream.demo.workload import Pace
-from tests.faults.stillness import summary, unknown
 from tests.faults.tcp_relay import Silence, TcpRelay, Way
 from tests.faults.world import Ingester, World, good, wait_until
 
@@ -46,7 +45,9 @@ class Led:
         relay.speak()
         wanted = self.world.ledger.counts()
         wait_until(lambda: self.world.delivered(wanted), "every table moves again", bound)
-        said = [word for word in self.world.words() if word.at >= began]
+        name, heard = self.ingester.name, self.world.heard()
+        own = [word for word in heard.words if word.at >= began and word.who == name]
+        said = [word for word in own if any(heard.tells(word, table, name) for table in TABLES)]
         print(f"{time.time() - began:6.1f} s {silence}, drop {drop}", *said[:4], sep="\n    ", flush=True)
         assert said, self.ingester.tail(40)
 
@@ -66,9 +67,9 @@ def led(folder: Path) -> Iterator[Led]:
         world.workload.stop()
         world.workload.join()
         verdict = world.verdict(_SQL)
-        print(summary(still := world.stillness(), words := world.words()), flush=True)
+        print((said := world.heard()).summary(still := world.stillness()), flush=True)
         assert good(verdict)
-        assert unknown(still, words) == []
+        assert said.silences(still) == []
         assert ingester.stop() == 0, ingester.tail()
 
 

@@ -15,7 +15,6 @@ import pytest
 
 from dstream.demo.workload import Pace
 from tests.faults.mutes import Mutes, told
-from tests.faults.stillness import summary, unknown
 from tests.faults.world import World, good, wait_until
 
 _CHANGES_A_SECOND = 60
@@ -64,9 +63,9 @@ def campaign(folder: Path, *, kills: int, seed: int, mute: bool = False) -> None
         print(f"{kills} kills, {parents} of them the parent's; {verdict.total('committed')} changes", flush=True)
         if mute:
             print(told(mutes, [world.router_relay]), flush=True)
-        print(summary(still := world.stillness(), words := world.words()), flush=True)
+        print((said := world.heard()).summary(still := world.stillness()), flush=True)
         assert good(verdict)
-        assert unknown(still, words) == []
+        assert said.silences(still) == []
         counts = world.servicebus.admin.get("ingest-queue").counts
         assert (counts.active, counts.dead_letter) == (0, 0)
         assert world.router.stop() == 0

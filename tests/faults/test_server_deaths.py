@@ -11,7 +11,6 @@ import pytest
 
 from dstream.demo.workload import Pace
 from tests.faults.servers import MortalWorld
-from tests.faults.stillness import summary, unknown
 from tests.faults.world import good, wait_until
 
 _CHANGES_A_SECOND = 40
@@ -40,9 +39,9 @@ def campaign(folder: Path, *, kills: int, seed: int) -> None:
         world.finished(_MOST_WAIT)
         verdict = world.verdict(0)
         print(f"{kills} kills; {verdict.total('committed')} changes", flush=True)
-        print(summary(still := world.stillness(), words := world.words()), flush=True)
+        print((said := world.heard()).summary(still := world.stillness()), flush=True)
         assert good(verdict)
-        assert unknown(still, words) == []
+        assert said.silences(still) == []
         for service in (*world.ingesters[-1:], world.router):
             assert service.stop() == 0, service.tail()
 

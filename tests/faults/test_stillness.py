@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,7 @@ from common.health import HealthEndpoint
 from common.health_settings import HealthSettings
 from common.names import TableName
 from dstream.demo.processes import Service
-from tests.faults.stillness import HealthWatch, Stillness, Word, known, logged, stillnesses, summary, unknown
+from tests.faults.stillness import HealthWatch, Heard, Life, Reign, Stillness, Word, logged, stillnesses
 from tests.faults.world import free_port, wait_until
 
 ORDERS = TableName("dbo", "Orders")
@@ -41,22 +41,64 @@ def test_a_table_stands_still_from_what_came_last_or_was_committed_to_what_comes
     assert spans(committed, arrived) == expected
 
 
+def heard(*words: Word, reigns: Sequence[Reign] = (), lives: Sequence[Life] = ()) -> Heard:
+    return Heard({ORDERS: "shop.orders.events"}, words, reigns, lives)
+
+
 def test_only_what_was_said_meanwhile_counts() -> None:
-    words = [Word(at, "ingester-0", "") for at in (9.0, 10.0, 15.0, 21.0)]
-    assert [word.at for word in known(Stillness(ORDERS, 10, 20), words)] == [10.0, 15.0]
+    words = [Word(at, "ingester-0", "will try again table=dbo.Orders") for at in (9.0, 10.0, 15.0, 21.0)]
+    assert [word.at for word in heard(*words).known(Stillness(ORDERS, 10, 20))] == [10.0, 15.0]
+
+
+@pytest.mark.parametrize(
+    ("who", "text", "counts"),
+    [
+        ("owner", "will try again [ingester] table=dbo.Orders error=...", True),
+        ("owner", "will try again [ingester] table=dbo.OrdersOfOld", False),
+        ("owner", "will try again [ingester] table=sales.dbo.Orders", False),
+        ("owner", "the queue refuses what is sent, all tables wait [ingester.queue_gate]", True),
+        ("owner", "Service Bus throttles", False),
+        ("owner", "readyz: an ailment of its own", True),
+        ("owner", "readyz: starting: SQL Server was not asked for any table yet", False),
+        ("owner", "readyz: no answer", False),
+        ("other", "readyz: an ailment of its own", False),
+        ("other", "connection lost, will try again", False),
+        ("other", "will try again [ingester] table=dbo.Orders", True),
+        ("router", "destination away topic=shop.orders.events", True),
+        ("router", "destination away topic=shop.customers.events", False),
+        ("router", "receiving interrupted error='opening a receiver for ingest-queue: ...'", True),
+        ("router", "readyz: starting: not all links are open yet", False),
+        ("router", "worker died; starting it again", False),
+    ],
+)
+def test_a_word_counts_that_names_the_table_or_says_that_all_of_its_owner_wait(
+    who: str, text: str, counts: bool
+) -> None:
+    said = heard(Word(50, who, text), reigns=[Reign(ORDERS.key, "owner", 0, 200)])
+    assert said.silences([Stillness(ORDERS, 1, 100)]) == ([] if counts else [Stillness(ORDERS, 1, 100)])
+
+
+def test_what_an_owner_said_before_it_was_killed_tells_nothing_of_the_next() -> None:
+    reigns = [Reign(ORDERS.key, "a", 0, 70), Reign(ORDERS.key, "b", 80, 200)]
+    said = heard(Word(50, "a", "will try again table=dbo.Orders"), reigns=reigns)
+    assert said.silences([Stillness(ORDERS, 1, 170)]) == [Stillness(ORDERS, 80, 170)]
+
+
+def test_a_table_that_nobody_has_is_waited_for_as_long_as_an_ingester_is_up_that_could_take_it() -> None:
+    still = Stillness(ORDERS, 0, 200)
+    young = [Life("a", 0, 30, 40), Life("b", 50, 80, 90), Life("c", 100, 130, 140), Life("router", 0, 0, 200)]
+    assert heard(lives=young).silences([still]) == []
+    assert heard(lives=[*young, Life("d", 60, 135, 200)]).silences([still]) == [still]
 
 
 def test_what_lasts_and_nobody_speaks_of_is_told_apart() -> None:
     short, long, silent = Stillness(ORDERS, 10, 20), Stillness(ORDERS, 100, 190), Stillness(ORDERS, 200, 290)
-    words = [Word(150.0, "ingester-0", "readyz: a slice is out"), Word(120.0, "ingester-1", "readyz: no answer")]
-    assert unknown([silent, long, short], words) == [silent]
-    told = summary([silent, long, short], words).splitlines()
+    said = heard(Word(150.0, "a", "readyz: a slice is out"), reigns=[Reign(ORDERS.key, "a", 0, 300)])
+    assert said.silences([silent, long, short]) == [silent]
+    told = said.summary([silent, long, short]).splitlines()
     assert told[0] == "longest time that a table stood still: 90.0 s"
-    assert told[1] == "longer than 60 s: 2, of which nobody said a word: 1"
-    assert [line.split(": ", 1)[1] for line in told if "readyz" in line] == [
-        "readyz: a slice is out",
-        "readyz: no answer",
-    ]
+    assert told[1] == "longer than 60 s: 2; without a word: 1"
+    assert [line.split(": ", 1)[1] for line in told if "readyz" in line] == ["readyz: a slice is out"]
 
 
 def test_warnings_and_errors_are_read_from_a_log(tmp_path: Path) -> None:
@@ -92,6 +134,7 @@ def test_what_a_health_page_says_is_kept(page: tuple[int, dict[str, str | None]]
         assert not any(word.who == "ingester-0" for word in watch.words)
         ailments["ready"] = "a slice is out"
         wait_until(lambda: any(word.who == "ingester-0" for word in watch.words), "it hears")
+    assert {life.who: life.up < life.begin + 60 for life in watch.lives()} == {"gone": False, "ingester-0": True}
     assert [str(word).partition(" ")[2] for word in watch.words if word.who == "ingester-0"][:1] == [
         "ingester-0: readyz: a slice is out"
     ]

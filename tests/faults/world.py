@@ -31,8 +31,9 @@ from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
 from tests.faults import dump
 from tests.faults.dump import tree
-from tests.faults.stillness import HealthWatch, Stillness, Word, logged, stillnesses
+from tests.faults.stillness import ROUTER, HealthWatch, Heard, Reign, Stillness, logged, stillnesses
 from tests.faults.tcp_relay import TcpRelay
+from tests.faults.tenures import tenures
 
 DATABASE = "demo"
 CAPTURE_INTERVAL = 0.3
@@ -211,7 +212,7 @@ class World:
 
     def _health_ports(self) -> list[tuple[str, int]]:
         ports = [(each.name, each.health_port) for each in self.ingesters if each.running]
-        return [*ports, ("router", self._router_health)] if self.router.running else ports
+        return [*ports, (ROUTER, self._router_health)] if self.router.running else ports
 
     def stillness(self) -> list[Stillness]:
         """How long each table stood still so far, the longest first."""
@@ -222,10 +223,23 @@ class World:
             found += stillnesses(table, committed, [each.at for each in received.get(table, ())], now)
         return sorted(found, key=lambda each: -each.seconds)
 
-    def words(self) -> list[Word]:
-        """What health pages and logs have said so far that something is the matter."""
-        named = [*((each.name, each) for each in self.ingesters), ("router", self.router)]
-        return [*self.health.words, *(word for name, service in named for word in logged(service, name))]
+    def heard(self) -> Heard:
+        """What health pages and logs have said so far that something is the matter, and who had which table."""
+        named = [*((each.name, each) for each in self.ingesters), (ROUTER, self.router)]
+        words = [*self.health.words, *(word for name, service in named for word in logged(service, name))]
+        lives = self.health.lives()
+        ends = {life.who: life.end for life in lives}
+        reigns = [
+            Reign(
+                tenure.table,
+                each.name,
+                tenure.begin.timestamp(),
+                ends.get(each.name, time.time()) if tenure.end is None else tenure.end.timestamp(),
+            )
+            for each in self.ingesters
+            for tenure in tenures(each)
+        ]
+        return Heard(self.topics, words, reigns, lives)
 
     def _stop_services(self) -> None:
         for service in (*self.ingesters, self.router):
