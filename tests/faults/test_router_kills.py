@@ -24,6 +24,8 @@ _A_PARENT_OF = 4
 """One of so many kills is the parent's."""
 _MOST_WAIT = 180.0
 """Seconds until more arrives: a session's lock ends with its connection, a message's after a minute."""
+_MOST_END = 60.0
+"""Seconds until workers whose parent was killed have ended: those among mute peers use up every bound of a stop, which are 20 s."""
 _MUTE = 0.3
 """Of so many kills the router's way falls mute before."""
 
@@ -51,7 +53,7 @@ def campaign(folder: Path, *, kills: int, seed: int, mute: bool = False) -> None
             if number % _A_PARENT_OF == _A_PARENT_OF - 1:
                 parents += 1
                 world.router.kill()
-                wait_until(lambda: not any(map(alive, workers)), "the workers have ended with their parent", 20)  # noqa: B023
+                wait_until(lambda: not any(map(alive, workers)), "the workers have ended with their parent", _MOST_END)  # noqa: B023
                 world.router.start()
             elif workers:
                 with suppress(ProcessLookupError):
