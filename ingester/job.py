@@ -120,8 +120,11 @@ class Job:
         self._progress.turned()
         while not self._asked.empty():
             self._reconfigure(*self._asked.get())
-        again = [self._settle(result) for result in self._dispatcher.results(self._wait_seconds())]
-        ready = [table for table in again if table is not None]
+        ready: list[TrackedTable] = []
+        for result in self._dispatcher.results(self._wait_seconds()):
+            if (table := self._settle(result)) is not None:
+                ready.append(table)
+            self._progress.turned()  # the end of a stride is committed: that may wait for the server
         self._roster.hurry([*self._ownership.news(), *self._gate.chosen()])
         due_at = self._schedule.next_due()
         if due_at is not None and due_at + self._settings.coalesce_seconds <= self._clock():
@@ -149,7 +152,10 @@ class Job:
         waiting = {table.name for table in tables}
         moving: list[_Moving] = []
         try:
-            for table, decision in self._probe(self._readable(tables)):
+            readable = self._readable(tables)
+            self._progress.turned()
+            for table, decision in self._probe(readable):
+                self._progress.turned()
                 move = self._act(table, decision)
                 if move is None:
                     waiting.discard(table.name)

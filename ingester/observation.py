@@ -24,7 +24,7 @@ def observed(settings: IngesterSettings, stop: threading.Event) -> Iterator[Prog
 
     Raises PermanentError when the port cannot be had. The server is not asked before the loop has reached it.
     """
-    progress = Progress(settings.tables)
+    progress = Progress(settings.tables, login_seconds=settings.db.login_seconds)
     view = SqlServerCapture(Connection(settings.db, proven=True, query_seconds=_QUERY_SECONDS, stop=stop))
     watch = Watch(view, progress)
     with ExitStack() as stack:

@@ -14,14 +14,16 @@ from enum import Enum
 
 from common.metrics import SECONDS, Distribution
 from common.names import TableName
+from common.sqladdress import LOGIN_SECONDS
 from ingester.locks import Clock, steady
 from ingester.slices import SliceResult, Trouble
 
-LOOP_SECONDS = 300.0
-"""After so long without a turn the loop counts as hung. It may wait for one query (120 s), a login (10 s) before it and one after."""
+LOOP_SECONDS = 280.0
+"""After so long without a turn the loop counts as hung, beside two logins: it may wait for a query (120 s), and log in before and after it.
+It reports a turn after each such step."""
 
 OUT_SECONDS = 300.0
-"""After so long without a word of a table's slices, which are given up and started again meanwhile, this process will not bring one back."""
+"""So long a table's slices may be out, one after the other, without a word of any: this process will not bring one back."""
 
 
 _NAMED = 5
@@ -78,10 +80,13 @@ class Figures:
 
 
 class Progress:
-    """Written by the loop's thread; `figures`, `alive` and `ready` from any."""
+    """Written by the loop's thread; `figures`, `alive` and `ready` from any. `login_seconds`: what a login takes at most."""
 
-    def __init__(self, tables: Iterable[TableName], *, clock: Clock = steady) -> None:
+    def __init__(
+        self, tables: Iterable[TableName], *, clock: Clock = steady, login_seconds: float = LOGIN_SECONDS
+    ) -> None:
         self._clock = clock
+        self._loop_seconds = LOOP_SECONDS + 2 * login_seconds
         self._guard = threading.Lock()
         self._tables = {table: TableFigures() for table in tables}
         self._begun = self._turned = clock()
@@ -92,7 +97,7 @@ class Progress:
         self._stopped: set[TableName] = set()
         self._started: dict[TableName, float] = {}
         self._unheard: dict[TableName, float] = {}
-        """Since when a table's slices are out of which nothing was heard, given up ones among them."""
+        """How long slices of a table were out until they were given up, one after the other."""
         self._passes, self._slices = Distribution(SECONDS), Distribution(SECONDS)
 
     # written by the loop
@@ -129,8 +134,9 @@ class Progress:
             self._stands(table, standing, behind)
 
     def _stands(self, table: TableName, standing: Standing, behind: bool | None) -> None:
-        if standing is not Standing.READ:
+        if standing is not Standing.READ or behind is False:
             self._unheard.pop(table, None)
+            self._started.pop(table, None)
         (self._stopped.add if standing is Standing.STOPPED else self._stopped.discard)(table)
         known = self._tables.get(table, TableFigures())
         since = known.behind if behind is None else (known.behind or self._clock()) if behind else None
@@ -145,17 +151,17 @@ class Progress:
 
     def started(self, table: TableName) -> None:
         """A slice of it is on its way."""
-        now = self._started[table] = self._clock()
         with self._guard:
-            self._unheard.setdefault(table, now)
+            self._started[table] = self._clock()
 
     def settled(self, result: SliceResult) -> None:
         """A slice came back."""
         now = self._clock()
-        began = self._started.pop(result.table, None)
         with self._guard:
-            if result.trouble is not Trouble.OVERDUE:
-                self._unheard.pop(result.table, None)
+            began = self._started.pop(result.table, None)
+            unheard = self._unheard.pop(result.table, 0.0)
+            if result.trouble is Trouble.OVERDUE and began is not None:
+                self._unheard[result.table] = unheard + now - began
             if began is not None:
                 self._slices.add(now - began)
             known = self._tables.get(result.table, TableFigures())
@@ -179,6 +185,7 @@ class Progress:
             self._tables.pop(table, None)
             self._stopped.discard(table)
             self._unheard.pop(table, None)
+            self._started.pop(table, None)
 
     # read by others
 
@@ -195,14 +202,15 @@ class Progress:
             )
 
     def alive(self) -> str | None:
-        """Why the process should be started anew."""
+        """Why the process should be started anew. Only a slice that is out now speaks against it: a table that waits proves nothing."""
         now = self._clock()
-        if now - self._turned > LOOP_SECONDS:
+        if now - self._turned > self._loop_seconds:
             return f"the loop has not turned for {now - self._turned:.0f} s"
         with self._guard:
-            table, since = min(self._unheard.items(), key=lambda item: item[1], default=(None, now))
-        if table is not None and now - since > OUT_SECONDS:
-            return f"no slice of {table.key} has come back for {now - since:.0f} s"
+            out = {table: self._unheard.get(table, 0.0) + now - began for table, began in self._started.items()}
+        table, seconds = max(out.items(), key=lambda item: item[1], default=(None, 0.0))
+        if table is not None and seconds > OUT_SECONDS:
+            return f"no slice of {table.key} has come back for {seconds:.0f} s"
         return None
 
     def ready(self) -> str | None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from common.errors import TransientError
@@ -74,13 +77,68 @@ def test_health_fails_when_no_slice_of_a_table_has_come_back_for_minutes_and_nam
         progress.settled(failed(_todo(), Overdue("nothing was heard of it")))
         progress.turned()
     progress.started(ORDERS)
+    progress.started(PERSONS)
     assert progress.alive() is None
     clock += 1
     progress.turned()
     assert progress.alive() == "no slice of dbo.Persons has come back for 301 s"
-    progress.started(PERSONS)
     progress.settled(failed(_todo(), TransientError("it answers, if only to refuse")))
     assert progress.alive() is None
+    progress.started(PERSONS)
+    assert progress.alive() is None
+
+
+@pytest.mark.parametrize("then", ["idle", "gated", "held"])
+def test_a_table_of_which_nothing_is_out_says_nothing_about_the_process(then: str) -> None:
+    """Given up once; then another's commit made it idle, or the queue's gate keeps it waiting, or its change table is held."""
+    clock = 0.0
+    progress = Progress([PERSONS], clock=lambda: clock)
+    progress.started(PERSONS)
+    clock = 100.0
+    progress.settled(failed(_todo(), Overdue("nothing was heard of it")))
+    if then == "idle":
+        progress.stands(PERSONS, Standing.READ, behind=False)
+    elif then == "gated":
+        progress.stands(PERSONS, Standing.READ, behind=True)
+    clock = 10_000.0
+    progress.turned()
+    assert progress.alive() is None
+    progress.started(PERSONS)
+    clock += 250
+    progress.turned()
+    assert (progress.alive() is None) == (then == "idle")
+
+
+def test_a_turn_may_take_as_long_as_a_query_and_two_logins() -> None:
+    clock = 0.0
+    progress = Progress([PERSONS], clock=lambda: clock, login_seconds=120.0)
+    clock = 120.0 + 2 * 120.0
+    assert progress.alive() is None
+    clock = 1000.0
+    assert progress.alive() == "the loop has not turned for 1000 s"
+
+
+def test_health_keeps_up_with_a_server_that_is_slow_to_answer_each_question_of_a_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    states, probe, found = world.source.states, world.source.probe, list[str | None]()
+
+    def slow(question: Callable[..., Any]) -> Callable[..., Any]:
+        def asked(*args: Any) -> Any:
+            world.clock += 119
+            found.append(world.progress.alive())
+            world.clock += 119
+            found.append(world.progress.alive())
+            return question(*args)
+
+        return asked
+
+    monkeypatch.setattr(world.source, "states", slow(states))
+    monkeypatch.setattr(world.source, "probe", slow(probe))
+    world.run(2000)
+    assert len(found) > 4
+    assert set(found) == {None}
 
 
 def test_a_table_that_another_ingester_has_by_now_is_waited_for_no_longer() -> None:
