@@ -1,8 +1,12 @@
 """FreeTDS's own file: what pymssql has no parameter for. Held in memory, so that no cleaner of /tmp takes it and nothing is left behind.
 
-FreeTDS reads the file that FREETDSCONF names at each connect. Here that is a file without a name (memfd), seen through /proc, with one
-section, named as the host is: the driver sends a section's name as LOGIN7's ServerName, and Azure's gateway finds the server by it.
-The variable is the process's. Connects with the same file go side by side, those that need another one wait until these are through.
+FreeTDS reads the file that FREETDSCONF names at each connect. Here that is a file without a name (memfd), seen through /proc, with a
+section for each host that is being connected to, named as the host is: the driver sends a section's name as LOGIN7's ServerName, and
+Azure's gateway finds the server by it. So two connects wait for each other only where they need the same host with different settings.
+
+The variable is set when this module is imported and never changed after that: other threads may be reading the environment in C,
+which setenv does not allow for (https://man7.org/linux/man-pages/man3/setenv.3.html: MT-Unsafe). The content is replaced as a whole,
+by another file under the same descriptor (dup2): whoever has opened the one before reads it to its end.
 https://www.freetds.org/userguide/freetdsconf.html
 https://man7.org/linux/man-pages/man2/memfd_create.2.html
 """
@@ -12,28 +16,39 @@ from __future__ import annotations
 import os
 import re
 import threading
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from common.errors import PermanentError
+from common.errors import ConnectionLost, PermanentError
 
-_VARIABLE = "FREETDSCONF"
+VARIABLE = "FREETDSCONF"
 
 _turn = threading.Condition()
-_users = 0
-_current = ""
-_before: str | None = None
+_users: dict[str, int] = {}
+_texts: dict[str, str] = {}
+_waiting: dict[str, deque[object]] = {}
 _held: dict[bytes, int] = {}
+_descriptor: int | None = None
+_written = ""
 
 
 @contextmanager
-def driver_file(section: str, settings: Mapping[str, str]) -> Iterator[None]:
-    """Whatever the driver opens meanwhile, it finds `section` with these `settings`. Raises PermanentError for what fits no such file."""
+def driver_file(section: str, settings: Mapping[str, str], seconds: float) -> Iterator[None]:
+    """Whatever the driver opens meanwhile, it finds `section` with these `settings`.
+
+    Whoever needs the section with other settings waits for at most `seconds`, in the order of coming. Raises PermanentError for what fits
+    no such file, ConnectionLost when the time is up.
+    """
     refuse_what_fits_no_line(section, *settings.values())
     text = f"[{section}]\n" + "".join(f"{key} = {value}\n" for key, value in settings.items())
-    with _in_use(held(text.encode())):
+    name = section.lower()  # as the driver compares them
+    _begin(name, text, seconds)
+    try:
         yield
+    finally:
+        _end(name)
 
 
 def refuse_what_fits_no_line(*texts: str) -> None:
@@ -46,36 +61,85 @@ def held(content: bytes) -> str:
     """A path to a file with this content that lives as long as the process, and in whatever is forked from it."""
     with _turn:
         if content not in _held:
-            descriptor = os.memfd_create("freetds", os.MFD_CLOEXEC)
-            with open(descriptor, "wb", closefd=False) as file:
-                file.write(content)
-            _held[content] = descriptor
-        path = f"/proc/self/fd/{_held[content]}"
+            _held[content] = _file(content)
+        return _readable(_held[content])
+
+
+def _begin(name: str, text: str, seconds: float) -> None:
+    with _turn:
+        line, ticket = _waiting.setdefault(name, deque()), object()
+        line.append(ticket)
+        try:
+            if not _turn.wait_for(lambda: line[0] is ticket and _texts.get(name, text) == text, seconds):
+                raise ConnectionLost(
+                    f"connecting to SQL Server {name}: a login to another address or with other certificates of this host is not over yet",
+                    hint="does that address hang? It is tried again",
+                )
+            _users[name] = _users.get(name, 0) + 1
+            _texts[name] = text
+            _publish()
+        finally:
+            line.remove(ticket)
+            if not line:
+                del _waiting[name]
+            _turn.notify_all()
+
+
+def _end(name: str) -> None:
+    with _turn:
+        if name not in _users:  # it was begun before a fork
+            return
+        _users[name] -= 1
+        if _users[name] == 0:
+            del _users[name], _texts[name]
+            _turn.notify_all()
+
+
+def _publish() -> None:
+    """What is in use, as the file's content. With the turn."""
+    global _descriptor, _written
+    if _descriptor is None:
+        _descriptor = _file(b"")
+    if (content := "".join(_texts.values())) != _written:
+        another = _file(content.encode())
+        os.dup2(another, _descriptor, inheritable=False)
+        os.close(another)
+        _written = content
+    path = _readable(_descriptor)
+    if os.environ.get(VARIABLE) != path:  # somebody has set it since
+        os.environ[VARIABLE] = path
+
+
+def _file(content: bytes) -> int:
+    descriptor = os.memfd_create("freetds", os.MFD_CLOEXEC)
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(content)
+    return descriptor
+
+
+def _readable(descriptor: int) -> str:
+    path = f"/proc/self/fd/{descriptor}"
     if not Path(path).exists():  # the driver would go on with its defaults, and verify nothing
         raise PermanentError("connecting to SQL Server: /proc is not mounted, and the driver reads its settings there")
     return path
 
 
-@contextmanager
-def _in_use(path: str) -> Iterator[None]:
-    global _current, _users, _before
-    with _turn:
-        _turn.wait_for(lambda: _users == 0 or _current == path)
-        if _users == 0:
-            _before = os.environ.get(_VARIABLE)
-        _users, _current, os.environ[_VARIABLE] = _users + 1, path, path
-    try:
-        yield
-    finally:
-        with _turn:
-            _users -= 1
-            if _users == 0:
-                _restore()
-            _turn.notify_all()
+def _first() -> None:
+    """Before there are threads that read the environment."""
+    global _descriptor
+    if hasattr(os, "memfd_create"):
+        _descriptor = _file(b"")
+        os.environ[VARIABLE] = f"/proc/self/fd/{_descriptor}"
 
 
-def _restore() -> None:
-    if _before is None:
-        del os.environ[_VARIABLE]
-    else:
-        os.environ[_VARIABLE] = _before
+def _begin_again() -> None:
+    """After a fork: whoever used or awaited a section is in the parent, whose file stays as it is."""
+    global _turn
+    _turn = threading.Condition()
+    for table in (_users, _texts, _waiting):
+        table.clear()
+
+
+_first()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_again)

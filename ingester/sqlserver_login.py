@@ -91,7 +91,7 @@ class Login:
             with (
                 closing(Wire()) as wire,
                 patient(patience := Patience(self._left(end), self._stop, wire)),
-                driver_file(self._address.host, self._told(host, port, name)),
+                driver_file(self._address.host, self._told(host, port, name), self._left(end)),
             ):
                 return self._driver(port, end)
         except pymssql.Error as error:
