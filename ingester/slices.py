@@ -79,6 +79,7 @@ class SliceResult:
     `set_aside`: changes that fitted no message and were sent as stand-ins, up to `position`.
     A `share` moves no offset: its `position` is where it began, the rest tells what was sent.
     `clock`: the worker's; None where the slice reached none.
+    `unreached`: why the worker could lately not tell the driver of results before their bucket was over, said once.
     """
 
     table: TableName
@@ -96,6 +97,7 @@ class SliceResult:
     refusals: int = 0
     throttled: str = ""
     clock: WorkerClock | None = None
+    unreached: str | None = None
 
 
 class Expired(DStreamError):

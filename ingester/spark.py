@@ -30,7 +30,7 @@ from ingester.executor import Early
 from ingester.java import java_home
 from ingester.locks import steady
 from ingester.slices import Slice, SliceResult
-from ingester.spark_conf import is_local, maskable, spark_settings, unguarded
+from ingester.spark_conf import RESULTS_PORT, is_local, maskable, results_port, spark_settings, unguarded
 from ingester.spark_health import Answers, ExecutorHealth
 from ingester.spark_jvm import Jvm
 from ingester.spark_reasons import reason, remedy
@@ -101,6 +101,8 @@ class SparkExecutor:
         self._health = ExecutorHealth(idles=conf.get("spark.dynamicAllocation.enabled", "").lower() == "true")
         self._context: SparkContext | None = None
         self._early: EarlyResults | None = None
+        self._results_port = results_port(conf)
+        self._unreached = False
         self._closing = threading.Event()
         self._begun = False
         self._stopped: str | None = None
@@ -173,10 +175,11 @@ class SparkExecutor:
             if line is not None:
                 line.done(number)
         self._health.worked()
+        self._tell_unreached(results)
         return results
 
     def give_up(self, number: int) -> None:
-        """The Python worker is killed 2 s later (spark.python.task.killTimeout)."""
+        """The Python worker is killed within some 4 s: Spark looks every 2 s, and waits 2 s (spark.python.task.killTimeout)."""
         context = self._context
         assert context is not None
         with suppress(*_FAILURES):
@@ -244,10 +247,27 @@ class SparkExecutor:
         self._look()
         self._begun = True
         host = context.getConf().get("spark.driver.host", "127.0.0.1") or "127.0.0.1"
-        with suppress(OSError):  # then results come with their buckets
-            self._early = EarlyResults(context.getConf().get("spark.driver.bindAddress", host) or host, host)
+        address = context.getConf().get("spark.driver.bindAddress", host) or host
+        try:
+            self._early = EarlyResults(address, host, self._results_port)
+        except OSError as error:
+            self._late(f"cannot listen on {address}, port {self._results_port or 'any'}: {error}")
         threading.Thread(target=self._watch, name="spark-watch", daemon=True).start()
         return result
+
+    def _tell_unreached(self, results: Sequence[SliceResult]) -> None:
+        """Once: it is one thing for all workers, or else one machine's."""
+        why = next((result.unreached for result in results if result.unreached is not None), None)
+        if why is not None and not self._unreached:
+            self._unreached = True
+            self._late(why)
+
+    def _late(self, why: str) -> None:
+        log.warning(
+            "results wait for the slowest table of their task",
+            why=why,
+            hint=f"nothing is lost; let workers reach the driver, on a port that {RESULTS_PORT} in spark.conf fixes",
+        )
 
     def _reason(self, error: Exception) -> str:
         why = reason(str(error))

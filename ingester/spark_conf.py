@@ -24,6 +24,8 @@ _DEFAULTS = {
     # Spark's own, and what Azure calls its keys: of these no value is shown in the UI or written to the event log.
     "spark.redaction.regex": r"(?i)secret|password|passphrase|token|credential|signature|access[.]?key|account[.]?key|sas",
 }
+RESULTS_PORT = "spark.dstream.results.port"
+"""Ours, beside spark.driver.port and spark.blockManager.port: where the driver listens for results of buckets that still run."""
 _JVM_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
@@ -65,6 +67,16 @@ def spark_settings(master: str, conf: Mapping[str, str], *, local_dir: Path, log
             '"spark.network.crypto.enabled" and "spark.io.encryption.enabled" to false if nobody else can reach its network',
         )
     return settings
+
+
+def results_port(conf: Mapping[str, str]) -> int:
+    """0 for one that is free. Raises PermanentError for what is not a port."""
+    given = conf.get(RESULTS_PORT, "0")
+    if not re.fullmatch(r"[0-9]{1,5}", given) or int(given) > 65535:
+        raise PermanentError(
+            f"starting Spark: {RESULTS_PORT} is {given!r}", hint="say a port, 1 to 65535, or leave it out"
+        )
+    return int(given)
 
 
 def unguarded(master: str, settings: Mapping[str, str]) -> list[str]:

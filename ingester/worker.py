@@ -20,7 +20,7 @@ from common.names import TableName
 from common.servicebus import ServiceBus
 from common.stacks import tell_stacks_on_signal
 from ingester.drain import Drain
-from ingester.early_results import Driver
+from ingester.early_results import Driver, Reach
 from ingester.encode import Encoder
 from ingester.locks import Clock, steady
 from ingester.lsn import Position
@@ -82,6 +82,7 @@ class Worker:
         self._clock = clock
         # One for all benches, so that an identity is asked for a token once; the driver has signed in before any task was sent.
         self._bus = ServiceBus.of(settings.queue, proven=True)
+        self._reach = Reach(clock)
         self._idle: list[_Bench] = []
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="table")
@@ -93,9 +94,9 @@ class Worker:
         results: list[SliceResult] = []
         for ended in as_completed([self._threads.submit(self._run, todo) for todo in bucket]):
             results.append(ended.result())
-            if driver is not None and len(results) < len(bucket) and not driver.tell(results[-1]):
-                driver = None  # out of reach: the rest comes with the bucket
-        return results
+            if driver is not None and len(results) < len(bucket):
+                self._reach.tell(driver, results[-1])
+        return [*results[:-1], replace(results[-1], unreached=self._reach.news())]
 
     def _run(self, todo: Slice) -> SliceResult:
         begun_at = time.time()

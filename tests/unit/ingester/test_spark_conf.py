@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import PermanentError
-from ingester.spark_conf import GUARDED, maskable, properties, spark_settings, unguarded
+from ingester.spark_conf import GUARDED, RESULTS_PORT, maskable, properties, results_port, spark_settings, unguarded
 
 
 def settings(master: str, **conf: str) -> dict[str, str]:
@@ -77,3 +77,11 @@ def test_java_reads_what_was_written(tmp_path: Path) -> None:
 
 def test_a_properties_file_escapes_what_java_would_take_apart() -> None:
     assert properties({"a b": " x\\y\nz=1"}) == "a\\ b=\\ x\\\\y\\nz=1\n"
+
+
+def test_the_port_for_results_is_any_or_the_one_that_is_named() -> None:
+    assert results_port({}) == 0
+    assert results_port({RESULTS_PORT: "7079"}) == 7079
+    for wrong in ("", "-1", "65536", "seven", "7079 "):
+        with pytest.raises(PermanentError, match=r"spark\.dstream\.results\.port is .*1 to 65535"):
+            results_port({RESULTS_PORT: wrong})

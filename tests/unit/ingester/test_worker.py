@@ -134,19 +134,24 @@ class _Telling:
 
     def __init__(self, *, reached: bool) -> None:
         self.reached, self.told = reached, 0
+        self.host, self.port = "driver", 1
 
     def tell(self, result: object) -> bool:
         self.told += 1
-        return self.reached
+        if not self.reached:
+            raise TimeoutError("no answer")
+        return True
 
 
-@pytest.mark.parametrize(("reached", "told"), [(True, 3), (False, 1)])
-def test_all_but_the_last_result_are_told_early_until_the_driver_is_out_of_reach(
+@pytest.mark.parametrize(("reached", "told"), [(True, 6), (False, 1)])
+def test_all_but_the_last_result_are_told_early_and_a_driver_out_of_reach_is_tried_once_for_all_buckets(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, reached: bool, told: int
 ) -> None:
     staff = worker.Worker(WorkerSettings.of(settings("Persons")), tmp_path / "stopping")
     monkeypatch.setattr(staff, "_run", lambda todo: SliceResult(todo, None))
     driver: Any = _Telling(reached=reached)
     bucket: Any = [PERSONS, ORDERS, PERSONS, ORDERS]
-    assert len(staff.run(bucket, driver)) == 4
-    assert driver.told == told
+    first, second = staff.run(bucket, driver), staff.run(bucket, driver)
+    assert (len(first), len(second), driver.told) == (4, 4, told)
+    said = [result.unreached for result in (*first, *second) if result.unreached is not None]
+    assert [why.partition(" cannot ")[2] for why in said] == ([] if reached else ["reach driver:1: no answer"])
