@@ -1,13 +1,70 @@
-"""What a table remembers of the catalog when it has been read again, and what the log is told of it, each thing once."""
+"""What a table remembers of the catalog when it has been read again, how old that is, and what the log is told of it, each thing once."""
 
 from __future__ import annotations
 
 import structlog
 
+from common.errors import DStreamError
+from ingester.locks import Clock
 from ingester.source import TableState
 from ingester.table_state import TrackedTable, absence, drift, superseded_notes
 
 log = structlog.get_logger("ingester")
+
+_CATALOG_SECONDS = 30.0
+"""How old the list of capture instances may be: a new one is filled beside the old for far longer."""
+
+
+class CatalogAge:
+    """When the list of capture instances is due to be read again, and whether the server refuses to tell it. `clock`: the steady clock.
+
+    A list that is refused, as behind an ALTER TABLE of one table, is gone on with: a probe notices an instance that is made or dropped,
+    and a page a column that is altered.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._read_at = self._refused_at = float("-inf")
+        self._refusal: DStreamError | None = None
+        self._told = False
+
+    def due(self, *, missing: bool) -> bool:
+        """`missing`: there are tables whose capture instances are not known."""
+        return self.may_ask and (missing or self._clock() - self._read_at >= _CATALOG_SECONDS)
+
+    @property
+    def may_ask(self) -> bool:
+        """Not soon after a refusal: whoever asks waits for a lock."""
+        return self._clock() - self._refused_at >= _CATALOG_SECONDS
+
+    @property
+    def refused(self) -> bool:
+        """Whether it was refused when it was last asked for."""
+        return self._refusal is not None
+
+    def read(self) -> None:
+        if self._told:
+            log.info("the list of capture instances was read again")
+        self._read_at, self._refused_at = self._clock(), float("-inf")
+        self._refusal, self._told = None, False
+
+    def refuse(self, error: DStreamError) -> None:
+        """It is gone on with what is known of it."""
+        self._refusal, self._refused_at = error, self._clock()
+
+    def outdated(self) -> None:
+        """What is known of it may not hold."""
+        self._read_at = self._refused_at = float("-inf")
+
+    def tell(self) -> None:
+        """Say once that it is refused, where all else is answered."""
+        if self._refusal is not None and not self._told:
+            self._told = True
+            log.warning(
+                "the list of capture instances cannot be read, going on with the known ones, will try again",
+                error=self._refusal.message,
+                hint=self._refusal.hint,
+            )
 
 
 def take_in(table: TrackedTable, state: TableState) -> None:
@@ -36,3 +93,18 @@ def _drift(table: TrackedTable, found: str | None) -> None:
     elif found is None and table.drift is not None:
         log.info("captured as it is again", table=table.name.key)
     table.drift = found
+
+
+def note_held(table: TrackedTable, change_table: str, *, held: bool) -> None:
+    """Tell once that a table is not read because somebody holds its change table, and once that it is over."""
+    if held and not table.held:
+        log.warning(
+            "change table is locked by another session, will look again",
+            table=table.name.key,
+            change_table=f"cdc.{change_table}",
+            hint="the capture of a large transaction holds it until it commits; ALTER DATABASE ... SET READ_COMMITTED_SNAPSHOT ON lets "
+            "readers pass. Otherwise see sys.dm_tran_locks for who holds it",
+        )
+    elif table.held and not held:
+        log.info("change table is no longer locked", table=table.name.key)
+    table.held = held

@@ -15,7 +15,7 @@ import structlog
 from common.errors import ConnectionLost, DStreamError, LeaseLost, PermanentError, TransientError
 from common.names import TableName
 from common.throttling import Spell
-from ingester.catalog_news import take_in
+from ingester.catalog_news import CatalogAge, note_held, take_in
 from ingester.dispatch import Dispatcher
 from ingester.executor import Executor
 from ingester.executor_clocks import ExecutorClocks
@@ -41,8 +41,6 @@ log = structlog.get_logger("ingester")
 
 _TICK = 0.2
 """Seconds after which a stop is noticed at the latest."""
-_CATALOG_SECONDS = 30.0
-"""How old the list of capture instances may be: a new one is filled beside the old for far longer."""
 _KILL_SECONDS = 3.0
 """A cancelled Python task runs on for up to 2 seconds (spark.python.task.killTimeout)."""
 
@@ -95,7 +93,7 @@ class Job:
         self._gate = QueueGate(progress, clock, chance)
         self._clocks = ExecutorClocks(now)
         self._asked: SimpleQueue[tuple[TableChanges, Mapping[TableName, str]]] = SimpleQueue()
-        self._catalog_at = float("-inf")
+        self._catalog = CatalogAge(clock)
         self._outage = Outage(progress, clock)
         self._wanted = False
         """Whether the leases' thread was told which tables to have, as the catalog has them by now."""
@@ -174,7 +172,7 @@ class Job:
 
     def _standing(self, table: TrackedTable) -> Standing:
         """Of one that is not read now, and not stopped."""
-        if table.absence is not None or (self._outage and not table.instances):
+        if table.absence is not None or ((self._outage or self._catalog.refused) and not table.instances):
             return Standing.ABSENT
         return Standing.ELSEWHERE if table.lease is None else Standing.READ
 
@@ -186,15 +184,15 @@ class Job:
 
     def _readable(self, tables: list[TrackedTable]) -> list[TrackedTable]:
         """Those of `tables` that exist, are under CDC and locked by us."""
-        if self._clock() - self._catalog_at >= _CATALOG_SECONDS or not all(table.instances for table in tables):
-            self._load_catalog()
+        if self._catalog.due(missing=not all(table.instances for table in tables)):
+            self._refresh_catalog()
         refused = self._ownership.claim(table for table in tables if table.instances and table.lease is None)
         for table, error in refused:
             self._roster.failed(table, error)
         ours = [table for table in tables if table.instances and self._roster.ours(table)]
-        if any(table.misread and table.successor is None for table in ours):
-            self._load_catalog()
-        return [table for table in ours if table.instances and not self._lost(table)]
+        if self._catalog.may_ask and any(table.unclear for table in ours):
+            self._refresh_catalog()
+        return [table for table in ours if table.instances and not table.unclear and not self._lost(table)]
 
     def _lost(self, table: TrackedTable) -> bool:
         """Whether `table` is not read now because the one that had its name is gone, unread changes and all."""
@@ -219,12 +217,24 @@ class Job:
         table.stored_at = self._clock()
         return over
 
+    def _refresh_catalog(self) -> None:
+        """What is known is gone on with where the server refuses to tell more, as long as there is something to go on with."""
+        try:
+            self._load_catalog()
+        except ConnectionLost:
+            raise
+        except (TransientError, PermanentError) as error:
+            if not any(table.instances for table in self._roster.tables.values()):
+                raise
+            self._catalog.refuse(error)
+
     def _load_catalog(self) -> None:
         sources = {table.name: table.source for table in self._roster.tables.values() if table.source is not None}
         states = self._source.states(list(self._roster.tables), sources)
         for table in self._roster.tables.values():
             take_in(table, states[table.name])
-        self._catalog_at, self._wanted = self._clock(), False
+        self._catalog.read()
+        self._wanted = False
 
     def _probe(self, tables: list[TrackedTable], *, fresh: bool = False) -> list[tuple[TrackedTable, Decision]]:
         """A decision for each of `tables`; one whose probe fails for good is stopped, the others are asked one by one.
@@ -246,7 +256,7 @@ class Job:
         if probe.stale and not fresh:
             return self._probe_afresh(tables)
         for table, request in zip(tables, requests, strict=True):
-            _note_held(table, request.instance.change_table, held=request.instance.name in probe.locked)
+            note_held(table, request.instance.change_table, held=request.instance.name in probe.locked)
         return [
             (table, decide(table, answer, probe.max_lsn, self._clock()))
             for table, request in zip(tables, requests, strict=True)
@@ -394,12 +404,13 @@ class Job:
     def _connection_works(self) -> None:
         if not self._wanted:
             self._want()
+        self._catalog.tell()
         if self._outage.over():
             self._roster.hurry(self._roster.tables)
 
     def _no_answer(self, error: DStreamError) -> None:
         """A question about all tables was refused, by a server that can be reached: all of them wait."""
-        self._catalog_at = float("-inf")
+        self._catalog.outdated()
         if isinstance(error, PermanentError):  # such as that CDC was switched off: what was known does not hold
             for table in self._roster.tables.values():
                 table.instances = ()
@@ -411,7 +422,8 @@ class Job:
         `waiting`: tables that were taken out of the schedule and are not read.
         """
         self._ownership.want(())
-        self._catalog_at, self._wanted = float("-inf"), False
+        self._catalog.outdated()
+        self._wanted = False
         if self._outage.lost(error):
             self._ownership.give_back_all(self._roster.tables.values(), besides=self._roster.under_way(waiting))
 
@@ -428,18 +440,3 @@ class Job:
             threading.Event().wait(_KILL_SECONDS)
         self._dispatcher.close()
         self._ownership.close()
-
-
-def _note_held(table: TrackedTable, change_table: str, *, held: bool) -> None:
-    """Tell once that a table is not read because somebody holds its change table, and once that it is over."""
-    if held and not table.held:
-        log.warning(
-            "change table is locked by another session, will look again",
-            table=table.name.key,
-            change_table=f"cdc.{change_table}",
-            hint="the capture of a large transaction holds it until it commits; ALTER DATABASE ... SET READ_COMMITTED_SNAPSHOT ON lets "
-            "readers pass. Otherwise see sys.dm_tran_locks for who holds it",
-        )
-    elif table.held and not held:
-        log.info("change table is no longer locked", table=table.name.key)
-    table.held = held

@@ -46,6 +46,7 @@ _MEMORY = frozenset({701, 802, 1204, 8628, 8645, 8651})
 _SPACE = frozenset({1101, 1105, 3967, 9002})
 _ENDED = frozenset({596})
 _CONFLICT = frozenset({601, 1205, 1222, 3960, 3961})
+_LOCKED = frozenset({1222})
 _STORAGE = frozenset({823, 824, 829})
 
 _TRANSIENT: tuple[tuple[frozenset[int], str | None], ...] = (
@@ -70,6 +71,7 @@ _TRANSIENT: tuple[tuple[frozenset[int], str | None], ...] = (
     (_MEMORY, "the server is short of memory or locks"),
     (_SPACE, "the server is out of space for data, log or tempdb"),
     (_ENDED, "the session was ended by KILL, or by the server"),
+    (_LOCKED, "another session holds a lock for long: sys.dm_tran_locks and sys.dm_exec_requests tell which"),
     (_CONFLICT, None),
     (_STORAGE, "the server cannot read its files: DBCC CHECKDB tells more"),
 )

@@ -69,6 +69,11 @@ class TrackedTable:
         bearer = source_of(self.instances)
         return None not in (bearer, self.source) and bearer != self.source
 
+    @property
+    def unclear(self) -> bool:
+        """Whether the offset is another table's, and the catalog has not said yet what became of that one."""
+        return self.misread and self.successor is None
+
     def take_in(self, state: TableState) -> str | None:
         """Note the capture instances that there are. Returns what is to be told of it, once."""
         bearer = source_of(state.instances)

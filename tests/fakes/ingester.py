@@ -57,7 +57,7 @@ def instance(table: TableName = PERSONS, start: int = 1, name: str | None = None
 class FakeSource:
     """Change tables by capture instance: positions in order. `wide`: rows with so many bytes.
 
-    `fail`: raised by the next call, once. `away`: raised by every call while it is set.
+    `fail`: raised by the next call, once. `away`: raised by every call while it is set; `catalog_away`: by those for the catalog alone.
     """
 
     instances: dict[TableName, tuple[CaptureInstance, ...]] = field(default_factory=dict)
@@ -70,6 +70,8 @@ class FakeSource:
     locked: set[str] = field(default_factory=set)
     fail: Exception | None = None
     away: Exception | None = None
+    catalog_away: Exception | None = None
+    catalog_asked: int = 0
     after_page: Callable[[], None] | None = None
     pages: int = 0
     asked: list[int] = field(default_factory=list)
@@ -79,6 +81,9 @@ class FakeSource:
         self, tables: Sequence[TableName], sources: Mapping[TableName, str] | None = None
     ) -> Mapping[TableName, TableState]:
         self._raise()
+        self.catalog_asked += 1
+        if self.catalog_away is not None:
+            raise self.catalog_away
         self.stale = False
         return {table: self._state(table, (sources or {}).get(table)) for table in tables}
 

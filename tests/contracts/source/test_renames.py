@@ -140,7 +140,7 @@ class Stage:
 
 @pytest.fixture
 def stage(places: Places, monkeypatch: pytest.MonkeyPatch) -> Stage:
-    monkeypatch.setattr("ingester.job._CATALOG_SECONDS", 0.0)
+    monkeypatch.setattr("ingester.catalog_news._CATALOG_SECONDS", 0.0)
     made, passed = Stage(places()), SqlServerSource.passed
 
     def asked(source: SqlServerSource, lsn: Lsn, moment: str) -> bool:

@@ -991,7 +991,7 @@ def test_without_keys_order_a_hot_table_stays_with_one_task() -> None:
 def test_columns_that_differ_from_what_is_captured_are_told_once_and_so_is_their_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ingester.job._CATALOG_SECONDS", 3.0)
+    monkeypatch.setattr("ingester.catalog_news._CATALOG_SECONDS", 3.0)
     world = World()
     [found] = world.source.instances[PERSONS]
     dropped = replace(found.columns[1], gone=True)
