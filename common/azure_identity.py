@@ -1,14 +1,17 @@
 """The identity that a process runs under, in place of a key: tokens of Microsoft Entra ID, found by DefaultAzureCredential.
 
 The only module that knows azure-identity. Which identity it is, the environment says (docs/operations.md, "Identities instead of
-keys"); nothing here chooses one, and no token or key is shown or logged here.
+keys"), or an address of SQL Server. No token or key is shown or logged here.
 https://learn.microsoft.com/azure/developer/python/sdk/authentication/credential-chains
 """
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 from azure.core.credentials import AccessToken, TokenCredential
@@ -24,7 +27,7 @@ TOKEN_TIMEOUT = 15.0
 """Seconds for a token, less than a link has to be opened: the credential asks one place after the other, each with waits of its own. One that
 comes later is there at the next attempt."""
 
-_ONE_REQUEST = {"connection_timeout": 5, "read_timeout": 5, "retry_total": 1}
+_ONE_REQUEST: Mapping[str, Any] = {"connection_timeout": 5, "read_timeout": 5, "retry_total": 1}
 """For each place that the credential asks. Its own are 300 s for a connection and 300 s for an answer, and several attempts: a thread that was
 left alone would be busy for that long, and whoever asks again joins it."""
 
@@ -44,12 +47,40 @@ _HINT = (
     "and assign it its roles: "
 )
 
+_SQL_SCOPE = "https://database.windows.net/.default"
+_SQL_HINT = (
+    "give this machine a managed identity or a workload identity (User Id in the connection string chooses among several by client id), and "
+    "make it a user of the database: CREATE USER [its name] FROM EXTERNAL PROVIDER"
+)
+_RENEWED = 300.0
+"""Seconds that a token must still be good for: a login takes less, and a session outlives its token.
+https://learn.microsoft.com/entra/identity-platform/configurable-token-lifetimes"""
+
 
 def default_credential() -> Any:
     """A new DefaultAzureCredential, to be closed by the caller. Raises ValueError when its environment variables make no sense."""
     from azure.identity import DefaultAzureCredential  # slow to import, and needed by few
 
     return DefaultAzureCredential(**_ONE_REQUEST)
+
+
+def credential_of(kind: str, client_id: str) -> Any:
+    """A new credential: of a "managed" or a "workload" identity, or whichever is found ("default"). Raises ValueError like the above.
+
+    `client_id`: of one of several identities; "" for the only one, or the one that AZURE_CLIENT_ID names.
+    """
+    from azure.identity import DefaultAzureCredential, ManagedIdentityCredential, WorkloadIdentityCredential
+
+    chosen = client_id or os.environ.get("AZURE_CLIENT_ID") or None
+    if kind == "managed":
+        return ManagedIdentityCredential(client_id=chosen, **_ONE_REQUEST)
+    if kind == "workload":
+        return WorkloadIdentityCredential(client_id=chosen, **_ONE_REQUEST)
+    if client_id:
+        return DefaultAzureCredential(
+            managed_identity_client_id=client_id, workload_identity_client_id=client_id, **_ONE_REQUEST
+        )
+    return default_credential()
 
 
 class Identity:
@@ -63,10 +94,20 @@ class Identity:
     given again for as long as it is good, where the credential hangs; where it fails it gives its own last one.
     """
 
-    def __init__(self, *, proven: bool = False, roles: str = SERVICE_BUS_ROLES, seconds: float | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        proven: bool = False,
+        roles: str = SERVICE_BUS_ROLES,
+        seconds: float | None = None,
+        credential: Callable[[], Any] | None = None,
+        hint: str | None = None,
+    ) -> None:
+        """`credential`: makes another one than the default; `hint`: what to do where there is none, instead of roles."""
         self._proven = proven
-        self._roles = roles
+        self._hint = _HINT + roles if hint is None else hint
         self._seconds = seconds
+        self._make = credential or (lambda: default_credential())
         self._credential: TokenCredential | None = None
         self._last: dict[tuple[str, ...], AccessToken] = {}
         self._guard = threading.Lock()
@@ -102,7 +143,7 @@ class Identity:
     def _made(self) -> TokenCredential:
         with self._guard:
             if self._credential is None:
-                self._credential = default_credential()
+                self._credential = self._make()
             return self._credential
 
     def _translate(self, error: Exception) -> DStreamError:
@@ -112,4 +153,29 @@ class Identity:
         unanswered = isinstance(error, (AzureError, OSError)) and not isinstance(error, ClientAuthenticationError)
         if self._proven or unanswered or status in _PASSING_STATUS or status >= 500:
             return TransientError(text)
-        return PermanentError(text, hint=_HINT + self._roles)
+        return PermanentError(text, hint=self._hint)
+
+
+class SqlTokens:
+    """Tokens to log in to SQL Server with, of one identity; kept until they are nearly over. Callable from any thread."""
+
+    def __init__(self, identity: Identity, clock: Callable[[], float] = time.time) -> None:
+        self._identity, self._clock = identity, clock
+        self._kept: AccessToken | None = None
+
+    def get(self) -> str:
+        """Raises as Identity.get_token."""
+        kept = self._kept
+        if kept is None or kept.expires_on - self._clock() < _RENEWED:
+            kept = self._kept = self._identity.get_token(_SQL_SCOPE)
+        return kept.token
+
+    def forget(self) -> None:
+        """After a refusal: rights may be in a token, and what it was refused for may be put right in the next."""
+        self._kept = None
+
+
+@cache
+def sql_tokens(kind: str, client_id: str) -> SqlTokens:
+    """One for all connections of the process; see `credential_of`."""
+    return SqlTokens(Identity(credential=lambda: credential_of(kind, client_id), hint=_SQL_HINT))

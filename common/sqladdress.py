@@ -1,6 +1,7 @@
 """Where a SQL Server is and who logs in: the URL and the ADO spelling, read into one frozen value. Opens no connection.
 
-Refused by name: integrated and Entra login (docs/decisions/sql-server-login.md), named pipes, shared memory, LocalDB, unknown keys.
+Refused by name: integrated login and those of Entra that need a person or a secret (docs/decisions/sql-server-login.md), named pipes,
+shared memory, LocalDB, unknown keys.
 No error holds any of the text: a `;` in an unquoted password makes the rest of it look like a key.
 https://learn.microsoft.com/en-us/dotnet/api/microsoft.data.sqlclient.sqlconnection.connectionstring
 https://github.com/microsoft/go-mssqldb#the-connection-string-can-be-specified-in-one-of-three-formats (URL form)
@@ -19,6 +20,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from pydantic import SecretStr
 
 Encrypt = Literal["disable", "optional", "mandatory", "strict"]
+Identity = Literal["default", "managed", "workload"]
 
 # Every spelling of a key, blanks removed and lower-cased, to our name for it.
 _KEYS = {
@@ -92,9 +94,16 @@ _READ_ONLY = (
     "asks for a readable secondary (ApplicationIntent=ReadOnly): offsets are written, and a secondary holds neither "
     "these nor the newest changes"
 )
-_LOGIN = "give a SQL Server login (User Id and Password)"
+_LOGIN = (
+    "give a SQL Server login (User Id and Password), or Authentication=ActiveDirectoryManagedIdentity, "
+    "ActiveDirectoryWorkloadIdentity or ActiveDirectoryDefault for the identity that DStream runs under"
+)
 _NO_LOGIN = f"asks for integrated login, which cannot work here: {_LOGIN}"
-_NO_IDENTITY = f"the driver (pymssql on FreeTDS) cannot log in with a token of Microsoft Entra ID: {_LOGIN}"
+_IDENTITIES: Mapping[str, Identity] = {
+    **dict.fromkeys(("activedirectorymanagedidentity", "activedirectorymsi"), "managed"),
+    "activedirectoryworkloadidentity": "workload",
+    "activedirectorydefault": "default",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +112,8 @@ class SqlAddress:
 
     `encrypt` is what the address says, None when it does not; `encryption` is what holds. `options` is what else it
     says, by the names in _OPTIONS:
-    texts, and "true"/"false" for flags.
+    texts, and "true"/"false" for flags. `identity`: of Microsoft Entra ID, which logs in without a password; `user` is then the client id
+    of one of several, or "".
     """
 
     host: str
@@ -114,11 +124,15 @@ class SqlAddress:
     password: SecretStr
     encrypt: Encrypt | None = None
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
+    identity: Identity | None = None
 
     @property
     def encryption(self) -> Encrypt:
-        """As SqlClient and ODBC have it, mandatory where the address does not say; on this very machine as the server likes."""
-        return self.encrypt or ("optional" if self.loopback else "mandatory")
+        """As SqlClient and ODBC have it, mandatory where the address does not say; on this very machine as the server likes.
+
+        A token is never sent in clear text.
+        """
+        return self.encrypt or ("optional" if self.loopback and self.identity is None else "mandatory")
 
     @property
     def verified(self) -> bool:
@@ -155,28 +169,41 @@ def _build(given: dict[str, str]) -> SqlAddress:
     if given.get("integrated", "false").lower() not in _FALSE:
         raise ValueError(_NO_LOGIN)
     authentication = given.get("authentication", "SqlPassword").replace(" ", "").lower()
-    if authentication.startswith("activedirectory"):
-        raise ValueError(f"asks for an identity (Authentication of Active Directory), and {_NO_IDENTITY}")
-    if authentication not in ("sqlpassword", "notspecified"):
+    identity = _IDENTITIES.get(authentication)
+    if identity is None and authentication.startswith("activedirectory"):
+        raise ValueError(f"asks for an Authentication that needs a person or a secret of Microsoft Entra ID: {_LOGIN}")
+    if identity is None and authentication not in ("sqlpassword", "notspecified"):
         raise ValueError("asks for an Authentication other than SqlPassword, which DStream does not offer")
-    if given.get("database") and not given.get("user") and not given.get("password"):
-        raise ValueError(f"has neither user nor password, and {_NO_IDENTITY}")
+    if identity is not None:
+        _check_identity(given)
+    elif given.get("database") and not given.get("user") and not given.get("password"):
+        raise ValueError(f"has neither user nor password: {_LOGIN}")
     host, port, instance = _server(given.get("server", ""))
     if (more := given.get("port")) is not None:
         port = _port(more)
-    for name, what in (("database", "database"), ("user", "user"), ("password", "password")):
+    for name in ("database", "user", "password") if identity is None else ("database",):
         if not given.get(name):
-            raise ValueError(f"has no {what}")
+            raise ValueError(f"has no {name}")
     return SqlAddress(
         host=host,
         port=port,
         instance=instance,
         database=given["database"],
-        user=given["user"],
-        password=SecretStr(given["password"]),
+        user=given.get("user", ""),
+        password=SecretStr(given.get("password", "")),
         encrypt=_encrypt(given.get("encrypt")),
         options={name: _option(name, given[name]) for name in sorted(_OPTIONS & given.keys())},
+        identity=identity,
     )
+
+
+def _check_identity(given: Mapping[str, str]) -> None:
+    if given.get("password"):
+        raise ValueError("asks for an identity and has a password: an identity has none, leave it out")
+    if _encrypt(given.get("encrypt")) in ("disable", "optional"):
+        raise ValueError(
+            "asks for an identity, whose token is never sent in clear text: leave Encrypt out, or say Encrypt=true"
+        )
 
 
 def _server(text: str) -> tuple[str, int | None, str | None]:

@@ -11,6 +11,7 @@ from common.check_port import port_findings
 from common.errors import PermanentError
 from common.names import TableName
 from common.servicebus import ServiceBus
+from common.sqladdress import SqlAddress
 from ingester import queries, queries_of_offsets
 from ingester import queries_of_check as asked
 from ingester.check_source import (
@@ -47,7 +48,7 @@ def findings(settings: IngesterSettings) -> Iterator[Finding]:
     yield from guarded("Java", _java)
     yield from guarded("health", lambda: port_findings(settings.health))
     with closing(Connection(settings.db)) as connection:
-        reached = list(guarded("SQL Server", lambda: _server(connection)))
+        reached = list(guarded("SQL Server", lambda: _server(connection, settings.db)))
         yield from reached
         yield from judge_encryption(settings.db)
         if all(finding.outcome is not Outcome.FAIL for finding in reached):
@@ -66,9 +67,12 @@ def _java() -> Iterator[Finding]:
     yield ok("Java", f"found at {home}" if home is not None else "the machine's own")
 
 
-def _server(connection: Connection) -> Iterator[Finding]:
+def _server(connection: Connection, address: SqlAddress) -> Iterator[Finding]:
     version, edition, database = connection.rows(asked.SERVER)[0]
     yield ok("SQL Server", f"{version}, {edition}, database {database}")
+    if address.identity is not None:
+        login, user = connection.rows(asked.WHO)[0]
+        yield ok("login", f"by access token ({address.identity} identity): {login}, as the database's user {user}")
 
 
 class _Database:

@@ -37,10 +37,11 @@ def judge_encryption(address: SqlAddress) -> Iterator[Finding]:
     """Nothing of a server on this machine, where nobody is in between."""
     if address.loopback or address.verified:
         return
+    secret = "password" if address.identity is None else "access token"
     remedy = "encrypt=true (the default) without TrustServerCertificate in ingester.db_connection_string; certificate=FILE names an authority"
     if address.encryption == "mandatory":
         yield warn(
-            "encryption", "the server's certificate is not verified: whoever is in between gets the password", remedy
+            "encryption", f"the server's certificate is not verified: whoever is in between gets the {secret}", remedy
         )
     elif address.encryption == "disable":
         yield warn("encryption", "password and rows travel in clear text", remedy)

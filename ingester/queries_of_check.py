@@ -11,6 +11,8 @@ from ingester.queries_of_offsets import COLUMNS
 SERVER = """\
 SELECT CAST(SERVERPROPERTY(N'ProductVersion') AS nvarchar(128)), CAST(SERVERPROPERTY(N'Edition') AS nvarchar(128)), DB_NAME()"""
 
+WHO = "SELECT SUSER_SNAME(), USER_NAME()"
+
 TABLE_COLUMNS = f"SELECT c.name FROM sys.columns AS c WHERE c.object_id = OBJECT_ID({P}, N'U') ORDER BY c.column_id"
 
 MAY_MAKE_OFFSETS = """\

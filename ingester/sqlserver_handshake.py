@@ -16,6 +16,7 @@ import ssl
 import struct
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Self
 
 from common.errors import ConnectionLost
@@ -23,7 +24,8 @@ from common.errors import ConnectionLost
 PRELOGIN, LOGIN7 = 0x12, 0x10
 _LAST = 0x01
 _PACKET = 4096
-_ENCRYPTION = 1
+_RECORD = 1 << 14
+_ENCRYPTION, _FEDERATED = 1, 6
 OFF, ON, NOT_SUPPORTED = 0, 1, 2
 """PRELOGIN's encryption: the login alone, everything, nothing."""
 _REQUIRED = 3
@@ -36,9 +38,13 @@ class Untrusted(Exception):
 class Line:
     """A socket to a server, until `end` of the steady clock. Every method raises ConnectionLost, the deadline's among them."""
 
+    federated = False
+    """Whether the server's PRELOGIN said that it takes a token."""
+
     def __init__(self, connected: socket.socket, doing: str, end: float, seconds: float) -> None:
-        self._socket = connected
-        self._doing, self._end, self._seconds = doing, end, seconds
+        self.socket = self._socket = connected
+        self.doing = self._doing = doing
+        self._end, self._seconds = end, seconds
         self._tls: ssl.SSLObject | None = None
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
 
@@ -64,10 +70,21 @@ class Line:
     def close(self) -> None:
         self._socket.close()
 
-    def prelogin(self, encryption: int) -> int:
-        """What the server makes of this wish for encryption."""
-        self.send(PRELOGIN, _prelogin(encryption))
-        return _agreed(self.receive(), self._doing)
+    def like(self, connected: socket.socket) -> Line:
+        """Another socket, to the same end."""
+        return Line(connected, self._doing, self._end, self._seconds)
+
+    def shut(self) -> None:
+        """From another thread: whoever reads or writes finds the connection closed."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def prelogin(self, encryption: int, *, federated: bool = False) -> int:
+        """What the server makes of this wish for encryption. `federated`: a token is to follow."""
+        self.send(PRELOGIN, prelogin(encryption, federated=federated))
+        answer = self.receive()
+        self.federated = _told(answer).get(_FEDERATED, b"")[:1] == b"\x01"
+        return _agreed(answer, self._doing)
 
     def secure(self, context: ssl.SSLContext, host: str, *, packets: bool) -> Mapping[str, Any]:
         """TLS, inside PRELOGIN packets or (TDS 8.0) around everything; the certificate. Raises Untrusted."""
@@ -106,6 +123,24 @@ class Line:
             body += self._exactly(max(length - 8, 0))
         return body
 
+    def sealed(self, data: bytes) -> bytes:
+        """What goes over the socket for `data`."""
+        if self._tls is None or not data:
+            return data
+        self._tls.write(data)
+        return self._outgoing.read()
+
+    def opened(self, data: bytes) -> bytes:
+        """What the peer said with `data`, as far as its records are whole. Raises ssl.SSLError, for the end of TLS as well."""
+        if self._tls is None:
+            return data
+        self._incoming.write(data)
+        said = bytearray()
+        with suppress(ssl.SSLWantReadError):
+            while more := self._tls.read(_RECORD):
+                said += more
+        return bytes(said)
+
     def _carry(self, *, packets: bool) -> None:
         data = self._outgoing.read()
         if data and packets:
@@ -114,12 +149,9 @@ class Line:
             self._write(data)
 
     def _write(self, data: bytes) -> None:
-        if self._tls is not None:
-            self._tls.write(data)
-            data = self._outgoing.read()
         try:
-            self._socket.settimeout(self._left())
-            self._socket.sendall(data)
+            self._socket.settimeout(self.left())
+            self._socket.sendall(self.sealed(data))
         except OSError as error:
             raise self._broken(error) from error
 
@@ -142,7 +174,7 @@ class Line:
 
     def _some(self, size: int = 65536) -> bytes:
         try:
-            self._socket.settimeout(self._left())
+            self._socket.settimeout(self.left())
             data = self._socket.recv(size)
         except OSError as error:
             raise self._broken(error) from error
@@ -150,7 +182,8 @@ class Line:
             raise self._broken(ConnectionAbortedError("the server hung up"))
         return data
 
-    def _left(self) -> float:
+    def left(self) -> float:
+        """Seconds until the end. Raises TimeoutError after it."""
         if (left := self._end - time.monotonic()) <= 0:
             raise TimeoutError
         return left
@@ -205,8 +238,10 @@ def _unreachable(doing: str, why: OSError) -> ConnectionLost:
     )
 
 
-def _prelogin(encryption: int) -> bytes:
-    values = ((0, bytes(6)), (_ENCRYPTION, bytes([encryption])), (2, b"\0"), (3, bytes(4)), (4, b"\0"))
+def prelogin(encryption: int, *, federated: bool = False) -> bytes:
+    values = [(0, bytes(6)), (_ENCRYPTION, bytes([encryption])), (2, b"\0"), (3, bytes(4)), (4, b"\0")]
+    if federated:
+        values.append((_FEDERATED, b"\1"))
     head, body, offset = b"", b"", 5 * len(values) + 1
     for token, value in values:
         head += struct.pack(">BHH", token, offset + len(body), len(value))
@@ -214,11 +249,17 @@ def _prelogin(encryption: int) -> bytes:
     return head + b"\xff" + body
 
 
-def _agreed(answer: bytes, doing: str) -> int:
-    at = 0
+def _told(answer: bytes) -> dict[int, bytes]:
+    """The options in a PRELOGIN."""
+    at, found = 0, {}
     while at + 5 <= len(answer) and answer[at] != 0xFF:
         token, offset, length = struct.unpack_from(">BHH", answer, at)
-        if token == _ENCRYPTION and length and offset < len(answer):
-            return ON if answer[offset] & 3 == _REQUIRED else answer[offset] & 3
+        found[token] = answer[offset : offset + length]
         at += 5
+    return found
+
+
+def _agreed(answer: bytes, doing: str) -> int:
+    if said := _told(answer).get(_ENCRYPTION):
+        return ON if said[0] & 3 == _REQUIRED else said[0] & 3
     raise ConnectionLost(f"{doing}: what answers is not a SQL Server", hint="check host and port")

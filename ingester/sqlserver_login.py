@@ -1,7 +1,8 @@
 """Logging in to SQL Server with pymssql, and what it means when that fails.
 
 The way to the server is tried first (sqlserver_handshake, sqlserver_trust): the driver is then given the address that answered and the
-name that its certificate was good for. A login that is refused is sent once more, for the server's own words.
+name that its certificate was good for. A login that is refused is sent once more, for the server's own words. An identity's login goes
+through a relay (sqlserver_relay), which hears these itself.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 import pymssql
 
+from common.azure_identity import TOKEN_TIMEOUT, sql_tokens
 from common.errors import ConnectionLost, DStreamError, PermanentError
 from common.sqladdress import SqlAddress
 from ingester.sqlserver_browser import port_of
@@ -23,6 +25,7 @@ from ingester.sqlserver_driver_file import driver_file, held, refuse_what_fits_n
 from ingester.sqlserver_handshake import Line, Untrusted, late
 from ingester.sqlserver_login_errors import refused
 from ingester.sqlserver_refusal import Answer, ask
+from ingester.sqlserver_relay import Relay
 from ingester.sqlserver_trust import authorities, greet, wanted_name
 from ingester.sqlserver_waiting import Patience, Wire, in_time, patient
 
@@ -61,6 +64,7 @@ class Login:
         self._address = address
         self._stop = stop
         self._seconds = float(address.login_seconds)
+        self._tokens = None if address.identity is None else sql_tokens(address.identity, address.user)
 
     @property
     def where(self) -> str:
@@ -74,11 +78,22 @@ class Login:
         Raises ConnectionLost for what may heal; PermanentError for what a person must put right, which is never the case once it is proven.
         """
         try:
-            return in_time(lambda: self._attempt(proven=proven), self._seconds, self._stop, self._doing)
+            if self._tokens is None:
+                return in_time(lambda: self._attempt(proven=proven), self._seconds, self._stop, self._doing)
+            token = in_time(self._tokens.get, TOKEN_TIMEOUT + 1, self._stop, f"{self._doing} as {self._who}")
+            return in_time(lambda: self._by_token(token, proven=proven), self._seconds, self._stop, self._doing)
         except PermanentError as error:
             if not proven:
                 raise
             raise ConnectionLost(error.message, hint=error.hint) from error
+
+    @property
+    def _who(self) -> str:
+        """In errors."""
+        address = self._address
+        if address.identity is None:
+            return f"user {address.user!r}"
+        return "the identity" + (f" with client id {address.user}" if address.user else "")
 
     @property
     def _doing(self) -> str:
@@ -93,19 +108,75 @@ class Login:
                 patient(patience := Patience(self._left(end), self._stop, wire)),
                 driver_file(self._address.host, self._told(host, port, name), self._left(end)),
             ):
-                return self._driver(port, end)
+                return self._driver(port, end, self._address.user, self._address.password.get_secret_value())
         except pymssql.Error as error:
             if patience.over is not None:
                 raise late(self._doing, self._seconds) from error
             raise self._error(error, port, proven=proven) from error
 
-    def _way(self, end: float) -> tuple[str, int, str | None]:
-        """The address that answers, in numbers, its port, and the name in its certificate, where that is looked at."""
+    def _by_token(self, token: str, *, proven: bool) -> Any:
+        end = time.monotonic() + self._seconds
+        address = self._address
+        line = self._greeted(address.host, self._port(end), end)
+        relay = Relay(line, address.host, token, lambda host, port: self._greeted(host, port, end))
+        try:
+            with (
+                closing(Wire()) as wire,
+                patient(patience := Patience(self._left(end), self._stop, wire)),
+                driver_file(address.host, {"host": "127.0.0.1", "encryption": "off", **self._packets}, self._left(end)),
+            ):
+                return self._driver(relay.port, end, "token", relay.secret)
+        except pymssql.Error as error:
+            relay.give_up()
+            if patience.over is not None:
+                raise late(self._doing, self._seconds) from error
+            raise self._of_relay(relay, error, proven=proven) from error
+        except DStreamError:
+            relay.give_up()
+            raise
+
+    def _of_relay(self, relay: Relay, error: pymssql.Error, *, proven: bool) -> DStreamError:
+        if relay.error is not None:
+            return relay.error
+        if relay.answer is None or not relay.answer.refusals:
+            return ConnectionLost(f"{self._doing}: the connection broke while logging in")
+        if self._tokens is not None:
+            self._tokens.forget()
+        refusals, database = relay.answer.refusals, self._address.database
+        return refused(refusals, self._doing, self._who, database, proven=proven, by_token=True)
+
+    def _greeted(self, host: str, port: int, end: float) -> Line:
+        """A line there, ready for a token. The name that its certificate needs is the address's, or after a gateway sent us on that host's own."""
+        address = self._address
+        try:
+            return self._trusted(address, host, port, end)
+        except PermanentError:
+            if host == address.host or "host_name_in_certificate" in address.options:
+                raise
+            return self._trusted(replace(address, host=host), host, port, end)
+
+    def _trusted(self, address: SqlAddress, host: str, port: int, end: float) -> Line:
+        line = Line.to(host, port, self._doing, end, self._seconds)
+        try:
+            greet(line, address, to_log_in=True)
+        except Untrusted as why:
+            line.close()
+            raise self._untrusted(why) from why
+        except BaseException:
+            line.close()
+            raise
+        return line
+
+    def _port(self, end: float) -> int:
         address = self._address
         refuse_what_fits_no_line(address.host, address.instance or "", wanted_name(address))
-        port = address.port or 1433
         if address.instance and address.port is None:
-            port = port_of(address.host, address.instance, self._doing, self._left(end))
+            return port_of(address.host, address.instance, self._doing, self._left(end))
+        return address.port or 1433
+
+    def _way(self, end: float) -> tuple[str, int, str | None]:
+        """The address that answers, in numbers, its port, and the name in its certificate, where that is looked at."""
+        address, port = self._address, self._port(end)
         with closing(Line.to(address.host, port, self._doing, end, self._seconds)) as line:
             try:
                 return line.peer, port, greet(line, address).name
@@ -115,21 +186,24 @@ class Login:
     def _told(self, host: str, port: int, name: str | None) -> dict[str, str]:
         """The section of the driver's file."""
         address = self._address
-        told = {"host": host, "port": str(port), "encryption": _ENCRYPTION[address.encryption]}
-        if (size := address.options.get("packet_size")) is not None:
-            told["initial block size"] = size
+        told = {"host": host, "port": str(port), "encryption": _ENCRYPTION[address.encryption], **self._packets}
         if name is not None:
             trusted = held(authorities(address).read_bytes())
             told |= {"ca file": trusted, "check certificate hostname": "yes", "certificate hostname": name}
         return told
 
-    def _driver(self, port: int, end: float) -> Any:
+    @property
+    def _packets(self) -> dict[str, str]:
+        size = self._address.options.get("packet_size")
+        return {} if size is None else {"initial block size": size}
+
+    def _driver(self, port: int, end: float, user: str, password: str) -> Any:
         address = self._address
         return pymssql.connect(
             server=address.host,
             port=str(port),
-            user=address.user,
-            password=address.password.get_secret_value(),
+            user=user,
+            password=password,
             database=address.database,
             autocommit=True,
             appname=self._application,
@@ -172,7 +246,7 @@ class Login:
                 answer = self._asked(address, host, port)
             except PermanentError:  # a certificate of that host's own
                 answer = self._asked(replace(address, host=host), host, port)
-        return refused(answer.refusals, self._doing, address.user, address.database, proven=proven)
+        return refused(answer.refusals, self._doing, self._who, address.database, proven=proven)
 
     def _asked(self, address: SqlAddress, host: str, port: int) -> Answer:
         """What the login is answered there now, by a server that is trusted as `address` says."""

@@ -24,6 +24,12 @@ _PASSWORD = "set a new password, and put it into ingester.db_connection_string"
 _DATABASE = "check the database's name, that it is online, and that the login has a user in it"
 _LOGIN = "check user and password in ingester.db_connection_string"
 
+_USER = (
+    "make the identity a user of this very database: CREATE USER [its name] FROM EXTERNAL PROVIDER, by the server's administrator of "
+    "Microsoft Entra ID; and see that it is this identity that DStream runs under"
+)
+_NO_TOKENS = "set an administrator of Microsoft Entra ID for the server, without whom it takes no tokens"
+
 _REMEDIES: Mapping[int, str] = {
     4060: _DATABASE,
     916: _DATABASE,
@@ -38,6 +44,10 @@ _REMEDIES: Mapping[int, str] = {
 }
 """The first of these that was told counts: after 4060 a server says 18456 as well."""
 
+_OF_IDENTITIES: Mapping[int, str] = {**dict.fromkeys((4060, 916, 18456), _USER), 18452: _NO_TOKENS}
+"""What is otherwise for logins without a password.
+https://learn.microsoft.com/azure/azure-sql/database/authentication-aad-configure"""
+
 _STATES: Mapping[int, str] = {
     7: "the login is disabled",
     18: "the password must be changed first",
@@ -50,8 +60,12 @@ _STATES: Mapping[int, str] = {
 """Of 18456, where a server tells more than 1, which is all that most do."""
 
 
-def refused(refusals: Sequence[Refusal], doing: str, user: str, database: str, *, proven: bool) -> DStreamError:
-    """What these errors in the answer to a login mean. `doing`: a participle; `proven`: this login has worked before."""
+def refused(
+    refusals: Sequence[Refusal], doing: str, who: str, database: str, *, proven: bool, by_token: bool = False
+) -> DStreamError:
+    """What these errors in the answer to a login mean. `doing`: a participle; `who`: "user 'x'"; `proven`: this login has worked before;
+    `by_token`: an identity's.
+    """
     for refusal in refusals:
         if refusal.number in NOT_READY or (refusal.number not in _REMEDIES and refusal.severity > _GRAVE):
             return ConnectionLost(
@@ -62,13 +76,10 @@ def refused(refusals: Sequence[Refusal], doing: str, user: str, database: str, *
     known = {refusal.number: refusal for refusal in reversed(refusals)}
     number = next((number for number in _REMEDIES if number in known), None)
     if number is None:
-        return _unknown(refusals, doing, user, proven=proven)
-    what = (
-        f"cannot open database {database!r} as user {user!r}"
-        if number in (4060, 916)
-        else f"login refused for user {user!r}"
-    )
-    return _judged(f"{doing}: {what}: {_said(known[number])}", _REMEDIES[number], proven=proven)
+        return _unknown(refusals, doing, who, _USER if by_token else _LOGIN, proven=proven)
+    what = f"cannot open database {database!r} as {who}" if number in (4060, 916) else f"login refused for {who}"
+    remedy = (by_token and _OF_IDENTITIES.get(number)) or _REMEDIES[number]
+    return _judged(f"{doing}: {what}: {_said(known[number])}", remedy, proven=proven)
 
 
 def _said(refusal: Refusal) -> str:
@@ -76,15 +87,11 @@ def _said(refusal: Refusal) -> str:
     return f"error {refusal.number}: {refusal.text}" + (f" (state {refusal.state}: {state})" if state else "")
 
 
-def _unknown(refusals: Sequence[Refusal], doing: str, user: str, *, proven: bool) -> DStreamError:
+def _unknown(refusals: Sequence[Refusal], doing: str, who: str, remedy: str, *, proven: bool) -> DStreamError:
     if not refusals:
-        return ConnectionLost(
-            f"{doing}: login refused for user {user!r}, and let in a moment later", hint="it is tried again"
-        )
+        return ConnectionLost(f"{doing}: login refused for {who}, and let in a moment later", hint="it is tried again")
     first = refusals[0]
-    return _judged(
-        f"{doing}: login refused for user {user!r}: error {first.number}: {first.text}", _LOGIN, proven=proven
-    )
+    return _judged(f"{doing}: login refused for {who}: error {first.number}: {first.text}", remedy, proven=proven)
 
 
 def _judged(said: str, remedy: str, *, proven: bool) -> DStreamError:

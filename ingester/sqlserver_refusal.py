@@ -13,13 +13,14 @@ from dataclasses import dataclass
 
 from common.sqladdress import SqlAddress
 from ingester.sqlserver_handshake import LOGIN7, Line
+from ingester.sqlserver_login7 import login7
 
 _TDS_7_4 = 0x74000004
 _ERROR, _INFO, _ENVCHANGE, _LOGINACK = 0xAA, 0xAB, 0xE3, 0xAD
 _ROUTING = 20
-_PASSWORD = 2
-_COUNTED = frozenset({_ERROR, _INFO, _ENVCHANGE, _LOGINACK})
-"""Tokens with a length of two bytes; of those that a login is answered with, the rest come after what matters here."""
+_FEATURES, _FEDAUTH = 0xAE, 0x02
+_COUNTED = frozenset({_ERROR, _INFO, _ENVCHANGE, _LOGINACK, _FEATURES})
+"""Tokens with a length of two bytes, and that of the features; of those that a login is answered with, the rest come after what matters here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +35,15 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """To a login: `refusals` is empty for one that was let in. `route`: host and port that a gateway sends its clients on to."""
+    """To a login: `refusals` is empty for one that was let in. `route`: host and port that a gateway sends its clients on to.
+
+    `features`: the token that acknowledges them, b"" without; `federated`: whether a login by token is among them.
+    """
 
     refusals: Sequence[Refusal]
     route: tuple[str, int] | None
+    features: bytes = b""
+    federated: bool = False
 
 
 def ask(line: Line, address: SqlAddress, application: str, *, login_only: bool) -> Answer:
@@ -45,13 +51,22 @@ def ask(line: Line, address: SqlAddress, application: str, *, login_only: bool) 
     line.send(LOGIN7, _login(address, application))
     if login_only:
         line.clear()
-    tokens = list(_tokens(line.receive()))
+    return read_answer(line.receive())
+
+
+def read_answer(received: bytes) -> Answer:
+    tokens = list(_tokens(received))
+    features = next((body for token, body in tokens if token == _FEATURES), b"")
     routes = [body for token, body in tokens if token == _ENVCHANGE and body[:1] == bytes([_ROUTING])]
-    return Answer([_error(body) for token, body in tokens if token == _ERROR], _route(routes[-1]) if routes else None)
+    return Answer(
+        [_error(body) for token, body in tokens if token == _ERROR],
+        _route(routes[-1]) if routes else None,
+        features,
+        _FEDAUTH in _feature_ids(features),
+    )
 
 
 def _login(address: SqlAddress, application: str) -> bytes:
-    """LOGIN7: the fixed part, then the texts that it points at."""
     texts = (
         "dstream",
         address.user,
@@ -63,25 +78,36 @@ def _login(address: SqlAddress, application: str) -> bytes:
         "",
         address.database,
     )
-    pointers, data = b"", b""
-    for number, text in enumerate(texts):
-        encoded = text.encode("utf-16-le")
-        if number == _PASSWORD:
-            encoded = bytes(((byte << 4 & 0xF0) | byte >> 4) ^ 0xA5 for byte in encoded)
-        pointers += struct.pack("<HH", 94 + len(data), len(encoded) // 2)
-        data += encoded
-    end = struct.pack("<HH", 94 + len(data), 0)
-    pointers += bytes(6) + end * 3 + bytes(4)
-    head = struct.pack("<IIIIIIBBBBii", 94 + len(data), _TDS_7_4, 4096, 7, 0, 0, 0xE0, 0x03, 0, 0, 0, 0)
-    return head + pointers + data
+    return login7(texts, _TDS_7_4, 4096).written
 
 
 def _tokens(answer: bytes) -> Iterator[tuple[int, bytes]]:
     at = 0
     while at + 3 <= len(answer) and answer[at] in _COUNTED:
+        if answer[at] == _FEATURES:
+            end = _end_of_features(answer, at)
+            yield _FEATURES, answer[at:end]
+            at = end
+            continue
         token, length = struct.unpack_from("<BH", answer, at)
         yield token, answer[at + 3 : at + 3 + length]
         at += 3 + length
+
+
+def _end_of_features(answer: bytes, at: int) -> int:
+    """FEATUREEXTACK has no length: features, each with its own, until 0xFF."""
+    at += 1
+    while at + 5 <= len(answer) and answer[at] != 0xFF:
+        at += 5 + int.from_bytes(answer[at + 1 : at + 5], "little")
+    return at + 1
+
+
+def _feature_ids(features: bytes) -> set[int]:
+    found, at = set(), 1
+    while at + 5 <= len(features):
+        found.add(features[at])
+        at += 5 + int.from_bytes(features[at + 1 : at + 5], "little")
+    return found
 
 
 def _error(body: bytes) -> Refusal:

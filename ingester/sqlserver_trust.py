@@ -56,11 +56,12 @@ def greet(line: Line, address: SqlAddress, *, to_log_in: bool = False) -> Greeti
 
     Raises Untrusted, ConnectionLost, and PermanentError without authorities.
     """
+    federated = to_log_in and address.identity is not None
     if address.encryption == "strict":
         name = _verified(line, address, packets=False)
-        line.prelogin(ON)
+        line.prelogin(ON, federated=federated)
         return Greeting(name)
-    encryption = line.prelogin(_wish(address))
+    encryption = line.prelogin(_wish(address), federated=federated)
     if address.encryption == "mandatory" and encryption != ON:
         raise Untrusted("it does not encrypt")
     if address.verified:

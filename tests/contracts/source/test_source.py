@@ -31,11 +31,15 @@ class Place:
         self.login = login
         self._client = login.connect()
         self._cursor = self._client.cursor()
-        address = SqlAddress(login.host, login.port, None, login.database, login.user, SecretStr(login.password))
-        self.connection = Connection(address)
+        self.connection = Connection(self.address_of(login))
         self.source = SqlServerSource(self.connection, **options)
         self.execute("EXEC sys.sp_cdc_enable_db")
         self.execute("CREATE TABLE dbo.Persons (ID INT PRIMARY KEY, Name NVARCHAR(50) NULL, Bio NVARCHAR(MAX) NULL)")
+
+    @staticmethod
+    def address_of(login: Login) -> SqlAddress:
+        """What the source logs in with; the test itself always logs in with the password."""
+        return SqlAddress(login.host, login.port, None, login.database, login.user, SecretStr(login.password))
 
     def execute(self, sql: str) -> None:
         self._cursor.execute(sql)

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from azure.core.credentials import AccessToken
@@ -17,7 +17,7 @@ from azure.identity import CredentialUnavailableError
 from azure.servicebus.exceptions import ServiceBusError
 
 import common.azure_identity
-from common.azure_identity import Identity
+from common.azure_identity import Identity, SqlTokens
 from common.errors import ConfigurationError, DestinationUnavailable, PermanentError, TransientError
 from common.servicebus import ServiceBus
 from common.servicebus_errors import translate
@@ -193,3 +193,50 @@ def test_a_token_that_is_still_good_bridges_a_service_that_hangs(monkeypatch: py
             identity.get_token("scope")
     finally:
         release.set()
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Tokens(StandIn):
+    """A new one each time, good for an hour."""
+
+    clock = Clock()
+    asked: ClassVar[list[tuple[str, ...]]] = []
+
+    def get_token(self, *scopes: str, **options: Any) -> AccessToken:
+        Tokens.asked.append(scopes)
+        super().get_token(*scopes)
+        return AccessToken(f"token {len(Tokens.asked)}", int(Tokens.clock()) + 3600)
+
+
+@pytest.fixture
+def tokens() -> SqlTokens:
+    Tokens.clock, Tokens.asked = Clock(), []
+    return SqlTokens(Identity(credential=Tokens, hint="make it a user"), Tokens.clock)
+
+
+def test_a_token_for_sql_server_is_kept_until_it_is_nearly_over(tokens: SqlTokens) -> None:
+    assert tokens.get() == "token 1"
+    Tokens.clock.now += 3600 - 301
+    assert tokens.get() == "token 1"
+    Tokens.clock.now += 2
+    assert tokens.get() == "token 2"
+    assert Tokens.asked == [("https://database.windows.net/.default",)] * 2
+
+
+def test_a_token_that_was_refused_is_not_used_again(tokens: SqlTokens) -> None:
+    assert tokens.get() == "token 1"
+    tokens.forget()
+    assert tokens.get() == "token 2"
+
+
+def test_without_an_identity_for_sql_server_the_remedy_is_sql_servers(tokens: SqlTokens) -> None:
+    StandIn.fail = CredentialUnavailableError("none here")
+    with pytest.raises(PermanentError, match=r"none here.*make it a user"):
+        tokens.get()

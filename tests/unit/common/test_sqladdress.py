@@ -127,14 +127,18 @@ def test_any_user_and_password_come_through_both_spellings(user: str, password: 
         ("", "is empty"),
         ("server=localhost;database=testdb;trusted_connection=true", "integrated login"),
         ("server=h;database=d;Integrated Security=SSPI", "integrated login"),
-        ("server=h;database=d;authentication=Active Directory Managed Identity", "asks for an identity .* FreeTDS"),
-        (
-            "server=h;database=d;uid=u;pwd=p;authentication=Active Directory Default",
-            "asks for an identity .* SQL Server login",
-        ),
-        ("sqlserver://h?database=d&fedauth=ActiveDirectoryMSI", "asks for an identity .* Microsoft Entra ID"),
+        ("server=h;database=d;uid=u;pwd=p;authentication=Active Directory Password", "needs a person or a secret"),
+        ("server=h;database=d;authentication=Active Directory Interactive", "needs a person .*ManagedIdentity"),
+        ("sqlserver://h?database=d&fedauth=ActiveDirectoryServicePrincipal", "needs a person or a secret"),
+        ("server=h;database=d;pwd=p;authentication=ActiveDirectoryMSI", "an identity and has a password"),
+        ("server=h;database=d;authentication=ActiveDirectoryMSI;encrypt=no", "never sent in clear text"),
+        ("server=h;database=d;authentication=ActiveDirectoryMSI;encrypt=optional", "never sent in clear text"),
+        ("server=h;authentication=ActiveDirectoryMSI", "no database"),
         ("server=h;database=d;uid=u;pwd=p;authentication=hunter2", "other than SqlPassword"),
-        ("server=tcp:h.database.windows.net,1433;database=d", "neither user nor password, and .* Microsoft Entra ID"),
+        (
+            "server=tcp:h.database.windows.net,1433;database=d",
+            "neither user nor password: .*ActiveDirectoryManagedIdentity",
+        ),
         ("database=d;uid=u;pwd=p", "no server"),
         ("server=h;uid=u;pwd=p", "no database"),
         ("server=h;database=d;pwd=p", "no user"),
@@ -197,3 +201,32 @@ def test_an_address_can_travel_to_another_process_and_hides_its_password() -> No
     assert pickle.loads(pickle.dumps(PLAIN)) == PLAIN
     assert "pass'" not in repr(PLAIN).replace("password=", "")
     assert "pass" not in str(PLAIN).replace("password=", "")
+
+
+@pytest.mark.parametrize(
+    ("said", "identity"),
+    [
+        ("Active Directory Managed Identity", "managed"),
+        ("ActiveDirectoryManagedIdentity", "managed"),
+        ("Active Directory MSI", "managed"),
+        ("ActiveDirectoryWorkloadIdentity", "workload"),
+        ("Active Directory Default", "default"),
+        ("activedirectorydefault", "default"),
+    ],
+)
+def test_an_identity_logs_in_without_a_password(said: str, identity: str) -> None:
+    ado = SqlAddress.parse(f"Server=tcp:h.database.windows.net,1433;Database=d;Authentication={said}")
+    url = SqlAddress.parse(f"sqlserver://h.database.windows.net:1433?database=d&fedauth={quote(said)}")
+    assert ado == url
+    assert (ado.identity, ado.user, ado.password.get_secret_value()) == (identity, "", "")
+    assert (ado.encryption, ado.verified) == ("mandatory", True)
+
+
+def test_one_of_several_identities_is_chosen_by_client_id_and_the_token_is_encrypted_on_this_machine_too() -> None:
+    chosen = "00000000-1111-2222-3333-444444444444"
+    for text in (
+        f"Server=localhost;Database=d;Authentication=ActiveDirectoryMSI;User Id={chosen}",
+        f"sqlserver://localhost?database=d&fedauth=ActiveDirectoryMSI&user+id={chosen}",
+    ):
+        address = SqlAddress.parse(text)
+        assert (address.user, address.encryption) == (chosen, "mandatory")

@@ -9,8 +9,8 @@ from ingester.sqlserver_login_errors import refused
 from ingester.sqlserver_refusal import Refusal
 
 
-def meaning(*refusals: Refusal, proven: bool = False) -> DStreamError:
-    return refused(refusals, "connecting to SQL Server db:1433", "app", "Shop", proven=proven)
+def meaning(*refusals: Refusal, proven: bool = False, by_token: bool = False) -> DStreamError:
+    return refused(refusals, "connecting to SQL Server db:1433", "user 'app'", "Shop", proven=proven, by_token=by_token)
 
 
 def told(number: int, *, state: int = 1, severity: int = 14) -> Refusal:
@@ -87,3 +87,15 @@ def test_a_state_that_the_server_tells_is_put_into_words(state: int, says: str |
 
 def test_one_that_is_let_in_when_asked_again_is_tried_again() -> None:
     assert isinstance(meaning(), ConnectionLost)
+
+
+@pytest.mark.parametrize("number", [4060, 916, 18456, 54321])
+def test_an_identity_that_is_not_let_in_is_to_be_made_a_user(number: int) -> None:
+    found = meaning(told(number), by_token=True)
+    assert isinstance(found, PermanentError)
+    assert "CREATE USER [its name] FROM EXTERNAL PROVIDER" in (found.hint or "")
+    assert "password" not in str(found)
+
+
+def test_a_server_that_takes_no_tokens_needs_an_administrator_of_entra() -> None:
+    assert "administrator of Microsoft Entra ID" in (meaning(told(18452), by_token=True).hint or "")
