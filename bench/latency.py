@@ -38,12 +38,16 @@ def main() -> None:
     figures = {
         "first_message_s": round(first - pipeline.started_at, 2),
         "changes": verdict.total("committed"),
-        **{f"lag_p{share}_s": round(verdict.lag(share / 100, since=first + WARM_UP), 3) for share in (50, 90, 99, 100)},
+        **{f"lag_p{share}_s": _rounded(verdict.lag(share / 100, since=first + WARM_UP)) for share in (50, 90, 99, 100)},
         "capture_and_poll_at_most_s": bound,
     }
     for name, value in figures.items():
         print(f"{name:<28} {value}")
     print(json.dumps(figures))
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)
 
 
 if __name__ == "__main__":

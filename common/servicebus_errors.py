@@ -48,7 +48,10 @@ _CREATE = (
     "Azure Service Bus Data Owner)"
 )
 
-_DELETED = 'it was deleted while it was in use: create it as it was; with provision = "create" a restart creates it'
+_DELETED = (
+    'it was deleted while it was in use: create it as it was; with provision = "create" a restart creates it. What was in a deleted queue is gone: '
+    "docs/operations.md says how to have it sent again"
+)
 
 _HINTS: tuple[tuple[tuple[type[Exception], ...], type[TransientError | PermanentError], str], ...] = (
     ((MessagingEntityNotFoundError,), DestinationUnavailable, _CREATE),

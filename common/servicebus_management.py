@@ -69,8 +69,8 @@ class _Redirected(RequestsTransport):  # type: ignore[misc]  # azure-core loads 
         self._base = f"{scheme}://{netloc}/"
 
     def send(self, request: Any, **options: Any) -> Any:
-        rest = request.url.removeprefix("https://").partition("/")[2]
-        request.url = self._base + rest
+        parts = urlsplit(request.url)  # a retry brings the address that the first attempt was sent to
+        request.url = self._base + parts.path.lstrip("/") + (f"?{parts.query}" if parts.query else "")
         return super().send(request, **options)
 
 

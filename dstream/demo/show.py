@@ -129,6 +129,11 @@ def _facts(pipeline: Pipeline, result: Verdict) -> list[tuple[str, str]]:
     rhythm = f"captured every {CAPTURE_INTERVAL} s, polled every {POLL_INTERVAL}"
     return [
         ("From the start to the first message", f"{first - pipeline.started_at:.1f} s, Spark included"),
-        ("From commit to topic, once warm", f"median {median:.2f} s, 99 % within {most:.2f} s"),
+        (
+            "From commit to topic, once warm",
+            "not measured: nothing was committed after that"
+            if median is None or most is None
+            else f"median {median:.2f} s, 99 % within {most:.2f} s",
+        ),
         ("", f"({rhythm})"),
     ]

@@ -58,10 +58,10 @@ class Verdict:
         """The sum of one of the counts over all tables."""
         return sum(getattr(table, count) for table in self.tables.values())
 
-    def lag(self, share: float, *, since: float = 0.0) -> float:
-        """Seconds from commit to arrival that `share` of the changes committed after Unix time `since` stayed below."""
+    def lag(self, share: float, *, since: float = 0.0) -> float | None:
+        """Seconds from commit to arrival that `share` of the changes committed after Unix time `since` stayed below; None if none was."""
         lags = sorted(lag for table in self.tables.values() for at, lag in table.lags if at >= since)
-        return lags[min(len(lags) - 1, int(share * len(lags)))] if lags else 0.0
+        return lags[min(len(lags) - 1, int(share * len(lags)))] if lags else None
 
 
 def judge(ledger: Ledger, received: Mapping[TableName, Sequence[Received]], tables: Sequence[TableName]) -> Verdict:

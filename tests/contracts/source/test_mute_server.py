@@ -182,8 +182,16 @@ def test_a_server_that_falls_silent_at_any_stage_is_given_up_and_served_by_again
     connection = Connection(address(server.port, "mandatory", certificate), query_seconds=1)
     with server.inject(fault):
         assert "no answer within 1 s" in given_up(connection, "many")
-        assert len(connection.result_sets("many")[0]) == 20_000
+        assert served(connection, "many") == 20_000
     connection.close()
+
+
+def served(connection: Connection, statement: str) -> int:
+    """The rows of its answer; a loaded machine may take longer over it than this connection waits."""
+    for _ in range(30):
+        with contextlib.suppress(ConnectionLost):
+            return len(connection.result_sets(statement)[0])
+    raise AssertionError("it is never served again")
 
 
 def test_an_address_that_takes_no_connection_is_given_up() -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import socket
+from types import SimpleNamespace
 
 import pytest
 import requests
 from azure.core.exceptions import ClientAuthenticationError, HttpResponseError, ServiceRequestError
+from azure.core.pipeline.transport import RequestsTransport
 from urllib3 import HTTPConnectionPool
 from urllib3.exceptions import MaxRetryError
 
 from common.errors import ConfigurationError, PermanentError, TransientError
 from common.servicebus_address import read_address
-from common.servicebus_management import management_address, management_error
+from common.servicebus_management import _Redirected, management_address, management_error
 
 KEY = ";SharedAccessKeyName=p;SharedAccessKey=k"
 
@@ -98,3 +100,13 @@ def test_a_busy_or_absent_service_is_tried_again(error: Exception) -> None:
 
 def test_a_refused_setting_is_permanent() -> None:
     assert isinstance(management_error(answered(400), "creating q"), PermanentError)
+
+
+def test_a_retry_goes_where_the_first_attempt_went(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[str] = []
+    monkeypatch.setattr(RequestsTransport, "send", lambda self, request, **options: sent.append(request.url))
+    request = SimpleNamespace(url="https://localhost:5672/a%20queue?enrich=false&api-version=2021-05")
+    transport = _Redirected("http", "localhost:5300")
+    transport.send(request)
+    transport.send(request)
+    assert sent == ["http://localhost:5300/a%20queue?enrich=false&api-version=2021-05"] * 2
