@@ -275,7 +275,11 @@ if REAL:  # one suite more where a server is given: only a real one has plans
         parts = urlsplit(REAL)
         name = f"dstream_plans_{os.getpid()}"
         login = Login(
-            parts.hostname or "", parts.port or 1433, unquote(parts.username or ""), unquote(parts.password or ""), "master"
+            parts.hostname or "",
+            parts.port or 1433,
+            unquote(parts.username or ""),
+            unquote(parts.password or ""),
+            "master",
         )
         with login.connect() as client, client.cursor() as cursor:
             cursor.execute(f"CREATE DATABASE {name}")
@@ -297,7 +301,9 @@ if REAL:  # one suite more where a server is given: only a real one has plans
     def test_a_real_server_seeks_in_the_clustered_index(real: Place, ask: Asked, start: Position) -> None:
         """https://learn.microsoft.com/sql/t-sql/statements/set-showplan-xml-transact-sql"""
         text, values = ask(real.instance(), start)
-        declared = "".join(f"DECLARE @p{at} {type_of(value)} = {literal(value)};\n" for at, value in enumerate(values, 1))
+        declared = "".join(
+            f"DECLARE @p{at} {type_of(value)} = {literal(value)};\n" for at, value in enumerate(values, 1)
+        )
         for number in range(1, len(values) + 1):
             text = text.replace(P, f"@p{number}", 1)
         real.execute("SET SHOWPLAN_XML ON")
