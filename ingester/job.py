@@ -42,7 +42,7 @@ log = structlog.get_logger("ingester")
 _TICK = 0.2
 """Seconds after which a stop is noticed at the latest."""
 _KILL_SECONDS = 3.0
-"""A cancelled Python task runs on for up to 2 seconds (spark.python.task.killTimeout)."""
+"""A cancelled Python task runs on for up to 2.5 seconds: Spark looks every 2, and waits spark.python.task.killTimeout."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import gc
 import os
 import sys
-import tempfile
 import threading
 import zipimport
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,6 +28,7 @@ from ingester.early_results import Driver, EarlyResults
 from ingester.executor import Early
 from ingester.java import java_home
 from ingester.locks import steady
+from ingester.scratch import Scratch
 from ingester.slices import Slice, SliceResult
 from ingester.spark_conf import RESULTS_PORT, is_local, maskable, results_port, spark_settings, unguarded
 from ingester.spark_health import Answers, ExecutorHealth
@@ -95,8 +95,8 @@ class SparkExecutor:
             "spark.pyspark.python", os.environ.get("PYSPARK_PYTHON", sys.executable)
         )
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-        self._scratch = tempfile.TemporaryDirectory(prefix="dstream-spark-", ignore_cleanup_errors=True)
-        folder = Path(self._scratch.name)
+        self._scratch = Scratch()
+        folder = self._scratch.path
         self._stopping = folder / "stopping"
         self._health = ExecutorHealth(idles=conf.get("spark.dynamicAllocation.enabled", "").lower() == "true")
         self._context: SparkContext | None = None
@@ -179,7 +179,7 @@ class SparkExecutor:
         return results
 
     def give_up(self, number: int) -> None:
-        """The Python worker is killed within some 4 s: Spark looks every 2 s, and waits 2 s (spark.python.task.killTimeout)."""
+        """The Python worker is killed within 3 s: Spark looks every 2 s, and waits spark.python.task.killTimeout."""
         context = self._context
         assert context is not None
         with suppress(*_FAILURES):
@@ -227,7 +227,7 @@ class SparkExecutor:
         SparkContext._jvm = None
         if self._early is not None:
             self._early.close()
-        self._scratch.cleanup()
+        self._scratch.close()
 
     def _stop_context(self) -> None:
         gateway: Any = SparkContext._gateway

@@ -18,6 +18,7 @@ _DEFAULTS = {
     "spark.speculation": "false",  # two owners of one slice would only fence each other
     "spark.task.maxFailures": "1",  # the loop's own back-off retries: one place, visible
     "spark.python.worker.reuse": "true",
+    "spark.python.task.killTimeout": "500ms",  # after a look every 2 s: a cancelled worker is gone within 3 s, as a stop counts on
     "spark.python.unix.domain.socket.enabled": "true",  # TCP costs 40 ms a task (Nagle and delayed ACK)
     "spark.driver.memory": "512m",
     "spark.executor.memory": "512m",

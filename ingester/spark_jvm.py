@@ -51,7 +51,7 @@ class Jvm:
         self._masked = masked
         self._said: deque[str] = deque(maxlen=20)
         self._told = folder / "gateway"
-        conf = folder / "spark.properties"
+        self._conf = conf = folder / "spark.properties"
         conf.touch(mode=0o600)
         conf.write_text(properties(settings), encoding="utf-8")
         arguments = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
@@ -95,6 +95,7 @@ class Jvm:
                     hint="check the Java that JAVA_HOME names, and its memory (spark.driver.memory); --log-level debug shows all it printed",
                 )
             time.sleep(0.05)
+        self._conf.unlink(missing_ok=True)  # read; however this process ends, no secret stays behind
         with self._told.open("rb") as told:
             port, length = struct.unpack("!ii", told.read(8))
             os.environ |= {_PORT: str(port), _SECRET: told.read(length).decode()}

@@ -85,10 +85,8 @@ def test_planted_secrets_are_found_nowhere_but_where_the_manual_says(tmp_path: P
             assert len(below) >= 4, "the JVM, Python's daemon and a worker"
             lines = [Path(f"/proc/{pid}/cmdline") for pid in below]
             files = list(scratch.rglob("*"))
-            told = [file for file in files if file.name == "spark.properties"]
-            assert [oct(file.stat().st_mode & 0o777) for file in told] == ["0o600"]
-            assert holding(secrets, [file for file in files if file not in told]) == []
-            assert holding([secret for secret in secrets if secret != CONF_SECRET], told) == []
+            assert files
+            assert holding(secrets, files) == []
             assert holding(secrets, lines) == []
         finally:
             process.terminate()
