@@ -1,7 +1,7 @@
-"""`make test`: all tests but the long forms, in three runs side by side.
+"""`make test` and `make test-emulators`: all tests but the long forms, in runs side by side.
 
-Much of the time goes into waiting for processes, locks and clocks, so three runs take little more than the longest of them. The folders of
-the first two are named here, and the last is told to leave them out: no test is in none. What the others say is printed when all have ended.
+Much of the time goes into waiting for processes, locks and clocks, so runs beside each other take little more than the longest of them. What no
+part names is in the last part of `dstream`: no test is in none. What the others say is printed when all have ended.
 """
 
 from __future__ import annotations
@@ -9,41 +9,80 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 
-COMPUTING = (
+_BUILT_ON = (
+    "tests/contracts/sqlserver/contract",
+    "tests/contracts/sqlserver/test_collations.py",
+    "tests/contracts/sqlserver/test_tls_addresses.py",
+    "tests/contracts/servicebus/contract",
+)
+"""Beside the emulators' own: what DStream needs of real servers, and where its own connections are held to something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Folders and files that one run tests, and what it leaves out of them."""
+
+    paths: Sequence[str]
+    without: Sequence[str] = ()
+
+    @property
+    def arguments(self) -> list[str]:
+        """Of pytest."""
+        return [*self.paths, *(f"--ignore={path}" for path in self.without)]
+
+
+_SERVERS = ("tests/contracts/sqlserver", "tests/contracts/servicebus")
+_PROGRAMS = ("tests/unit/emulators", "tests/clients", "tests/faults/test_servicebus_kill.py")
+_COMPUTING = (
     "tests/unit",
-    "tests/contracts/sqlserver",
-    "tests/contracts/servicebus",
+    *_BUILT_ON,
     "tests/contracts/source",
     "tests/contracts/offsets",
     "tests/contracts/bus",
     "tests/contracts/check",
+    "tests/contracts/locks",
+    "tests/pipeline/test_spark_cluster.py",
+    "tests/pipeline/test_spark_start.py",
 )
-WAITING = ("tests/faults",)
+_FAULTS = ("tests/faults",)
+
+SUITES: Mapping[str, Sequence[Part]] = {
+    "dstream": (
+        Part(_COMPUTING, _PROGRAMS),
+        Part(_FAULTS, _PROGRAMS),
+        Part(("tests",), (*_COMPUTING, *_FAULTS, *_SERVERS, *_PROGRAMS)),
+    ),
+    "emulators": (Part(_SERVERS, _BUILT_ON), Part(_PROGRAMS)),
+}
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run all three, with `arguments` for each; 0 when all passed, else the status of a run that failed."""
+def main(suite: str, arguments: Sequence[str]) -> int:
+    """Run all parts of `suite`, with `arguments` for each; 0 when all passed, else the status of a run that failed."""
     command = [sys.executable, "-m", "pytest", "-m", "not soak", *arguments]
-    rest = ["tests", *(f"--ignore={folder}" for folder in (*COMPUTING, *WAITING))]
+    first, *rest = SUITES[suite]
+    began = time.monotonic()
     with ExitStack() as opened:
         others = []
-        for folders in (WAITING, rest):
+        for part in rest:
             said = opened.enter_context(tempfile.TemporaryFile())
-            run = subprocess.Popen([*command, *folders], stdout=said, stderr=subprocess.STDOUT)
+            run = subprocess.Popen([*command, *part.arguments], stdout=said, stderr=subprocess.STDOUT)
             opened.callback(run.wait)
             opened.callback(run.terminate)
             others.append((run, said))
-        statuses = [subprocess.run([*command, *COMPUTING], check=False).returncode]
+        statuses = [subprocess.run([*command, *first.arguments], check=False).returncode]
         for run, said in others:
             statuses.append(run.wait())
             said.seek(0)
             sys.stdout.buffer.write(said.read())
             sys.stdout.flush()
+    print(f"{suite}: {len(statuses)} parts in {time.monotonic() - began:.0f} s", flush=True)
     return next((status for status in statuses if status), 0)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

@@ -202,11 +202,11 @@ def test_every_fault_there_is_has_a_case(side: str) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_every_fault_alone_and_ten_pairs_change_nothing_and_a_hanging_server_holds_up_no_stop(tmp_path: Path) -> None:
+def test_every_quick_fault_beside_another_changes_nothing_and_a_hanging_server_holds_up_no_stop(tmp_path: Path) -> None:
     quick = [case for case in CASES if not case.patience]
-    pairs = random.Random(11).sample(list(combinations(quick, 2)), 10)
+    random.Random(11).shuffle(quick)
     with Pipeline(tmp_path) as pipeline:
-        pipeline.plays([*((case,) for case in quick), *pairs])
+        pipeline.plays([quick[at : at + 2] for at in range(0, len(quick), 2)])
         hang = QueryThatHangs(1000, OURS)
         with pipeline.sqlserver.inject(hang):
             assert hang.hanging.wait(30)

@@ -167,9 +167,8 @@ def shuffled(points: Sequence[Point], kills: int, seed: int) -> list[Point | Non
 
 
 @pytest.mark.timeout(300)
-def test_kills_at_every_point_lose_nothing_and_send_at_most_a_page_again(tmp_path: Path) -> None:
-    points = (Point.READ, Point.SENDING, Point.SENT, Point.COMMITTED, Point.RAISED, Point.RENEWING)
-    killer = Campaign(tmp_path, [*points, None, None], seed=1).run()
+def test_kills_lose_nothing_and_send_at_most_a_page_again(tmp_path: Path) -> None:
+    killer = Campaign(tmp_path, [Point.SENDING, Point.SENT, Point.RAISED, None], seed=1).run()
     # what was sent and not committed has to arrive again
     assert killer.redelivery.again
 

@@ -43,7 +43,7 @@ def campaign(folder: Path, *, kills: int, changes: int, seconds: float, seed: in
 
 @pytest.mark.timeout(300)
 def test_killing_the_ingester_and_the_router_in_mid_workload_changes_nothing(tmp_path: Path) -> None:
-    campaign(tmp_path, kills=4, changes=3000, seconds=20, seed=7)
+    campaign(tmp_path, kills=2, changes=1000, seconds=8, seed=7)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds the JVM in /proc")

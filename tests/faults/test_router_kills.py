@@ -94,7 +94,7 @@ def alive(pid: int) -> bool:
 
 @pytest.mark.timeout(300)
 def test_killing_workers_and_their_parent_changes_nothing(tmp_path: Path) -> None:
-    campaign(tmp_path, kills=8, seed=5)
+    campaign(tmp_path, kills=4, seed=5)
 
 
 @pytest.mark.soak

@@ -220,7 +220,7 @@ def flat(samples: Sequence[Sample]) -> bool:
 
 @pytest.mark.timeout(120)
 def test_a_router_with_sessions_that_come_and_go_keeps_few_links_and_leaves_nothing_locked(tmp_path: Path) -> None:
-    samples = soak(tmp_path, seconds=15, seed=3)
+    samples = soak(tmp_path, seconds=10, seed=3)
     assert max(each.connections for each in samples) <= 2 * _LINKS_A_WORKER
 
 

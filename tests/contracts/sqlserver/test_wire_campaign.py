@@ -1,6 +1,6 @@
 """The hostile-input campaign: whatever comes, the server answers or closes; it never hangs, dies, or keeps what a client left.
 
-The cases are the same in every run. `make test` runs some of them and `make soak` all.
+The cases are the same in every run. `make test-emulators` runs some of them and `make soak` all.
 """
 
 from __future__ import annotations
