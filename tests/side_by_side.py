@@ -46,10 +46,12 @@ _COMPUTING = (
     "tests/contracts/bus",
     "tests/contracts/check",
     "tests/contracts/locks",
-    "tests/pipeline/test_spark_cluster.py",
+    "tests/packaging",
+    "tests/properties",
+    "tests/scriptdom",
     "tests/pipeline/test_spark_start.py",
 )
-_FAULTS = ("tests/faults",)
+_FAULTS = ("tests/faults", "tests/pipeline/test_spark_cluster.py")
 
 SUITES: Mapping[str, Sequence[Part]] = {
     "dstream": (
