@@ -24,6 +24,7 @@ _PASSWORD = "set a new password, and put it into ingester.db_connection_string"
 _DATABASE = "check the database's name, that it is online, and that the login has a user in it"
 _LOGIN = "check user and password in ingester.db_connection_string"
 
+_CHANGED = "if its password or its rights were changed, restart with the new ones; "
 _USER = (
     "make the identity a user of this very database: CREATE USER [its name] FROM EXTERNAL PROVIDER, by the server's administrator of "
     "Microsoft Entra ID; and see that it is this identity that DStream runs under"
@@ -97,7 +98,7 @@ def _unknown(refusals: Sequence[Refusal], doing: str, who: str, remedy: str, *, 
 def _judged(said: str, remedy: str, *, proven: bool) -> DStreamError:
     if not proven:
         return PermanentError(said, hint=remedy)
+    changed = "" if remedy in (_USER, _NO_TOKENS) else _CHANGED  # an identity has nothing to restart with
     return ConnectionLost(
-        f"{said}; it worked before",
-        hint=f"it will while the server fails over; if its password or its rights were changed, restart with the new ones; else {remedy}",
+        f"{said}; it worked before", hint=f"it will while the server fails over; {changed}else {remedy}"
     )

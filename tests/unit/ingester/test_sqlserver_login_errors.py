@@ -89,10 +89,11 @@ def test_one_that_is_let_in_when_asked_again_is_tried_again() -> None:
     assert isinstance(meaning(), ConnectionLost)
 
 
+@pytest.mark.parametrize("proven", [False, True])
 @pytest.mark.parametrize("number", [4060, 916, 18456, 54321])
-def test_an_identity_that_is_not_let_in_is_to_be_made_a_user(number: int) -> None:
-    found = meaning(told(number), by_token=True)
-    assert isinstance(found, PermanentError)
+def test_an_identity_that_is_not_let_in_is_to_be_made_a_user(number: int, proven: bool) -> None:
+    found = meaning(told(number), by_token=True, proven=proven)
+    assert isinstance(found, ConnectionLost if proven else PermanentError)
     assert "CREATE USER [its name] FROM EXTERNAL PROVIDER" in (found.hint or "")
     assert "password" not in str(found)
 
