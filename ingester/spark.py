@@ -243,6 +243,7 @@ class SparkExecutor:
         for key, value in self._settings.items():
             conf.set(key, value)
         self._context = context = SparkContext(conf=conf, gateway=gateway)
+        _hush(context)
         [result] = context.parallelize([0], 1).map(lambda _: first()).collect()
         self._look()
         self._begun = True
@@ -310,6 +311,13 @@ def _with(why: str, last_words: str | None) -> str:
 
 def _group(number: int) -> str:
     return f"bucket-{number}"
+
+
+def _hush(context: SparkContext) -> None:
+    """PySpark's server of accumulators, of which there are none here, prints a traceback when the JVM ends first, as in a stop by Ctrl-C."""
+    server: Any = getattr(context, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda request, client_address: None
 
 
 def _taken(context: SparkContext, group: str) -> bool:
