@@ -324,6 +324,36 @@ class ChangeTableLocked(CaptureFault):
         return cdc.database.held("cdc", self._table)
 
 
+class LogTimesLocked(CaptureFault):
+    """The capture of a large transaction has added to cdc.lsn_time_mapping and has not committed: sys.fn_cdc_get_max_lsn, which looks for
+    the last row, waits, or meets 1222 after LOCK_TIMEOUT.
+
+    Rows that were there before are free, and readers under READ_COMMITTED_SNAPSHOT or SNAPSHOT do not wait. What remains: everything;
+    nothing of the capture itself is delayed here.
+    https://learn.microsoft.com/sql/relational-databases/system-tables/cdc-lsn-time-mapping-transact-sql
+    """
+
+    def broken(self, cdc: DatabaseCdc) -> AbstractContextManager[None]:
+        return cdc.database.held_end("cdc", "lsn_time_mapping")
+
+
+class LockTimeout(Fault):
+    """Error 1222 for the next `times` statements that hold `pattern`, as behind another session's lock that outlasts any LOCK_TIMEOUT.
+
+    Such as a table's schema lock (Sch-M) to a statement that asks for the table's name or columns. What remains: everything but the
+    statement; the session, its transaction and the connection stay.
+    https://learn.microsoft.com/sql/t-sql/statements/set-lock-timeout-transact-sql
+    """
+
+    def __init__(self, times: int = 1, pattern: str = ANY) -> None:
+        self._target = _Target(times, pattern)
+
+    def statement(self, text: str, session: Session, cancelled: Cancel) -> Iterator[Event]:
+        if self._target.hit(text):
+            raise SqlError(1222, "Lock request time out period exceeded.", 16, 45)
+        yield from ()
+
+
 class CaptureStopped(CaptureFault):
     """The capture job is stopped: the first table under CDC starts one, and it is stopped again."""
 
@@ -358,6 +388,8 @@ NAMES: Mapping[str, fault_names.Named[Fault]] = {
     "capture_lagging": (CaptureLagging, (float,), "SECONDS"),
     "capture_failing": (CaptureFailing, (), ""),
     "change_table_locked": (ChangeTableLocked, (str,), "TABLE"),
+    "log_times_locked": (LogTimesLocked, (), ""),
+    "lock_timeout": (LockTimeout, (int, str), "[TIMES[,PATTERN]]"),
 }
 """Name to the fault, the types of its arguments, and how people write them."""
 

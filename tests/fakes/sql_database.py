@@ -94,6 +94,9 @@ class FakeSqlDatabase:
     def held(self, schema: str, name: str) -> AbstractContextManager[None]:
         raise NotImplementedError
 
+    def held_end(self, schema: str, name: str) -> AbstractContextManager[None]:
+        raise NotImplementedError
+
     def reader(self) -> sqlite3.Connection:
         if not hasattr(self._local, "connection"):
             self._local.connection = self._connect()

@@ -66,6 +66,8 @@ class _Scalar:
 
     def get_max_lsn(self, context: CallContext, arguments: Sequence[Value]) -> Value:
         del arguments
+        if context.await_end is not None:
+            context.await_end("cdc", "lsn_time_mapping")
         return metadata.max_lsn(context.database, context.database.reader())
 
     def map_lsn_to_time(self, context: CallContext, arguments: Sequence[Value]) -> Value:

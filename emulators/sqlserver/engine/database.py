@@ -131,6 +131,7 @@ class StoredDatabase:
         self._readers: list[Link] = []
         self._guard = threading.Lock()
         self._held: list[tuple[str, str]] = []
+        self._held_ends: list[tuple[str, str]] = []
         self._users: set[object] = set()
         self._retired = False
 
@@ -198,6 +199,22 @@ class StoredDatabase:
         finally:
             with self._guard:
                 self._held.remove(wanted)
+
+    @contextmanager
+    def held_end(self, schema: str, name: str) -> Iterator[None]:
+        """Whoever reads a table from its end waits, as behind a last row that is not committed; the rows before are free."""
+        with self._guard:
+            self._held_ends.append((schema, name))
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._held_ends.remove((schema, name))
+
+    def await_end(self, schema: str, name: str, timeout: float | None, cancelled: Cancel) -> None:
+        """Wait until `held_end` is over. Raises SqlError 1222, Cancelled."""
+        if self._held_ends:
+            self.lock.wait_while(lambda: (schema, name) in self._held_ends, timeout, cancelled)
 
     def _held_tables(self) -> set[str]:
         with self._guard:

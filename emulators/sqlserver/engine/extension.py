@@ -162,6 +162,10 @@ class Database(Protocol):
         """A block in which whoever reads this table waits for it, as behind an exclusive lock (1222)."""
         ...
 
+    def held_end(self, schema: str, name: str) -> AbstractContextManager[None]:
+        """A block in which whoever reads this table from its end waits, as behind a last row that is not committed (1222)."""
+        ...
+
     def table(self, schema: str, name: str) -> Table | None:
         """Names compare by the database's collation (without case by default)."""
         ...
@@ -235,6 +239,8 @@ class CallContext:
     session_id: int
     in_transaction: bool
     rights: Rights | None = None
+    await_end: Callable[[str, str], None] | None = None
+    """Waits while the last row of schema, table is not committed. Raises SqlError 1222, Cancelled."""
 
     def is_member(self, role: str) -> bool:
         """Whether the login is in the database role, as IS_MEMBER says; db_owner's members are in every role."""

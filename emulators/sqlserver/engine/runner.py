@@ -10,6 +10,7 @@ import sqlite3
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from emulators.sqlserver.codepages import kept
@@ -281,7 +282,8 @@ class Runner:
     def context(self, database: StoredDatabase) -> CallContext:
         session = self.session
         rights = session.rights(database)
-        return CallContext(database, rights.login, session.session_id, session.transactions > 0, rights)
+        await_end = partial(session.await_end, database)
+        return CallContext(database, rights.login, session.session_id, session.transactions > 0, rights, await_end)
 
     def row(self, fragment: Fragment) -> tuple[Plan, Row]:
         """The one row of a query without tables or with a scalar result."""

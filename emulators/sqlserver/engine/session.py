@@ -231,13 +231,18 @@ class SqlSession:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """EXEC ('...') and sp_executesql: their table variables are their own, their temporary tables go at the end."""
+        """EXEC ('...') and sp_executesql: their table variables are their own; their temporary tables and SET options go at the end.
+
+        https://learn.microsoft.com/sql/t-sql/statements/set-statements-transact-sql (Considerations)
+        """
+        settings = self.settings
         outer = self._private.pop("@", None)
         outer_link = self._links.pop(outer.name, None) if outer is not None else None
         before = self._private["#"].catalog_for(self).tables if "#" in self._private else {}
         try:
             yield
         finally:
+            self.settings = settings
             self.forget_private("@")
             if outer is not None:
                 self._private["@"] = outer
@@ -323,6 +328,14 @@ class SqlSession:
                 if database.read_committed_snapshot and self.settings.isolation == "READ COMMITTED":
                     continue
                 database.await_table(self, table, *self.patience())
+
+    def await_end(self, database: StoredDatabase, schema: str, name: str) -> None:
+        """Wait while the last row of a table is another session's, not yet committed. Raises 1222, Cancelled."""
+        if self.settings.isolation in ("READ UNCOMMITTED", "SNAPSHOT"):
+            return
+        if database.read_committed_snapshot and self.settings.isolation == "READ COMMITTED":
+            return
+        database.await_end(schema, name, *self.patience())
 
     def exclude_others(self, tables: Collection[StoredTable]) -> None:
         """Hold tables exclusively until the transaction ends; outside one there is nothing to hold them for."""

@@ -400,6 +400,8 @@ def test_a_server_without_cdc_has_no_capture_to_break() -> None:
         ("capture_lagging:30", faults.CaptureLagging),
         ("capture_failing", faults.CaptureFailing),
         ("change_table_locked:dbo_t_CT", faults.ChangeTableLocked),
+        ("log_times_locked", faults.LogTimesLocked),
+        ("lock_timeout:3,UPDATE (a|b), c", faults.LockTimeout),
     ],
 )
 def test_every_fault_has_a_name(text: str, kind: type[Fault]) -> None:
@@ -475,3 +477,44 @@ def test_a_locked_change_table_keeps_its_readers_waiting_until_their_lock_timeou
     cursor.execute("SELECT COUNT(*) FROM cdc.dbo_t_CT")
     assert cursor.fetchall() == [(0,)]
     cursor.execute("EXEC sys.sp_cdc_disable_db; DROP TABLE dbo.u")
+
+
+def test_the_locked_end_of_the_logs_times_keeps_those_waiting_who_look_for_the_max_lsn_and_no_others(
+    server: SqlServerEmulator, application: Any
+) -> None:
+    cursor = application.cursor()
+    cursor.execute("EXEC sys.sp_cdc_enable_db; EXEC sys.sp_cdc_enable_table N'dbo', N't', @role_name = NULL")
+    cursor.execute("SET LOCK_TIMEOUT 50")
+    with server.inject(faults.LogTimesLocked()):
+        cursor.execute(
+            "BEGIN TRY DECLARE @last binary(10) = sys.fn_cdc_get_max_lsn() END TRY BEGIN CATCH SELECT ERROR_NUMBER() END CATCH"
+        )
+        assert cursor.fetchall() == [(1222,)]
+        cursor.execute("SELECT COUNT(*) FROM cdc.lsn_time_mapping WHERE start_lsn = 0x00000000000000000001")
+        assert cursor.fetchall() == [(0,)]
+    cursor.execute("SELECT COUNT(sys.fn_cdc_get_max_lsn())")
+    assert len(cursor.fetchall()) == 1
+    cursor.execute("EXEC sys.sp_cdc_disable_db")
+
+
+def test_a_lock_timeout_ends_a_statement_and_neither_its_transaction_nor_its_session(
+    server: SqlServerEmulator, application: Any
+) -> None:
+    cursor = application.cursor()
+    cursor.execute("BEGIN TRANSACTION")
+    with server.inject(faults.LockTimeout(1, "OBJECT_ID")):
+        with pytest.raises(pymssql.OperationalError) as refused:
+            cursor.execute("SELECT OBJECT_ID(N'dbo.t')")
+        assert refused.value.args[0] == 1222
+        cursor.execute("SELECT @@TRANCOUNT; ROLLBACK")
+        assert cursor.fetchall() == [(1,)]
+
+
+def test_what_a_dynamic_text_sets_is_as_it_was_when_it_has_ended(application: Any) -> None:
+    """https://learn.microsoft.com/sql/t-sql/statements/set-statements-transact-sql (Considerations)"""
+    cursor = application.cursor()
+    cursor.execute("SET LOCK_TIMEOUT 70; EXEC sys.sp_executesql N'SET LOCK_TIMEOUT 50'; SELECT @@LOCK_TIMEOUT")
+    assert cursor.fetchall() == [(70,)]
+    cursor.execute("BEGIN TRY EXEC (N'SET LOCK_TIMEOUT 50; THROW 50001, N''x'', 1') END TRY BEGIN CATCH END CATCH")
+    cursor.execute("SELECT @@LOCK_TIMEOUT")
+    assert cursor.fetchall() == [(70,)]
