@@ -108,3 +108,21 @@ def note_held(table: TrackedTable, change_table: str, *, held: bool) -> None:
     elif table.held and not held:
         log.info("change table is no longer locked", table=table.name.key)
     table.held = held
+
+
+class CaptureHold:
+    """Whether how far capture has come is kept from readers, by a transaction of its own; told once, and its end once."""
+
+    def __init__(self) -> None:
+        self._held = False
+
+    def note(self, *, held: bool) -> None:
+        if held and not self._held:
+            log.warning(
+                "capture holds the log's times, going on up to what it had captured before",
+                hint="the capture of a large transaction holds cdc.lsn_time_mapping until it commits; ALTER DATABASE ... SET "
+                "READ_COMMITTED_SNAPSHOT ON lets readers pass. Otherwise see sys.dm_tran_locks for who holds it",
+            )
+        elif self._held and not held:
+            log.info("capture no longer holds the log's times")
+        self._held = held

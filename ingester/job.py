@@ -15,7 +15,7 @@ import structlog
 from common.errors import ConnectionLost, DStreamError, LeaseLost, PermanentError, TransientError
 from common.names import TableName
 from common.throttling import Spell
-from ingester.catalog_news import CatalogAge, note_held, take_in
+from ingester.catalog_news import CaptureHold, CatalogAge, note_held, take_in
 from ingester.dispatch import Dispatcher
 from ingester.executor import Executor
 from ingester.executor_clocks import ExecutorClocks
@@ -94,6 +94,7 @@ class Job:
         self._clocks = ExecutorClocks(now)
         self._asked: SimpleQueue[tuple[TableChanges, Mapping[TableName, str]]] = SimpleQueue()
         self._catalog = CatalogAge(clock)
+        self._capture = CaptureHold()
         self._outage = Outage(progress, clock)
         self._wanted = False
         """Whether the leases' thread was told which tables to have, as the catalog has them by now."""
@@ -255,6 +256,7 @@ class Job:
             return []
         if probe.stale and not fresh:
             return self._probe_afresh(tables)
+        self._capture.note(held=probe.capture_holds)
         for table, request in zip(tables, requests, strict=True):
             note_held(table, request.instance.change_table, held=request.instance.name in probe.locked)
         return [

@@ -51,7 +51,10 @@ FUNCTION_LOW_WATERMARK = f"SELECT sys.fn_cdc_get_min_lsn({P}) AS low_watermark"
 """The same for those who may call the published functions only, and 0x00 for those who may not: the column says nothing of rights.
 https://learn.microsoft.com/sql/relational-databases/system-functions/sys-fn-cdc-get-min-lsn-transact-sql"""
 
-MAX_LSN = "SELECT sys.fn_cdc_get_max_lsn() AS max_lsn"
+MAX_LSN = "DECLARE @last binary(10) = sys.fn_cdc_get_max_lsn(); SELECT @last AS max_lsn, 0 AS held"
+MAX_LSN_HELD = "SELECT NULL AS max_lsn, 1 AS held"
+"""Instead of `MAX_LSN` where the newest row is of a transaction of capture's own that is not committed. A SELECT of the function itself would
+have begun its result when it meets the lock."""
 
 MAY_READ_THE_LOGS_TIMES = "SELECT HAS_PERMS_BY_NAME(N'cdc.lsn_time_mapping', N'OBJECT', N'SELECT')"
 """sys.fn_cdc_get_max_lsn answers NULL before the first capture, and to those who may not look."""
@@ -68,7 +71,7 @@ def tables_found(tables: Sequence[TableName]) -> list[Statement]:
         rows = ", ".join(f"({number}, {P})" for number in range(first, first + len(some)))
         statements.append(
             (
-                f"SELECT wanted.number, OBJECT_ID(wanted.name, N'U') FROM (VALUES {rows}) AS wanted (number, name)",
+                f"{SHORT_WAIT};\nSELECT wanted.number, OBJECT_ID(wanted.name, N'U') FROM (VALUES {rows}) AS wanted (number, name)",
                 tuple(table.quoted for table in some),
             )
         )
@@ -117,13 +120,15 @@ def window(start: Position, before: Lsn | None, has_command_id: bool) -> Stateme
     return f"{begun} AND ct.[__$start_lsn] < {P}", (*values, before.value)
 
 
-FIRST_WAIT = "SET LOCK_TIMEOUT 1000"
-NEXT_WAITS = "SET LOCK_TIMEOUT 100"
+SHORT_WAIT = "SET LOCK_TIMEOUT 1000"
+"""In a text that is handed to sp_executesql: the session has its own again when that ends, also by an error.
+https://learn.microsoft.com/sql/t-sql/statements/set-statements-transact-sql (Considerations)"""
+SHORTER_WAIT = "SET LOCK_TIMEOUT 100"
 
 
 def locked(number: int, found: int) -> Statement:
-    """(number, found) of a change table that somebody holds exclusively; the tables behind it are hardly waited for."""
-    return f"{NEXT_WAITS}; SELECT {number} AS number, {found} AS found", ()
+    """(number, found) of a change table that somebody holds exclusively."""
+    return f"SELECT {P} AS number, {P} AS found", (number, found)
 
 
 def pending(number: int, change_table: str, rows: Statement, last: Lsn) -> Statement:

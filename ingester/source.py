@@ -96,12 +96,15 @@ class Probe:
 
     `stale`: capture instances were made or dropped since `states` was last asked, so the answers may be about the wrong ones, or missing.
     `locked`: capture instances whose change table another session holds exclusively; there is no answer for them.
+    `capture_holds`: capture is at a transaction, and how far it has come by now is not told: `max_lsn` is as it was, None if it was never
+    told; then there are no answers.
     """
 
     max_lsn: Lsn | None
     answers: Mapping[str, ProbeAnswer]
     stale: bool = False
     locked: frozenset[str] = frozenset()
+    capture_holds: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ingester.queries import P, Statement
+from ingester.queries import SHORT_WAIT, SHORTER_WAIT, P, Statement
 
 _INT = 2**31
 _LSN_BYTES = 10
@@ -22,17 +22,15 @@ def rendered(sql: str, parameters: Sequence[object]) -> str:
 
     Raises ValueError and TypeError for parameters that do not fit.
     """
-    parts = sql.split(P)
-    if len(parts) != len(parameters) + 1:
-        raise ValueError(f"{len(parts) - 1} parameters are wanted and {len(parameters)} were given")
+    text = _numbered(sql, len(parameters), 1)
     if not parameters:
         return sql
-    text, types = parts[0], []
-    for number, (value, part) in enumerate(zip(parameters, parts[1:], strict=True), 1):
-        text += f"@p{number}{part}"
-        types.append(f"@p{number} {type_of(value)}")
-    values = ", ".join(literal(value) for value in parameters)
-    return f"EXEC sys.sp_executesql {literal(text)}, {literal(', '.join(types))}, {values}"
+    return _call(text, _types(parameters), [literal(value) for value in parameters])
+
+
+def in_its_scope(sql: str) -> str:
+    """`sql`, which has no parameters, as a batch whose SET options end with it."""
+    return _call(sql, [], [])
 
 
 def batch(statements: Sequence[Statement]) -> str:
@@ -40,10 +38,47 @@ def batch(statements: Sequence[Statement]) -> str:
     return ";\n".join(rendered(sql, parameters) for sql, parameters in statements)
 
 
-def unless_locked(statement: Statement, instead: Statement) -> Statement:
-    """`statement`, and `instead` where it waited for a lock in vain; any other error is told as it is."""
-    tried, locked = rendered(*statement), rendered(*instead)
-    return f"BEGIN TRY {tried} END TRY BEGIN CATCH IF ERROR_NUMBER() <> 1222 THROW; {locked} END CATCH", ()
+WAITED: Statement = ("DECLARE @waited int", ())
+"""Goes before the statements of a batch that are made by `unless_locked`."""
+
+
+def unless_locked(statement: Statement, instead: Statement, *, held: bool = False) -> Statement:
+    """`statement`, and `instead` where it waited for a lock in vain; any other error is told as it is.
+
+    It waits for a second, and for a tenth of one if one before it in the batch has waited in vain, or if it is known to be `held`. The
+    statement is called from the text that catches its error: TRY does not catch what its own text meets while it is compiled, which is
+    where a lock on a table's description is waited for.
+    https://learn.microsoft.com/sql/t-sql/language-elements/try-catch-transact-sql (Errors unaffected by a TRY...CATCH construct)
+    """
+    (sql, parameters), (other, others) = statement, instead
+    values = (*parameters, *others)
+    tried = _call(
+        _numbered(sql, len(parameters), 1), _types(parameters), [f"@p{n}" for n in range(1, len(parameters) + 1)]
+    )
+    text = (
+        f"IF @waited = 1 {SHORTER_WAIT} ELSE {SHORT_WAIT};\n"
+        f"BEGIN TRY {tried} END TRY\n"
+        f"BEGIN CATCH IF ERROR_NUMBER() <> 1222 THROW; SET @waited = 1; {_numbered(other, len(others), len(parameters) + 1)} END CATCH"
+    )
+    types = ["@waited int OUTPUT", *_types(values)]
+    return _call(text, types, ["1" if held else "@waited OUTPUT", *map(literal, values)]), ()
+
+
+def _numbered(sql: str, parameters: int, first: int) -> str:
+    """`sql` with the names of its parameters, counted from `first`."""
+    begin, *rest = sql.split(P)
+    if len(rest) != parameters:
+        raise ValueError(f"{len(rest)} parameters are wanted and {parameters} were given")
+    return begin + "".join(f"@p{number}{part}" for number, part in enumerate(rest, first))
+
+
+def _types(parameters: Sequence[object]) -> list[str]:
+    return [f"@p{number} {type_of(value)}" for number, value in enumerate(parameters, 1)]
+
+
+def _call(text: str, types: Sequence[str], values: Sequence[str]) -> str:
+    declared = [literal(", ".join(types))] if types else []
+    return f"EXEC sys.sp_executesql {', '.join([literal(text), *declared, *values])}"
 
 
 def type_of(value: object) -> str:

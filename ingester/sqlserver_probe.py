@@ -15,8 +15,7 @@ from ingester.lsn import Lsn, Position
 from ingester.queries import Statement
 from ingester.source import Probe, ProbeAnswer, ProbeRequest
 from ingester.sqlserver_connection import Connection, is_error
-from ingester.sqlserver_literals import unless_locked
-from ingester.sqlserver_login import PATIENT
+from ingester.sqlserver_literals import WAITED, unless_locked
 
 UNKNOWN_OBJECT = 208
 _NO_RIGHT, _LOCKED = -1, -2
@@ -31,6 +30,8 @@ class Prober:
     called idle up to an LSN whose rows nobody looked for. The low watermarks come after the rows, since cleanup raises one before it
     deletes: rows that were gone when they were looked for are noticed. The catalog's stamp comes after the max LSN: an instance that is
     made later starts after that LSN.
+
+    While capture's own transaction holds the newest row of the log's times, what was captured before is gone on with.
     """
 
     def __init__(self, connection: Connection, *, by_function: bool) -> None:
@@ -39,6 +40,7 @@ class Prober:
         self._stamp: Stamp | None = None
         self._last: Lsn | None = None
         self._locked: frozenset[str] = frozenset()
+        self._capture_holds = False
         self._empty: dict[str, ProbeRequest] = {}
         """What was asked of each capture instance that held nothing up to the LSN `_last`; nothing is added to the log before its end."""
 
@@ -61,13 +63,18 @@ class Prober:
     def _probe(self, requests: Sequence[ProbeRequest]) -> Probe:
         ends = [queries.low_watermarks([r.instance.name for r in requests]), (queries.CATALOG_STAMP, ())]
         quiet = all(self._known_empty(request) for request in requests)
-        ((last,),), *told = self._connection.batch([(queries.MAX_LSN, ()), *(ends if quiet else ())])
-        self._came_to(None if last is None else Lsn(bytes(last)))
+        asking = unless_locked((queries.MAX_LSN, ()), (queries.MAX_LSN_HELD, ()), held=self._capture_holds)
+        (((last, held),), *told) = self._connection.batch([WAITED, asking, *(ends if quiet else ())])
+        self._capture_holds = bool(held)
+        if not held:
+            self._came_to(None if last is None else Lsn(bytes(last)))
+        elif self._last is None:
+            return Probe(None, {}, capture_holds=True)
         asked = [at for at, request in enumerate(requests) if not self._known_empty(request)]
         found: dict[int, int] = {}
         if asked or not told:
             looks = self._looks(requests, asked)
-            *sets, lows, stamp = self._connection.batch([*looks, (PATIENT, ()), *ends])
+            *sets, lows, stamp = self._connection.batch([*looks, *ends])
             found, told = {number: answer for rows in sets for number, answer in rows}, [lows, stamp]
         return self._answered(requests, asked, found, *told)
 
@@ -89,10 +96,12 @@ class Prober:
         if self._last is None and not self._by_function:
             return []
         last = self._last or _BEFORE_ALL
-        looks = {at: unless_locked(self._look(at, requests[at], last), queries.locked(at, _LOCKED)) for at in asked}
-        held = [at for at in asked if requests[at].instance.name in self._locked]
-        free = [looks[at] for at in asked if at not in held]
-        return [(queries.FIRST_WAIT, ()), *free, (queries.NEXT_WAITS, ()), *(looks[at] for at in held)]
+        held = {at for at in asked if requests[at].instance.name in self._locked}
+        looks = [
+            unless_locked(self._look(at, requests[at], last), queries.locked(at, _LOCKED), held=at in held)
+            for at in sorted(asked, key=held.__contains__)
+        ]
+        return [WAITED, *looks]
 
     def _look(self, number: int, request: ProbeRequest, last: Lsn) -> Statement:
         instance, start = request.instance, _start(request)
@@ -128,7 +137,7 @@ class Prober:
             self._check_rights()
         if self._last is not None and not stale:
             self._empty |= {requests[at].instance.name: requests[at] for at in asked if at not in found}
-        return Probe(self._last, answers, stale, self._locked)
+        return Probe(self._last, answers, stale, self._locked, self._capture_holds)
 
     def _catalog_changed(self) -> bool:
         try:

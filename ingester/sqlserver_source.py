@@ -26,6 +26,7 @@ from ingester.source import (
     TableState,
 )
 from ingester.sqlserver_connection import Connection, is_error
+from ingester.sqlserver_literals import in_its_scope
 from ingester.sqlserver_probe import UNKNOWN_OBJECT, Prober, no_watermark, start_of
 from ingester.sqlserver_times import CommitTimes
 from ingester.window import Image, gap, pair
@@ -108,17 +109,15 @@ class SqlServerSource:
         enabled = self._connection.rows(queries.CDC_ENABLED)
         if not enabled or not enabled[0][0]:
             return None
-        self._prober.catalog_read(self._connection.rows(queries.CATALOG_STAMP)[0])
-        stamps = dict(self._connection.rows(queries_of_columns.STAMPS))  # before the columns: see queries_of_columns
+        self._prober.catalog_read(self._told(queries.CATALOG_STAMP)[0])
+        stamps = dict(self._told(queries_of_columns.STAMPS))  # before the columns: see queries_of_columns
         columns: dict[int, list[CapturedColumn]] = {}
-        for object_id, name, sql_type, ordinal, computed, length, key, gone in self._connection.rows(
-            queries_of_columns.CAPTURED
-        ):
+        for object_id, name, sql_type, ordinal, computed, length, key, gone in self._told(queries_of_columns.CAPTURED):
             columns.setdefault(object_id, []).append(
                 CapturedColumn(name, sql_type.lower(), ordinal, bool(computed), length == -1, key, length, bool(gone))
             )
         added: dict[int, list[str]] = {}
-        for object_id, name in self._connection.rows(queries_of_columns.ADDED):
+        for object_id, name in self._told(queries_of_columns.ADDED):
             added.setdefault(object_id, []).append(name)
         return [
             (
@@ -145,9 +144,13 @@ class SqlServerSource:
                 start_lsn,
                 command_id_length,
                 identity,
-            ) in self._connection.rows(queries.CAPTURE_INSTANCES)
+            ) in self._told(queries.CAPTURE_INSTANCES)
             if start_lsn is not None and schema is not None
         ]
+
+    def _told(self, question: str) -> list[tuple[Any, ...]]:
+        """Of the catalog, for which nobody waits long: whoever alters a table holds its rows there, and the loop has other tables."""
+        return self._connection.rows(in_its_scope(f"{queries.SHORT_WAIT};\n{question}"))
 
     def probe(self, requests: Sequence[ProbeRequest]) -> Probe:
         return self._prober.probe(requests)

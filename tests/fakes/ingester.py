@@ -68,6 +68,7 @@ class FakeSource:
     captured_all: bool = True
     stale: bool = False
     locked: set[str] = field(default_factory=set)
+    capture_holds: bool = False
     fail: Exception | None = None
     away: Exception | None = None
     catalog_away: Exception | None = None
@@ -100,7 +101,7 @@ class FakeSource:
         present = [*self.instances.values(), *self.former.values()]
         known = {instance.name for instances in present for instance in instances}
         answers = {r.instance.name: self._answer(r) for r in requests if r.instance.name in known - self.locked}
-        return Probe(self.max_lsn, answers, self.stale, frozenset(self.locked))
+        return Probe(self.max_lsn, answers, self.stale, frozenset(self.locked), self.capture_holds)
 
     def _answer(self, request: ProbeRequest) -> ProbeAnswer:
         name = request.instance.name

@@ -6,10 +6,10 @@ import pytest
 
 from common.errors import ConnectionLost, TransientError
 from common.names import TableName
-from emulators.sqlserver.faults import ChangeTableLocked
+from emulators.sqlserver.faults import ChangeTableLocked, LockTimeout, LogTimesLocked
 from emulators.sqlserver.server import SqlServerEmulator
 from ingester.lsn import Position
-from ingester.source import ProbeRequest
+from ingester.source import Probe, ProbeRequest
 from tests.contracts.source.conftest import Places
 from tests.contracts.source.test_source import PERSONS, Place
 
@@ -80,3 +80,57 @@ def test_another_error_of_a_look_is_told_as_it_is(place: Place) -> None:
     place.execute("EXEC sys.sp_cdc_disable_table N'dbo', N'T0', N'all'")
     probe = place.source.probe([ProbeRequest(instance, None) for instance in instances])
     assert (probe.answers, probe.stale) == ({}, True)
+    assert place.connection.rows("SELECT @@LOCK_TIMEOUT") == [(10_000,)]
+
+
+@pytest.mark.parametrize("mode", ["direct", "function"])
+def test_a_session_waits_as_long_as_before_after_a_probe_that_an_error_ended(places: Places, mode: str) -> None:
+    place = places(query_mode=mode)
+    instance = place.instance()
+    session = place.connection.rows("SELECT @@SPID")
+    place.execute("EXEC sys.sp_cdc_disable_db")
+    assert place.source.probe([ProbeRequest(instance, None)]).stale  # an error 208, and what it means
+    assert place.connection.rows("SELECT @@SPID, @@LOCK_TIMEOUT") == [(session[0][0], 10_000)]
+
+
+def test_what_was_captured_before_is_read_while_capture_holds_the_logs_end(
+    server: SqlServerEmulator, place: Place
+) -> None:
+    states = place.source.states(TABLES)
+    requests = [ProbeRequest(states[table].instances[0], None) for table in TABLES]
+    before = place.source.probe(requests)
+    with server.inject(LogTimesLocked()):
+        for _ in range(2):
+            probe = place.source.probe(requests)
+            assert (probe.capture_holds, probe.max_lsn) == (True, before.max_lsn)
+            assert probe.answers == before.answers
+    place.execute("INSERT INTO dbo.T0 VALUES (2)")
+    place.scan()
+    probe = place.source.probe(requests)
+    assert not probe.capture_holds
+    assert (probe.max_lsn or 0) > (before.max_lsn or 0)  # type: ignore[operator]
+    assert place.connection.rows("SELECT @@LOCK_TIMEOUT") == [(10_000,)]
+
+
+def test_nothing_is_said_of_any_table_where_capture_held_the_logs_end_from_the_first(
+    server: SqlServerEmulator, place: Place
+) -> None:
+    states = place.source.states(TABLES)
+    requests = [ProbeRequest(states[table].instances[0], None) for table in TABLES]
+    with server.inject(LogTimesLocked()):
+        assert place.source.probe(requests) == Probe(None, {}, capture_holds=True)
+    assert len(place.source.probe(requests).answers) == 5
+
+
+def test_a_table_whose_description_is_locked_keeps_the_catalog_for_now_and_no_probe(
+    server: SqlServerEmulator, place: Place
+) -> None:
+    requests = [ProbeRequest(place.source.states(TABLES)[table].instances[0], None) for table in TABLES]
+    session = place.connection.rows("SELECT @@SPID")
+    with server.inject(LockTimeout(100, "OBJECT_ID|OBJECT_NAME|sys.tables|sys.columns")):
+        with pytest.raises(TransientError, match="error 1222") as refused:
+            place.source.states(TABLES)
+        assert len(place.source.probe(requests).answers) == 5
+    assert not isinstance(refused.value, ConnectionLost)
+    assert len(place.source.states(TABLES)) == 5
+    assert place.connection.rows("SELECT @@SPID, @@LOCK_TIMEOUT") == [(session[0][0], 10_000)]

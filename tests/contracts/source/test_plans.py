@@ -113,7 +113,8 @@ def _ways_through(engine: SqlEngine, database: str, table: str, plans: list[Plan
 
 # plans are found again
 
-_CALL = re.compile(r"EXEC sys\.sp_executesql N'((?:[^']|'')*)', N'((?:[^']|'')*)'")
+_TEXT, _VALUE = r"N'((?:[^']|'')*)'", r"(?:N'(?:[^']|'')*'|0x[0-9a-f]*|-?\d+|NULL|@\w+ OUTPUT)"
+_CALL = re.compile(rf"EXEC sys\.sp_executesql {_TEXT}(?:, {_TEXT}(?:, {_VALUE})*)?")
 _LITERAL = re.compile(r"0x[0-9a-fA-F]{2,}")
 
 
@@ -129,12 +130,11 @@ def recorded(engine: SqlEngine, login: Login, **options: Any) -> Iterator[tuple[
 
 
 def prepared(sent: list[str]) -> set[tuple[str, str]]:
-    """The (text, types) that SQL Server makes plans of; what has no parameters is its own text."""
+    """The (text, types) that SQL Server makes plans of: what is handed to sp_executesql, and each statement that stands outside of it."""
     found: set[tuple[str, str]] = set()
     for text in sent:
-        calls = _CALL.findall(text)
-        rest = [] if calls else text.split(";\n")
-        found |= {*calls, *((part, "") for part in rest)}
+        outside = [part.strip() for part in _CALL.sub("", text).split(";\n")]
+        found |= {*_CALL.findall(text), *((part, "") for part in outside if part)}
     return found
 
 
@@ -156,6 +156,7 @@ def test_the_number_of_texts_does_not_grow_with_time(places: Places, engine: Sql
             _pass(source, tables, offsets, rows=turn % 3 + 1)
             texts.append(len(prepared(sent)))
     assert texts[-1] == texts[19] < 40, sorted(prepared(sent))
+    assert all(types for text, types in prepared(sent) if "TRY" in text or "IF " in text), "flow outside the calls"
     assert not any(_LITERAL.search(text) for text, _ in prepared(sent) if "__$start_lsn" in text and mode == "direct")
 
 
@@ -190,7 +191,7 @@ def test_a_quiet_database_is_asked_once_however_many_tables_there_are(places: Pl
             assert not source.probe(idle).answers[instance.name].pending
             assert len(sent) == 1
             assert "cdc].[dbo_Persons_CT" not in sent[0]
-            assert sent[0].count("SELECT") == 3
+            assert sent[0].count("SELECT") == 4  # one of them where the max LSN is locked
         place.execute("INSERT INTO dbo.Persons (ID) VALUES (2)")
         place.scan()
         assert source.probe(idle).answers[instance.name].pending
@@ -260,7 +261,7 @@ def test_a_thousand_tables_that_have_to_be_looked_at_are_one_question_of_bounded
         del sent[:]
         source.probe([ProbeRequest(instance, Position.before(instance.start_lsn))] * 1000)
     assert len(sent) == 2
-    assert len(sent[1]) < 500_000
+    assert len(sent[1]) < 700_000
 
 
 # a real server

@@ -105,3 +105,17 @@ def test_a_table_whose_offset_is_anothers_is_not_read_before_the_catalog_has_sai
     world.run(200)
     assert len(asked) > 3
     assert world.snapshot == [0]
+
+
+def test_it_is_told_once_that_capture_holds_the_logs_times_and_once_that_it_is_over() -> None:
+    world = World()
+    world.at(20, lambda: setattr(world.source, "capture_holds", True))
+    world.at(80, lambda: setattr(world.source, "capture_holds", False))
+    world.at(90, lambda: world.commit(2))
+    _, logs = world.run(200)
+    told = [entry["event"] for entry in logs if "the log's times" in entry["event"]]
+    assert told == [
+        "capture holds the log's times, going on up to what it had captured before",
+        "capture no longer holds the log's times",
+    ]
+    assert len(world.sent()) == 3
