@@ -9,7 +9,7 @@ from functools import partial
 
 from common.check import Finding, Outcome, fail, ok, warn
 from common.entity_findings import judge_queue, judge_topic
-from common.errors import DStreamError, PermanentError
+from common.errors import DStreamError, PermanentError, TransientError
 from common.servicebus import ServiceBus
 from common.servicebus_entities import Entities, TopicFacts
 from common.topology import Provision
@@ -29,7 +29,8 @@ def queue_findings(
             there = facts is not None
         except PermanentError as error:
             found, there = [_unseen(subject, error, provision)], True
-    if sends and there and (trouble := _trouble_sending(bus, name)) is not None:
+    trouble = _trouble_sending(bus, name) if sends or not there else None
+    if trouble is not None and (there or isinstance(trouble, TransientError)):
         found = [fail(subject, trouble.message, trouble.hint), *_without_ok(found)]
     yield from found
 
@@ -62,6 +63,8 @@ def topic_findings(
         except PermanentError as error:
             yield _unseen("topics", error, provision)
     there = [name for name in names if name not in facts or facts[name] is not None]
+    if not there and names and isinstance(unreached := _trouble_sending(bus, names[0]), TransientError):
+        yield fail("topics", unreached.message, unreached.hint)
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="check") as pool:
         troubles = dict(zip(there, pool.map(partial(_trouble_sending, bus), there), strict=True))
     for name in names:
@@ -77,7 +80,10 @@ def topic_findings(
 
 
 def _trouble_sending(bus: ServiceBus, name: str) -> DStreamError | None:
-    """Why nothing can be sent to `name`: a link is opened and closed, no message is sent."""
+    """Why nothing can be sent to `name`: a link is opened and closed, no message is sent.
+
+    Of an entity that does not exist yet a TransientError says all the same that the namespace cannot be reached.
+    """
     try:
         with closing(bus.sender(name)) as sender:
             sender.open()

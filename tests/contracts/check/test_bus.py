@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from datetime import timedelta
 
 import pytest
@@ -183,6 +184,17 @@ def test_a_namespace_that_is_not_there_fails(place: Place) -> None:
     status, lines = report.status, report.lines
     assert status == 1
     assert [line.partition(": ")[0] for line in lines] == [f"fail  queue {place.queue}", "fail  topics"]
+
+
+def test_a_namespace_that_takes_no_connection_fails_although_nothing_was_created_yet(place: Place) -> None:
+    with socket.socket() as nobody:  # bound and never listening: the port refuses
+        nobody.bind(("127.0.0.1", 0))
+        host = place.settings["bus"].partition("sb://")[2].partition(";")[0]
+        place.settings["bus"] = place.settings["bus"].replace(host, f"127.0.0.1:{nobody.getsockname()[1]}")
+        report = place.check()
+    assert report.status == 1
+    assert "refuses connections" in report.said("fail", sending(place))
+    assert "refuses connections" in report.said("fail", "topics")
 
 
 def test_only_the_stage_that_was_asked_for_is_checked(place: Place) -> None:
