@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Self
 
-from common.errors import ConnectionLost
+from common.errors import ConnectionLost, PermanentError
 
 PRELOGIN, LOGIN7 = 0x12, 0x10
 _LAST = 0x01
@@ -29,6 +29,18 @@ _ENCRYPTION, _FEDERATED = 1, 6
 OFF, ON, NOT_SUPPORTED = 0, 1, 2
 """PRELOGIN's encryption: the login alone, everything, nothing."""
 _REQUIRED = 3
+
+
+_TOO_OLD = frozenset(
+    {"TLSV1_ALERT_PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "WRONG_VERSION_NUMBER", "SSLV3_ALERT_HANDSHAKE_FAILURE"}
+)
+"""What a handshake fails with where both sides know no version or no key exchange in common."""
+
+
+_LET_IT = (
+    "does the server offer TLS 1.2 with ECDHE or DHE? One that encrypts with less is not logged in to: "
+    "https://learn.microsoft.com/troubleshoot/sql/database-engine/connect/tls-1-2-support-microsoft-sql-server"
+)
 
 
 class Untrusted(Exception):
@@ -87,18 +99,25 @@ class Line:
         return _agreed(answer, self._doing)
 
     def secure(self, context: ssl.SSLContext, host: str, *, packets: bool) -> Mapping[str, Any]:
-        """TLS, inside PRELOGIN packets or (TDS 8.0) around everything; the certificate. Raises Untrusted."""
+        """TLS, inside PRELOGIN packets or (TDS 8.0) around everything; the certificate.
+
+        Raises Untrusted, and PermanentError where the server's TLS is too old.
+        """
         tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
+        first = True
         while True:
             try:
                 tls.do_handshake()
                 break
             except ssl.SSLWantReadError:
                 self._carry(packets=packets)
-                self._incoming.write(self.receive() if packets else self._some())
+                self._incoming.write(self._answer(packets=packets, first=first))
+                first = False
             except ssl.SSLCertVerificationError as error:
                 raise Untrusted(error.verify_message) from error
             except (ssl.SSLError, ssl.CertificateError) as error:
+                if isinstance(error, ssl.SSLError) and error.reason in _TOO_OLD:
+                    raise self._too_old(error) from error
                 raise self._broken(error) from error
         self._carry(packets=packets)
         self._tls = tls
@@ -187,6 +206,22 @@ class Line:
         if (left := self._end - time.monotonic()) <= 0:
             raise TimeoutError
         return left
+
+    def _answer(self, *, packets: bool, first: bool) -> bytes:
+        """The next of the server's in a handshake. Windows hangs up without a word where it knows no TLS in common."""
+        try:
+            return self.receive() if packets else self._some()
+        except ConnectionLost as error:
+            if not first or isinstance(error.__cause__, TimeoutError):
+                raise
+            raise ConnectionLost(f"{self._doing}: the server hung up when TLS was to begin", hint=_LET_IT) from error
+
+    def _too_old(self, error: ssl.SSLError) -> PermanentError:
+        """Python's defaults; the driver by itself would go on with less."""
+        return PermanentError(
+            f"{self._doing}: the server offers no TLS 1.2 with ECDHE or DHE: {error.reason}",
+            hint=_LET_IT,
+        )
 
     def _broken(self, error: Exception) -> ConnectionLost:
         if isinstance(error, TimeoutError):

@@ -11,6 +11,7 @@ import math
 import re
 import threading
 import time
+from collections.abc import Hashable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -24,7 +25,7 @@ from ingester.sqlserver_browser import port_of
 from ingester.sqlserver_driver_file import driver_file, held, refuse_what_fits_no_line
 from ingester.sqlserver_handshake import Line, Untrusted, late
 from ingester.sqlserver_login_errors import refused
-from ingester.sqlserver_refusal import Answer, ask
+from ingester.sqlserver_refusal import Answer, Refusal, Words, ask
 from ingester.sqlserver_relay import Relay
 from ingester.sqlserver_trust import authorities, greet, wanted_name
 from ingester.sqlserver_waiting import Patience, Wire, in_time, patient
@@ -55,6 +56,9 @@ _SESSION_TEXT = ";".join(
 )
 """What the driver sets for a session, and that no statement opens a transaction, which a server's "user options" may ask for.
 https://learn.microsoft.com/sql/database-engine/configure-windows/configure-the-user-options-server-configuration-option"""
+
+
+_words = Words()
 
 
 class Login:
@@ -108,7 +112,9 @@ class Login:
                 patient(patience := Patience(self._left(end), self._stop, wire)),
                 driver_file(self._address.host, self._told(host, port, name), self._left(end)),
             ):
-                return self._driver(port, end, self._address.user, self._address.password.get_secret_value())
+                opened = self._driver(port, end, self._address.user, self._address.password.get_secret_value())
+                _words.forget(self._key(port))
+                return opened
         except pymssql.Error as error:
             if patience.over is not None:
                 raise late(self._doing, self._seconds) from error
@@ -238,6 +244,14 @@ class Login:
         )
 
     def _refused(self, port: int, *, proven: bool) -> DStreamError:
+        said = _words.of(self._key(port), lambda: self._said(port))
+        return refused(said, self._doing, self._who, self._address.database, proven=proven)
+
+    def _key(self, port: int) -> Hashable:
+        address = self._address
+        return address.host, port, address.user, address.password, address.database
+
+    def _said(self, port: int) -> Sequence[Refusal]:
         address = self._address
         answer = self._asked(address, address.host, port)
         if answer.route is not None and not answer.refusals:
@@ -246,7 +260,7 @@ class Login:
                 answer = self._asked(address, host, port)
             except PermanentError:  # a certificate of that host's own
                 answer = self._asked(replace(address, host=host), host, port)
-        return refused(answer.refusals, self._doing, self._who, address.database, proven=proven)
+        return answer.refusals
 
     def _asked(self, address: SqlAddress, host: str, port: int) -> Answer:
         """What the login is answered there now, by a server that is trusted as `address` says."""

@@ -1,6 +1,7 @@
 """Why a server refuses a login, in its own words. The driver keeps the number of the gravest refusal that its process ever met.
 
-So the login is sent once more from here, and the errors in the answer are read. Sends the password as the driver does: encrypted where
+So the login is sent once more from here, at most once a minute, and the errors in the answer are read.
+Sends the password as the driver does: encrypted where
 that was agreed, in LOGIN7's scrambling otherwise.
 https://learn.microsoft.com/openspecs/windows_protocols/ms-tds (2.2.6.4 LOGIN7, 2.2.7.10 ERROR, 2.2.7.9 ENVCHANGE)
 """
@@ -8,7 +9,9 @@ https://learn.microsoft.com/openspecs/windows_protocols/ms-tds (2.2.6.4 LOGIN7, 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 from common.sqladdress import SqlAddress
@@ -44,6 +47,41 @@ class Answer:
     route: tuple[str, int] | None
     features: bytes = b""
     federated: bool = False
+
+
+_LOGIN_FAILED = 18456
+_ASKED_AGAIN = 60.0
+"""Seconds."""
+
+
+class Words:
+    """What servers said last to logins whose user or password they refused. Thread-safe.
+
+    Each of those counts towards the account's lockout, and to ask for the words is one more: so once a minute.
+    https://learn.microsoft.com/sql/relational-databases/security/password-policy
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._known: dict[Hashable, tuple[float, Sequence[Refusal]]] = {}
+        self._guard = threading.Lock()
+
+    def of(self, login: Hashable, ask: Callable[[], Sequence[Refusal]]) -> Sequence[Refusal]:
+        """What `ask` returns, or returned less than a minute ago for the same `login`. Raises what it raises."""
+        with self._guard:
+            known = self._known.get(login)
+        if known is not None and self._clock() - known[0] < _ASKED_AGAIN:
+            return known[1]
+        said = ask()
+        if any(refusal.number == _LOGIN_FAILED for refusal in said):
+            with self._guard:
+                self._known[login] = self._clock(), said
+        return said
+
+    def forget(self, login: Hashable) -> None:
+        """It was let in."""
+        with self._guard:
+            self._known.pop(login, None)
 
 
 def ask(line: Line, address: SqlAddress, application: str, *, login_only: bool) -> Answer:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import ssl
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +29,7 @@ from emulators.sqlserver.server import SqlServerEmulator
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tls import TlsSettings
 from ingester.sqlserver_connection import Connection
+from ingester.sqlserver_handshake import Line
 from tests.fakes.sql_engine import ScriptedEngine, rows_of
 
 PASSWORD = "secret"
@@ -215,6 +219,51 @@ def test_connections_with_several_authorities_live_in_one_process(
         ours += [pool.submit(theirs, encrypt="mandatory") for _ in range(8)]
         for future in ours:
             future.result(20)
+
+
+@pytest.fixture
+def rsa_alone() -> TlsSettings:
+    """Key exchange by RSA, as servers have it whose ciphers were never changed."""
+    tls = TlsSettings.self_made()
+    tls.context.set_ciphers("AES256-GCM-SHA384")
+    return tls
+
+
+def test_a_server_that_hangs_up_on_our_tls_is_told_with_what_it_lacks(
+    engine: ScriptedEngine, rsa_alone: TlsSettings
+) -> None:
+    with (
+        SqlServerEmulator(engine, tls=rsa_alone) as server,
+        pytest.raises(ConnectionLost, match=r"hung up when TLS was to begin.*TLS 1\.2 with ECDHE"),
+    ):
+        read(server.port, encrypt="true")
+    assert engine.sessions == []
+
+
+def test_a_server_that_refuses_our_tls_is_a_matter_for_a_person(rsa_alone: TlsSettings) -> None:
+    near, far = socket.socketpair()
+
+    def serve() -> None:
+        with suppress(ssl.SSLError), far:
+            rsa_alone.context.wrap_socket(far, server_side=True)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    with closing(Line(near, "connecting", time.monotonic() + 60, 60)) as line:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        with pytest.raises(PermanentError, match=r"offers no TLS 1\.2 with ECDHE.*learn\.microsoft\.com"):
+            line.secure(context, "localhost", packets=False)
+    thread.join(60)
+
+
+def test_a_refused_login_is_asked_about_once_a_minute_since_that_counts_towards_a_lockout(
+    engine: ScriptedEngine, server: SqlServerEmulator
+) -> None:
+    address = SqlAddress.parse(f"sqlserver://sa:wrong@127.0.0.1:{server.port}?database=demo&encrypt=disable")
+    for logins in (2, 3, 4):
+        with pytest.raises(PermanentError, match="error 18456"):
+            Connection(address).rows("q")
+        assert len(engine.logins) == logins
 
 
 def test_a_value_that_would_be_another_line_of_the_drivers_file_is_refused(
