@@ -67,7 +67,8 @@ class Drain:
             if bounds.refuses_a_page():
                 return True
             bounds.refuse_expired()
-            rows = page_rows(todo.rows, progress.row_bytes, self.sender.batch_bytes())
+            with progress.asking_the_queue(self.clock):
+                rows = page_rows(todo.rows, progress.row_bytes, self.sender.batch_bytes())
             page = self.source.page(todo.instance, after=after, upto=todo.upto, rows=rows, share=todo.share)
             _refuse_gap(todo, after, page)
             if page.end is None:

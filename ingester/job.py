@@ -28,6 +28,7 @@ from ingester.outage import Outage
 from ingester.ownership import Ownership
 from ingester.progress import Progress, Standing
 from ingester.queue_gate import QueueGate
+from ingester.queue_silence import QueueSilence
 from ingester.reload import TableChanges
 from ingester.roster import Roster
 from ingester.schedule import Outcome, Schedule
@@ -91,6 +92,7 @@ class Job:
         )
         self._throttling = Spell(clock)
         self._gate = QueueGate(progress, clock, chance)
+        self._silence = QueueSilence(progress, clock)
         self._clocks = ExecutorClocks(now)
         self._asked: SimpleQueue[tuple[TableChanges, Mapping[TableName, str]]] = SimpleQueue()
         self._catalog = CatalogAge(clock)
@@ -344,6 +346,7 @@ class Job:
     def _settle(self, ended: SliceResult) -> TrackedTable | None:
         """Take in what a slice came to; the table, if it is to be looked at again at once."""
         ended = self._clocks.looked(ended)
+        self._silence.look(ended)
         if ended.refusals:
             self._throttling.refused(ended.throttled, times=ended.refusals)
         else:

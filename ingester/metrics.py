@@ -65,7 +65,7 @@ CONNECTED = Metric("dstream_ingester_connected", "gauge", "1 while SQL Server is
 QUEUE = Metric(
     "dstream_ingester_queue_available",
     "gauge",
-    "0 while the queue, or the right to use it, is refused and all tables wait.",
+    "0 while the queue, or the right to use it, is refused and all tables wait, or while nothing can be sent to it.",
 )
 QUIET = Metric("dstream_ingester_quiet_seconds", "gauge", "Seconds since any change was sent.")
 PASSES = Metric(

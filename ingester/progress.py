@@ -63,7 +63,7 @@ class TableFigures:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Everything at one moment, which is `now` on the steady clock. `queue`: whether it is not known to refuse what is sent."""
+    """Everything at one moment, which is `now` on the steady clock. `queue`: whether it is not known to refuse what is sent, or to take nothing."""
 
     now: float
     begun: float
@@ -94,6 +94,7 @@ class Progress:
         self._executor: str | None = None
         self._unanswered: str | None = None
         self._queue: str | None = None
+        self._unsent: str | None = None
         self._stopped: set[TableName] = set()
         self._started: dict[TableName, float] = {}
         self._unheard: dict[TableName, float] = {}
@@ -115,6 +116,10 @@ class Progress:
     def queue(self, why: str | None) -> None:
         """Why the queue takes nothing from anybody here."""
         self._queue = why
+
+    def unsent(self, why: str | None) -> None:
+        """Why nothing that slices try to send reaches the queue."""
+        self._unsent = why
 
     def executor(self, trouble: str | None) -> None:
         """What keeps all slices from running."""
@@ -195,7 +200,7 @@ class Progress:
                 now=self._clock(),
                 begun=self._begun,
                 connected=bool(self._connected),
-                queue=self._queue is None,
+                queue=self._queue is None and not self._unsendable(),
                 tables=dict(self._tables),
                 passes=self._passes.copy(),
                 slices=self._slices.copy(),
@@ -223,7 +228,16 @@ class Progress:
             return f"SQL Server does not answer for the tables: {self._unanswered}"
         if self._queue is not None:
             return f"the queue refuses what is sent, all tables wait: {self._queue}"
+        with self._guard:
+            if self._unsendable():
+                return f"nothing can be sent to the queue: {self._unsent}"
         return self._executor or self._tables_stopped()
+
+    def _unsendable(self) -> bool:
+        """Whether there is something to send that cannot be sent: what another ingester reads by now is not."""
+        return self._unsent is not None and any(
+            table.standing is Standing.READ and table.behind is not None for table in self._tables.values()
+        )
 
     def _tables_stopped(self) -> str | None:
         with self._guard:

@@ -7,11 +7,13 @@ the next. Nothing is committed here, and no batch sent when the slice's lease ma
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from common.bus import MessageRefused, MessageTooLarge, OutOfTime, Sender, SendInterrupted
-from common.errors import PermanentError
+from common.errors import PermanentError, TransientError
+from common.errors import Throttled as Busy
 from common.throttling import QUIET, THROTTLED_BACKOFF
 from ingester.bounds import Bounds
 from ingester.encode import Encoder
@@ -48,6 +50,19 @@ class Progress:
     set_aside: tuple[Oversized, ...] = ()
     refusals: int = 0
     throttled: str = ""
+    unsent: float | None = None
+
+    @contextmanager
+    def asking_the_queue(self, clock: Clock) -> Iterator[None]:
+        """Note for how long it failed to take anything. One that throttles has answered."""
+        began, self.unsent = clock(), None
+        try:
+            yield
+        except TransientError as error:
+            sent = isinstance(error, SendInterrupted) and error.accepted
+            if not isinstance(error, Busy) and not (isinstance(error, SendInterrupted) and error.throttled):
+                self.unsent = 0.0 if sent else clock() - began
+            raise
 
     def result(self, todo: Slice, *, more: bool) -> SliceResult:
         return SliceResult(
@@ -62,6 +77,7 @@ class Progress:
             share=todo.share,
             refusals=self.refusals,
             throttled=self.throttled,
+            unsent=self.unsent,
         )
 
 
@@ -94,7 +110,8 @@ class PageSender:
         """
         out = Outgoing([self.encoder.message(change) for change in page.changes])
         progress.row_bytes = learnt(progress.row_bytes, out.left)
-        progress.page_rows = page_rows(todo.rows, progress.row_bytes, self.sender.batch_bytes())
+        with progress.asking_the_queue(self.clock):
+            progress.page_rows = page_rows(todo.rows, progress.row_bytes, self.sender.batch_bytes())
         refused: PermanentError | None = None
         spell = _Spell(self.clock()) if self.clock() < self.throttled.until else None
         while left := out.left:
@@ -104,7 +121,8 @@ class PageSender:
             self.bounds.refuse_expired()
             at_once = left if spell is None else left[:_THROTTLED_ROWS]
             try:
-                self.sender.send(at_once, left=self.bounds.left)
+                with progress.asking_the_queue(self.clock):
+                    self.sender.send(at_once, left=self.bounds.left)
                 out.accept(at_once)
                 spell = spell and _Spell(self.clock())
             except OutOfTime as error:

@@ -78,6 +78,7 @@ class SliceResult:
     `refusals`: sends that a throttling namespace refused meanwhile, and `throttled` what it said.
     `set_aside`: changes that fitted no message and were sent as stand-ins, up to `position`.
     A `share` moves no offset: its `position` is where it began, the rest tells what was sent.
+    `unsent`: for how many seconds the queue had taken nothing when it failed to; None where the trouble is another's.
     `clock`: the worker's; None where the slice reached none.
     `unreached`: why the worker could lately not tell the driver of results before their bucket was over, said once.
     """
@@ -96,6 +97,7 @@ class SliceResult:
     share: Share | None = None
     refusals: int = 0
     throttled: str = ""
+    unsent: float | None = None
     clock: WorkerClock | None = None
     unreached: str | None = None
 
