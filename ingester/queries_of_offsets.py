@@ -113,16 +113,27 @@ _STORED = (
 )
 
 
+_LENGTHS = (1, 4, 16, 64, A_STATEMENT)
+"""So many rows a batch has, the last of them empty: a few texts, and a few plans."""
+
+
+def _empty_rows(rows: int) -> int:
+    return next(length for length in _LENGTHS if rows <= length) - rows
+
+
 def claims(rows: Sequence[tuple[str, str | None, int, str | None]], destination: str | None) -> tuple[str, Parameters]:
     """INSERT, CLAIM and ADOPT for many tables, and LOAD for each in the order of `rows`: key, the original tool's name, epoch, source.
 
     The last result set has the stored row of each, all NULL where there is none.
     """
-    given = ", ".join(f"({number}, {P}, {P}, {P}, {P})" for number in range(len(rows)))
+    filled = [*rows, *[(None, None, 0, None)] * _empty_rows(len(rows))]
+    given = ", ".join(f"({number}, {P}, {P}, {P}, {P})" for number in range(len(filled)))
     text = f"""\
 DECLARE @claims TABLE (number INT NOT NULL PRIMARY KEY, table_name NVARCHAR(255) NOT NULL, bare_name NVARCHAR(255) NULL,
                        epoch BIGINT NOT NULL, source_object NVARCHAR(60) NULL);
-INSERT INTO @claims (number, table_name, bare_name, epoch, source_object) VALUES {given};
+INSERT INTO @claims (number, table_name, bare_name, epoch, source_object)
+SELECT g.number, g.table_name, g.bare_name, g.epoch, g.source_object
+FROM (VALUES {given}) AS g (number, table_name, bare_name, epoch, source_object) WHERE g.table_name IS NOT NULL;
 INSERT INTO dbo.cdc_offsets (table_name, last_lsn, epoch, updated_at)
 SELECT c.table_name, NULL, c.epoch, GETDATE() FROM @claims AS c
 WHERE NOT EXISTS (SELECT 1 FROM dbo.cdc_offsets AS o WHERE o.table_name = c.table_name);
@@ -135,11 +146,16 @@ SET last_lsn = old.last_lsn
 FROM dbo.cdc_offsets AS o JOIN @claims AS c ON c.table_name = o.table_name JOIN dbo.cdc_offsets AS old ON old.table_name = c.bare_name
 WHERE o.last_lsn IS NULL AND o.epoch = c.epoch;
 SELECT {_STORED} FROM @claims AS c LEFT JOIN dbo.cdc_offsets AS o ON o.table_name = c.table_name ORDER BY c.number"""
-    return text, (*(value for row in rows for value in row), destination, destination)
+    return text, (*(value for row in filled for value in row), destination, destination)
 
 
 Place = tuple[object, ...]
 """lsn, command id, seqval, operation"""
+_NEVER: Place = (bytes(10), -1, bytes(10), -1)
+"""Where no offset stands: no operation is negative."""
+_OF_A_MOVE = (
+    "table_name, epoch, lsn, command_id, seqval, operation, seen_lsn, seen_command_id, seen_seqval, seen_operation"
+)
 
 
 def moves(rows: Sequence[tuple[str, int, Place, Place | None]]) -> tuple[str, Parameters]:
@@ -147,19 +163,17 @@ def moves(rows: Sequence[tuple[str, int, Place, Place | None]]) -> tuple[str, Pa
 
     The last result set has the stored row of each, all NULL where there is none.
     """
-    given, parameters = [], list[object]()
-    for number, (key, epoch, place, seen) in enumerate(rows):
-        given.append(
-            f"({number}, {P}, {P}, {P}, {P}, {P}, {P}, "
-            + ("NULL, NULL, NULL, NULL)" if seen is None else f"{P}, {P}, {P}, {P})")
-        )
-        parameters += [key, epoch, *place, *(seen or ())]
+    filled = [(key, epoch, *place, *(seen or _NEVER)) for key, epoch, place, seen in rows]
+    filled += [(None, 0, *_NEVER, *_NEVER)] * _empty_rows(len(rows))
+    given = ", ".join(f"({number}{f', {P}' * 10})" for number in range(len(filled)))
     text = f"""\
 DECLARE @moves TABLE (number INT NOT NULL PRIMARY KEY, table_name NVARCHAR(255) NOT NULL, epoch BIGINT NOT NULL,
                       lsn VARBINARY(10) NOT NULL, command_id INT NOT NULL, seqval VARBINARY(10) NOT NULL, operation INT NOT NULL,
-                      seen_lsn VARBINARY(10) NULL, seen_command_id INT NULL, seen_seqval VARBINARY(10) NULL, seen_operation INT NULL);
-INSERT INTO @moves (number, table_name, epoch, lsn, command_id, seqval, operation, seen_lsn, seen_command_id, seen_seqval, seen_operation)
-VALUES {", ".join(given)};
+                      seen_lsn VARBINARY(10) NOT NULL, seen_command_id INT NOT NULL, seen_seqval VARBINARY(10) NOT NULL,
+                      seen_operation INT NOT NULL);
+INSERT INTO @moves (number, {_OF_A_MOVE})
+SELECT g.number, {", ".join(f"g.{column}" for column in _OF_A_MOVE.split(", "))}
+FROM (VALUES {given}) AS g (number, {_OF_A_MOVE}) WHERE g.table_name IS NOT NULL;
 UPDATE o
 SET last_lsn = m.lsn, last_command_id = m.command_id, last_seq = m.seqval, last_operation = m.operation, epoch = m.epoch,
     updated_at = GETDATE()
@@ -167,4 +181,4 @@ FROM dbo.cdc_offsets AS o JOIN @moves AS m ON m.table_name = o.table_name
 WHERE o.epoch <= m.epoch AND (o.last_command_id IS NULL OR (o.last_lsn = m.seen_lsn AND o.last_command_id = m.seen_command_id
       AND o.last_seq = m.seen_seqval AND o.last_operation = m.seen_operation));
 SELECT {_STORED} FROM @moves AS m LEFT JOIN dbo.cdc_offsets AS o ON o.table_name = m.table_name ORDER BY m.number"""
-    return text, tuple(parameters)
+    return text, tuple(value for row in filled for value in row)
