@@ -38,8 +38,9 @@ SERVER_TIME = "SELECT CONVERT(nvarchar(23), GETDATE(), 126) AS moment"
 
 COMMITTED_AFTER = f"""\
 SELECT COUNT(*) AS passed FROM cdc.lsn_time_mapping AS tm
-WHERE tm.start_lsn = {P} AND tm.tran_end_time > CONVERT(datetime, {P}, 126)"""
-"""Both are local times of the server. Transactions come into the log in the order in which they end."""
+WHERE tm.start_lsn = {P} AND tm.tran_end_time > DATEADD(minute, {P}, CONVERT(datetime, {P}, 126))"""
+"""Both are local times of the server. Transactions come into the log in the order in which they end. The minutes are what a local time may be
+later than another without being so: see `sqlserver_times`."""
 
 CATALOG_STAMP = "SELECT COUNT(*) AS instances, MAX(create_date) AS newest FROM cdc.change_tables"
 """Changes when a capture instance is made or dropped."""

@@ -102,7 +102,9 @@ class SqlServerSource:
         return states
 
     def passed(self, lsn: Lsn, moment: str) -> bool:
-        return bool(self._connection.rows(queries.COMMITTED_AFTER, (lsn.value, moment))[0][0])
+        return bool(
+            self._connection.rows(queries.COMMITTED_AFTER, (lsn.value, self._times.doubt(moment), moment))[0][0]
+        )
 
     def _instances(self) -> list[tuple[int, CaptureInstance]] | None:
         """Every capture instance with its source table's object id, in the order in which they were made; None without CDC."""

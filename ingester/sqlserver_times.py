@@ -17,6 +17,8 @@ from ingester.sqlserver_connection import Connection, is_error
 
 _UNKNOWN_FUNCTION = 195
 _MINUTE = len("2026-01-02 03:04")
+_HOUR = 60
+"""Minutes: no zone is put back by more."""
 _KEPT = 10_000
 """Minutes whose offset is remembered: a week of them."""
 
@@ -35,6 +37,19 @@ class CommitTimes:
         times = {time for time in local if time is not None}
         self._learn({time[:_MINUTE] for time in times})
         return {time: self._moved(time) for time in times}
+
+    def doubt(self, local: str) -> int:
+        """By how many minutes a local time must be later than `local`, in style 126, to be so for certain.
+
+        In autumn an hour comes twice, and its first pass looks later than the second. Where the server does not tell its zone, nobody knows
+        that there was none.
+        """
+        if self._server_zone() is None:
+            return _HOUR
+        hours = [datetime.fromisoformat(local) + timedelta(hours=hours) for hours in (-1, 0, 1)]
+        minutes = [hour.isoformat(" ")[:_MINUTE] for hour in hours]
+        self._learn(set(minutes))
+        return 0 if len({self._minutes[minute] for minute in minutes}) == 1 else _HOUR
 
     def _moved(self, time: str) -> str:
         moved = datetime.fromisoformat(time) - self._minutes[time[:_MINUTE]]

@@ -9,6 +9,7 @@ import pytest
 from ingester import queries
 from ingester.queries import P
 from ingester.sqlserver_connection import Connection
+from ingester.sqlserver_source import SqlServerSource
 from ingester.sqlserver_times import CommitTimes
 from tests.contracts.source.conftest import Places
 
@@ -86,6 +87,50 @@ def test_a_server_that_does_not_tell_its_zone_has_todays_offset(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_zone(monkeypatch, connection, None)
+    rows = connection.rows
+    monkeypatch.setattr(
+        connection, "rows", lambda sql, values=(): [(120,)] if sql == queries.OFFSET_NOW else rows(sql, values)
+    )
     assert CommitTimes(connection).utc(["2026-01-02 03:04:05.677"]) == {
-        "2026-01-02 03:04:05.677": "2026-01-02T03:04:05.677Z"
+        "2026-01-02 03:04:05.677": "2026-01-02T01:04:05.677Z"
     }
+
+
+@pytest.mark.parametrize(
+    ("zone", "local", "doubt"),
+    [
+        ("W. Europe Standard Time", "2026-10-25T00:30:00.000", 0),
+        ("W. Europe Standard Time", "2026-10-25T02:00:00.000", 60),
+        ("W. Europe Standard Time", "2026-10-25T02:59:59.997", 60),
+        ("W. Europe Standard Time", "2026-10-25T04:00:00.000", 0),
+        ("W. Europe Standard Time", "2026-07-13T12:00:00.000", 0),
+        ("UTC", "2026-10-25T02:30:00.000", 0),
+        (None, "2026-07-13T12:00:00.000", 60),
+    ],
+)
+def test_a_local_time_is_in_doubt_in_the_hour_that_comes_twice_and_where_the_zone_is_not_told(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch, zone: str | None, local: str, doubt: int
+) -> None:
+    in_zone(monkeypatch, connection, zone)
+    assert CommitTimes(connection).doubt(local) == doubt
+
+
+@pytest.mark.parametrize(("zone", "passed"), [("W. Europe Standard Time", [False, True]), ("UTC", [True, True])])
+def test_a_transaction_of_the_hour_that_comes_twice_is_not_taken_for_a_later_one(
+    places: Places, monkeypatch: pytest.MonkeyPatch, zone: str, passed: list[bool]
+) -> None:
+    """It looks ten minutes later than the moment, and may have ended fifty minutes before."""
+    place = places()
+    place.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
+    place.scan()
+    lsn = place.read()[-1].position.lsn
+    in_zone(monkeypatch, place.connection, zone)
+    times = {"2026-10-25T02:30:00.000": "2026-10-25 02:40:00.000", "2026-10-25T02:20:00.000": "2026-10-25 03:21:00.000"}
+    seen = []
+    for moment, ended in times.items():
+        mapping = f"(SELECT 0x{lsn.hex} AS start_lsn, CONVERT(datetime, '{ended}', 121) AS tran_end_time) AS tm"
+        text = queries.COMMITTED_AFTER.replace("cdc.lsn_time_mapping AS tm", mapping)
+        with monkeypatch.context() as patch:
+            patch.setattr(queries, "COMMITTED_AFTER", text)
+            seen.append(SqlServerSource(place.connection).passed(lsn, moment))
+    assert seen == passed
