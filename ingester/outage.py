@@ -6,7 +6,7 @@ import structlog
 
 from common.errors import ConnectionLost, DStreamError
 from ingester.locks import Clock
-from ingester.progress import Progress
+from ingester.progress import SILENT_SECONDS, Progress
 
 log = structlog.get_logger("ingester")
 
@@ -22,6 +22,7 @@ class Outage:
         self._clock = clock
         self._since: float | None = None
         self._unanswered = False
+        self._slow = False
 
     def __bool__(self) -> bool:
         return self.disconnected or self._unanswered
@@ -59,4 +60,15 @@ class Outage:
         if self._unanswered:
             log.info("SQL Server answers for the tables again")
         self._since, self._unanswered = None, False
+        self._tell_slowness(self._progress.waited)
         return ended
+
+    def _tell_slowness(self, seconds: float) -> None:
+        slow = seconds > SILENT_SECONDS
+        if slow and not self._slow:
+            log.warning(
+                "SQL Server was slow to answer, tables were not read meanwhile",
+                seconds=round(seconds),
+                hint="is it overloaded, or does something on the way hold packets back?",
+            )
+        self._slow = slow

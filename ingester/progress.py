@@ -26,6 +26,9 @@ OUT_SECONDS = 300.0
 """So long a table's slices may be out, one after the other, without a word of any: this process will not bring one back."""
 
 
+SILENT_SECONDS = 15.0
+"""After so long without an answer of SQL Server the tables are not being read: the questions of a pass take milliseconds."""
+
 _NAMED = 5
 """Stopped tables that readiness names."""
 
@@ -91,6 +94,7 @@ class Progress:
         self._tables = {table: TableFigures() for table in tables}
         self._begun = self._turned = clock()
         self._connected: bool | None = None
+        self._passing, self._waited = False, 0.0
         self._executor: str | None = None
         self._unanswered: str | None = None
         self._queue: str | None = None
@@ -104,7 +108,7 @@ class Progress:
     # written by the loop
 
     def turned(self) -> None:
-        self._turned = self._clock()
+        self._waited, self._turned = self.waited, self._clock()
 
     def connected(self, works: bool) -> None:
         self._connected = works
@@ -128,8 +132,12 @@ class Progress:
     @contextmanager
     def passing(self) -> Iterator[None]:
         """A pass over the tables that are due: how long it takes."""
-        began = self._clock()
-        yield
+        began = self._turned = self._clock()
+        self._passing, self._waited = True, 0.0
+        try:
+            yield
+        finally:
+            self._passing = False
         with self._guard:
             self._passes.add(self._clock() - began)
 
@@ -194,6 +202,11 @@ class Progress:
 
     # read by others
 
+    @property
+    def waited(self) -> float:
+        """Seconds that one step of this pass has waited for SQL Server at most."""
+        return max(self._waited, self._clock() - self._turned) if self._passing else 0.0
+
     def figures(self) -> Figures:
         with self._guard:
             return Figures(
@@ -224,6 +237,8 @@ class Progress:
             return "starting: SQL Server was not asked for any table yet"
         if not self._connected:
             return "the connection to SQL Server is lost"
+        if self._passing and (silent := self._clock() - self._turned) > SILENT_SECONDS:
+            return f"SQL Server has not answered for {silent:.0f} s"
         if self._unanswered is not None:
             return f"SQL Server does not answer for the tables: {self._unanswered}"
         if self._queue is not None:

@@ -53,12 +53,12 @@ class Connection:
         """All rows of every result set of a statement."""
         return self._result_sets(rendered(sql, parameters))
 
-    def batch(self, statements: Sequence[Statement]) -> list[list[tuple[Any, ...]]]:
-        """All rows of every result set of several statements, which are one round trip."""
-        return self._result_sets(batch(statements))
+    def batch(self, statements: Sequence[Statement], *, within: float | None = None) -> list[list[tuple[Any, ...]]]:
+        """All rows of every result set of several statements, which are one round trip. `within`: seconds, where fewer than usual will do."""
+        return self._result_sets(batch(statements), within)
 
-    def _result_sets(self, text: str) -> list[list[tuple[Any, ...]]]:
-        with self._cursor() as cursor:
+    def _result_sets(self, text: str, within: float | None = None) -> list[list[tuple[Any, ...]]]:
+        with self._cursor(within) as cursor:
             cursor.execute(text)
             found = [cursor.fetchall()] if cursor.description else []
             while cursor.nextset():
@@ -101,9 +101,10 @@ class Connection:
                 self._wire.close()
 
     @contextmanager
-    def _cursor(self) -> Iterator[Any]:
+    def _cursor(self, within: float | None = None) -> Iterator[Any]:
         connection = self._opened()
-        patience = Patience(self._query_seconds, self._stop, self._wire)
+        seconds = self._query_seconds if within is None else min(within, self._query_seconds)
+        patience = Patience(seconds, self._stop, self._wire)
         try:
             with patient(patience), connection.cursor() as cursor:
                 yield cursor

@@ -32,6 +32,8 @@ from ingester.sqlserver_waiting import Patience, Wire, in_time, patient
 
 QUERY_TIMEOUT = 120
 """Seconds before a query counts as hung. The driver then drops the connection; the next use opens another."""
+QUICK_SECONDS = 30.0
+"""The same for the first questions of a pass, which read no change and wait for no lock for long: a connection that fell silent shows soon."""
 
 _ENCRYPTION = {"disable": "off", "optional": "request", "mandatory": "require", "strict": "strict"}
 """In the words of the driver's file. Strict is TDS 8.0."""

@@ -16,6 +16,7 @@ from ingester.queries import Statement
 from ingester.source import Probe, ProbeAnswer, ProbeRequest
 from ingester.sqlserver_connection import Connection, is_error
 from ingester.sqlserver_literals import WAITED, unless_locked
+from ingester.sqlserver_login import QUICK_SECONDS
 
 UNKNOWN_OBJECT = 208
 _NO_RIGHT, _LOCKED = -1, -2
@@ -64,7 +65,9 @@ class Prober:
         ends = [queries.low_watermarks([r.instance.name for r in requests]), (queries.CATALOG_STAMP, ())]
         quiet = all(self._known_empty(request) for request in requests)
         asking = unless_locked((queries.MAX_LSN, ()), (queries.MAX_LSN_HELD, ()), held=self._capture_holds)
-        (((last, held),), *told) = self._connection.batch([WAITED, asking, *(ends if quiet else ())])
+        (((last, held),), *told) = self._connection.batch(
+            [WAITED, asking, *(ends if quiet else ())], within=QUICK_SECONDS
+        )
         self._capture_holds = bool(held)
         if not held:
             self._came_to(None if last is None else Lsn(bytes(last)))

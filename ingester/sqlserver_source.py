@@ -27,6 +27,7 @@ from ingester.source import (
 )
 from ingester.sqlserver_connection import Connection, is_error
 from ingester.sqlserver_literals import in_its_scope
+from ingester.sqlserver_login import QUICK_SECONDS
 from ingester.sqlserver_probe import UNKNOWN_OBJECT, Prober, no_watermark, start_of
 from ingester.sqlserver_times import CommitTimes
 from ingester.window import Image, gap, pair
@@ -76,7 +77,7 @@ class SqlServerSource:
     ) -> Mapping[TableName, TableState]:
         if not tables:
             return {}
-        sets = self._connection.batch(queries.tables_found(tables))
+        sets = self._connection.batch(queries.tables_found(tables), within=QUICK_SECONDS)
         found = {number: object_id for rows in sets for number, object_id in rows}
         instances = self._instances()
         states = {

@@ -21,8 +21,11 @@ from emulators.sqlserver import faults
 from emulators.sqlserver.server import SqlServerEmulator
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tls import TlsSettings
-from ingester import sqlserver_waiting
+from ingester import sqlserver_probe, sqlserver_source, sqlserver_waiting
+from ingester.source import ProbeRequest
 from ingester.sqlserver_connection import Connection
+from ingester.sqlserver_source import SqlServerSource
+from tests.fakes.ingester import PERSONS, instance
 from tests.fakes.sql_engine import ScriptedEngine, rows_of
 
 EVERYTHING = 1 << 40
@@ -216,6 +219,20 @@ def test_a_statement_ends(tap: Tap, certificate: str, encrypt: str, more: int, t
     tap.trickles = trickles
     tap.limits[tap.accepted] = 4_000 + more if more else 0
     assert "no answer within 1 s" in given_up(connection, "many")
+
+
+@pytest.mark.parametrize("question", ["states", "probe"])
+def test_the_first_questions_of_a_pass_are_given_up_sooner_than_a_page(
+    tap: Tap, question: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (sqlserver_probe, sqlserver_source):
+        monkeypatch.setattr(module, "QUICK_SECONDS", 1.0)
+    connection = Connection(address(tap.port, "disable"))
+    assert connection.result_sets("none") == []
+    tap.limits[tap.accepted] = 0
+    source = SqlServerSource(connection)
+    with pytest.raises(ConnectionLost, match="no answer within 1 s"):
+        source.states([PERSONS]) if question == "states" else source.probe([ProbeRequest(instance(), None)])
 
 
 def test_what_is_left_of_an_answer_is_not_waited_for_without_end(tap: Tap) -> None:

@@ -182,3 +182,36 @@ def test_stopped_tables_are_named_until_they_are_read_again_or_taken_out() -> No
     assert (progress.ready() or "").endswith(": dbo.T7")
     progress.removed(many[7])
     assert progress.ready() is None
+
+
+def slowly(world: World, seconds: float) -> None:
+    """The next probe is answered after so long."""
+    probe = world.source.probe
+
+    def late(requests: Any) -> Any:
+        del world.source.__dict__["probe"]
+        for _ in range(3):
+            world.clock += seconds / 3
+            world.snapshot.append(world.progress.ready())
+        return probe(requests)
+
+    world.source.__dict__["probe"] = late
+
+
+def test_readiness_knows_a_server_that_has_fallen_silent_while_it_is_waited_for() -> None:
+    world = World()
+    world.at(20, lambda: slowly(world, 24.0))
+    _, logs = world.run(100)
+    early, *late = world.snapshot
+    assert early is None
+    assert ["SQL Server has not answered for" in (why or "") for why in late] == [True, True]
+    assert world.progress.ready() is None
+    [told] = [entry for entry in logs if entry["event"].startswith("SQL Server was slow to answer")]
+    assert (told["log_level"], told["seconds"]) == ("warning", 24)
+
+
+def test_a_loop_that_waits_for_its_tables_to_be_due_is_ready() -> None:
+    world = World()
+    world.run(40)
+    world.clock += 30
+    assert world.progress.ready() is None
