@@ -88,7 +88,9 @@ def test_a_session_waits_as_long_as_before_after_a_probe_that_an_error_ended(pla
     place = places(query_mode=mode)
     instance = place.instance()
     session = place.connection.rows("SELECT @@SPID")
-    place.execute("EXEC sys.sp_cdc_disable_db")
+    place.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
+    place.scan()
+    place.execute("EXEC sys.sp_cdc_disable_table N'dbo', N'Persons', N'all'")
     assert place.source.probe([ProbeRequest(instance, None)]).stale  # an error 208, and what it means
     assert place.connection.rows("SELECT @@SPID, @@LOCK_TIMEOUT") == [(session[0][0], 10_000)]
 
