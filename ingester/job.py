@@ -111,7 +111,7 @@ class Job:
                 self._progress.executor(self._executor.check())
         finally:
             self._finish()
-        return 0 if self._roster.tables else 1
+        return self._roster.status()
 
     def reconfigure(self, changes: TableChanges, lock_names: Mapping[TableName, str]) -> None:
         """Take other tables from the loop's next turn on; `lock_names` has those of the added ones. From any thread."""
@@ -399,7 +399,7 @@ class Job:
             self._roster.put(table.name, Outcome.LOCKED)
             return
         elif result.trouble is not Trouble.QUEUE:
-            self._roster.fails(table, result.message, result.hint)
+            self._roster.fails(table, result.message, result.hint, told=result.lost and self._outage.lately)
         self._roster.put(table.name, Outcome.FAILED)
 
     def _want(self) -> None:

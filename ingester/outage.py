@@ -13,6 +13,9 @@ log = structlog.get_logger("ingester")
 _PATIENCE_SECONDS = 60.0
 """After so long without the database tables are left to ingesters that may reach it."""
 
+_AFTERMATH_SECONDS = 10.0
+"""Workers keep a connection from one slice to the next: the first slices after an outage meet those that it has cost."""
+
 
 class Outage:
     """True while there is one. `clock`: the steady clock."""
@@ -23,6 +26,7 @@ class Outage:
         self._since: float | None = None
         self._unanswered = False
         self._slow = False
+        self._ended_at = float("-inf")
 
     def __bool__(self) -> bool:
         return self.disconnected or self._unanswered
@@ -31,6 +35,11 @@ class Outage:
     def disconnected(self) -> bool:
         """Whether the server cannot be reached, so that others may do better."""
         return self._since is not None
+
+    @property
+    def lately(self) -> bool:
+        """Whether there is one, or was until a moment ago: slices that began before its end come back with the connections it has cost."""
+        return self.disconnected or self._clock() - self._ended_at < _AFTERMATH_SECONDS
 
     def lost(self, error: ConnectionLost) -> bool:
         """Nothing can be asked; whether that has been so for so long that the tables are to be left to others."""
@@ -56,6 +65,7 @@ class Outage:
         self._progress.connected(True)
         self._progress.unanswered(None)
         if self._since is not None:
+            self._ended_at = self._clock()
             log.info("reconnected to SQL Server")
         if self._unanswered:
             log.info("SQL Server answers for the tables again")

@@ -39,6 +39,17 @@ class Roster:
         self._progress = progress
         self._clock = clock
 
+    def status(self) -> int:
+        """Of the process, whose loop has ended: 1 if no table is left to be read."""
+        if self.tables:
+            return 0
+        log.error(
+            "every table has stopped, ending",
+            stopped=sorted(table.key for table in self._stopped),
+            hint="the log has why, with the remedy, in the line `table stopped` of each; start the ingester again after that",
+        )
+        return 1
+
     def begin(self) -> None:
         """Every table is due."""
         for table in self.tables.values():
@@ -117,9 +128,9 @@ class Roster:
         else:
             self.fails(table, error.message, error.hint)
 
-    def fails(self, table: TrackedTable, why: str, hint: str | None) -> None:
-        """`table` is tried again; said once, until it has recovered."""
-        if not table.failing:
+    def fails(self, table: TrackedTable, why: str, hint: str | None, *, told: bool = False) -> None:
+        """`table` is tried again; said once, until it has recovered. `told`: it was said of all tables together."""
+        if not table.failing and not told:
             table.failing = True
             log.warning("will try again", table=table.name.key, error=why, hint=hint)
 

@@ -6,7 +6,14 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from common.bus import SendInterrupted
-from common.errors import DestinationUnavailable, DStreamError, LeaseLost, PermanentError, TransientError
+from common.errors import (
+    ConnectionLost,
+    DestinationUnavailable,
+    DStreamError,
+    LeaseLost,
+    PermanentError,
+    TransientError,
+)
 from common.names import TableName
 from ingester.lsn import Position
 from ingester.oversize import Oversized
@@ -79,6 +86,7 @@ class SliceResult:
     `set_aside`: changes that fitted no message and were sent as stand-ins, up to `position`.
     A `share` moves no offset: its `position` is where it began, the rest tells what was sent.
     `unsent`: for how many seconds the queue had taken nothing when it failed to; None where the trouble is another's.
+    `lost`: the trouble is that the connection to SQL Server was lost.
     `clock`: the worker's; None where the slice reached none.
     `unreached`: why the worker could lately not tell the driver of results before their bucket was over, said once.
     """
@@ -98,6 +106,7 @@ class SliceResult:
     refusals: int = 0
     throttled: str = ""
     unsent: float | None = None
+    lost: bool = False
     clock: WorkerClock | None = None
     unreached: str | None = None
 
@@ -119,7 +128,8 @@ def in_trouble(result: SliceResult, error: Exception) -> SliceResult:
     """`result` of a slice that `error` ended."""
     hint = error.hint if isinstance(error, DStreamError) else None
     text = error.message if isinstance(error, DStreamError) else f"{type(error).__name__}: {error}"
-    return replace(result, trouble=_trouble(error), message=text, hint=hint)
+    lost = isinstance(error, ConnectionLost)
+    return replace(result, trouble=_trouble(error), message=text, hint=hint, lost=lost)
 
 
 def _trouble(error: Exception) -> Trouble:

@@ -707,6 +707,37 @@ def test_when_every_table_has_stopped_for_good_the_status_is_1() -> None:
     assert world.run(60)[0] == 1
 
 
+def test_the_last_table_that_stops_is_followed_by_why_the_process_ends() -> None:
+    world = World()
+    world.commit(2)
+    world.commit(2, name="sales_Orders")
+    world.sender.fail = PermanentError("sending: refused")
+    status, logs = world.run(60)
+    *before, last = [entry for entry in logs if entry["log_level"] == "error"]
+    assert (status, len(before)) == (1, 2)
+    assert (last["event"], last["stopped"]) == ("every table has stopped, ending", ["dbo.Persons", "sales.Orders"])
+    assert "`table stopped`" in last["hint"]
+
+
+@pytest.mark.parametrize("when", [50.0, 250.0], ids=["of the outage", "of its own"])
+def test_a_slice_that_meets_a_connection_which_an_outage_has_cost_is_not_told_again(when: float) -> None:
+    world = World()
+    world.at(20, lambda: setattr(world.source, "away", ConnectionLost("SQL Server: refused")))
+    world.at(100, lambda: setattr(world.source, "away", None))
+    load = world.offsets.load
+
+    def dead(*arguments: Any, **named: Any) -> Any:
+        world.offsets.__dict__["load"] = load
+        raise ConnectionLost("SQL Server: the connection is dead")
+
+    world.at(when, lambda: world.commit(2))
+    world.at(when, lambda: world.offsets.__dict__.update(load=dead))
+    _, logs = world.run(400)
+    warnings = [entry["event"] for entry in logs if entry["log_level"] == "warning"]
+    assert warnings == ["connection lost, will try again", *(["will try again"] if when > 100 else [])]
+    assert len(world.sent()) == 3
+
+
 def test_a_probe_that_fails_for_one_table_stops_that_table_alone() -> None:
     world = World()
     probe = world.source.probe
