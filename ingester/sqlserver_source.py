@@ -175,6 +175,16 @@ class SqlServerSource:
     def page(
         self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int, share: Share | None = None
     ) -> Page:
+        try:
+            return self._page_of(instance, after, upto, rows, share)
+        except DStreamError as error:
+            if is_error(error, UNKNOWN_OBJECT):  # CDC was switched off between two of a page's questions
+                raise self._gone(instance) from error
+            raise
+
+    def _page_of(
+        self, instance: CaptureInstance, after: Position, upto: Position, rows: int, share: Share | None
+    ) -> Page:
         for _ in range(_ATTEMPTS):
             current = self._altered.get((instance.name, instance.shape), instance)
             page = self._page(current, after, upto, rows, share)
@@ -207,8 +217,6 @@ class SqlServerSource:
             stamp, of_table = _stamp_of(instance)
             sets, whole = self._connection.rows_until(f"{text};\n{stamp}", [*parameters, *of_table], meter.enough)
         except DStreamError as error:
-            if is_error(error, UNKNOWN_OBJECT):
-                raise self._gone(instance) from error
             if is_error(error, _OUTSIDE_THE_WINDOW):
                 return self._purged(instance, after, error)
             raise
@@ -272,12 +280,7 @@ class SqlServerSource:
         """The low watermark. Raises TransientError for an instance that is gone, PermanentError where the server does not tell."""
         if low is not None and not (watermark := Lsn(bytes(low))).unknown:
             return watermark
-        try:
-            known = self._connection.rows(queries.INSTANCE_KNOWN, (instance.name,))[0][0]
-        except PermanentError as error:
-            if is_error(error, UNKNOWN_OBJECT):  # CDC was disabled for the whole database
-                raise self._gone(instance) from error
-            raise
+        known = self._connection.rows(queries.INSTANCE_KNOWN, (instance.name,))[0][0]
         raise no_watermark(instance.name) if known else self._gone(instance)
 
     def _purged(self, instance: CaptureInstance, after: Position, error: DStreamError) -> Page:

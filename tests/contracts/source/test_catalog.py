@@ -425,6 +425,26 @@ def test_a_table_that_is_altered_while_its_page_is_read_is_read_again(places: Pl
     assert [c.data["V"] for c in page.changes] == ["2020-01-02T00:00:00.000"]
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_cdc_that_is_switched_off_between_two_questions_of_a_page_stops_nobody(
+    places: Places, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = places(query_mode=mode, page_bytes=1)  # such a page asks for its low watermark by itself
+    place.execute("INSERT INTO dbo.Persons (ID, Name) VALUES (1, N'a'), (2, N'b'), (3, N'c')")
+    place.scan()
+    instance, upto = place.instance(), Position.end_of(place.read()[0].position.lsn)
+    read = place.connection.rows_until
+
+    def read_and_switched_off(*asked: Any) -> Any:
+        found = read(*asked)
+        place.execute("EXEC sys.sp_cdc_disable_db")
+        return found
+
+    monkeypatch.setattr(place.connection, "rows_until", read_and_switched_off)
+    with pytest.raises(TransientError, match="dbo_Persons is gone; its table is looked for again"):
+        place.source.page(instance, after=Position.before(instance.start_lsn), upto=upto, rows=5)
+
+
 def test_an_instance_that_was_made_again_under_its_name_is_another(places: Places) -> None:
     place = places()
     place.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
