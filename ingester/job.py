@@ -170,7 +170,10 @@ class Job:
         except (TransientError, PermanentError) as error:
             self._no_answer(error)
         for name in waiting & self._roster.tables.keys():
-            self._progress.stands(name, self._standing(self._roster.tables[name]))
+            standing = self._standing(self._roster.tables[name])
+            if standing is not Standing.READ and not self._outage:
+                self._gate.forget(name)
+            self._progress.stands(name, standing)
             self._roster.put(name, self._waiting_for(self._roster.tables[name]))
 
     def _standing(self, table: TrackedTable) -> Standing:
@@ -276,6 +279,8 @@ class Job:
         lease = table.lease
         assert lease is not None
         self._progress.stands(table.name, Standing.READ, behind=decision.act in (Act.READ, Act.GAP))
+        if decision.act is not Act.READ:
+            self._gate.forget(table.name)
         if decision.act is Act.GAP and decision.found is not None:
             error = gap_error(decision.window.instance, decision.found.offset, decision.found.low_watermark.hex)
             if not self._settings.skip_gaps:

@@ -22,7 +22,7 @@ _BACKOFF = Backoff(first=5.0, longest=60.0)
 _JITTER = 0.5
 """The share of a pause that chance may take off: ingesters that were refused together do not come back together."""
 _TURN_SECONDS = 5.0
-"""So long a table that was chosen to try has until another is."""
+"""So long a table that was chosen to try has until another is, or, if none waits, until the gate opens."""
 
 
 class QueueGate:
@@ -53,14 +53,25 @@ class QueueGate:
         return False
 
     def chosen(self) -> list[TableName]:
-        """The table that is to be looked at now, so that it may try; none while it is not time."""
+        """The table that is to be looked at now, so that it may try; none while it is not time.
+
+        When nobody waits any more the gate opens: what waited was sent by others, or is theirs to send.
+        """
         now = self._clock()
-        if not self._waiting or self._trying is not None or now < max(self._retry_at, self._chosen_at + _TURN_SECONDS):
+        if self._trying is not None or now < max(self._retry_at, self._chosen_at + _TURN_SECONDS):
+            return []
+        if not self._waiting:
+            if self.shut:
+                self._open("no table waits for the queue any more")
             return []
         self._chosen_at = now
         table = next(iter(self._waiting))
         del self._waiting[table]
         return [table]
+
+    def forget(self, table: TableName) -> None:
+        """`table` has nothing to send, or another ingester sends it."""
+        self._waiting.pop(table, None)
 
     def settled(self, result: SliceResult) -> bool:
         """Take in how a slice ended; whether the gate was opened by it, so that all tables are due."""
@@ -75,9 +86,11 @@ class QueueGate:
         if not tried:  # begun before the refusal
             return False
         if result.trouble is None and result.changes:
-            self._open()
+            self._open("the queue takes changes again")
             return True
-        self._retry_at = self._clock() + self._pause()
+        if result.trouble is not None:  # it has what it had to send
+            self._waiting[result.table] = None
+            self._retry_at = self._clock() + self._pause()
         return False
 
     def _refused(self, result: SliceResult) -> None:
@@ -90,8 +103,8 @@ class QueueGate:
     def _pause(self) -> float:
         return jittered(_BACKOFF.ceiling(self._refusals), _JITTER, self._chance)
 
-    def _open(self) -> None:
+    def _open(self, why: str) -> None:
         self._refusals = 0
         self._waiting.clear()
         self._progress.queue(None)
-        log.info("the queue takes changes again")
+        log.info(why)

@@ -104,6 +104,58 @@ def test_a_try_that_came_to_nothing_leaves_the_gate_shut_and_another_table_tries
     assert not gate.admits(PERSONS)
 
 
+def test_a_gate_at_which_nobody_waits_any_more_opens() -> None:
+    """The try finds nothing: another ingester had sent it."""
+    clock = [0.0]
+    progress = Progress([PERSONS], clock=lambda: clock[0])
+    progress.connected(True)
+    gate = QueueGate(progress, lambda: clock[0], lambda: 0.0)
+    gate.settled(result(PERSONS, Trouble.QUEUE))
+    clock[0] = 5.0
+    assert (gate.chosen(), gate.admits(PERSONS)) == ([PERSONS], True)
+    assert not gate.settled(result(PERSONS))
+    clock[0] = 9.9
+    assert (gate.chosen(), gate.shut) == ([], True)
+    assert "the queue refuses" in (progress.ready() or "")
+    clock[0] = 10.0
+    assert (gate.chosen(), gate.shut, progress.ready()) == ([], False, None)
+
+
+def test_a_try_that_met_other_trouble_goes_on_waiting() -> None:
+    clock = [0.0]
+    gate = QueueGate(Progress([PERSONS], clock=lambda: clock[0]), lambda: clock[0], lambda: 0.0)
+    gate.settled(result(PERSONS, Trouble.QUEUE))
+    for _ in range(10):
+        clock[0] += 61.0
+        assert gate.chosen() == [PERSONS]
+        assert gate.admits(PERSONS)
+        assert not gate.settled(result(PERSONS, Trouble.TRANSIENT))
+        assert gate.shut
+
+
+@pytest.mark.parametrize("how", ["sent by another", "read by another"])
+def test_an_ingester_whose_waiting_tables_others_took_care_of_is_ready_again(how: str) -> None:
+    world = World(shared=True)
+    world.sender.fail = REFUSED
+    world.at(3, lambda: world.commit(2))
+    world.at(3, lambda: world.commit(2, name="sales_Orders"))
+
+    def healed() -> None:
+        world.snapshot.append(world.progress.ready())
+        for name, table in (("persons", PERSONS), ("orders", ORDERS)):
+            if how == "read by another":
+                world.service.held[name] = "another", float("inf")
+            else:
+                world.offsets.stored[table] = world.source.rows[instance(table).name][-1]
+
+    world.at(100, healed)
+    world.run(400)
+    [before] = world.snapshot
+    assert "the queue refuses what is sent" in before
+    assert world.progress.ready() is None
+    assert world.sent() == []
+
+
 def test_what_one_table_alone_meets_shuts_no_gate() -> None:
     world = World()
     world.sender.fail = TransientError("the connection broke")
