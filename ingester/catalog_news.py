@@ -75,13 +75,14 @@ def take_in(table: TrackedTable, state: TableState) -> None:
     if table.lease is not None:
         for note in superseded_notes(table):
             log.info(note)
-        _drift(table, drift(state))
+        _drift(table, drift(state, table.offset))
 
 
 def _absence(table: TrackedTable, reason: str | None) -> None:
     if reason != table.absence:
         if reason:
-            log.warning(reason)
+            read = table.offset is not None
+            (log.error if read else log.warning)(f"{reason}; it is looked for again on later passes")
         else:
             log.info("table found", table=table.name.key)
     table.absence = reason

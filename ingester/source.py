@@ -64,6 +64,7 @@ class TableState:
     `database_has_cdc`: whether the database has Change Data Capture at all.
     `former`: those of the table that the name meant when its offset was stored, where it means another now; they tell the present name.
     `moment`: the server's time after that was seen.
+    `renamed`: what that table is named now, where none has the configured name.
     """
 
     exists: bool
@@ -71,6 +72,7 @@ class TableState:
     database_has_cdc: bool = True
     former: tuple[CaptureInstance, ...] = ()
     moment: str = ""
+    renamed: TableName | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,6 +85,9 @@ class SqlServerSource:
                 exists=found[number] is not None,
                 instances=tuple(instance for source, instance in instances or () if source == found[number]),
                 database_has_cdc=instances is not None,
+                renamed=next((i.table for _, i in instances or () if found[number] is None and i.source == was), None)
+                if (was := (sources or {}).get(table))
+                else None,
             )
             for number, table in enumerate(tables)
         }

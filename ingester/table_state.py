@@ -166,11 +166,13 @@ def decide(table: TrackedTable, answer: ProbeAnswer, max_lsn: Lsn | None, now: f
 
 def absence(table: TableName, state: TableState) -> str | None:
     """Why `table` cannot be read, with the remedy; None when it can."""
-    if not state.exists:
+    if not state.exists and state.renamed is not None:
         return (
-            f"table {table.key} does not exist in the database, or the login may not see it (GRANT SELECT ON {table.quoted}); "
-            "it is looked for again on later passes"
+            f"table {table.key} is now named {state.renamed.key}; rename it back, or configure the new name "
+            "(which begins at its low watermark)"
         )
+    if not state.exists:
+        return f"table {table.key} does not exist in the database, or the login may not see it (GRANT SELECT ON {table.quoted})"
     if not state.instances:
         schema, name = (part.replace("'", "''") for part in (table.schema, table.table))
         enable_table = (
@@ -179,17 +181,17 @@ def absence(table: TableName, state: TableState) -> str | None:
         if not state.database_has_cdc:
             return (
                 f"table {table.key} cannot be read: Change Data Capture is off for the whole database; enable it with "
-                f"EXEC sys.sp_cdc_enable_db (as sysadmin, in Azure SQL Database as db_owner), then {enable_table}; "
-                "it is looked for again on later passes"
+                f"EXEC sys.sp_cdc_enable_db (as sysadmin, in Azure SQL Database as db_owner), then {enable_table}"
             )
-        return (
-            f"table {table.key} is not under CDC; enable it with {enable_table}; it is looked for again on later passes"
-        )
+        return f"table {table.key} is not under CDC; enable it with {enable_table}"
     return None
 
 
-def drift(state: TableState) -> str | None:
-    """How a table's columns differ from those that its newest capture instance is filled with; None if they do not."""
+def drift(state: TableState, offset: Position | None = None) -> str | None:
+    """How a table's columns differ from those that its newest capture instance is filled with; None if they do not.
+
+    `offset`: how far it was read: of two instances the older one is needed until the newer one has taken over.
+    """
     if not state.instances:
         return None
     newest = state.instances[-1]
@@ -205,8 +207,18 @@ def drift(state: TableState) -> str | None:
         f"the columns of table {newest.table.key} are not those of its capture instance {newest.name}: "
         f"{'; '.join(filter(None, (added_text, gone_text)))}. Make a capture instance of the present columns, which is read from there on: "
         f"EXEC sys.sp_cdc_enable_table @source_schema = N'{schema}', @source_name = N'{name}', @role_name = NULL, "
-        f"@capture_instance = N'{capture}' (a table may have two: drop the older one first)"
+        f"@capture_instance = N'{capture}'{_room(state.instances, offset)}"
     )
+
+
+def _room(instances: Sequence[CaptureInstance], offset: Position | None) -> str:
+    """What is to be done about the instances that there are, of which a table may have two: dropping one that is read loses its changes."""
+    oldest = instances[0].name
+    if len(instances) < 2:
+        return f". Keep {oldest}, which is read up to there, until the log says that it can be dropped"
+    if instances[0] in superseded(instances, offset):
+        return f" (a table may have two: drop the older one, {oldest}, first; it has been read to its end)"
+    return f" (a table may have two, and {oldest} is still read: wait until the log says that it can be dropped, and drop it first)"
 
 
 def superseded_notes(table: TrackedTable) -> list[str]:

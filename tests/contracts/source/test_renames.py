@@ -216,6 +216,15 @@ def test_a_table_that_lost_its_name_to_nobody_is_waited_for_and_read_on_when_it_
     stage.read(1, 2, 3)
 
 
+def test_a_table_that_loses_its_name_while_it_is_read_is_told_by_the_new_one(stage: Stage) -> None:
+    stage.put("swap", 1)
+    with capture_logs() as logs, Run(stage.place, stage.sender) as run:
+        run.until(lambda: bool(stage.sender.sent))
+        stage.rename("swap", "away")
+        run.until(lambda: any("is now named dbo.away" in entry["event"] for entry in logs))
+    assert [entry["log_level"] for entry in logs if "is now named" in entry["event"]] == ["error"]
+
+
 @pytest.mark.parametrize("skip_gaps", [False, True])
 def test_a_table_that_was_dropped_and_made_again_is_a_gap_and_is_told(stage: Stage, skip_gaps: bool) -> None:
     stage.put("swap", 1)
