@@ -48,6 +48,9 @@ START_SECONDS = 120.0
 """For the JVM, the cluster's first executor and its first Python worker. Spark itself gives a standalone master 60 s."""
 _LOOK_SECONDS = 5.0
 """Between two looks at the context and its executors."""
+_TRIAL_SECONDS = 20.0
+"""For a trial job to run; a cold Python worker takes some seconds."""
+_TRIAL = "trial"
 _CANCEL_SECONDS = 1.0
 _STOP_SECONDS = 3.0
 """For Spark to say goodbye to its cluster."""
@@ -284,6 +287,23 @@ class SparkExecutor:
             with suppress(*_FAILURES):  # a JVM that is gone shows in its process
                 self._look()
             self._answers.answered()
+            if self._health.in_doubt and not within(_TRIAL_SECONDS, self._try, name="spark-trial"):
+                self._give_up_trial()
+
+    def _try(self) -> None:
+        """A job that touches no table: where it runs, it is a table that kills its workers, and no reason to give up the others."""
+        context = self._context
+        assert context is not None
+        with suppress(*_FAILURES):
+            context.setJobGroup(_TRIAL, "whether anything runs")
+            context.parallelize([0], 1).map(lambda _: None).collect()
+            self._health.worked()
+
+    def _give_up_trial(self) -> None:
+        context = self._context
+        assert context is not None
+        with suppress(*_FAILURES):
+            context.cancelJobGroup(_TRIAL)
 
     def _look(self) -> None:
         context: Any = self._context

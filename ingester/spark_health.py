@@ -49,6 +49,12 @@ class ExecutorHealth:
             self._failing = now if self._failing is None else self._failing
             self._failed, self._why, self._hint = now, why, hint or "see the executors' logs"
 
+    @property
+    def in_doubt(self) -> bool:
+        """Whether the last job that was heard of failed: the executor's fault, or that of a table which kills its worker."""
+        with self._guard:
+            return self._failing is not None
+
     def counted(self, executors: int) -> None:
         """So many executors are there."""
         with self._guard:

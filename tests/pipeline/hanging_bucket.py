@@ -20,7 +20,7 @@ from ingester.slices import Slice, SliceResult
 from ingester.source import CaptureInstance
 from ingester.spark import SparkExecutor
 
-QUICK, HUNG, LATER = (TableName("dbo", name) for name in ("Quick", "Hung", "Later"))
+QUICK, HUNG, LATER, FATAL = (TableName("dbo", name) for name in ("Quick", "Hung", "Later", "Fatal"))
 _LSN = Lsn(bytes(10))
 
 
@@ -31,8 +31,10 @@ def todo(table: TableName, lease: float) -> Slice:
 
 
 def task(bucket: Sequence[Slice], stopping: Path, driver: Driver | None) -> list[SliceResult]:
-    """Tells of the quick one, and never returns where one hangs."""
+    """Tells of the quick one, never returns where one hangs, and dies of the fatal one."""
     for one in bucket:
+        if one.table == FATAL:
+            os._exit(1)
         if one.table == HUNG:
             Path(os.environ["HANGS"]).write_text(str(os.getpid()))
             threading.Event().wait()
@@ -65,7 +67,16 @@ def main() -> None:
         dispatcher.add(todo(LATER, 600), backlog=True)
         dispatcher.start()
         story += heard(dispatcher, 1)
-        print(json.dumps({"story": story, "gone": gone, "check": executor.check()}))
+        checked = executor.check()
+        dispatcher.add(todo(FATAL, 600), backlog=True)
+        dispatcher.start()
+        died = heard(dispatcher, 1)
+        blamed = executor._health.in_doubt
+        deadline = time.monotonic() + 60
+        while executor._health.in_doubt and time.monotonic() < deadline:
+            time.sleep(0.1)
+        cleared = blamed and not executor._health.in_doubt
+        print(json.dumps({"story": story, "gone": gone, "check": checked, "died": died, "cleared": cleared}))
     finally:
         dispatcher.close()
         executor.close()

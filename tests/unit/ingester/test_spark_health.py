@@ -106,3 +106,15 @@ def test_a_process_that_was_paused_does_not_blame_the_jvm() -> None:
     answers.answered()
     for _ in range(2 * SILENT_TURNS):
         answers.refuse_silence()
+
+
+def test_a_table_that_kills_its_workers_for_ever_ends_nothing_as_long_as_trial_jobs_run() -> None:
+    health = Clocked()
+    for _ in range(100):
+        health.now += 5
+        health.failed("the Python worker has died", None)
+        assert health.in_doubt
+        health.now += 1
+        health.worked()  # a trial job
+        assert not health.in_doubt
+        assert health.trouble() is None
