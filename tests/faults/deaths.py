@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import Enum
@@ -193,13 +193,18 @@ class Killer:
                 self._dead[ingester.name] = time.monotonic()
         return ended
 
-    def kill_at(self, point: Point, *, whole: bool, timeout: float = 120) -> Kill:
-        """The ingester that comes to `point` next. Raises AssertionError when none does."""
+    def kill_at(
+        self, point: Point, *, whole: bool, timeout: float = 120, meanwhile: Callable[[], object] = lambda: None
+    ) -> Kill:
+        """The ingester that comes to `point` next. Raises AssertionError when none does. `meanwhile` is called now and then."""
         self._fired.clear()
         self._armed = (point, whole)
         if point in ACQUIRING and not self._fired.wait(_PATIENCE):
             self.start_ingester()
-        if not self._fired.wait(timeout):
+        deadline = time.monotonic() + timeout
+        while not self._fired.wait(1) and time.monotonic() < deadline:
+            meanwhile()
+        if not self._fired.is_set():
             self._armed = None
             raise AssertionError(f"nobody came to: {point.value}")
         return self.kills[-1]

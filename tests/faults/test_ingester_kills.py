@@ -144,7 +144,8 @@ class Campaign:
             if killer.living:
                 killer.kill_now(self._random.choice(killer.living), whole=whole)
             return
-        killer.kill_at(point, whole=whole, timeout=_MOST_WAIT_MUTE if self.mute else _MOST_WAIT)
+        patience = _MOST_WAIT_MUTE if self.mute else _MOST_WAIT
+        killer.kill_at(point, whole=whole, timeout=patience, meanwhile=lambda: self._complete(killer))
 
 
 def told(killer: Killer, committed: int) -> str:
