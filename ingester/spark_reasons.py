@@ -9,11 +9,13 @@ _TASK = re.compile(r".*most recent failure: (?:Lost task [\d.]+ in stage [\d.]+ 
 _CAUSED = "Caused by: "
 _LONGEST = 400
 
+_NO_MASTER = (
+    "spark.master does not answer: check its address, that it runs, and that spark.authenticate.secret is its own"
+)
+"""Spark says it in one of two ways, by what gives up first."""
 _REMEDIES = (
-    (
-        "unresponsive",
-        "spark.master does not answer: check its address, that it runs, and that spark.authenticate.secret is its own",
-    ),
+    ("unresponsive", _NO_MASTER),
+    ("not yet connected to master", _NO_MASTER),
     (
         "different version",
         "the executors' Python must be the driver's minor version: spark.pyspark.python in spark.conf",

@@ -225,6 +225,8 @@ CASES: Sequence[Case] = (
     Case("sqlserver", "capture_lagging:60", holds_back=True),
     Case("sqlserver", "capture_stopped", holds_back=True),
     Case("sqlserver", "change_table_locked:sales_Orders_CT", holds_back=True),
+    Case("sqlserver", "log_times_locked", holds_back=True),
+    Case("sqlserver", f"lock_timeout:6,{OURS}"),
 )
 """In the order in which two of them come into force, each once the one before has struck: against the stream, so that the second does not
 starve the first; and those that take every frame of some kind behind those that take a few."""

@@ -16,6 +16,7 @@ from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.server import ServiceBusEmulator
 from tests.faults.relay import Relay
 from tests.faults.tcp_relay import Silence, Way
+from tests.faults.world import wait_until
 
 QUEUE = "ingest-queue"
 
@@ -71,15 +72,17 @@ def test_a_send_whose_answer_never_comes_was_carried_out_and_its_connection_stay
     emulator: ServiceBusEmulator,
 ) -> None:
     arrived = threading.Event()
-    with Relay(
-        emulator.port, QUEUE, sending=lambda ids, octets: Silence(Way.BACK), arrived=lambda ids: arrived.set()
-    ) as relay:
-        with ThreadPoolExecutor() as pool:
-            sent = pool.submit(send, relay.port, emulator, 1, 2, 3)
-            assert arrived.wait(30)
-            assert not sent.done()
-            relay.drop()
-            with pytest.raises(TransientError):
-                sent.result(30)
-        assert relay.fell_mute == 1
+    with (
+        Relay(
+            emulator.port, QUEUE, sending=lambda ids, octets: Silence(Way.BACK), arrived=lambda ids: arrived.set()
+        ) as relay,
+        ThreadPoolExecutor() as pool,
+    ):
+        sent = pool.submit(send, relay.port, emulator, 1, 2, 3)
+        assert arrived.wait(30)
+        wait_until(lambda: relay.fell_mute == 1, "the answer is withheld", 30)
+        assert not sent.done()
+        relay.drop()
+        with pytest.raises(TransientError):
+            sent.result(30)
     assert waiting(emulator) == ["1", "2", "3"]

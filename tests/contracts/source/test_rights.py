@@ -180,8 +180,8 @@ def test_a_low_watermark_that_is_not_told_is_never_read_past(
     instance, upto = place.instance(), Position.end_of(place.read()[0].position.lsn)
     batch, rows_until = place.connection.batch, place.connection.rows_until
 
-    def probed(statements: Any) -> Any:
-        found = batch(statements)
+    def probed(statements: Any, **within: Any) -> Any:
+        found = batch(statements, **within)
         return [[(row[0], answer) if row[0] == instance.name else row for row in rows] for rows in found]
 
     def paged(sql: str, parameters: Any, enough: Any) -> Any:
