@@ -1,7 +1,7 @@
 """Calls that nothing can interrupt (a name looked up, a token asked for), waited for only so long.
 
-Such a call runs in a thread of its own and is left alone when its time is up. Whoever asks the same again meanwhile joins it, so that a
-server that never answers keeps one thread busy and not one for each attempt. Knows nothing of what is called.
+Such a call runs in a thread of its own and is left alone when its time is up. A second request for the same joins the call that is under
+way, so a server that never answers keeps one thread busy and not one for each attempt. Knows nothing of what is called.
 """
 
 from __future__ import annotations

@@ -177,10 +177,8 @@ def test_a_wall_clock_that_is_set_changes_nothing(hours: int) -> None:
     assert [entry for entry in logs if entry["log_level"] not in ("debug", "info")] == []
 
 
-@pytest.mark.parametrize("hours", [-1, 1])
-def test_a_stop_takes_no_longer_when_the_wall_clock_is_set_meanwhile(
-    monkeypatch: pytest.MonkeyPatch, hours: int
-) -> None:
+def hanging(monkeypatch: pytest.MonkeyPatch) -> tuple[World, list[float]]:
+    """A world whose first page hangs until it is cancelled, and asks for a stop before that; and when it asked."""
     monkeypatch.setattr("ingester.job._TICK", 0.0)
     monkeypatch.setattr("ingester.job._KILL_SECONDS", 0.0)
     world = World()
@@ -189,10 +187,18 @@ def test_a_stop_takes_no_longer_when_the_wall_clock_is_set_meanwhile(
     def hang() -> None:
         asked_at.append(world.clock)
         world.stop.set()
-        world.executor.cancelled.wait(60)
+        world.executor.cancelled.wait(10)
         raise TransientError("cancelled")
 
     world.source.after_page = hang
+    return world, asked_at
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_stop_takes_no_longer_when_the_wall_clock_is_set_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    world, asked_at = hanging(monkeypatch)
     world.executor.finish = lambda: setattr(world, "date", world.date + hours * 3600)  # type: ignore[method-assign]
     world.at(3, lambda: world.commit(2))
     world.run(1000)
@@ -587,18 +593,7 @@ def test_a_stop_lets_the_page_in_flight_be_sent_and_committed_and_only_then_give
 
 
 def test_what_does_not_end_in_time_is_given_up_and_the_locks_are_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ingester.job._TICK", 0.0)
-    monkeypatch.setattr("ingester.job._KILL_SECONDS", 0.0)
-    world = World()
-    asked_at: list[float] = []
-
-    def hang() -> None:
-        asked_at.append(world.clock)
-        world.stop.set()
-        world.executor.cancelled.wait(10)
-        raise TransientError("cancelled")
-
-    world.source.after_page = hang
+    world, asked_at = hanging(monkeypatch)
     world.at(3, lambda: world.commit(2))
     status, _ = world.run(1000)
     assert (status, world.executor.asked, world.sent()) == (0, ["finish", "cancel"], [])
