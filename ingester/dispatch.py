@@ -5,13 +5,15 @@ A bucket that is not back in time is given up: its work is cancelled, its slices
 not heard. That is safe although its work may go on somewhere for a while: after `send_before` it sends nothing, and its commit names the
 position that it began at, so of it and the slice that follows one commits a page and the other is refused. Whichever it is, a page was
 accepted by the queue before its end was committed: nothing is left out, and what both have sent is there twice with the same ids.
+
+A worker that died may have been killed by one of its tables: each of them has a worker to itself from then on, until it comes back.
 """
 
 from __future__ import annotations
 
 import queue
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from math import ceil
@@ -22,7 +24,7 @@ from common.names import TableName
 from ingester.bounds import seconds_out
 from ingester.executor import Executor
 from ingester.locks import Clock, steady
-from ingester.slices import Overdue, Slice, SliceResult, failed
+from ingester.slices import Overdue, Slice, SliceResult, Trouble, failed
 from ingester.source import Share
 from ingester.threads import Threads
 
@@ -30,6 +32,8 @@ log = structlog.get_logger("ingester")
 
 BUCKET_SIZE = 64
 """Slices a task takes at most: what its eight threads can look after within a poll interval."""
+DEATHS = 3
+"""So many workers in a row that read one table and nothing else: what killed them is that table."""
 
 
 def backlog_room(slots: int, running: int, running_backlogs: int) -> int:
@@ -65,9 +69,10 @@ def buckets(
 
 @dataclass(slots=True)
 class _Bucket:
-    """One that is out. `slices`: those of which nothing was heard. Times of the steady clock."""
+    """One that is out. `slices`: those of which nothing was heard. Times of the steady clock. `lone`: it began with a single slice, no share."""
 
     backlog: bool
+    lone: bool
     slices: dict[tuple[TableName, Share | None], Slice]
     begun: float
     deadline: float
@@ -95,10 +100,12 @@ class Dispatcher:
         self._numbers: Iterator[int] = count()
         self._out: dict[int, _Bucket] = {}
         self._quick_next = False
+        self._suspects: dict[TableName, int] = {}
+        """Tables whose last worker died: how many died in a row that had nothing else to do."""
 
     def add(self, todo: Slice, *, backlog: bool) -> None:
         """Queue a slice until a slot is free."""
-        (self._backlogs if backlog else self._quick).append(todo)
+        (self._backlogs if backlog or todo.table in self._suspects else self._quick).append(todo)
 
     def start(self) -> None:
         """Hand what waits to the free slots."""
@@ -151,7 +158,8 @@ class Dispatcher:
         stamped = [self._stamped(todo) for todo in slices]
         number, now = next(self._numbers), self._clock()
         deadline = now + max(map(seconds_out, stamped))
-        self._out[number] = _Bucket(backlog, {(todo.table, todo.share): todo for todo in stamped}, now, deadline)
+        lone = len(stamped) == 1 and stamped[0].share is None
+        self._out[number] = _Bucket(backlog, lone, {(todo.table, todo.share): todo for todo in stamped}, now, deadline)
         self._threads.run(partial(self._run, number, stamped))
 
     def _run(self, number: int, slices: list[Slice]) -> None:
@@ -170,7 +178,15 @@ class Dispatcher:
             return []
         if ended:
             del self._out[number]
-        return bucket.heard(results)
+        return [self._judged(found, bucket) for found in bucket.heard(results)]
+
+    def _judged(self, result: SliceResult, bucket: _Bucket) -> SliceResult:
+        """`result`, and if its worker died, whether that is the table's doing: a single death may be anybody's."""
+        if result.trouble is not Trouble.WORKER_LOST:
+            self._suspects.pop(result.table, None)
+            return result
+        deaths = self._suspects[result.table] = self._suspects.get(result.table, 0) + bucket.lone
+        return replace(result, trouble=Trouble.KILLS_WORKER) if deaths >= DEATHS else result
 
     def _given_up(self) -> list[SliceResult]:
         now = self._clock()

@@ -22,7 +22,8 @@ class Executor(Protocol):
     def run(self, bucket: Sequence[Slice], *, number: int, early: Early) -> Sequence[SliceResult]:
         """Drain every slice of `bucket`, one result each. Results that `early` was told are among them again.
 
-        Raises TransientError when the worker died: nothing is known of its slices. May never return: whoever calls gives up on it.
+        Raises WorkerLost when the worker died, and TransientError when there was none: nothing is known of the slices. May never return:
+        whoever calls gives up on it.
         `number`: tells this bucket from others.
         """
         ...

@@ -386,7 +386,7 @@ class Job:
             self._in_trouble(table, result)
             return None
         if table.failing:
-            table.failing = False
+            table.failing = table.deadly = False
             log.info("recovered", table=table.name.key)
         table.backlog = result.more
         if result.more:
@@ -402,6 +402,10 @@ class Job:
             self._ownership.superseded(table, result.message)
         elif result.trouble is Trouble.EXPIRED and not self._roster.ours(table):
             self._roster.put(table.name, Outcome.LOCKED)
+            return
+        elif result.trouble is Trouble.KILLS_WORKER:
+            self._roster.kills(table, result.message)
+            self._roster.put(table.name, Outcome.DEADLY)
             return
         elif result.trouble is not Trouble.QUEUE:
             self._roster.fails(table, result.message, result.hint, told=result.lost and self._outage.lately)

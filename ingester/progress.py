@@ -30,7 +30,7 @@ SILENT_SECONDS = 15.0
 """After so long without an answer of SQL Server the tables are not being read: the questions of a pass take milliseconds."""
 
 _NAMED = 5
-"""Stopped tables that readiness names."""
+"""Tables that readiness names."""
 
 
 class Standing(Enum):
@@ -100,6 +100,7 @@ class Progress:
         self._queue: str | None = None
         self._unsent: str | None = None
         self._stopped: set[TableName] = set()
+        self._deadly: set[TableName] = set()
         self._started: dict[TableName, float] = {}
         self._unheard: dict[TableName, float] = {}
         """How long slices of a table were out until they were given up, one after the other."""
@@ -150,6 +151,7 @@ class Progress:
         if standing is not Standing.READ or behind is False:
             self._unheard.pop(table, None)
             self._started.pop(table, None)
+            self._deadly.discard(table)
         (self._stopped.add if standing is Standing.STOPPED else self._stopped.discard)(table)
         known = self._tables.get(table, TableFigures())
         since = known.behind if behind is None else (known.behind or self._clock()) if behind else None
@@ -177,6 +179,7 @@ class Progress:
                 self._unheard[result.table] = unheard + now - began
             if began is not None:
                 self._slices.add(now - began)
+            (self._deadly.add if result.trouble is Trouble.KILLS_WORKER else self._deadly.discard)(result.table)
             known = self._tables.get(result.table, TableFigures())
             failures = known.failures
             if result.trouble is not None:
@@ -197,6 +200,7 @@ class Progress:
         with self._guard:
             self._tables.pop(table, None)
             self._stopped.discard(table)
+            self._deadly.discard(table)
             self._unheard.pop(table, None)
             self._started.pop(table, None)
 
@@ -246,7 +250,7 @@ class Progress:
         with self._guard:
             if self._unsendable():
                 return f"nothing can be sent to the queue: {self._unsent}"
-        return self._executor or self._tables_stopped()
+        return self._executor or self._tables_in_need()
 
     def _unsendable(self) -> bool:
         """Whether there is something to send that cannot be sent: what another ingester reads by now is not."""
@@ -254,10 +258,14 @@ class Progress:
             table.standing is Standing.READ and table.behind is not None for table in self._tables.values()
         )
 
-    def _tables_stopped(self) -> str | None:
+    def _tables_in_need(self) -> str | None:
         with self._guard:
-            stopped = sorted(table.key for table in self._stopped)
-        if not stopped:
-            return None
-        more = f" and {len(stopped) - _NAMED} more" if len(stopped) > _NAMED else ""
-        return f"stopped with an error, which the log has with its remedy: {', '.join(stopped[:_NAMED])}{more}"
+            stopped, deadly = set(self._stopped), set(self._deadly)
+        if stopped:
+            return f"stopped with an error, which the log has with its remedy: {_named(stopped)}"
+        return f"kills the worker that reads it; the log has the remedy: {_named(deadly)}" if deadly else None
+
+
+def _named(tables: Iterable[TableName]) -> str:
+    keys = sorted(table.key for table in tables)
+    return ", ".join(keys[:_NAMED]) + (f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else "")

@@ -134,6 +134,18 @@ class Roster:
             table.failing = True
             log.warning("will try again", table=table.name.key, error=why, hint=hint)
 
+    def kills(self, table: TrackedTable, why: str) -> None:
+        """`table` has killed one worker after the other: it is tried again, seldom; said once, until it has recovered."""
+        if not table.deadly:
+            table.deadly = table.failing = True
+            log.error(
+                "table kills the worker that reads it, will try again seldom",
+                table=table.name.key,
+                error=why,
+                hint="usually a value too large for the worker's memory: raise the container's memory (or spark.executor.memoryOverhead), "
+                "lower ingester.page_rows, or leave the column out of the capture instance",
+            )
+
     def ours(self, table: TrackedTable) -> bool:
         """Whether `table` may be read; one whose lock was refused is stopped."""
         try:

@@ -1,4 +1,4 @@
-"""Which tables are due, and when each is due again (SPEC 6, adaptive polling). Pure: time and chance are parameters."""
+"""Which tables are due, and when each is due again: adaptive polling. Pure: time and chance are parameters."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ class Outcome(Enum):
     IDLE = "idle"
     FAILED = "failed"
     LOCKED = "locked"
+    DEADLY = "deadly"
+    """It kills the worker that reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,8 @@ _FAILED_JITTER = 0.5
 """The same after a failure: tables and ingesters that failed together come back spread out."""
 _LOCKED_SECONDS = 5.0
 """How often a table that another ingester reads is looked for in the catalog; nothing else is asked, and its lock is told of at once."""
+_DEADLY_SECONDS = 60.0
+"""Starting a worker costs seconds of processor time, and its death may take others along."""
 _LEFTOVERS = 64
 """Entries that the heap may hold beyond twice the waiting tables until it is built again."""
 
@@ -47,6 +51,8 @@ def next_interval(rhythm: Rhythm, last: float, outcome: Outcome) -> float:
         return rhythm.poll_interval
     if outcome is Outcome.LOCKED:
         return _LOCKED_SECONDS
+    if outcome is Outcome.DEADLY:
+        return max(_DEADLY_SECONDS, rhythm.max_poll_interval)
     return min(rhythm.max_poll_interval, max(last, rhythm.poll_interval / 2) * 2)
 
 

@@ -52,7 +52,8 @@ class Trouble(Enum):
     """What the driver does about a failed slice. LEASE_LOST: a newer owner was met. EXPIRED: the lease may have run out meanwhile.
 
     QUEUE: the queue, or the right to use it, is refused: that is no table's own trouble, and every table meets it.
-    OVERDUE: nothing was heard of it in time.
+    OVERDUE: nothing was heard of it in time. WORKER_LOST: the worker died that it ran on, maybe with others. KILLS_WORKER: so did each that
+    read this table alone.
     """
 
     TRANSIENT = "transient"
@@ -61,6 +62,8 @@ class Trouble(Enum):
     LEASE_LOST = "lease lost"
     EXPIRED = "expired"
     OVERDUE = "overdue"
+    WORKER_LOST = "worker lost"
+    KILLS_WORKER = "kills worker"
     UNEXPECTED = "unexpected"
 
 
@@ -115,6 +118,10 @@ class Expired(DStreamError):
     """Nothing more may be sent: the lease may have run out."""
 
 
+class WorkerLost(TransientError):
+    """The worker died that a bucket ran on: of its own accord, or one of the bucket's tables kills it."""
+
+
 class Overdue(DStreamError):
     """A slice was given up because nothing was heard of it; it may still be running."""
 
@@ -141,6 +148,8 @@ def _trouble(error: Exception) -> Trouble:
         return Trouble.QUEUE
     if isinstance(error, Overdue):
         return Trouble.OVERDUE
+    if isinstance(error, WorkerLost):
+        return Trouble.WORKER_LOST
     if isinstance(error, TransientError):
         return Trouble.TRANSIENT
     if isinstance(error, PermanentError):

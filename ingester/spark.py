@@ -29,11 +29,11 @@ from ingester.executor import Early
 from ingester.java import java_home
 from ingester.locks import steady
 from ingester.scratch import Scratch
-from ingester.slices import Slice, SliceResult
+from ingester.slices import Slice, SliceResult, WorkerLost
 from ingester.spark_conf import RESULTS_PORT, is_local, maskable, results_port, spark_settings, unguarded
 from ingester.spark_health import Answers, ExecutorHealth
 from ingester.spark_jvm import Jvm
-from ingester.spark_reasons import reason, remedy
+from ingester.spark_reasons import reason, remedy, worker_died
 from ingester.threads import within
 
 log = structlog.get_logger("spark")
@@ -173,7 +173,8 @@ class SparkExecutor:
             why = self._reason(error)
             if "cancelled" not in why:
                 self._health.failed(why, remedy(why))
-            raise TransientError(f"running a Spark task: {why}", hint=remedy(why)) from error
+            kind = WorkerLost if worker_died(why) else TransientError
+            raise kind(f"running a Spark task: {why}", hint=remedy(why)) from error
         finally:
             if line is not None:
                 line.done(number)

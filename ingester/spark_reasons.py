@@ -13,6 +13,8 @@ _NO_MASTER = (
     "spark.master does not answer: check its address, that it runs, and that spark.authenticate.secret is its own"
 )
 """Spark says it in one of two ways, by what gives up first."""
+_DIED = ("crashed", "exited unexpectedly")
+_EXECUTOR_DIED = "ExecutorLost"
 _REMEDIES = (
     ("unresponsive", _NO_MASTER),
     ("not yet connected to master", _NO_MASTER),
@@ -28,10 +30,12 @@ _REMEDIES = (
         "Cannot run program",
         "the executors have no such Python: set spark.pyspark.python in spark.conf to one that they have",
     ),
-    ("crashed", "a Python worker died: usually memory; raise the container's memory, or have fewer slots"),
-    ("exited unexpectedly", "a Python worker died: usually memory; raise the container's memory, or have fewer slots"),
+    *(
+        (sign, "a Python worker died: usually memory; raise the container's memory, or have fewer slots")
+        for sign in _DIED
+    ),
     (
-        "ExecutorLost",
+        _EXECUTOR_DIED,
         "an executor died or its machine is gone; if it repeats raise spark.executor.memoryOverhead and see its log",
     ),
     ("executor", "see the executors' logs; --log-level debug shows what Spark prints here"),
@@ -55,6 +59,11 @@ def reason(text: str) -> str:
 def remedy(why: str) -> str | None:
     """What to do about it, where that is known."""
     return next((hint for sign, hint in _REMEDIES if sign.lower() in why.lower()), None)
+
+
+def worker_died(why: str) -> bool:
+    """Whether a task ran and its worker died, which a task's own doing may be the reason for."""
+    return any(sign in why for sign in (*_DIED, _EXECUTOR_DIED))
 
 
 def _python_reason(lines: list[str]) -> str | None:

@@ -23,8 +23,9 @@ _HASHED_TYPES = frozenset(
 )
 """Types of which CHECKSUM tells that equal values have one number. Not sql_variant, whose values may be equal and of two types."""
 
-_GRAVITY = tuple(
-    Trouble[name] for name in ("LEASE_LOST", "PERMANENT", "QUEUE", "UNEXPECTED", "OVERDUE", "EXPIRED", "TRANSIENT")
+_GRAVITY = (
+    *(Trouble.LEASE_LOST, Trouble.PERMANENT, Trouble.QUEUE, Trouble.UNEXPECTED),
+    *(Trouble.OVERDUE, Trouble.WORKER_LOST, Trouble.EXPIRED, Trouble.TRANSIENT),
 )
 """Of several troubles the first decides what is done about the table."""
 

@@ -48,6 +48,8 @@ class TrackedTable:
     """Set while `instances` are those of a table that has lost the name."""
     backlog: bool = False
     failing: bool = False
+    deadly: bool = False
+    """Whether it was said that it kills the workers that read it."""
     stored_at: float = field(default=float("-inf"))
     absence: str | None = None
     """Why the table cannot be read yet, as last told; None when nothing is in the way."""

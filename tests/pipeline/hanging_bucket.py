@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from common.names import TableName
-from ingester.dispatch import Dispatcher
+from ingester.dispatch import DEATHS, Dispatcher
 from ingester.early_results import Driver
 from ingester.lsn import Lsn, Position
 from ingester.slices import Slice, SliceResult
@@ -68,9 +68,11 @@ def main() -> None:
         dispatcher.start()
         story += heard(dispatcher, 1)
         checked = executor.check()
-        dispatcher.add(todo(FATAL, 600), backlog=True)
-        dispatcher.start()
-        died = heard(dispatcher, 1)
+        died = []
+        for _ in range(DEATHS):
+            dispatcher.add(todo(FATAL, 600), backlog=False)
+            dispatcher.start()
+            died += heard(dispatcher, 1)
         blamed = executor._health.in_doubt
         deadline = time.monotonic() + 60
         while executor._health.in_doubt and time.monotonic() < deadline:

@@ -28,5 +28,5 @@ def test_a_hung_slice_is_given_up_and_everything_else_goes_on(tmp_path: Path) ->
     assert between[1:] == [["Hung", "overdue"], ["Hung", "overdue"]]
     assert told["gone"], "Spark kills the worker of a job that was cancelled"
     assert told["check"] is None
-    assert told["died"] == [["Fatal", "transient"]]
+    assert told["died"] == [["Fatal", "worker lost"], ["Fatal", "worker lost"], ["Fatal", "kills worker"]]
     assert told["cleared"], "a job that touches no table runs: the worker that died says nothing of the executor"

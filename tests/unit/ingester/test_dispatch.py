@@ -9,11 +9,12 @@ from structlog.testing import capture_logs
 
 from common.names import TableName
 from ingester.bounds import seconds_out
-from ingester.dispatch import BUCKET_SIZE, Dispatcher, buckets
+from ingester.dispatch import BUCKET_SIZE, DEATHS, Dispatcher, buckets
 from ingester.drain import Drain
 from ingester.executor import Early
 from ingester.lsn import Position
-from ingester.slices import Slice, SliceResult, Trouble
+from ingester.slices import Slice, SliceResult, Trouble, WorkerLost
+from ingester.source import Share
 from tests.fakes.ingester import (
     ORDERS,
     PERSONS,
@@ -232,3 +233,61 @@ def test_an_end_does_not_wait_for_what_hangs() -> None:
     hung.start(PERSONS)
     hung.dispatcher.close()
     assert all(thread.daemon for thread in threading.enumerate() if thread.name == "bucket")
+
+
+class Deadly(ThreadExecutor):
+    """Its worker dies of the table `deadly`, whatever else is in the bucket."""
+
+    deadly: TableName | None = PERSONS
+
+    def run(self, bucket: Sequence[Slice], *, number: int, early: Early) -> Sequence[SliceResult]:
+        self.buckets.append(list(bucket))
+        if any(todo.table == self.deadly for todo in bucket):
+            raise WorkerLost("running a Spark task: Python worker exited unexpectedly (crashed)")
+        return [done(todo.table) for todo in bucket]
+
+
+class Dying:
+    """A dispatcher over one slot's worth of quick tables, `Deadly` below it."""
+
+    def __init__(self) -> None:
+        self.executor = Deadly(Drain(FakeSource(), FakeOffsets(), FakeSender(), encoder(), lambda: 0.0), slots=1)
+        self.dispatcher = Dispatcher(self.executor, lambda todo: todo)
+
+    def turn(self, *tables: TableName, share: Share | None = None) -> dict[TableName, Trouble | None]:
+        """All of `tables`, each looked at once: what came of them."""
+        for table in tables:
+            self.dispatcher.add(replace(slices(1)[0], table=table, share=share), backlog=False)
+        heard: list[SliceResult] = []
+        while len(heard) < len(tables):
+            self.dispatcher.start()
+            heard += self.dispatcher.results(60)
+        return {result.table: result.trouble for result in heard}
+
+    @property
+    def buckets(self) -> list[list[TableName]]:
+        return [[todo.table for todo in bucket] for bucket in self.executor.buckets]
+
+
+def test_tables_whose_worker_died_have_one_each_until_they_come_back() -> None:
+    dying = Dying()
+    assert dying.turn(PERSONS, ORDERS) == {PERSONS: Trouble.WORKER_LOST, ORDERS: Trouble.WORKER_LOST}
+    assert dying.turn(PERSONS, ORDERS) == {PERSONS: Trouble.WORKER_LOST, ORDERS: None}
+    assert dying.buckets == [[PERSONS, ORDERS], [PERSONS], [ORDERS]]
+    dying.executor.deadly = None
+    assert dying.turn(PERSONS, ORDERS) == {PERSONS: None, ORDERS: None}
+    dying.turn(PERSONS, ORDERS)
+    assert dying.buckets[-1] == [PERSONS, ORDERS], "who came back has neighbours again"
+
+
+def test_a_table_that_alone_kills_one_worker_after_the_other_is_told_from_bad_luck() -> None:
+    dying = Dying()
+    dying.turn(PERSONS, ORDERS)
+    troubles = [dying.turn(PERSONS)[PERSONS] for _ in range(DEATHS)]
+    assert troubles == [*[Trouble.WORKER_LOST] * (DEATHS - 1), Trouble.KILLS_WORKER]
+
+
+def test_a_share_of_a_stride_says_nothing_of_its_table() -> None:
+    dying = Dying()
+    troubles = [dying.turn(PERSONS, share=Share(1, 0, 2, ("ID",), 9))[PERSONS] for _ in range(2 * DEATHS)]
+    assert set(troubles) == {Trouble.WORKER_LOST}

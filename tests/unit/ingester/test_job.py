@@ -6,7 +6,7 @@ import inspect
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import cycle
+from itertools import cycle, pairwise
 from typing import Any
 
 import pytest
@@ -24,7 +24,7 @@ from ingester.lsn import Position
 from ingester.progress import Progress
 from ingester.reload import TableChanges
 from ingester.schedule import Rhythm
-from ingester.slices import Trouble, WorkerClock
+from ingester.slices import Trouble, WorkerClock, WorkerLost
 from ingester.sqlserver_waiting import GRACE
 from tests.fakes.ingester import (
     ORDERS,
@@ -506,6 +506,31 @@ def test_readiness_names_the_tables_that_stopped() -> None:
     world.run(30)
     assert "dbo.Persons" in (world.progress.ready() or "")
     assert "sales.Orders" not in (world.progress.ready() or "")
+
+
+def test_a_table_that_kills_its_workers_is_said_once_tried_seldom_and_shown_until_it_recovers() -> None:
+    world = World(tables=[PERSONS, ORDERS])
+    run, deaths = world.executor.run, list[float]()
+
+    def dies(bucket: Any, **more: Any) -> Any:
+        if world.clock < 1600 and any(todo.table == PERSONS for todo in bucket):
+            deaths.append(world.clock)
+            raise WorkerLost("running a Spark task: Python worker exited unexpectedly (crashed)")
+        return run(bucket, **more)
+
+    world.executor.run = dies  # type: ignore[method-assign]
+    ready: list[str | None] = []
+    world.at(10, lambda: world.commit(2))
+    world.at(10, lambda: world.commit(2, name="sales_Orders"))
+    world.at(500, lambda: ready.append(world.progress.ready()))
+    _, logs = world.run(800)
+    assert ready == ["kills the worker that reads it; the log has the remedy: dbo.Persons"]
+    told = [line for line in logs if line["event"] == "table kills the worker that reads it, will try again seldom"]
+    assert [(line["log_level"], line["table"]) for line in told] == [("error", "dbo.Persons")]
+    assert min(b - a for a, b in pairwise(deaths[4:])) >= 50
+    assert world.progress.ready() is None
+    assert world.offsets.stored == {PERSONS: Position.end_of(lsn(2)), ORDERS: Position.end_of(lsn(2))}
+    assert [line["table"] for line in logs if line["event"] == "recovered"].count("dbo.Persons") == 1
 
 
 MANY = [TableName("dbo", f"T{number}") for number in range(1000)]
