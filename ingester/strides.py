@@ -1,4 +1,7 @@
-"""The driver's side of a hot table: cuts its window into strides, gathers their shares' results, and commits what all of them sent."""
+"""The driver's side of a hot table: cuts its window into strides, gathers their shares' results, and commits what all of them sent.
+
+A stride whose shares sent more or fewer changes than it has rows is not committed: one task reads it then, and what was sent is sent again.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,12 @@ from itertools import count
 
 import structlog
 
-from common.errors import DStreamError, PermanentError
-from common.names import Ordering
+from common.errors import DStreamError, PermanentError, TransientError
+from common.names import Ordering, TableName
 from ingester.lsn import Position
 from ingester.offsets import Offsets
-from ingester.slices import Slice, SliceResult, failed
-from ingester.source import Source
+from ingester.slices import Slice, SliceResult, Trouble, failed
+from ingester.source import Share, Source
 from ingester.spread import share_rows, shared_by, slices, whole
 from ingester.table_state import TrackedTable
 
@@ -26,7 +29,7 @@ class _Pending:
 
     one: Slice
     window_end: Position
-    shares: int
+    share: Share
     results: list[SliceResult] = field(default_factory=list)
 
 
@@ -43,13 +46,15 @@ class Strides:
         self._most = most
         self._numbers: Iterator[int] = count()
         self._pending: dict[int, _Pending] = {}
+        self._undivided: dict[TableName, Position] = {}
+        """Up to where one task reads a table whose shares did not come to its stride, or whose worker died."""
 
     def slices(self, todo: Slice, table: TrackedTable, *, room: int) -> list[Slice]:
         """What is to be done for `todo`: by shares if its table has a backlog, at most `room` of them, or by one task.
 
         Raises TransientError.
         """
-        columns = shared_by(todo.instance, self._ordering)
+        columns = () if self._whole(table) else shared_by(todo.instance, self._ordering)
         room = room if self._most is None else min(room, self._most)
         if not table.backlog or room < 2 or table.offset is None or table.page_rows is None or not columns:
             return [todo]
@@ -62,8 +67,8 @@ class Strides:
             return [todo]
         number = next(self._numbers)
         parts = slices(todo, columns, stride, wanted=wanted, page_rows=table.page_rows, number=number)
-        if parts[0].share is not None:
-            self._pending[number] = _Pending(parts[0], todo.upto, len(parts))
+        if (share := parts[0].share) is not None:
+            self._pending[number] = _Pending(parts[0], todo.upto, share)
             log.debug("stride", table=table.name.key, tasks=len(parts), rows=stride.rows)
         return parts
 
@@ -73,11 +78,38 @@ class Strides:
             return result
         pending = self._pending[result.share.stride]
         pending.results.append(result)
-        if len(pending.results) < pending.shares:
+        if len(pending.results) < pending.share.of:
             return None
         del self._pending[result.share.stride]
         found = whole(pending.results)
-        return found if found.trouble is not None else self._committed(pending, found)
+        if found.trouble is Trouble.WORKER_LOST:
+            self._undivided[result.table] = pending.one.upto
+        if found.trouble is not None:
+            return found
+        if found.changes != pending.share.rows:
+            return self._refused(pending, found.changes)
+        return self._committed(pending, found)
+
+    def _whole(self, table: TrackedTable) -> bool:
+        upto = self._undivided.get(table.name)
+        if upto is None or table.offset is None:
+            return False
+        if table.offset < upto:
+            return True
+        del self._undivided[table.name]
+        return False
+
+    def _refused(self, pending: _Pending, changes: int) -> SliceResult:
+        table, rows = pending.one.table, pending.share.rows
+        self._undivided[table] = pending.one.upto
+        return failed(
+            pending.one,
+            TransientError(
+                f"reading {table.key}: {rows} rows were shared out among {pending.share.of} tasks, and {changes} changes were read",
+                hint="nothing is lost, one task reads them again; if it repeats without a cleanup in between, set "
+                f'ordering = "table" for now and report it with the key\'s types: {", ".join(pending.share.columns)}',
+            ),
+        )
 
     def _committed(self, pending: _Pending, sent: SliceResult) -> SliceResult:
         todo = replace(pending.one, share=None)

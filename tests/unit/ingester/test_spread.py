@@ -12,7 +12,7 @@ from ingester.drain import Drain
 from ingester.lsn import Position
 from ingester.oversize import Oversized
 from ingester.schedule import Rhythm
-from ingester.slices import Slice, SliceResult, Trouble
+from ingester.slices import Slice, SliceResult, Trouble, WorkerLost, failed
 from ingester.source import CapturedColumn, Share, Stride
 from ingester.spread import share_rows, shared_by, slices, whole
 from ingester.strides import Strides
@@ -205,6 +205,32 @@ def test_an_offset_that_others_moved_is_seen_before_anything_is_sent() -> None:
     bench.offsets.stored[PERSONS] = bench.rows[7]
     found = bench.run(parts)
     assert (found.trouble, found.position, bench.sender.sent) == (Trouble.TRANSIENT, bench.rows[7], [])
+
+
+@pytest.mark.parametrize("rows", [-1, 1], ids=["fewer", "more"])
+def test_a_stride_whose_shares_do_not_come_to_its_rows_is_not_committed_and_read_by_one_task(rows: int) -> None:
+    bench = Bench()
+    parts = bench.parts()
+    results = [bench.drain.run(part) for part in parts]
+    results[0] = replace(results[0], changes=results[0].changes + rows)
+    *_, found = [bench.strides.settled(result) for result in results]
+    assert found is not None
+    assert (found.trouble, found.position, bench.offsets.commits) == (Trouble.TRANSIENT, None, [])
+    assert f"{results[0].share.rows} rows were shared out among 3 tasks, and {15 + rows} changes" in found.message  # type: ignore[union-attr]
+    (only,) = bench.parts()
+    assert only.share is None
+    bench.table.offset = parts[0].upto
+    assert len(bench.parts()) == 3, "what follows is shared out again"
+
+
+def test_a_worker_that_dies_of_a_share_has_one_task_read_the_stride() -> None:
+    bench = Bench()
+    *early, last = bench.parts()
+    for part in early:
+        bench.strides.settled(bench.drain.run(part))
+    found = bench.strides.settled(failed(last, WorkerLost("crashed")))
+    assert found is not None
+    assert (found.trouble, [part.share for part in bench.parts()]) == (Trouble.WORKER_LOST, [None])
 
 
 @pytest.mark.parametrize(
