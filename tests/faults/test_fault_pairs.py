@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import combinations
@@ -25,6 +25,7 @@ from emulators.servicebus.description import EntityMissing, QueueDescription
 from emulators.servicebus.server import ServiceBusEmulator
 from emulators.sqlserver.faults import QueryThatHangs
 from emulators.sqlserver.server import SqlServerEmulator
+from tests.azurite.server import Azurite, connection_string, missing
 from tests.faults.fault_cases import CASES, NAMES, OURS, Case
 from tests.faults.world import World, good, wait_until
 
@@ -73,10 +74,16 @@ class Told:
 
 
 class Pipeline(World):
-    """A world whose application has a SQL Server of its own, and whose subscriber comes when all is over."""
+    """A world whose application has a SQL Server of its own, and whose subscriber comes when all is over.
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, pace=Pace(1, 1), locks='type = "local"')
+    `azurite`: the port of the one that holds `azure_blob` locks.
+    """
+
+    def __init__(self, folder: Path, locks: str = "local", *, azurite: int | None = None) -> None:
+        blobs = connection_string(azurite) if azurite is not None else None
+        more = "" if blobs is None else f'\nlease = "15s"\nconnection_string = "{blobs}"'
+        super().__init__(folder, pace=Pace(1, 1), locks=f'type = "{locks}"{more}')
+        self.blob_connection_string = blobs
         self.clock = _Clock()
         self.servicebus.stop()
         self.servicebus = _Bus(clock=self.clock)
@@ -213,19 +220,33 @@ def test_every_quick_fault_beside_another_changes_nothing_and_a_hanging_server_h
             assert pipeline.stopped() < STOP
 
 
+@contextmanager
+def pipeline_of(folder: Path, locks: str) -> Iterator[Pipeline]:
+    """One whose locks are of this kind."""
+    with ExitStack() as opened:
+        port = None
+        if locks == "azure_blob":
+            if reason := missing():
+                pytest.skip(reason)
+            port = opened.enter_context(Azurite()).port
+        yield opened.enter_context(Pipeline(folder, locks, azurite=port))
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(0)
-def test_every_fault_alone_changes_nothing(tmp_path: Path) -> None:
-    with Pipeline(tmp_path) as pipeline:
+@pytest.mark.parametrize("locks", ["local", "sqlserver", "azure_blob"])
+def test_every_fault_alone_changes_nothing(tmp_path: Path, locks: str) -> None:
+    with pipeline_of(tmp_path, locks) as pipeline:
         pipeline.plays([(case,) for case in CASES])
         pipeline.stopped()
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(0)
-def test_every_pair_of_faults_changes_nothing(tmp_path: Path, pairs: int, seed: int) -> None:
+@pytest.mark.parametrize("locks", ["local", "sqlserver", "azure_blob"])
+def test_every_pair_of_faults_changes_nothing(tmp_path: Path, pairs: int, seed: int, locks: str) -> None:
     chosen = list(PAIRS)
     random.Random(seed).shuffle(chosen)
-    with Pipeline(tmp_path) as pipeline:
+    with pipeline_of(tmp_path, locks) as pipeline:
         pipeline.plays(chosen[: pairs or None])
         pipeline.stopped()
