@@ -3,6 +3,7 @@ nothing will run there any more."""
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import os
@@ -18,7 +19,8 @@ import pytest
 from dstream.demo.processes import environment, write_config
 from dstream.demo.schema import create
 from dstream.local import Emulators
-from tests.pipeline.standalone import CONF, SECRET, Cluster, free_port
+from tests.pipeline.standalone import CONF, SECRET, Cluster, children, free_port
+from tests.pipeline.test_secrets import holding
 
 WAIT = 150.0
 
@@ -42,6 +44,17 @@ class Ingester:
                 stderr=log,
                 env={**os.environ, **environment(emulators)},
             )
+
+    def shows_no_secret(self, worker: int, work: Path) -> None:
+        """What tasks carry is on no command line, neither here nor below the cluster's `worker`, and in no file that it writes."""
+        key = self._emulators.bus_connection_string.partition("SharedAccessKey=")[2].partition(";")[0]
+        secrets = [self._emulators.login.password, key, SECRET]
+        secrets += [base64.b64encode(secret.encode()).decode() for secret in secrets]
+        processes = (self.process.pid, *children(self.process.pid), worker, *children(worker))
+        lines, files = [Path(f"/proc/{pid}/cmdline") for pid in processes], list(work.rglob("*"))
+        assert holding(["CoarseGrainedScheduler"], lines), "the executor's is among them"
+        assert any(file.name == "stderr" for file in files)
+        assert holding(secrets, [*lines, *files]) == []
 
     def until(self, met: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + WAIT
@@ -116,6 +129,7 @@ def test_executors_that_are_lost_are_reported_and_followed_until_the_cluster_end
             running.insert(1)
             running.tells("/metrics", 'dstream_ingester_changes_total{table="dbo.Customers"} 1.0')
             running.tells("/readyz", "ok")
+            running.shows_no_secret(worker.pid, tmp_path / "work-1")
             cluster.kill(worker)
             running.tells("/readyz", "nothing can run on Spark: no executor is there")
             worker = cluster.worker(3)
