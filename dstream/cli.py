@@ -51,8 +51,11 @@ class Stage(StrEnum):
 
 Config = Annotated[Path, typer.Option("--config", "-c", help="The configuration file.")]
 UnreadConfig = Annotated[Path, typer.Option("--config", "-c", help="Accepted everywhere; this command brings its own.")]
-LogLevel = Annotated[Level, typer.Option("--log-level", envvar="DSTREAM_LOG_LEVEL", help="The least that is logged.")]
-LogFormat = Annotated[Format, typer.Option("--log-format", help="How log lines are written.")]
+LogLevel = Annotated[
+    Level,
+    typer.Option("--log-level", envvar="DSTREAM_LOG_LEVEL", case_sensitive=False, help="The least that is logged."),
+]
+LogFormat = Annotated[Format, typer.Option("--log-format", case_sensitive=False, help="How log lines are written.")]
 DEFAULT = Path("dstream.hcl")
 
 P = ParamSpec("P")

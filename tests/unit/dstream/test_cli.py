@@ -110,6 +110,16 @@ def test_a_bad_level_in_the_environment_is_bad_usage(run: Run, monkeypatch: pyte
     assert run("ingester")[0] == 2
 
 
+@pytest.mark.parametrize("level", ["INFO", "Warning", "debug"])
+def test_levels_and_formats_are_read_in_any_case(
+    run: Run, existing: str, monkeypatch: pytest.MonkeyPatch, level: str
+) -> None:
+    monkeypatch.setenv("DSTREAM_LOG_LEVEL", level)
+    stand_in(monkeypatch, "router.wiring", lambda *_, **__: 0)
+    assert run("router", "-c", existing, "--log-format", "JSON")[0] == 0
+    assert telemetry.logging_as_configured() == (level.lower(), "json")
+
+
 @pytest.mark.parametrize("command", ["ingester", "router", "server", "check"])
 def test_a_bad_configuration_is_2_with_one_line_a_problem(run: Run, command: str) -> None:
     status, out, err = run(command, "--config", str(GOLDEN / "broken.hcl"))
