@@ -11,7 +11,7 @@ from common.check import Finding, Outcome, fail, ok, warn
 from common.entity_findings import judge_queue, judge_topic
 from common.errors import DStreamError, PermanentError, TransientError
 from common.servicebus import ServiceBus
-from common.servicebus_entities import Entities, TopicFacts
+from common.servicebus_entities import Entities, QueueFacts, TopicFacts
 from common.topology import Provision
 
 _AT_ONCE = 16
@@ -35,14 +35,13 @@ def queue_findings(
     yield from found
 
 
-def waiting_in(bus: ServiceBus, queue: str, management_endpoint: str | None) -> int:
-    """Messages in the queue; 0 where that may not be seen. Raises TransientError."""
+def queue_seen(bus: ServiceBus, name: str, management_endpoint: str | None) -> QueueFacts | None:
+    """None where there is none, or it may not be seen. Raises TransientError."""
     with closing(Entities(bus.address, management_endpoint)) as entities:
         try:
-            facts = entities.queue(queue)
+            return entities.queue(name)
         except PermanentError:
-            return 0
-        return 0 if facts is None else facts.waiting
+            return None
 
 
 def topic_findings(
@@ -52,9 +51,9 @@ def topic_findings(
     subscriptions: Sequence[str],
     provision: Provision,
     management_endpoint: str | None,
-    waiting: int,
+    queue: QueueFacts | None,
 ) -> Iterator[Finding]:
-    """Of each topic, in order; `waiting`: messages in the ingest queue. Raises DStreamError when the namespace cannot be reached."""
+    """Of each topic, in order; `queue`: the ingest queue, where it is known. Raises DStreamError when the namespace cannot be reached."""
     facts: dict[str, TopicFacts | None] = {}
     with closing(Entities(bus.address, management_endpoint)) as entities:
         try:
@@ -70,7 +69,7 @@ def topic_findings(
     for name in names:
         subject = f"topic {name}"
         found = (
-            judge_topic(subject, facts[name], subscriptions=subscriptions, provision=provision, waiting=waiting)
+            judge_topic(subject, facts[name], subscriptions=subscriptions, provision=provision, queue=queue)
             if name in facts
             else [ok(subject, "may be sent to")]
         )

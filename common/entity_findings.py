@@ -1,7 +1,7 @@
 """What the settings of queue and topics mean for DStream, as findings. Pure: looks at nothing by itself.
 
-Where the judgements come from: "Duplicate detection", "Message transfers, locks, and settlement", "Service Bus quotas" and "Suspend and
-reactivate messaging entities" under https://learn.microsoft.com/azure/service-bus-messaging/
+Where the judgements come from: "Duplicate detection", "Message expiration", "Message transfers, locks, and settlement", "Service Bus quotas"
+and "Suspend and reactivate messaging entities" under https://learn.microsoft.com/azure/service-bus-messaging/
 """
 
 from __future__ import annotations
@@ -24,12 +24,21 @@ FEWEST_DELIVERIES = 10
 """The service's default. Each loss of a lock counts, and so a few restarts in a row would dead-letter good messages at a lower limit."""
 NEARLY_FULL = 0.8
 """Of the quota: past it sends fail."""
+STANDARD_MESSAGE = 256 * 1024
+"""Bytes of the largest message where the entity does not say it: the Standard tier's."""
+_NO_LIMIT = "P10675199DT2H48M5.4775807S, which is no limit"
 
 
 def judge_queue(subject: str, facts: QueueFacts | None, *, sessions: bool, provision: Provision) -> list[Finding]:
     """`facts`: None when it does not exist."""
     if facts is None:
         return [_missing(subject, provision)]
+    found = [*judge_use(subject, facts, sessions=sessions), *judge_keeping(subject, facts)]
+    return found or [ok(subject, f"{_with_sessions(sessions)}, {_messages(facts.waiting)} waiting")]
+
+
+def judge_use(subject: str, facts: QueueFacts, *, sessions: bool) -> list[Finding]:
+    """How well the queue can be worked with; a fail: not at all."""
     found = [*judge_settings(subject, facts), *_fill(subject, facts)]
     if facts.sessions != sessions:
         has, wants = ("has", "none") if facts.sessions else ("has no", "them")
@@ -44,19 +53,43 @@ def judge_queue(subject: str, facts: QueueFacts | None, *, sessions: bool, provi
     if facts.dead:
         text = f"{_messages(facts.dead)} in its dead-letter queue: changes that no subscriber got"
         found.append(warn(subject, text, "read their reasons, and send them again or complete them"))
-    return found or [ok(subject, f"{_with_sessions(sessions)}, {_messages(facts.waiting)} waiting")]
+    return found
+
+
+def judge_keeping(subject: str, facts: QueueFacts) -> list[Finding]:
+    """Whether the queue keeps what it has accepted until a router has read it: an offset has moved past it, and nobody sends it again."""
+    found, keeping = [], facts.keeping
+    if keeping.messages is not None:
+        then = "dead-lettered" if keeping.dead_letters else "deleted without a trace"
+        text = f"a change that waits in it for {_time(keeping.messages)} is {then}, and reaches no topic"
+        found.append(fail(subject, text, f"set DefaultMessageTimeToLive to {_NO_LIMIT}"))
+    if keeping.unused is not None:
+        text = f"it is deleted, with all that is in it, when it was not used for {_time(keeping.unused)}"
+        found.append(fail(subject, text, f"set AutoDeleteOnIdle to {_NO_LIMIT}"))
+    if keeping.forwards_to is not None:
+        text = f"it forwards what it gets to {keeping.forwards_to}, and the router reads this queue"
+        found.append(fail(subject, text, "take ForwardTo out of its settings"))
+    return found
 
 
 def judge_topic(
-    subject: str, facts: TopicFacts | None, *, subscriptions: Sequence[str], provision: Provision, waiting: int = 0
+    subject: str,
+    facts: TopicFacts | None,
+    *,
+    subscriptions: Sequence[str],
+    provision: Provision,
+    queue: QueueFacts | None = None,
 ) -> list[Finding]:
-    """`facts`: None when it does not exist. `subscriptions`: those that the configuration lists. `waiting`: messages in the ingest queue."""
+    """`facts`: None when it does not exist. `subscriptions`: those that the configuration lists. `queue`: the ingest queue, where it is known."""
+    waiting = 0 if queue is None else queue.waiting
     if facts is None and waiting and provision == "create":
         text = f"it does not exist, and {_messages(waiting)} waiting in the ingest queue may be for it"
         return [warn(subject, text, "start the router, or restart one that runs: topics are created at the start")]
     if facts is None:
         return [_missing(subject, provision)]
-    found = [*judge_settings(subject, facts), *_fill(subject, facts)]
+    found = [*judge_settings(subject, facts), *_fill(subject, facts), *_passing(subject, facts)]
+    if queue is not None:
+        found += _smaller(subject, facts, queue)
     there = {each.name.lower() for each in facts.subscriptions}
     for name in subscriptions:
         if name.lower() not in there and provision != "create":
@@ -71,6 +104,27 @@ def judge_topic(
     return found or [
         ok(subject, ", ".join(["there", *(f"{s.name} has {s.waiting} to read" for s in facts.subscriptions)]))
     ]
+
+
+def _passing(subject: str, facts: TopicFacts) -> list[Finding]:
+    """What a topic does not keep: its subscribers may mean it so, hence warnings."""
+    found, keeping = [], facts.keeping
+    if keeping.messages is not None:
+        text = f"a change that no subscriber has read after {_time(keeping.messages)} expires"
+        found.append(warn(subject, text, f"set DefaultMessageTimeToLive to {_NO_LIMIT}, unless that is meant"))
+    if keeping.unused is not None:
+        text = f"it is deleted, with its subscriptions, when it was not used for {_time(keeping.unused)}"
+        found.append(warn(subject, text, f"set AutoDeleteOnIdle to {_NO_LIMIT}"))
+    return found
+
+
+def _smaller(subject: str, facts: TopicFacts, queue: QueueFacts) -> list[Finding]:
+    here, there = facts.largest or STANDARD_MESSAGE, queue.largest or STANDARD_MESSAGE
+    if here >= there:
+        return []
+    text = f"it takes messages of up to {here // 1024} KB, and the ingest queue of up to {there // 1024} KB: what is between is dead-lettered"
+    remedy = f"set MaxMessageSizeInKilobytes to {there // 1024} (Premium), or lower the queue's"
+    return [warn(subject, text, remedy)]
 
 
 def judge_settings(subject: str, facts: EntitySettings) -> list[Finding]:
@@ -110,6 +164,11 @@ def _missing(subject: str, provision: Provision) -> Finding:
     if provision == "create":
         return ok(subject, "it does not exist yet, and is created at the first start")
     return fail(subject, "it does not exist", 'create it, or set provision = "create"')
+
+
+def _time(value: timedelta) -> str:
+    days, rest = divmod(value, timedelta(days=1))
+    return format_duration(value) if rest or not days else "1 day" if days == 1 else f"{days} days"
 
 
 def _with_sessions(sessions: bool) -> str:

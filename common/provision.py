@@ -17,10 +17,10 @@ import structlog
 from azure.core.exceptions import ResourceExistsError
 
 from common.check import Finding, Outcome
-from common.entity_findings import judge_queue, judge_settings, judge_topic
+from common.entity_findings import judge_keeping, judge_queue, judge_settings, judge_topic, judge_use
 from common.errors import PermanentError
 from common.servicebus_address import ServiceBusAddress
-from common.servicebus_entities import Entities, QueueFacts
+from common.servicebus_entities import Entities
 from common.servicebus_management import administration, answered, managing
 from common.topology import Provision
 
@@ -137,27 +137,31 @@ class _Provisioner:
             raise PermanentError(
                 f"creating the queue {need.name}: there is something else of that name", hint=_OTHER_KIND
             )
-        if wrong := _told(_judged(need, facts)):
+        subject = f"queue {need.name}"
+        if wrong := _told(judge_use(subject, facts, sessions=need.sessions)):
             raise PermanentError(f"checking the {_texts(wrong)}", hint=wrong[0].remedy)
+        _blame(judge_keeping(subject, facts))
 
     def _look_at_topic(self, name: str) -> None:
         """A topic that is switched off is its own table's trouble, and something else of its name everybody's: it would be sent to."""
         facts = self._entities.topic_settings(name)
         if facts is None:
             raise PermanentError(f"creating the topic {name}: there is something else of that name", hint=_OTHER_KIND)
-        for wrong in _told(judge_settings(f"topic {name}", facts)):
-            log.error("entity is not as wanted", entity=wrong.subject, what=wrong.text, remedy=wrong.remedy)
+        _blame(_told(judge_settings(f"topic {name}", facts)))
 
     def differences(self, need: Need) -> list[Finding]:
         """What cannot be worked with; what a person should only know is logged."""
         if isinstance(need, QueueNeed):
-            return _told(_judged(need, self._entities.queue(need.name)))
-        facts = self._entities.topic(need.name)
-        return _told(judge_topic(f"topic {need.name}", facts, subscriptions=need.subscriptions, provision="verify"))
+            facts = self._entities.queue(need.name)
+            return _told(judge_queue(f"queue {need.name}", facts, sessions=need.sessions, provision="verify"))
+        topic = self._entities.topic(need.name)
+        return _told(judge_topic(f"topic {need.name}", topic, subscriptions=need.subscriptions, provision="verify"))
 
 
-def _judged(need: QueueNeed, facts: QueueFacts | None) -> list[Finding]:
-    return judge_queue(f"queue {need.name}", facts, sessions=need.sessions, provision="verify")
+def _blame(findings: Sequence[Finding]) -> None:
+    """Log what a person must put right although a start can go on."""
+    for found in findings:
+        log.error("entity is not as wanted", entity=found.subject, what=found.text, remedy=found.remedy)
 
 
 def _told(findings: Sequence[Finding]) -> list[Finding]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol, TypeVar
+from urllib.parse import urlsplit
 
 from azure.core.exceptions import ResourceNotFoundError
 from azure.servicebus.management import QueueProperties, TopicProperties
@@ -14,6 +15,10 @@ from common.servicebus_address import ServiceBusAddress
 from common.servicebus_management import administration, answered, managing
 
 _MEGABYTE = 2**20
+
+_NO_END = timedelta(days=36_500)
+"""From here on a time means that nothing ends: by default it is the longest that .NET can say, P10675199DT2H48M5.4775807S
+(https://learn.microsoft.com/azure/service-bus-messaging/message-expiration)."""
 
 _T = TypeVar("_T")
 
@@ -28,6 +33,20 @@ class Storage:
     @property
     def share(self) -> float:
         return self.used / self.limit if self.limit else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """How long an entity keeps what it has accepted; None: without end. `messages`: their default time to live, which is also the longest.
+
+    `dead_letters`: whether messages whose time is over are dead-lettered (topics leave that to their subscriptions). `unused`: the time
+    without use after which the entity is deleted. `forwards_to`: the entity that gets what is sent here.
+    """
+
+    messages: timedelta | None = None
+    dead_letters: bool = False
+    unused: timedelta | None = None
+    forwards_to: str | None = None
 
 
 class EntitySettings(Protocol):
@@ -50,7 +69,7 @@ class TopicSettings:
 
 @dataclass(frozen=True, slots=True)
 class QueueFacts:
-    """EntitySettings and more. `dead`: dead letters."""
+    """EntitySettings and more. `dead`: dead letters. `largest`: bytes of the largest message; None where the tier alone says it."""
 
     sessions: bool
     duplicate_window: timedelta | None
@@ -60,6 +79,8 @@ class QueueFacts:
     waiting: int
     dead: int
     storage: Storage
+    keeping: Keeping = Keeping()
+    largest: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +100,8 @@ class TopicFacts:
     status: str
     storage: Storage
     subscriptions: tuple[SubscriptionFacts, ...]
+    keeping: Keeping = Keeping()
+    largest: int | None = None
 
 
 class Entities:
@@ -105,6 +128,8 @@ class Entities:
             waiting=counts.active_message_count or 0,
             dead=counts.dead_letter_message_count or 0,
             storage=Storage(counts.size_in_bytes or 0, (found.max_size_in_megabytes or 0) * _MEGABYTE),
+            keeping=_keeping(found),
+            largest=_largest(found),
         )
 
     def topic_settings(self, name: str) -> TopicSettings | None:
@@ -129,6 +154,8 @@ class Entities:
                 SubscriptionFacts(each.name, each.active_message_count or 0, each.dead_letter_message_count or 0)
                 for each in subscriptions or ()
             ),
+            keeping=_keeping(found),
+            largest=_largest(found),
         )
 
     def _get(self, what: str, call: Callable[[], _T]) -> _T | None:
@@ -142,6 +169,30 @@ class Entities:
 
 def _window(found: QueueProperties | TopicProperties) -> timedelta | None:
     return _duration(found.duplicate_detection_history_time_window) if found.requires_duplicate_detection else None
+
+
+def _keeping(found: QueueProperties | TopicProperties) -> Keeping:
+    messages, unused = _limited(found.default_message_time_to_live), _limited(found.auto_delete_on_idle)
+    if not isinstance(found, QueueProperties):
+        return Keeping(messages, unused=unused)
+    return Keeping(messages, bool(found.dead_lettering_on_message_expiration), unused, _path(found.forward_to))
+
+
+def _path(target: str | None) -> str | None:
+    """What the service says is the whole address: `sb://NAME.servicebus.windows.net/path`."""
+    return (urlsplit(target).path.strip("/") or target) if target else None
+
+
+def _limited(value: timedelta | str | None) -> timedelta | None:
+    if value is None or (time := _duration(value)) >= _NO_END:
+        return None
+    return time
+
+
+def _largest(found: QueueProperties | TopicProperties) -> int | None:
+    """Told by Premium namespaces (https://learn.microsoft.com/azure/service-bus-messaging/service-bus-premium-messaging#large-messages-support)."""
+    kilobytes = found.max_message_size_in_kilobytes
+    return kilobytes * 1024 if kilobytes else None
 
 
 def _status(found: QueueProperties | TopicProperties) -> str:

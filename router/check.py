@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 from common.check import Finding, guarded
-from common.check_entities import queue_findings, topic_findings, waiting_in
+from common.check_entities import queue_findings, queue_seen, topic_findings
 from common.check_port import port_findings
 from common.servicebus import ServiceBus
 from router.settings import RouterSettings
@@ -33,7 +33,7 @@ def _queue(settings: RouterSettings) -> Iterator[Finding]:
 
 def _topics(settings: RouterSettings) -> Iterator[Finding]:
     with closing(ServiceBus.of(settings.source)) as source:
-        waiting = waiting_in(source, settings.queue_name, settings.source.management_endpoint)
+        queue = queue_seen(source, settings.queue_name, settings.source.management_endpoint)
     with closing(ServiceBus.of(settings.output)) as bus:
         yield from topic_findings(
             bus,
@@ -41,5 +41,5 @@ def _topics(settings: RouterSettings) -> Iterator[Finding]:
             subscriptions=settings.subscriptions,
             provision=settings.provision,
             management_endpoint=settings.output.management_endpoint,
-            waiting=waiting,
+            queue=queue,
         )

@@ -400,6 +400,19 @@ class TestProvision:
             }
         assert (emulator.admin.get("q").description, emulator.admin.get("t").description) == (queue, topic)
 
+    def test_a_queue_that_forgets_is_refused_by_verify_and_blamed_in_the_log_otherwise(
+        self, emulator: ServiceBusEmulator
+    ) -> None:
+        forgetful = QueueDescription(requires_session=True, default_message_time_to_live=timedelta(days=14))
+        emulator.admin.create("q", forgetful)
+        address = ServiceBus.from_connection_string(emulator.connection_string).address
+        with structlog.testing.capture_logs() as logs:
+            provision(address, self.needs(), how="create", management_endpoint=self.endpoint(emulator))
+        [blamed] = [entry for entry in logs if entry["log_level"] == "error"]
+        assert "14 days is deleted without a trace" in blamed["what"]
+        with pytest.raises(PermanentError, match="14 days is deleted without a trace"):
+            provision(address, self.needs(), how="verify", management_endpoint=self.endpoint(emulator))
+
     @pytest.mark.parametrize("how", ["create", "verify"])
     def test_a_name_that_something_else_has_is_refused(self, emulator: ServiceBusEmulator, how: Provision) -> None:
         emulator.admin.create("q", TopicDescription())

@@ -67,10 +67,14 @@ class Report:
 
     def said(self, outcome: str, subject: str) -> str:
         """What the only line with this outcome says of `subject`."""
-        begin = f"{outcome:<5} {subject}: "
-        found = [line.removeprefix(begin) for line in self.lines if line.startswith(begin)]
+        found = self.each(outcome, subject)
         assert len(found) == 1, "\n".join(self.lines)
         return found[0]
+
+    def each(self, outcome: str, subject: str) -> list[str]:
+        """What the lines with this outcome say of `subject`."""
+        begin = f"{outcome:<5} {subject}: "
+        return [line.removeprefix(begin) for line in self.lines if line.startswith(begin)]
 
 
 @dataclass

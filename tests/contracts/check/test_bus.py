@@ -71,6 +71,44 @@ def test_a_queue_whose_sessions_do_not_match_fails(place: Place, ordering: str, 
         assert "change queue.ordering" in said
 
 
+FORGETFUL = {"default_message_time_to_live": timedelta(minutes=1), "auto_delete_on_idle": timedelta(minutes=5)}
+
+
+def test_a_queue_that_forgets_fails_and_a_topic_is_warned_of(place: Place) -> None:
+    place.make_queue(**FORGETFUL)
+    place.make_topic("sub1", **FORGETFUL)
+    report = place.check()
+    assert report.status == 1
+    for subject in (sending(place), receiving(place)):
+        deleted, unused = report.each("fail", subject)
+        assert "for 1m is deleted without a trace" in deleted
+        assert "not used for 5m" in unused
+    assert len(report.each("warn", topic(place))) == 2
+
+
+def test_a_queue_that_dead_letters_what_expires_fails_with_other_words(place: Place) -> None:
+    place.make_queue(
+        default_message_time_to_live=timedelta(days=14),
+        dead_lettering_on_message_expiration=True,
+        requires_session=True,
+    )
+    assert "for 14 days is dead-lettered" in place.check("--stage", "router").said("fail", receiving(place))
+
+
+def test_a_queue_that_forwards_fails(place: Place) -> None:
+    place.admin.create_queue(f"{place.queue}-next")
+    place.settings["ordering"] = "none"
+    place.make_queue(forward_to=f"{place.queue}-next", requires_session=False)
+    assert f"to {place.queue}-next" in place.check("--stage", "router").each("fail", receiving(place))[0]
+
+
+def test_a_topic_with_smaller_messages_than_the_queue_is_warned_of(place: Place) -> None:
+    place.make_queue(max_message_size_in_kilobytes=1024)
+    place.make_topic("sub1")
+    said = place.check("--stage", "router").said("warn", topic(place))
+    assert "up to 256 KB, and the ingest queue of up to 1024 KB" in said
+
+
 def test_without_duplicate_detection_there_is_a_warning(place: Place) -> None:
     place.make_queue(requires_duplicate_detection=False)
     place.make_topic("sub1", requires_duplicate_detection=False)

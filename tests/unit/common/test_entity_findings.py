@@ -11,7 +11,7 @@ from common.check import Finding, Outcome, guarded, ok
 from common.entity_findings import FAILOVER, judge_queue, judge_topic
 from common.errors import TransientError
 from common.provision import DUPLICATE_DETECTION_WINDOW
-from common.servicebus_entities import QueueFacts, Storage, SubscriptionFacts, TopicFacts
+from common.servicebus_entities import Keeping, QueueFacts, Storage, SubscriptionFacts, TopicFacts
 
 FULL = Storage(used=850 * 2**20, limit=1024 * 2**20)
 QUEUE = QueueFacts(
@@ -56,6 +56,44 @@ def test_a_queue_that_fills_up_is_a_warning_with_what_waits() -> None:
 def test_a_size_without_a_known_limit_says_nothing() -> None:
     [found] = topic(replace(TOPIC, storage=Storage(2**40, 0)))
     assert found.outcome is Outcome.OK
+
+
+@pytest.mark.parametrize(
+    ("keeping", "text", "remedy"),
+    [
+        (Keeping(messages=timedelta(days=14)), "waits in it for 14 days is deleted without a trace", "no limit"),
+        (Keeping(messages=timedelta(minutes=1), dead_letters=True), "for 1m is dead-lettered", "no limit"),
+        (
+            Keeping(unused=timedelta(hours=36)),
+            "is deleted, with all that is in it, when it was not used for 36h",
+            "Idle",
+        ),
+        (Keeping(forwards_to="other"), "forwards what it gets to other", "ForwardTo"),
+    ],
+)
+def test_a_queue_that_does_not_keep_what_it_has_accepted_fails(keeping: Keeping, text: str, remedy: str) -> None:
+    [found] = queue(replace(QUEUE, keeping=keeping))
+    assert (found.outcome, text in found.text, remedy in (found.remedy or "")) == (Outcome.FAIL, True, True), found
+
+
+def test_a_topic_that_does_not_keep_what_it_has_accepted_is_warned_of() -> None:
+    found = topic(replace(TOPIC, keeping=Keeping(messages=timedelta(days=1), unused=timedelta(days=7))))
+    assert [each.outcome for each in found] == [Outcome.WARN] * 2
+    assert "after 1 day expires" in found[0].text
+    assert "not used for 7 days" in found[1].text
+
+
+def test_a_topic_that_takes_smaller_messages_than_the_queue_is_warned_of() -> None:
+    large = replace(QUEUE, largest=1024 * 1024)
+    for here in (None, 512 * 1024):
+        found = judge_topic(
+            "topic t", replace(TOPIC, largest=here), subscriptions=["sub1"], provision="none", queue=large
+        )
+        assert [(each.outcome, "up to 1024 KB" in each.text) for each in found] == [(Outcome.WARN, True)]
+    for there in (QUEUE, large):
+        same = replace(TOPIC, largest=there.largest)
+        [found_ok] = judge_topic("topic t", same, subscriptions=["sub1"], provision="none", queue=there)
+        assert found_ok.outcome is Outcome.OK
 
 
 @pytest.mark.parametrize("status", ["Disabled", "SendDisabled", "ReceiveDisabled"])
