@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import cache
 from typing import Any
 
@@ -47,14 +47,16 @@ _HINT = (
     "and assign it its roles: "
 )
 
+_RENEWED = 300.0
+"""Seconds that a token must still be good for, or another is asked for: Azure's own clients begin at the same moment (azure-core's
+BearerTokenCredentialPolicy), and a login to SQL Server takes less; its session outlives the token.
+https://learn.microsoft.com/entra/identity-platform/configurable-token-lifetimes"""
+
 _SQL_SCOPE = "https://database.windows.net/.default"
 _SQL_HINT = (
     "give this machine a managed identity or a workload identity (User Id in the connection string chooses among several by client id), and "
     "make it a user of the database: CREATE USER [its name] FROM EXTERNAL PROVIDER"
 )
-_RENEWED = 300.0
-"""Seconds that a token must still be good for: a login takes less, and a session outlives its token.
-https://learn.microsoft.com/entra/identity-platform/configurable-token-lifetimes"""
 
 
 def default_credential() -> Any:
@@ -90,8 +92,9 @@ class Identity:
     of a metadata endpoint that is late cannot be told from there being none, and counts as none. `roles`: what to assign to it, for errors.
     `seconds`: the longest wait for a token, TOKEN_TIMEOUT if None.
 
-    Azure's clients ask for another token minutes before theirs runs out, and give up their request when none comes; so the last one is
-    given again for as long as it is good, where the credential hangs; where it fails it gives its own last one.
+    A token is kept until five minutes before its end, since not every credential keeps its own (AzureCliCredential starts a process for
+    each); one thread asks for the next one, and the others wait for the same. Where the credential hangs, the last token is given for as long
+    as it is good: Azure's clients ask for another minutes before theirs runs out, and give up their request when none comes.
     """
 
     def __init__(
@@ -102,39 +105,53 @@ class Identity:
         seconds: float | None = None,
         credential: Callable[[], Any] | None = None,
         hint: str | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        """`credential`: makes another one than the default; `hint`: what to do where there is none, instead of roles."""
+        """`credential`: makes another one than the default; `hint`: what to do where there is none, instead of roles. `clock`: as time.time."""
         self._proven = proven
         self._hint = _HINT + roles if hint is None else hint
         self._seconds = seconds
         self._make = credential or (lambda: default_credential())
+        self._clock = clock
         self._credential: TokenCredential | None = None
-        self._last: dict[tuple[str, ...], AccessToken] = {}
+        self._kept: dict[Hashable, AccessToken] = {}
         self._guard = threading.Lock()
 
     def get_token(self, *scopes: str, **options: Any) -> AccessToken:
         """Raises PermanentError when there is no identity, TransientError when it cannot be asked now."""
+        key = (scopes, tuple(sorted(options.items())))
+        if (kept := self._good(key, options, for_seconds=_RENEWED)) is not None:
+            return kept
         try:
-            token = in_time(
+            return in_time(
                 TOKEN_TIMEOUT if self._seconds is None else self._seconds,
-                lambda: self._made().get_token(*scopes, **options),
-                same=("token", id(self), scopes),
+                lambda: self._fetched(key, scopes, options),
+                same=("token", id(self), key),
             )
         except (AzureError, OSError, ValueError) as error:
-            if isinstance(error, TimeoutError) and (last := self._still_good(scopes, options)) is not None:
+            if isinstance(error, TimeoutError) and (last := self._good(key, options, for_seconds=_LASTS)) is not None:
                 return last
             raise self._translate(error) from error
+
+    def _fetched(self, key: Hashable, scopes: tuple[str, ...], options: dict[str, Any]) -> AccessToken:
+        """In the one thread that asks: another may have got the token between a caller's look and this."""
+        if (kept := self._good(key, options, for_seconds=_RENEWED)) is not None:
+            return kept
+        token = self._kept[key] = self._made().get_token(*scopes, **options)
         self._proven = True
-        self._last[scopes] = token
         return token
 
-    def _still_good(self, scopes: tuple[str, ...], options: dict[str, Any]) -> AccessToken | None:
+    def _good(self, key: Hashable, options: dict[str, Any], *, for_seconds: float) -> AccessToken | None:
         """With claims the service has said that it takes the last token no longer."""
-        last = self._last.get(scopes)
-        return last if last and not options.get("claims") and last.expires_on > time.time() + _LASTS else None
+        kept = self._kept.get(key)
+        return kept if kept and not options.get("claims") and kept.expires_on > self._clock() + for_seconds else None
+
+    def forget(self) -> None:
+        """After a refusal: what the tokens were refused for may be put right in the next ones."""
+        self._kept.clear()
 
     def close(self) -> None:
-        """Close what the credential holds open; a token that is wanted afterwards opens it anew."""
+        """Close what the credential holds open; a token that is asked for afterwards opens it again."""
         with self._guard:
             credential, self._credential = self._credential, None
         if credential is not None:
@@ -157,22 +174,18 @@ class Identity:
 
 
 class SqlTokens:
-    """Tokens to log in to SQL Server with, of one identity; kept until they are nearly over. Callable from any thread."""
+    """Tokens to log in to SQL Server with, of one identity. Callable from any thread."""
 
-    def __init__(self, identity: Identity, clock: Callable[[], float] = time.time) -> None:
-        self._identity, self._clock = identity, clock
-        self._kept: AccessToken | None = None
+    def __init__(self, identity: Identity) -> None:
+        self._identity = identity
 
     def get(self) -> str:
         """Raises as Identity.get_token."""
-        kept = self._kept
-        if kept is None or kept.expires_on - self._clock() < _RENEWED:
-            kept = self._kept = self._identity.get_token(_SQL_SCOPE)
-        return kept.token
+        return self._identity.get_token(_SQL_SCOPE).token
 
     def forget(self) -> None:
         """After a refusal: rights may be in a token, and what it was refused for may be put right in the next."""
-        self._kept = None
+        self._identity.forget()
 
 
 @cache

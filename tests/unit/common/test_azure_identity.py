@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -46,6 +45,14 @@ class StandIn:
 
     def close(self) -> None:
         StandIn.closed += 1
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 @pytest.fixture(autouse=True)
@@ -110,9 +117,11 @@ def test_a_token_service_that_is_away_is_asked_again(error: Exception) -> None:
 
 
 def test_an_identity_that_was_there_before_will_be_there_again() -> None:
-    identity = Identity()
+    clock = Clock()
+    identity = Identity(clock=clock)
     identity.get_token("scope")
     StandIn.fail = CredentialUnavailableError("no response from the IMDS endpoint")
+    clock.now = 2_000_000_000
     for known in (identity, Identity(proven=True)):
         with pytest.raises(TransientError, match="IMDS"):
             known.get_token("scope")
@@ -176,9 +185,10 @@ def test_what_the_credential_asks_is_bounded_as_well() -> None:
 def test_a_token_that_is_still_good_bridges_a_service_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Azure's clients ask for the next token minutes before theirs runs out, and would drop their request without one."""
     release = threading.Event()
-    identity = Identity(seconds=0.01)
+    clock = Clock()
+    identity = Identity(seconds=0.01, clock=clock)
     monkeypatch.setattr(
-        StandIn, "get_token", lambda self, *scopes, **options: AccessToken(SECRET, int(time.time()) + 200)
+        StandIn, "get_token", lambda self, *scopes, **options: AccessToken(SECRET, int(clock.now) + 200)
     )
     last = identity.get_token("scope")
     monkeypatch.setattr(StandIn, "get_token", lambda self, *scopes, **options: release.wait(60))
@@ -188,19 +198,11 @@ def test_a_token_that_is_still_good_bridges_a_service_that_hangs(monkeypatch: py
             identity.get_token("scope", claims="{}")
         with pytest.raises(TransientError, match="took more than"):
             identity.get_token("another")
-        monkeypatch.setattr(time, "time", lambda: last.expires_on - 1)
+        clock.now = last.expires_on - 1
         with pytest.raises(TransientError, match="took more than"):
             identity.get_token("scope")
     finally:
         release.set()
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_000_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Tokens(StandIn):
@@ -218,7 +220,39 @@ class Tokens(StandIn):
 @pytest.fixture
 def tokens() -> SqlTokens:
     Tokens.clock, Tokens.asked = Clock(), []
-    return SqlTokens(Identity(credential=Tokens, hint="make it a user"), Tokens.clock)
+    return SqlTokens(Identity(credential=Tokens, hint="make it a user", clock=Tokens.clock))
+
+
+def test_a_token_is_kept_for_each_scope_until_five_minutes_before_its_end() -> None:
+    Tokens.clock, Tokens.asked = Clock(), []
+    identity = Identity(credential=Tokens, clock=Tokens.clock)
+    first = identity.get_token("bus")
+    assert identity.get_token("storage") is not first
+    Tokens.clock.now += 3600 - 301
+    assert identity.get_token("bus") is first
+    assert identity.get_token("bus", claims="revoked") is not first
+    Tokens.clock.now += 2
+    assert identity.get_token("bus") is not first
+    assert Tokens.asked == [("bus",), ("storage",), ("bus",), ("bus",)]
+
+
+def test_threads_that_want_a_token_together_ask_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, release = list[str](), threading.Event()
+
+    def slow(self: StandIn, *scopes: str, **options: Any) -> AccessToken:
+        asked.extend(scopes)
+        release.wait(60)
+        return AccessToken(SECRET, 2_000_000_000)
+
+    monkeypatch.setattr(StandIn, "get_token", slow)
+    identity, got = Identity(), list[str]()
+    threads = [threading.Thread(target=lambda: got.append(identity.get_token("scope").token)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    release.set()
+    for thread in threads:
+        thread.join(60)
+    assert (got, asked) == ([SECRET] * 8, ["scope"])
 
 
 def test_a_token_for_sql_server_is_kept_until_it_is_nearly_over(tokens: SqlTokens) -> None:
