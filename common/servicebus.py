@@ -14,22 +14,24 @@ from common.topology import BusSettings
 class ServiceBus:
     """One namespace: where senders and receivers come from. Holds no connection of theirs; callable from any thread."""
 
-    def __init__(self, address: ServiceBusAddress) -> None:
+    def __init__(self, address: ServiceBusAddress, *, proven: bool = False) -> None:
+        """`proven`: another process has been let in with this key or identity, so that a refusal is a passing trouble to receivers."""
         quiet_sdk()
         self.address = address
+        self._proven = proven
 
     @classmethod
     def of(cls, settings: BusSettings, *, proven: bool = False) -> ServiceBus:
         """The namespace that `settings` name, by their key or by the identity that this process runs under.
 
-        `proven`: another process has signed in with that identity, so that trouble with it passes. Raises ConfigurationError as
-        `from_connection_string` does, and for a variable that is not set.
+        `proven`: as for the constructor. Raises ConfigurationError as `from_connection_string` does, and for a variable that is not set.
         """
         if settings.connection_string is not None:
-            return cls.from_connection_string(settings.connection_string.get_secret_value())
+            return cls(read_address(settings.connection_string.get_secret_value()), proven=proven)
         host, identity = settings.host, Identity(proven=proven)
         assert host is not None  # the settings have one of the two
-        return cls(ServiceBusAddress(host, emulator=False, entity_path=None, connection_string=None, identity=identity))
+        address = ServiceBusAddress(host, emulator=False, entity_path=None, connection_string=None, identity=identity)
+        return cls(address, proven=proven)
 
     @classmethod
     def from_connection_string(cls, text: str) -> ServiceBus:
@@ -47,7 +49,7 @@ class ServiceBus:
     def receivers(self, queue: str, *, sessions: bool, prefetch: int) -> QueueReceivers:
         """Receivers of a queue that has sessions, or has none; `prefetch` messages are asked for ahead (at least 1)."""
         self._check(queue)
-        return QueueReceivers(self.address, queue, sessions=sessions, prefetch=max(prefetch, 1))
+        return QueueReceivers(self.address, queue, sessions=sessions, prefetch=max(prefetch, 1), proven=self._proven)
 
     def close(self) -> None:
         """Close the identity, where there is one; senders and receivers are closed by whoever opened them."""

@@ -77,11 +77,19 @@ def quiet_sdk() -> None:
         logger.setLevel(logging.CRITICAL)
 
 
-def translate(error: Exception, doing: str, *, used_before: bool = False) -> DStreamError:
+def translate(error: Exception, doing: str, *, used_before: bool = False, proven: bool = False) -> DStreamError:
     """What `error` means to a caller; `doing` is a participle with facts ("sending to orders").
 
-    `used_before`: this process has used the entity already, so that one that is missing was deleted.
+    `used_before`: this process has used the entity already, so that one that is missing was deleted. `proven`: the right to use it was
+    there before, so that one which is refused now (a key that is changed, a role on its way, a namespace that fails over) is a passing trouble.
     """
+    told = _translate(error, doing, used_before=used_before)
+    if proven and isinstance(told, DestinationUnavailable) and told.hint == _RIGHTS:
+        return TransientError(told.message, hint=f"it worked before, and is tried again: {_RIGHTS}")
+    return told
+
+
+def _translate(error: Exception, doing: str, *, used_before: bool) -> DStreamError:
     inner = getattr(error, "inner_exception", None)
     if isinstance(inner, DStreamError):
         # The identity has said already what is wrong; the SDK wraps whatever a credential raises.
@@ -129,12 +137,12 @@ def _refused_sign_in(inner: object) -> str | None:
 
 
 @contextmanager
-def translated(doing: str, *, used_before: bool = False) -> Iterator[None]:
+def translated(doing: str, *, used_before: bool = False, proven: bool = False) -> Iterator[None]:
     """As `translate` says. Errors of the SDK and of sockets leave as DStreamError with their cause kept; all others pass."""
     try:
         yield
     except (ServiceBusError, ClientAuthenticationError, AMQPException, OSError) as error:
-        raise translate(error, doing, used_before=used_before) from error
+        raise translate(error, doing, used_before=used_before, proven=proven) from error
     except ValueError as error:
         # The SDK says "already closed" and "cannot be locked now" with bare ValueErrors.
         raise TransientError(f"{doing}: {_one_line(error)}") from error

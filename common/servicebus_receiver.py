@@ -228,7 +228,7 @@ class BusReceiver:
 
     @contextmanager
     def _bounded(self, seconds: float, doing: str) -> Iterator[None]:
-        with translated(doing), self._guard.within(seconds, doing):
+        with translated(doing, proven=True), self._guard.within(seconds, doing):
             yield
 
     def _half_over(self, locked_at: float) -> bool:
@@ -279,7 +279,11 @@ def _readable(handler: Any, seconds: float) -> bool:
 class QueueReceivers:
     """`common.bus.Receivers` of one queue: with `sessions`, one session after the other; without, the queue itself."""
 
-    def __init__(self, address: ServiceBusAddress, queue: str, *, sessions: bool, prefetch: int) -> None:
+    def __init__(
+        self, address: ServiceBusAddress, queue: str, *, sessions: bool, prefetch: int, proven: bool = False
+    ) -> None:
+        """`proven`: the queue could be received from before, by another process, so that a refusal passes."""
+        self._proven = proven
         self._address = address
         self._queue = queue
         self._sessions = sessions
@@ -300,8 +304,9 @@ class QueueReceivers:
         tend(receiver, guard, heartbeat=HEARTBEAT)
         doing = f"opening a receiver for {self._queue}"
         try:
-            with translated(doing), guard.within(seconds, doing):
+            with translated(doing, proven=self._proven), guard.within(seconds, doing):
                 receiver.__enter__()
+            self._proven = True
             _look_for_silence_here(receiver)
             return BusReceiver(client, receiver, self._queue, guard)
         except TransientError as error:

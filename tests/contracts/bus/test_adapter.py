@@ -17,6 +17,7 @@ from common.bus import MessageRefused, MessageTooLarge, Receivers, SendInterrupt
 from common.errors import DestinationUnavailable, TransientError
 from common.message import Message
 from common.servicebus import ServiceBus
+from common.servicebus_address import read_address
 from common.servicebus_receiver import BusReceiver
 from common.servicebus_sender import ENVELOPE
 from emulators.servicebus.description import QueueDescription, TopicDescription
@@ -278,6 +279,26 @@ def test_a_wrong_key_is_permanent_and_shows_no_secret(emulator: ServiceBusEmulat
     with pytest.raises(DestinationUnavailable, match="signature") as refused:
         bus.sender("plain").open()
     assert "d3Jvbmcta2V5" not in str(refused.value)
+
+
+@pytest.mark.parametrize("proven", [False, True], ids=["by itself", "by another process"])
+def test_a_right_to_receive_that_is_refused_after_it_worked_is_asked_for_again(proven: bool) -> None:
+    """A key that is changed and changed back, on the same port."""
+    with ServiceBusEmulator(keys={"worker": "a2V5"}) as emulator:
+        emulator.admin.create("plain", QueueDescription())
+        bus, port = ServiceBus(read_address(emulator.connection_string), proven=proven), emulator.port
+        receivers = bus.receivers("plain", sessions=False, prefetch=1)
+        if not proven:
+            opened(receivers).close()
+    for key, let_in in (("b3RoZXI", False), ("a2V5", True)):
+        with ServiceBusEmulator(port=port, keys={"worker": key}) as emulator:
+            emulator.admin.create("plain", QueueDescription())
+            if let_in:
+                opened(receivers).close()
+                return
+            with pytest.raises(TransientError, match="signature") as refused:
+                receivers.open(max_wait=1)
+            assert "policy's name and key" in (refused.value.hint or "")
 
 
 def test_a_policy_that_may_only_send_is_told_when_it_listens() -> None:

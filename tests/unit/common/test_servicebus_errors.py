@@ -106,6 +106,25 @@ def test_a_refused_sign_in_is_permanent_and_says_what_the_service_said() -> None
     assert "invalid signature" in str(translation)
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        ServiceBusAuthorizationError(),
+        ServiceBusAuthenticationError(error=TokenAuthFailure(401, b"The token has an invalid signature.")),  # type: ignore[no-untyped-call]
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_right_that_was_there_before_will_be_there_again(error: Exception) -> None:
+    first, later = (translate(error, "opening orders", proven=proven) for proven in (False, True))
+    assert isinstance(first, DestinationUnavailable)
+    assert isinstance(later, TransientError)
+    assert (later.message, later.hint) == (first.message, f"it worked before, and is tried again: {first.hint}")
+
+
+def test_a_missing_entity_is_missing_though_it_was_there_before() -> None:
+    assert isinstance(translate(MessagingEntityNotFoundError(), "opening orders", proven=True), DestinationUnavailable)
+
+
 def test_a_sign_in_that_was_cut_off_is_not_taken_for_a_refused_one() -> None:
     inner = AMQPConnectionError(ErrorCondition.SocketError, description="Connection reset by peer")
     assert isinstance(translate(ServiceBusAuthenticationError(error=inner), "opening orders"), TransientError)
