@@ -114,7 +114,7 @@ def read(path: str | Path, environ: Mapping[str, str]) -> Document:
     except OSError as error:
         raise ConfigurationError(
             [f"{path}: reading the configuration: {error.strerror or type(error).__name__}"],
-            hint="name the file with --config",
+            hint="name the file with --config or DSTREAM_CONFIG",
         ) from None
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1

@@ -25,7 +25,7 @@ OK, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 app = typer.Typer(
     name="dstream",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -49,14 +49,19 @@ class Stage(StrEnum):
     ROUTER = "router"
 
 
-Config = Annotated[Path, typer.Option("--config", "-c", help="The configuration file.")]
+Config = Annotated[Path, typer.Option("--config", "-c", envvar="DSTREAM_CONFIG", help="The configuration file.")]
 UnreadConfig = Annotated[Path, typer.Option("--config", "-c", help="Accepted everywhere; this command brings its own.")]
 LogLevel = Annotated[
     Level,
     typer.Option("--log-level", envvar="DSTREAM_LOG_LEVEL", case_sensitive=False, help="The least that is logged."),
 ]
-LogFormat = Annotated[Format, typer.Option("--log-format", case_sensitive=False, help="How log lines are written.")]
+LogFormat = Annotated[
+    Format,
+    typer.Option("--log-format", envvar="DSTREAM_LOG_FORMAT", case_sensitive=False, help="How log lines are written."),
+]
 DEFAULT = Path("dstream.hcl")
+
+_DEFECT = "this is a defect of DStream: report it with this line"
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -293,9 +298,14 @@ def _tell(error: DStreamError) -> int:
 
 
 def _tell_unexpected(error: Exception) -> int:
-    again = "" if _debugging() else "; run it again with --log-level debug for the traceback"
-    _say(f"unexpected {type(error).__name__}{again}")
-    _say_traceback()
+    """One line of the log, whatever its level: the one traceback that matters must not ask for another run."""
+    import structlog
+
+    from common.telemetry import configure_logging, logging_as_configured
+
+    configure_logging(*logging_as_configured())
+    kind = type(error).__name__
+    structlog.get_logger("dstream").error("unexpected error", kind=kind, hint=_DEFECT, exc_info=error)
     return FAILED
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import subprocess
 import sys
@@ -25,7 +26,8 @@ from tests.unit.dstream.test_loading import ENVIRON, GOLDEN, ROOT, SECRET
 @pytest.fixture(autouse=True)
 def logging_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(telemetry, "_secrets", set())
-    monkeypatch.delenv("DSTREAM_LOG_LEVEL", raising=False)
+    for name in ("DSTREAM_LOG_LEVEL", "DSTREAM_LOG_FORMAT", "DSTREAM_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("dstream.signals.stop_on_signals", lambda **_: "stop")
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
@@ -84,6 +86,30 @@ def test_every_command_takes_the_common_options(run: Run, command: str) -> None:
         assert option in " ".join(out.split())
 
 
+def test_h_is_help_everywhere(run: Run) -> None:
+    assert run("-h") == run("--help")
+    assert run("check", "-h") == run("check", "--help")
+
+
+def test_a_shell_can_complete_the_commands(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_DSTREAM_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "dstream in")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    assert run()[1].split() == ["ingester"]
+
+
+def test_the_environment_names_the_file_and_the_format(
+    run: Run, existing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DSTREAM_CONFIG", existing)
+    monkeypatch.setenv("DSTREAM_LOG_FORMAT", "json")
+    stand_in(monkeypatch, "router.wiring", lambda *_, **__: 0)
+    assert run("router")[0] == 0
+    assert telemetry.logging_as_configured()[1] == "json"
+    assert run("router", "-c", "nope.hcl", "--log-format", "text")[0] == 2
+    assert telemetry.logging_as_configured()[1] == "text"
+
+
 def test_version(run: Run) -> None:
     assert run("--version") == (0, f"dstream {metadata.version('dstream-cdc')}\n", "")
 
@@ -134,7 +160,7 @@ def test_a_missing_file_is_2_and_says_how_to_name_another(run: Run, tmp_path: Pa
     assert status == 2
     assert err.splitlines() == [
         f"dstream: {tmp_path}/nope.hcl: reading the configuration: No such file or directory",
-        "dstream: hint: name the file with --config",
+        "dstream: hint: name the file with --config or DSTREAM_CONFIG",
     ]
 
 
@@ -164,11 +190,6 @@ def test_a_stage_gets_its_settings_and_its_status_is_the_exit_status(
         ),
         (ConfigurationError(["one", "two"]), 2, ["dstream: one", "dstream: two"]),
         (KeyboardInterrupt(), 130, []),
-        (
-            ValueError(SECRET),
-            1,
-            ["dstream: unexpected ValueError; run it again with --log-level debug for the traceback"],
-        ),
     ],
 )
 def test_a_failing_stage_is_told_in_lines(
@@ -182,18 +203,32 @@ def test_a_failing_stage_is_told_in_lines(
     assert (got, out, err.splitlines()) == (status, "", lines)
 
 
-def test_debug_shows_the_traceback_with_secrets_masked(
-    run: Run, existing: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("level", ["debug", "error"])
+def test_an_unexpected_error_is_one_line_of_the_log_with_its_traceback_and_secrets_masked(
+    run: Run, existing: str, monkeypatch: pytest.MonkeyPatch, level: str
 ) -> None:
     def stage(settings: Any, stop: Any, latest: Any) -> int:
         raise ValueError(f"login with {settings.source.connection_string.get_secret_value()}")
 
     stand_in(monkeypatch, "router.wiring", stage)
-    status, _, err = run("router", "-c", existing, "--log-level", "debug")
-    assert status == 1
-    assert "Traceback" in err
-    assert "login with ***" in err
+    status, out, err = run("router", "-c", existing, "--log-level", level, "--log-format", "json")
+    assert (status, out) == (1, "")
+    [line] = err.splitlines()
+    told = json.loads(line)
+    assert (told["level"], told["message"], told["kind"]) == ("error", "unexpected error", "ValueError")
+    assert "in stage" in told["exception"]
+    assert told["exception"].endswith("ValueError: login with ***")
     assert SECRET not in err
+
+
+def test_an_unexpected_error_is_told_in_text_as_well(run: Run, existing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stage(settings: Any, stop: Any, latest: Any) -> int:
+        raise ValueError(SECRET)
+
+    stand_in(monkeypatch, "router.wiring", stage)
+    status, _, err = run("router", "-c", existing)
+    assert (status, err.count("Traceback"), SECRET in err) == (1, 1, False)
+    assert "unexpected error" in err.splitlines()[0]
 
 
 def test_a_package_that_is_not_installed_is_named_with_the_extra_that_brings_it(
