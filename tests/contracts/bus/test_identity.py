@@ -213,6 +213,8 @@ def test_an_identity_that_was_there_is_waited_for(emulator: ServiceBusEmulator, 
             raise ClientAuthenticationError("no response from the IMDS endpoint")
 
         StandIn.give = late
+        assert bus.address.identity is not None
+        bus.address.identity.forget()  # as if it was nearly over
         with pytest.raises(TransientError, match="IMDS"):
             sender.send([Message(b"x", "m")])
         StandIn.give = lambda: signature(emulator)
