@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -15,7 +16,7 @@ from typing import Generic, Self, TypeVar
 
 import structlog
 
-from common.errors import ConfigurationError
+from common.errors import ConfigurationError, TransientError
 
 LOOK_SECONDS = 2.0
 """Between two looks, and so an edit is taken up within twice that; reading a small file costs nothing."""
@@ -35,7 +36,7 @@ class Watched(Generic[T]):
         self._path = path
         self.load = load
         self._seconds = seconds
-        self._taken = self._seen = self._content()
+        self._taken = self._seen = _content(self._path)
         self._take: Callable[[T], None] = lambda settings: None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="configuration", daemon=True)
@@ -56,7 +57,7 @@ class Watched(Generic[T]):
 
     def look(self) -> None:
         """One look."""
-        before, self._seen = self._seen, self._content()
+        before, self._seen = self._seen, _content(self._path)
         if self._seen == self._taken or self._seen != before:
             return
         self._taken = self._seen
@@ -71,12 +72,6 @@ class Watched(Generic[T]):
             return
         self._take(settings)
 
-    def _content(self) -> bytes | None:
-        try:
-            return hashlib.sha256(self._path.read_bytes()).digest()
-        except OSError:
-            return None  # `load` will say why, if it lasts
-
     def _run(self) -> None:
         while not self._stop.wait(self._seconds):
             try:
@@ -86,25 +81,55 @@ class Watched(Generic[T]):
 
 
 class Latest(Generic[T]):
-    """What a file says now: `Latest(path, load)()` is `load()`, which is called again only when the content has changed since. For any thread.
+    """What a file says now, for any thread: `Latest(path, load)()` is `load()`, called again only when the content has changed since.
 
+    A look is taken only when it is asked, and `seconds` after the one before; the first when this is made.
     Can be pickled, as far as `load` can: another process then looks for itself.
     """
 
-    def __init__(self, path: Path, load: Callable[[], T]) -> None:
-        self._path, self._load = path, load
-        self._known: tuple[bytes, T] | None = None
+    def __init__(
+        self,
+        path: Path,
+        load: Callable[[], T],
+        *,
+        seconds: float = LOOK_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._path, self._load, self._seconds, self._clock = path, load, seconds, clock
+        self._guard = threading.Lock()
+        self._seen, self._looked_at = _content(path), clock()
+        self._taken: tuple[bytes | None, T | ConfigurationError] | None = None
+        self._settled = True
 
     def __call__(self) -> T:
-        """Raises ConfigurationError."""
+        """Raises ConfigurationError for a content that cannot be used, which is logged once, and TransientError while it is being changed."""
+        with self._guard:
+            now = self._clock()
+            if now - self._looked_at >= self._seconds:
+                before, self._seen, self._looked_at = self._seen, _content(self._path), now
+                self._settled = self._seen == before
+            if not self._settled:
+                raise TransientError("the configuration is being changed")
+            if self._taken is None or self._taken[0] != self._seen:
+                self._taken = self._seen, self._loaded()
+            outcome = self._taken[1]
+        if isinstance(outcome, ConfigurationError):
+            raise outcome
+        return outcome
+
+    def _loaded(self) -> T | ConfigurationError:
         try:
-            content = self._path.read_bytes()
-        except OSError:
-            return self._load()  # it says why
-        known = self._known
-        if known is None or known[0] != content:
-            self._known = known = content, self._load()
-        return known[1]
+            return self._load()
+        except ConfigurationError as error:
+            log.warning("the configuration cannot be used", problems=list(error.problems), hint=error.hint)
+            return error
 
     def __reduce__(self) -> tuple[type[Latest[T]], tuple[Path, Callable[[], T]]]:
         return Latest, (self._path, self._load)
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return hashlib.sha256(path.read_bytes()).digest()
+    except OSError:
+        return None  # `load` will say why, if it lasts

@@ -20,8 +20,9 @@ from common.errors import Throttled, TransientError
 from common.message import Message
 from common.retry import Backoff
 from common.throttling import Spell
+from router.awaited import Destination, NoDestination
 from router.parking import Parked, Parking
-from router.publishers import Publisher, Publishers
+from router.publishers import Publishers
 from router.routes import Group, Plan, Poison, Reason, before, plan, runs, without
 from router.settings import OnPoison
 from router.tally import Tally
@@ -279,12 +280,11 @@ class Forwarder:
         """A message that the topic cannot take is poison; what was accepted before it is settled, the others are still to be sent."""
         done = self._settle_accepted(receiver, group, error.accepted)
         refused = [delivery for delivery in group.deliveries if delivery.message is error.refused]
-        reason: Reason = "MessageTooLarge" if isinstance(error, MessageTooLarge) else "Refused"
         for delivery in refused:
-            self._put_aside(receiver, Poison(delivery, reason, error.message))
+            self._put_aside(receiver, Poison(delivery, _reason(error), error.message))
         return without(group, done | {id(delivery) for delivery in refused})
 
-    def _settle(self, receiver: Receiver, publisher: Publisher, deliveries: Sequence[Delivery]) -> None:
+    def _settle(self, receiver: Receiver, publisher: Destination, deliveries: Sequence[Delivery]) -> None:
         if not deliveries:
             return
         lost = receiver.settle_many(deliveries)
@@ -338,6 +338,12 @@ class Forwarder:
 
     def _pause(self, groups: Sequence[Group]) -> float:
         return min(self.publishers[group.destination].pause() for group in groups)
+
+
+def _reason(error: MessageRefused) -> Reason:
+    if isinstance(error, NoDestination):
+        return "UnknownDestination"
+    return "MessageTooLarge" if isinstance(error, MessageTooLarge) else "Refused"
 
 
 def _explained(poison: Poison, refused: Mapping[str, str]) -> Poison:

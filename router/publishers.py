@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
 from typing import Protocol, TypeVar
 
 import structlog
@@ -21,6 +22,7 @@ from common.errors import DStreamError, PermanentError
 from common.message import Message
 from common.retry import Backoff
 from common.throttling import THROTTLED_BACKOFF, Spell
+from router.awaited import Awaited, Destination
 from router.tally import Tally
 
 OPENED_AT_ONCE = 16
@@ -30,6 +32,12 @@ DESTINATION_BACKOFF = Backoff(first=0.5, longest=30.0)
 
 REFUSED_IN_A_ROW = 10
 """Messages that a topic may refuse, and take none, until that is held to be the topic's fault and not theirs."""
+
+MOST_AWAITED = 1_000
+"""Unknown topics that are waited for at once: their names come with the messages, and so from whoever may send to the queue."""
+
+_FORGOTTEN_SECONDS = 60.0
+"""So long after its grace an unknown topic that nothing comes for makes room for another."""
 
 _TOPIC_NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,258}[a-z0-9])?", re.ASCII)
 """Letters, digits, periods, hyphens and underscores, at most 260; of what Service Bus takes, only slashes are left out, which its resource
@@ -58,12 +66,14 @@ class Publisher:
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
         provide: Callable[[], None] = lambda: None,
+        provide_first: bool = False,
         spell: Spell | None = None,
         tally: Tally | None = None,
     ) -> None:
         """`provide` sees to it that the topic exists; it is called before the next send after a fault that time does not heal.
 
-        `spell`: the namespace's, where others send to it as well. `tally` learns how the topic is doing.
+        `provide_first`: before the first send as well. `spell`: the namespace's, where others send to it as well. `tally` learns how the
+        topic is doing.
         """
         self.topic = topic
         self._sender = sender
@@ -79,7 +89,7 @@ class Publisher:
         self._failures = 0
         self._reported_permanent = False
         self._not_before = 0.0
-        self._to_be_provided = False
+        self._to_be_provided = provide_first
 
     def open(self) -> None:
         """Raises TransientError or PermanentError."""
@@ -179,26 +189,46 @@ class Publisher:
 
 
 class Publishers:
-    """All publishers, by topic (lower case)."""
+    """All destinations, by topic (lower case)."""
 
-    def __init__(self, publishers: Iterable[Publisher], *, further: Callable[[str], Publisher] | None = None) -> None:
-        """`further` makes the publisher of a topic that turns up later, the topic included; None: there are none but the configured."""
-        self._by_topic = {publisher.topic.lower(): publisher for publisher in publishers}
+    def __init__(
+        self,
+        publishers: Iterable[Publisher],
+        *,
+        further: Callable[[str], Publisher] | None = None,
+        never: Mapping[str, str] = MappingProxyType({}),
+        grace: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+        tally: Tally | None = None,
+    ) -> None:
+        """`further` finds or makes the publisher of a topic that turns up later, as `Awaited` asks for it; None: there are none but the configured.
+
+        `never`: why a topic (lower case) must not be one of them. `grace`: seconds for which `further` is asked again before what goes to such
+        a topic is refused.
+        """
+        self._by_topic: Mapping[str, Destination] = {publisher.topic.lower(): publisher for publisher in publishers}
         self._further = further
+        self._never = never
+        self._grace = grace
+        self._clock = clock
+        self._tally = tally
         self._guard = threading.Lock()
 
     @property
     def topics(self) -> Collection[str]:
+        """Those that something can be sent to, or that are waited for."""
         return self._by_topic.keys()
 
-    def __getitem__(self, topic: str) -> Publisher:
+    def __getitem__(self, topic: str) -> Destination:
+        """Raises KeyError for a topic that was neither configured nor admitted."""
+        found = self._by_topic.get(topic)
+        if found is None and self._further is not None:  # it was forgotten while a session held changes for it
+            with self._guard:
+                self._put(topic, self._awaited(topic, self._further))
         return self._by_topic[topic]
 
     def admit(self, topics: Iterable[str]) -> Mapping[str, str]:
-        """Add a publisher for each of these (lower case), where further ones are wanted; why not, by topic, for those that have none.
-
-        Raises TransientError when it could not be found out: the same question is to be asked again.
-        """
+        """Wait for each of these (lower case), where there may be further ones; why not, by topic, for those that nobody waits for."""
         refused: dict[str, str] = {}
         if self._further is None:
             return refused
@@ -208,17 +238,40 @@ class Publishers:
                     continue
                 if _TOPIC_NAME.fullmatch(topic) is None:
                     refused[topic] = "it is no name that a topic can have"
-                    continue
-                try:
-                    publisher = self._further(topic)
-                    publisher.open()
-                except PermanentError as error:
-                    refused[topic] = f"it could not be had: {error.message}"
-                    continue
-                # A new dict: the slots read this one without a lock.
-                self._by_topic = {**self._by_topic, topic: publisher}
-                log.info("destination added", topic=topic)
+                elif topic in self._never:
+                    refused[topic] = self._never[topic]
+                elif not self._room():
+                    refused[topic] = f"{MOST_AWAITED} other unknown topics are waited for already"
+                else:
+                    self._put(topic, self._awaited(topic, self._further))
         return refused
+
+    def _awaited(self, topic: str, further: Callable[[str], Publisher]) -> Awaited:
+        def find() -> Publisher:
+            publisher = further(topic)
+            with self._guard:
+                self._put(topic, publisher)
+            return publisher
+
+        return Awaited(topic, find, grace=self._grace, clock=self._clock, tally=self._tally)
+
+    def _put(self, topic: str, destination: Destination) -> None:
+        self._by_topic = {**self._by_topic, topic: destination}  # a new dict: the slots read this one without a lock
+
+    def _room(self) -> bool:
+        """Whether one more may be waited for; those that nothing was sent to for long are forgotten for its sake."""
+        if self._waited_for() < MOST_AWAITED:
+            return True
+        long = self._grace + _FORGOTTEN_SECONDS
+        self._by_topic = {
+            topic: each
+            for topic, each in self._by_topic.items()
+            if not isinstance(each, Awaited) or each.quiet_for() < long
+        }
+        return self._waited_for() < MOST_AWAITED
+
+    def _waited_for(self) -> int:
+        return sum(isinstance(each, Awaited) for each in self._by_topic.values())
 
     def open(self) -> None:
         """Open all, side by side. Raises one PermanentError that names every topic it concerns, else the first TransientError."""
@@ -234,10 +287,11 @@ class Publishers:
         self._side_by_side(Publisher.close)
 
     def _side_by_side(self, work: Callable[[Publisher], _T]) -> list[_T]:
-        if not self._by_topic:
+        publishers = [each for each in self._by_topic.values() if isinstance(each, Publisher)]
+        if not publishers:
             return []
-        with ThreadPoolExecutor(min(OPENED_AT_ONCE, len(self._by_topic)), thread_name_prefix="publishers") as pool:
-            return list(pool.map(work, self._by_topic.values()))
+        with ThreadPoolExecutor(min(OPENED_AT_ONCE, len(publishers)), thread_name_prefix="publishers") as pool:
+            return list(pool.map(work, publishers))
 
 
 def _fault_of_opening(publisher: Publisher) -> DStreamError | None:

@@ -19,6 +19,12 @@ Reason = Literal[
     "MalformedMessage", "MissingDestination", "UnknownDestination", "MessageTooLarge", "Refused", "Oversize"
 ]
 
+SEND_AGAIN = (
+    "add the table to the router's configuration, then send a copy with a new message id; under its own id the queue's duplicate detection "
+    "drops it without a word until the window since it was first sent is over"
+)
+"""What to do with a change in the dead-letter queue whose destination was unknown."""
+
 _KEY_TEXT = 500
 """Characters of a row's key that a description tells."""
 
@@ -105,7 +111,7 @@ def route(delivery: Delivery, known: Collection[str]) -> str | Poison:
         return Poison(
             delivery,
             "UnknownDestination",
-            f"the topic {named!r} belongs to no configured table; add the table to the router's configuration and send this again",
+            f"the topic {named!r} belongs to no configured table; {SEND_AGAIN}",
             named.lower(),
         )
     return named.lower()

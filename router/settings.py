@@ -6,12 +6,14 @@ Needs no SQL Server password: names come from `ingester.server_name` and `ingest
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
 from common.config import Block, Bound, Document, Problem, Settings, UnsetPolicy, bind
 from common.cores import usable_cores
+from common.durations import Duration
 from common.health_settings import HealthSettings
 from common.names import Ordering, TableName
 from common.topology import BusSettings, Provision, Topology, one_way_in, twice_listed
@@ -99,10 +101,19 @@ class RouterBlock(Settings):
     unknown_destination: UnknownDestination = Field(
         default="dead_letter",
         description=(
-            "What becomes of a message for a topic that belongs to no configured table. `dead_letter`: it is poison, see `on_poison`. `create`: "
+            "What becomes of a message for a topic that belongs to no configured table. `dead_letter`: it is poison after `unknown_grace`, see "
+            "`on_poison`. `create`: "
             "the topic is made with its `subscriptions` as `provision` allows, and used from then on (also one that was deleted while the "
             "router ran is made again); with `provision` other than `create` the topic must be there. A name that is no topic's name, or that "
             "of the ingest queue, is poison all the same."
+        ),
+    )
+    unknown_grace: Duration = Field(
+        default=timedelta(minutes=5),
+        description=(
+            "How long a change for a topic that belongs to no configured table waits before it is poison. The configuration is looked at again "
+            "all the while, and once it has the table the changes go through in their order; one that cannot be read is no answer, and they wait "
+            "on. `5m` covers a ConfigMap that reaches the router's pod after the ingester's. `0s`: poison at the first answer."
         ),
     )
     health: HealthSettings | None = Field(
@@ -121,7 +132,7 @@ class RouterSettings(RouterBlock):
 
 
 Latest = Callable[[], RouterSettings]
-"""The settings as the configuration says now; raises ConfigurationError."""
+"""The settings as the configuration says now. Raises ConfigurationError (it cannot be used), or TransientError while it is being changed."""
 
 
 def from_document(document: Document) -> Bound[RouterSettings]:

@@ -9,7 +9,7 @@ from functools import partial
 
 import structlog
 
-from common.errors import ConfigurationError, DStreamError, PermanentError
+from common.errors import ConfigurationError, DStreamError, PermanentError, TransientError
 from common.provision import QueueNeed, TopicNeed, provision
 from common.servicebus import ServiceBus
 from common.throttling import Spell
@@ -114,27 +114,32 @@ def _publishers(settings: RouterSettings, output: ServiceBus, latest: Latest | N
         provide = partial(_provide_topics, settings, output, [topic])
         return Publisher(topic, output.sender(topic), provide=provide, spell=spell, tally=tally)
 
-    def further(topic: str) -> Publisher:
-        if topic == settings.queue_name.lower():
-            raise PermanentError("it is the ingest queue")
+    def made(topic: str) -> Publisher:
         _provide_topics(settings, output, [topic])
-        return provided(topic)
+        publisher = provided(topic)
+        publisher.open()
+        return publisher
 
     def configured_by_now(topic: str) -> Publisher:
-        """An ingester may have taken an edit of the configuration over already."""
+        """An ingester may have taken an edit of the configuration over already. A topic that cannot be had is its table's trouble."""
         assert latest is not None
         try:
             known = latest().destinations
         except ConfigurationError as error:
-            raise PermanentError(f"the configuration cannot be used: {error.problems[0]}") from error
+            raise TransientError(f"the configuration cannot be used: {error.problems[0]}") from error
         if topic not in known:
             raise PermanentError("the configuration does not name it by now either")
-        _provide_topics(settings, output, [topic])
-        return configured(topic)
+        provide = partial(_provide_topics, settings, output, [topic])
+        return Publisher(topic, output.sender(topic), provide=provide, provide_first=True, spell=spell, tally=tally)
 
-    if settings.unknown_destination == "create":
-        return Publishers(map(provided, settings.destinations), further=further)
-    return Publishers(map(configured, settings.destinations), further=None if latest is None else configured_by_now)
+    creates = settings.unknown_destination == "create"
+    return Publishers(
+        map(provided if creates else configured, settings.destinations),
+        further=made if creates else None if latest is None else configured_by_now,
+        never={settings.queue_name.lower(): "it is the ingest queue"},
+        grace=settings.unknown_grace.total_seconds(),
+        tally=tally,
+    )
 
 
 def _provision(settings: RouterSettings, source: ServiceBus, output: ServiceBus) -> None:

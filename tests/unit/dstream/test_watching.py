@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from common.errors import ConfigurationError
+from common.errors import ConfigurationError, TransientError
 from dstream.watching import Latest, Watched
 
 
@@ -134,29 +134,76 @@ def test_the_thread_looks_until_it_is_left_and_a_defect_does_not_end_it(tmp_path
     assert "configuration" not in [thread.name for thread in threading.enumerate()]
 
 
-def test_the_latest_is_loaded_when_it_has_changed_and_not_otherwise(world: World) -> None:
-    loads: list[str] = []
+class Asked:
+    """A Latest of the world's file, whose clock goes on by the seconds between two looks with each question."""
 
-    def load() -> str:
-        loads.append(world.load())
-        return loads[-1]
+    def __init__(self, world: World) -> None:
+        self.loads: list[str] = []
+        self.now = 0.0
 
-    latest = Latest(world.path, load)
-    assert [latest(), latest()] == ["one", "one"]
+        def load() -> str:
+            self.loads.append(world.load())
+            return self.loads[-1]
+
+        self._latest = Latest(world.path, load, seconds=2.0, clock=lambda: self.now)
+
+    def __call__(self, later: float = 2.0) -> str:
+        self.now += later
+        return self._latest()
+
+
+def test_the_latest_is_loaded_when_two_looks_have_found_it_and_not_again(world: World) -> None:
+    asked = Asked(world)
+    assert [asked(), asked()] == ["one", "one"]
     world.path.write_text("two")
-    assert [latest(), latest()] == ["two", "two"]
-    assert loads == ["one", "two"]
+    with pytest.raises(TransientError, match="being changed"):
+        asked()
+    assert [asked(), asked()] == ["two", "two"]
+    assert asked.loads == ["one", "two"]
+
+
+def test_half_a_file_is_no_answer_of_the_latest_and_neither_is_one_that_is_gone_for_a_moment(world: World) -> None:
+    asked = Asked(world)
+    with capture_logs() as logs:
+        for text in ("broken", None, "two"):
+            world.path.unlink() if text is None else world.path.write_text(text)
+            with pytest.raises(TransientError):
+                asked()
+            with pytest.raises(TransientError):
+                asked(later=0.1)  # too soon for another look
+        assert asked() == "two"
+    assert logs == []
+
+
+def test_a_latest_that_cannot_be_used_is_told_once_and_taken_up_when_it_is_mended(world: World) -> None:
+    asked = Asked(world)
     world.path.write_text("broken")
-    with pytest.raises(ConfigurationError):
-        latest()
+    with pytest.raises(TransientError):
+        asked()
+    with capture_logs() as logs:
+        for _ in range(5):
+            with pytest.raises(ConfigurationError):
+                asked()
+    [entry] = logs
+    assert (entry["log_level"], entry["problems"]) == ("warning", ["dstream.hcl:1: this", "dstream.hcl:2: that"])
     world.path.unlink()
+    with pytest.raises(TransientError):
+        asked()
     with pytest.raises(ConfigurationError, match="no file"):
-        latest()
+        asked()
+    world.path.write_text("one")
+    with pytest.raises(TransientError):
+        asked()
+    assert asked() == "one"
+
+
+def test_what_the_file_says_at_the_start_counts_as_one_look(world: World) -> None:
+    asked = Asked(world)
+    assert asked(later=0.0) == "one"
 
 
 def test_another_process_can_be_given_the_latest(tmp_path: Path) -> None:
     path = tmp_path / "dstream.hcl"
     path.write_text("one")
     given = pickle.loads(pickle.dumps(Latest(path, path.read_text)))
-    path.write_text("two")
-    assert given() == "two"
+    assert given() == "one"

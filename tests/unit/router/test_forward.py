@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -34,6 +35,8 @@ class Bench:
         on_poison: OnPoison = "dead_letter",
         further: Callable[[str], Publisher] | None = None,
         chance: Callable[[], float] = lambda: 1.0,
+        grace: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.broker = FakeBroker()
         self.queue = self.broker.create("ingest", sessions=sessions)
@@ -47,6 +50,9 @@ class Bench:
                 for name in self.topics
             ),
             further=further,
+            grace=grace,
+            clock=clock,
+            tally=self.tally,
         )
         self.parking = Parking(self.stop, room=2)
         self.slot = Forwarder(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from itertools import count
 
 import pytest
 
@@ -80,11 +81,22 @@ def test_without_sessions_there_is_nothing_to_stop_and_poison_is_dead_lettered()
     assert [reason for _, reason, _ in bench.queue.dead] == ["MalformedMessage"]
 
 
+class Steps:
+    """A clock that goes on by `seconds` each time it is read."""
+
+    def __init__(self, seconds: float) -> None:
+        self._readings = count(1)
+        self._seconds = seconds
+
+    def __call__(self) -> float:
+        return next(self._readings) * self._seconds
+
+
 class Further:
     """Makes topics on a bench's broker as they are asked for; `fault` is what the next attempt meets."""
 
     def __init__(self) -> None:
-        self.bench = Bench(further=self)
+        self.bench = Bench(further=self, clock=Steps(0.5))
         self.fault: Exception | None = None
         self.made: list[str] = []
 
@@ -138,15 +150,17 @@ def test_a_topic_that_cannot_be_made_just_now_is_tried_again() -> None:
 
 def test_slots_that_meet_a_new_topic_together_make_it_once() -> None:
     further = Further()
-    barrier = threading.Barrier(4)
+    publishers, barrier = further.bench.slot.publishers, threading.Barrier(4)
 
-    def ask() -> None:
+    def ask(number: int) -> None:
         barrier.wait()
-        further.bench.slot.publishers.admit(["invoices"])
+        publishers.admit(["invoices"])
+        publishers["invoices"].send([Message(b"{}", str(number))])
 
-    threads = [threading.Thread(target=ask) for _ in range(4)]
+    threads = [threading.Thread(target=ask, args=[number]) for number in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert further.made == ["invoices"]
+    assert len(further.bench.topics["invoices"].held) == 4

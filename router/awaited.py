@@ -1,0 +1,139 @@
+"""A destination that no configured table has, or not yet: its changes wait for a grace while it is looked for again and again.
+
+An ingester takes an edit of the configuration over within seconds, and the router's copy of the file may come minutes later: the first changes
+of a new table are no poison. They are refused only when the grace is over and the latest look gave an answer, and that answer was no: a
+configuration that cannot be read says nothing about any table. Reads no file itself; sends nothing but what the destination found sends.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Protocol
+
+import structlog
+
+from common.bus import MessageRefused, SendInterrupted
+from common.durations import format_duration
+from common.errors import PermanentError, TransientError
+from common.message import Message
+from router.routes import SEND_AGAIN
+from router.tally import Tally
+
+LOOK = 2.0
+"""Seconds between two looks for the same destination."""
+
+log = structlog.get_logger(__name__)
+
+
+class Destination(Protocol):
+    """Where a slot sends to. `pause`: seconds until the next attempt is worth making. `send` as `router.publishers.Publisher.send`."""
+
+    @property
+    def topic(self) -> str: ...
+
+    def pause(self) -> float: ...
+
+    def send(self, messages: Sequence[Message]) -> None: ...
+
+
+class NoDestination(MessageRefused):
+    """No configured table has the topic that the message names, and the grace is over."""
+
+
+class Awaited:
+    """One such destination, shared by the slots. Once found, it is that destination."""
+
+    def __init__(
+        self,
+        topic: str,
+        find: Callable[[], Destination],
+        *,
+        grace: float,
+        clock: Callable[[], float] = time.monotonic,
+        tally: Tally | None = None,
+    ) -> None:
+        """`find` raises PermanentError (there is none, and why) or TransientError (nobody knows just now). `grace`: in seconds."""
+        self.topic = topic
+        self._find = find
+        self._grace = grace
+        self._clock = clock
+        self._tally = tally or Tally()
+        self._guard = threading.Lock()
+        self._found: Destination | None = None
+        self._since = self._asked = clock()
+        self._next_look = self._since
+        self._answer: str | None = None
+        """Why there is none, as the latest look found; None while nobody knows."""
+        self._told = False
+
+    def quiet_for(self) -> float:
+        """Seconds since something was to be sent to it."""
+        return self._clock() - self._asked
+
+    def pause(self) -> float:
+        found = self._found
+        if found is not None:
+            return found.pause()
+        return 0.0 if self._judged() else max(0.0, self._next_look - self._clock())
+
+    def send(self, messages: Sequence[Message]) -> None:
+        """Raises NoDestination for the first of `messages`, or SendInterrupted: look again after `pause`."""
+        with self._guard:
+            found = self._found or self._looked_for()
+            if found is None:
+                self._refuse_or_wait(messages[0])
+        assert found is not None
+        found.send(messages)
+
+    def _looked_for(self) -> Destination | None:
+        now = self._clock()
+        if (
+            now - self._asked > self._grace + LOOK
+        ):  # the changes before were given up: these are other changes, of a table added since
+            self._since, self._told = now, False
+        self._asked = now
+        if now < self._next_look:
+            return None
+        try:
+            self._found = self._find()
+        except PermanentError as error:
+            self._answer, why = error.message, error.message
+        except TransientError as error:
+            self._answer, why = None, error.message
+        else:
+            self._tally.topic_works(self.topic)
+            log.info("destination added", topic=self.topic, waited_seconds=round(now - self._since, 1))
+            return self._found
+        self._next_look = self._clock() + LOOK
+        if not self._judged():
+            self._tell(why)
+        return None
+
+    def _judged(self) -> bool:
+        return self._answer is not None and self._clock() - self._since >= self._grace
+
+    def _tell(self, why: str) -> None:
+        """Once a wait in the log; in the readiness as long as it lasts."""
+        self._tally.topic_failed(self.topic, f"no configured table has it: {why}")
+        if not self._told:
+            self._told = True
+            log.warning(
+                "destination unknown; its changes wait",
+                topic=self.topic,
+                error=why,
+                grace=self._grace_text(),
+                hint="add the table to the router's configuration: the changes then go on in their order; after the grace they are poison",
+            )
+
+    def _refuse_or_wait(self, message: Message) -> None:
+        if not self._judged():
+            raise SendInterrupted(f"{self.topic} is no known destination: {self._answer or 'looking again'}")
+        self._tally.topic_works(self.topic)  # nothing waits for it any more
+        words = f"has no destination: no configured table has this topic after a wait of {self._grace_text()} ({self._answer}); {SEND_AGAIN}"
+        raise NoDestination(self.topic, message, words)
+
+    def _grace_text(self) -> str:
+        return format_duration(timedelta(seconds=self._grace))
