@@ -21,6 +21,11 @@ def tell_stacks_on_signal() -> None:
         faulthandler.register(signal.SIGUSR1, file=_STDERR, all_threads=True)
 
 
+def tell_stacks() -> None:
+    """Write them now."""
+    faulthandler.dump_traceback(_STDERR, all_threads=True)
+
+
 def is_stack(line: str) -> bool:
     """Whether `line` is one of those that SIGUSR1 writes."""
     return _LINE.match(line) is not None

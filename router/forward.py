@@ -142,6 +142,7 @@ class Forwarder:
         """Until `stop`. Raises PermanentError for a queue that is missing, not permitted, or of the wrong kind."""
         failures = 0
         while not self.stop.is_set():
+            self.tally.turn()
             try:
                 parked = self.parking.take_ready() if self.parking is not None else None
                 if parked is not None:

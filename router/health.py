@@ -11,10 +11,13 @@ from dataclasses import replace
 from common.health import HealthEndpoint
 from common.health_settings import HealthSettings
 from router.metrics import samples
-from router.tally import Figures, Tally
+from router.tally import Figures, Stillness, Tally, stillest
 
 TELL_SECONDS = 5.0
 """How often a worker tells its parent: well within the time between two questions of Prometheus."""
+
+SILENT_SECONDS = 3 * TELL_SECONDS
+"""A worker that has told nothing for so long stands still as a whole."""
 
 
 def endpoint(settings: HealthSettings | None, figures: Callable[[], Figures]) -> AbstractContextManager[object]:
@@ -50,14 +53,14 @@ class Reports:
         """What it did stays done: a counter never falls."""
         with self._guard:
             if (last := self._told.pop(worker, None)) is not None:
-                self._past += replace(last[1], receiving=False, still=0.0, away=None, topics_away={})
+                self._past += replace(last[1], receiving=False, still=Stillness(), away=None, topics_away={})
 
     def figures(self) -> Figures:
         """All together. A worker that tells nothing any more stands as still as its last word is old."""
         with self._guard:
             found, now = self._past, self._clock()
-            for at, figures in self._told.values():
-                silent = now - at
-                late = silent if silent > 2 * TELL_SECONDS else 0.0
-                found += replace(figures, still=figures.still + late)
+            for worker, (at, figures) in self._told.items():
+                own = replace(figures.still, what=f"worker {worker}: {figures.still.what}")
+                silence = Stillness(now - at, SILENT_SECONDS, f"worker {worker} has said nothing")
+                found += replace(figures, still=stillest((own, silence)))
             return found

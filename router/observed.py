@@ -47,6 +47,7 @@ class _Observed:
     def settle_many(self, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
         lost = self._receiver.settle_many(deliveries)
         self._tally.count_settled(self._tally.clock() - self._received_at)
+        self._tally.turn()
         return lost
 
     def dead_letter(self, delivery: Delivery, *, reason: str, description: str) -> None:
@@ -60,7 +61,7 @@ class _Observed:
         session's lock is renewed says nothing of the slots."""
         self._receiver.renew(deliveries)
         if deliveries:
-            self._tally.turned()
+            self._tally.turn()
 
     def close(self) -> None:
         self._receiver.close()

@@ -94,7 +94,10 @@ class Publisher:
     def open(self) -> None:
         """Raises TransientError or PermanentError."""
         with self._guard:
-            self._sender.open()
+            try:
+                self._sender.open()
+            finally:
+                self._tally.opening()
 
     def pause(self) -> float:
         """Seconds until the topic may be tried again; 0 when all is well."""

@@ -5,17 +5,24 @@ Every process counts for itself (`Tally`). What it tells of that at a moment (`F
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from common.metrics import MESSAGES, SECONDS, Distribution
 
-SLOT_SECONDS = 300.0
-"""After so long without a turn of any slot the router counts as hung; a slot may wait for an answer that long at the worst."""
+STUCK_SECONDS = 200.0
+"""After so long without a turn a slot counts as stuck. The most that it does in between, each call with a bound of its own, is to have a topic
+made that was deleted (three calls of 45 s), to open the link to it (20 s) and to send a batch (15 s): 170 s."""
 
+START_STUCK_SECONDS = 120.0
+"""The same for a start, between one link that was opened or refused and the next: looking for the queue takes 20 s, and a link 20 s."""
+
+HUNG_SECONDS = 300.0
+"""After so long the whole router is to be started again: whoever replaces what is stuck has had its time."""
 
 AWAY_SECONDS = 10.0
 """After so long without a send that succeeds a topic counts as away. Shorter outages heal by the first repetitions."""
@@ -31,8 +38,29 @@ class _Outage:
 
 
 @dataclass(frozen=True, slots=True)
+class Stillness:
+    """What has stood still for longest, in words ("slot-3 has not turned"), for how many seconds, and after how many it is stuck."""
+
+    seconds: float = 0.0
+    limit: float = math.inf
+    what: str = ""
+
+    @property
+    def stuck(self) -> bool:
+        return self.seconds > self.limit
+
+    def __str__(self) -> str:
+        return f"{self.what} for {self.seconds:.0f} s"
+
+
+def stillest(found: Iterable[Stillness]) -> Stillness:
+    """The one that is nearest to its limit, or farthest past it."""
+    return max(found, key=lambda still: still.seconds / still.limit, default=Stillness())
+
+
+@dataclass(frozen=True, slots=True)
 class Figures:
-    """A tally at a moment. `still`: seconds since a slot had its turn; `away`: why the queue is not to be had, None while it is.
+    """A tally at a moment. `still`: the slot whose last turn is longest ago; `away`: why the queue is not to be had, None while it is.
 
     `receiving`: its links were opened, and a slot has asked for messages. `topics_away`: why nothing can be sent to them, by topic.
     """
@@ -44,7 +72,7 @@ class Figures:
     batches: Distribution
     seconds: Distribution
     receiving: bool
-    still: float
+    still: Stillness
     away: str | None
     topics_away: Mapping[str, str] = field(default_factory=dict)
 
@@ -58,19 +86,21 @@ class Figures:
             self.batches + other.batches,
             self.seconds + other.seconds,
             self.receiving or other.receiving,
-            max(self.still, other.still),
+            stillest((self.still, other.still)),
             self.away or other.away,
             {**self.topics_away, **other.topics_away},
         )
 
     def alive(self) -> str | None:
-        """Why the router should be started anew."""
-        return f"no slot has turned for {self.still:.0f} s" if self.still > SLOT_SECONDS else None
+        """Why the router should be started again."""
+        return str(self.still) if self.still.seconds > HUNG_SECONDS else None
 
     def ready(self) -> str | None:
         """Why it is not at work."""
         if not self.receiving:
-            return "starting: not all links are open yet"
+            return f"starting: {self.still}" if self.still.stuck else "starting: not all links are open yet"
+        if self.still.stuck:
+            return str(self.still)
         if self.away is not None:
             return f"the ingest queue is away: {self.away}"
         if self.topics_away:
@@ -102,7 +132,8 @@ class Tally:
     _batches: Distribution = field(default_factory=lambda: Distribution(MESSAGES))
     _seconds: Distribution = field(default_factory=lambda: Distribution(SECONDS))
     _receiving: bool = False
-    _turned: float | None = None
+    _turns: dict[str, float] = field(default_factory=dict)
+    _opening: float | None = None
     _away: str | None = None
     _outages: dict[str, _Outage] = field(default_factory=dict)
 
@@ -142,9 +173,20 @@ class Tally:
         with self._guard:
             self._seconds.add(seconds)
 
+    def opening(self) -> None:
+        """The start has begun to open links, or has come to an end with one of them."""
+        with self._guard:
+            self._opening = self.clock()
+
+    def turn(self) -> None:
+        """The slot whose thread this is goes on with its loop."""
+        with self._guard:
+            self._turns[threading.current_thread().name] = self.clock()
+
     def turned(self, *, away: str | None = None) -> None:
-        """A slot asked for messages: it was answered, or the queue is `away` for the reason given."""
-        self._turned, self._away = self.clock(), away
+        """The slot whose thread this is asked for messages: it was answered, or the queue is `away` for the reason given."""
+        self.turn()
+        self._away = away
         self._receiving = self._receiving or away is None
 
     def figures(self) -> Figures:
@@ -158,10 +200,20 @@ class Tally:
                 self._batches.copy(),
                 self._seconds.copy(),
                 self._receiving,
-                0.0 if self._turned is None else self.clock() - self._turned,
+                self._still(),
                 self._away,
                 self._topics_away(),
             )
+
+    def _still(self) -> Stillness:
+        now = self.clock()
+        if self._turns:
+            return stillest(
+                Stillness(now - at, STUCK_SECONDS, f"{slot} has not turned") for slot, at in self._turns.items()
+            )
+        if self._opening is None:
+            return Stillness()
+        return Stillness(now - self._opening, START_STUCK_SECONDS, "the start has opened no link")
 
     def _topics_away(self) -> Mapping[str, str]:
         now = self.clock()

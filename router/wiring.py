@@ -12,6 +12,7 @@ import structlog
 from common.errors import ConfigurationError, DStreamError, PermanentError, TransientError
 from common.provision import QueueNeed, TopicNeed, provision
 from common.servicebus import ServiceBus
+from common.stacks import tell_stacks
 from common.throttling import Spell
 from router.forward import Forwarder, Gate, Pace
 from router.health import Reports, endpoint
@@ -25,6 +26,9 @@ from router.workers import Workers
 
 STOP_WITHIN = 18.0
 """Seconds that slots have to finish what they hold; Kubernetes kills after 30 s, and the promise is 20."""
+
+LOOK = 10.0
+"""Seconds between two looks at the slots of this process. Its parent, where it has one, finds a slot that is stuck sooner, and kills it."""
 
 PARKED_PER_SLOT = 8
 """Sessions that wait for their destination without a slot, for each slot; every one of them is a connection."""
@@ -81,6 +85,7 @@ def route(
     try:
         if not provisioned:
             _provision(settings, source, output)
+        tally.opening()
         publishers.open()
         _find_queue(settings, source)
         log.info(
@@ -215,7 +220,13 @@ def _route(
     slots.append(threading.Thread(target=parking.keep, name="parking", daemon=True))
     for slot in slots:
         slot.start()
-    stop.wait()
+    while not stop.wait(LOOK):
+        if (still := tally.figures().still).stuck:
+            tell_stacks()
+            fatal.append(
+                TransientError(f"routing: {still}", hint="the stacks of all threads, above, show where it hangs")
+            )
+            stop.set()
     deadline = time.monotonic() + STOP_WITHIN
     for slot in slots:
         slot.join(max(0.0, deadline - time.monotonic()))

@@ -1,4 +1,4 @@
-"""Routers side by side, one process each, and the parent that starts them: it opens no link, routes nothing, and restarts what dies.
+"""Routers side by side, one process each, and the parent that starts them: it opens no link, routes nothing, and replaces what dies or hangs.
 
 A worker is told its settings through its standard input, which stays open as long as the parent lives: its end is the parent's end, and
 nobody routes on unwatched. What a worker has to say comes back through its standard output. It is in a process group of its own, so
@@ -8,13 +8,14 @@ that a terminal's Ctrl-C reaches the parent alone.
 from __future__ import annotations
 
 import pickle
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO
 
 import structlog
@@ -22,7 +23,7 @@ import structlog
 from common.errors import DStreamError, PermanentError, TransientError
 from common.retry import Backoff
 from common.telemetry import LogFormat, LogLevel, logging_as_configured
-from router.health import Reports
+from router.health import SILENT_SECONDS, Reports
 from router.settings import Latest, RouterSettings
 from router.tally import Figures
 
@@ -38,7 +39,18 @@ POLL = 0.1
 STEADY = 60.0
 """A worker that has lived for so long, in seconds, is restarted at once when it dies."""
 
+BLINK = 1.0
+"""Seconds of silence that count between two looks at the most: where this process stood still itself, its workers are not to blame."""
+
+FIRST_WORD_SECONDS = 60.0
+"""Within which a worker says its first word: it comes as soon as the modules are loaded."""
+
+STACKS_SECONDS = 0.5
+"""For a worker that hangs to write the stacks of its threads."""
+
 RESTART_BACKOFF = Backoff(first=0.5, longest=30.0)
+
+_EFFECT = "its sessions go to others; what it had not completed comes again"
 
 COMMAND = (sys.executable, "-m", "router.worker")
 
@@ -89,6 +101,34 @@ class _Worker:
     began: float = 0.0
     deaths: int = 0
     again_at: float = 0.0
+    telling: threading.Lock = field(default_factory=threading.Lock)
+    spoke: bool = False
+    unheard: float = 0.0
+    figures: Figures | None = None
+
+    def stuck(self) -> str | None:
+        """Why nothing more is to be expected of the process."""
+        if self.unheard > (SILENT_SECONDS if self.spoke else FIRST_WORD_SECONDS):
+            return f"it has said nothing for {self.unheard:.0f} s"
+        return str(self.figures.still) if self.figures is not None and self.figures.still.stuck else None
+
+    def tell(self, what: bytes) -> None:
+        """Waits for a process that takes nothing, until that ends."""
+        orders = None if self.process is None else self.process.stdin
+        if orders is None:
+            return
+        with suppress(OSError, ValueError), self.telling:  # it may have died already, which the next look finds
+            orders.write(what)
+            orders.flush()
+
+    def heard(self, word: Word) -> None:
+        """What the process says of itself, in the thread that listens to it."""
+        self.spoke, self.unheard = True, 0.0
+        match word:
+            case Failed(error):
+                self.error = error
+            case Told(figures):
+                self.figures = figures
 
 
 class Workers:
@@ -115,6 +155,7 @@ class Workers:
         self._clock = clock
         self._workers = [_Worker(number) for number in range(1, settings.workers + 1)]
         self._begun = False
+        self._looked = clock()
 
     @property
     def pids(self) -> Sequence[int]:
@@ -149,39 +190,65 @@ class Workers:
 
     def _start(self, worker: _Worker) -> None:
         level, format = logging_as_configured()
-        worker.error, worker.began = None, self._clock()
+        worker.error, worker.figures, worker.began = None, None, self._clock()
+        worker.spoke, worker.unheard = False, 0.0
         worker.process = process = subprocess.Popen(
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0
         )
-        assert process.stdin is not None
         assert process.stdout is not None
-        with suppress(BrokenPipeError):  # it has died already, which the next look finds
-            pickle.dump(Job(worker.number, self._settings, level, format, self._latest), process.stdin)
-            process.stdin.flush()
+        job = pickle.dumps(Job(worker.number, self._settings, level, format, self._latest))
         worker.listener = threading.Thread(
-            target=self._listen, args=(worker, process.stdout), name=f"worker-{worker.number}", daemon=True
+            target=self._listen, args=(worker, process.stdout, job), name=f"worker-{worker.number}", daemon=True
         )
         worker.listener.start()
 
-    def _listen(self, worker: _Worker, words: IO[bytes]) -> None:
+    def _listen(self, worker: _Worker, words: IO[bytes], job: bytes) -> None:
+        """In a thread of its own from the job on: a process that stands still may not take all of it."""
+        worker.tell(job)
         with suppress(EOFError, pickle.UnpicklingError, OSError, ValueError):
             while True:
-                match pickle.load(words):
+                word = pickle.load(words)
+                worker.heard(word)
+                match word:
                     case Started():
                         self._begun = True
-                    case Failed(error):
-                        worker.error = error
                     case Told(figures):
                         self._reports.told(worker.number, figures)
 
     def _look(self) -> None:
-        """Bury who died, and start again whose time has come."""
+        """Bury who died, replace who hangs, and start again whose time has come."""
+        now, before = self._clock(), self._looked
+        self._looked = now
         for worker in self._workers:
             if worker.process is None:
-                if self._clock() >= worker.again_at:
+                if now >= worker.again_at:
                     self._start(worker)
             elif worker.process.poll() is not None:
                 self._mourn(worker, self._buried(worker))
+            else:
+                worker.unheard += min(now - before, BLINK)
+                if (reason := worker.stuck()) is not None:
+                    self._replace(worker, reason)
+
+    def _replace(self, worker: _Worker, reason: str) -> None:
+        """End one that lives and does nothing, with the stacks of its threads in the log where it can still write them."""
+        assert worker.process is not None
+        if hasattr(signal, "SIGUSR1"):
+            worker.process.send_signal(signal.SIGUSR1)
+            with suppress(subprocess.TimeoutExpired):
+                worker.process.wait(STACKS_SECONDS)
+        worker.process.kill()
+        self._buried(worker)
+        if not self._begun:
+            raise TransientError(f"starting the router: worker {worker.number} hangs: {reason}")
+        log.error(
+            "worker hangs; killing it and starting it again",
+            worker=worker.number,
+            reason=reason,
+            seconds=round(self._pause(worker), 1),
+            effect=_EFFECT,
+            hint="if this repeats, the stacks of its threads, which it writes before its end if it can, show where it hangs",
+        )
 
     def _mourn(self, worker: _Worker, status: int) -> None:
         error = worker.error
@@ -191,17 +258,21 @@ class Workers:
             raise error or PermanentError(
                 f"starting the router: worker {worker.number} ended with status {status} and said nothing"
             )
-        worker.deaths = 1 if self._clock() - worker.began >= STEADY else worker.deaths + 1
-        pause = 0.0 if worker.deaths == 1 else self._backoff.delay(worker.deaths - 1)
-        worker.again_at = self._clock() + pause
         log.warning(
             "worker died; starting it again",
             worker=worker.number,
             status=status,
             error=error.message if error is not None else None,
-            seconds=round(pause, 1),
-            effect="its sessions go to others; what it had not completed comes again",
+            seconds=round(self._pause(worker), 1),
+            effect=_EFFECT,
         )
+
+    def _pause(self, worker: _Worker) -> float:
+        """Seconds until it is started again, which is when `_look` does it."""
+        worker.deaths = 1 if self._clock() - worker.began >= STEADY else worker.deaths + 1
+        pause = 0.0 if worker.deaths == 1 else self._backoff.delay(worker.deaths - 1)
+        worker.again_at = self._clock() + pause
+        return pause
 
     def _buried(self, worker: _Worker) -> int:
         """The exit status, once all that the process said has been read."""
@@ -222,11 +293,8 @@ class Workers:
         """Ask all to stop and wait; 1 when one did not end cleanly in time."""
         running = [worker for worker in self._workers if worker.process is not None]
         for worker in running:
-            assert worker.process is not None
-            assert worker.process.stdin is not None
-            with suppress(OSError):
-                worker.process.stdin.write(STOP)
-                worker.process.stdin.flush()
+            # In a thread: one that stands still may not have taken its job yet, and the others are not to wait for it.
+            threading.Thread(target=worker.tell, args=(STOP,), name=f"stop-{worker.number}", daemon=True).start()
         deadline = self._clock() + self._grace
         statuses = [self._ended(worker, deadline) for worker in running]
         for worker, status in zip(running, statuses, strict=True):

@@ -185,6 +185,26 @@ def test_a_worker_killed_again_and_again_is_no_loss_and_is_started_again(
     assert lanes(emulator, 1_200) == expected
 
 
+def test_a_worker_that_stands_still_is_replaced_and_nothing_is_lost_or_out_of_order(
+    emulator: ServiceBusEmulator, start: Start
+) -> None:
+    messages, expected = load(1_200, 6)
+    put(emulator, messages[:600])
+    router = start()
+    eventually(begun(router), router)
+    first = router.workers()
+    os.kill(first[0], signal.SIGSTOP)
+    put(emulator, messages[600:])
+    eventually(begun(router, 3), router, 90)
+    eventually(lambda: unrouted(emulator) == 0, router, 90)
+    assert first[0] not in router.workers()
+    router.process.terminate()
+    assert router.wait() == 0
+    assert router.said.count("worker hangs; killing it and starting it again") == 1
+    assert "it has said nothing for" in router.said
+    assert lanes(emulator, 1_200) == expected
+
+
 def test_workers_of_a_killed_parent_stop_by_themselves_and_leave_nothing_locked(
     emulator: ServiceBusEmulator, start: Start
 ) -> None:

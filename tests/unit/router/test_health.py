@@ -6,7 +6,7 @@ import http.client
 import pickle
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -15,11 +15,11 @@ from common.bus import Delivery, Receiver
 from common.errors import TransientError
 from common.health_settings import HealthSettings
 from common.metrics import Distribution
-from router.health import TELL_SECONDS, Reports, endpoint
+from router.health import SILENT_SECONDS, TELL_SECONDS, Reports, endpoint
 from router.metrics import METRICS, samples
 from router.observed import ObservedReceivers
 from router.parking import Parked, Parking
-from router.tally import AWAY_SECONDS, SLOT_SECONDS, Figures, Tally
+from router.tally import AWAY_SECONDS, HUNG_SECONDS, START_STUCK_SECONDS, STUCK_SECONDS, Figures, Tally
 
 
 class Clock:
@@ -116,7 +116,7 @@ def test_everything_else_goes_through_as_it_is(tally: Tally) -> None:
 
 def test_a_slot_that_waits_for_a_destination_has_its_turn(clock: Clock, tally: Tally) -> None:
     receiver = opened(Queue(), tally)
-    clock.now += SLOT_SECONDS + 1
+    clock.now += HUNG_SECONDS + 1
     receiver.renew([_DELIVERY])
     assert tally.figures().alive() is None
 
@@ -127,10 +127,10 @@ def test_sessions_that_are_kept_while_all_slots_hang_do_not_hide_it(clock: Clock
     receiver = opened(queue, tally)
     assert parking.hold(receiver) if stopped else parking.park(Parked(receiver, (), ready=lambda: False))
     for _ in range(3):
-        clock.now += SLOT_SECONDS / 2
+        clock.now += HUNG_SECONDS / 2
         parking.look()
     assert queue.calls == ["renew"] * 3
-    assert tally.figures().alive() == "no slot has turned for 450 s"
+    assert tally.figures().alive() == "MainThread has not turned for 450 s"
 
 
 def test_a_router_is_ready_when_it_receives_and_not_while_the_queue_is_away(tally: Tally) -> None:
@@ -160,19 +160,64 @@ def test_a_topic_that_takes_nothing_is_named_until_it_does_or_nobody_sends_to_it
     tally.topic_works("orders")
     assert tally.figures().ready() == "topic persons is unavailable: it is full"
     clock.now += 600
+    tally.turned()
     assert tally.figures().ready() is None
     tally.topic_failed("persons", "it is full")
     assert tally.figures().ready() is None
 
 
 def test_slots_that_have_no_turn_for_long_are_hung(clock: Clock, tally: Tally) -> None:
-    clock.now += 2 * SLOT_SECONDS
-    assert tally.figures().alive() is None  # it has not begun yet, and the start has limits of its own
+    clock.now += 2 * HUNG_SECONDS
+    assert tally.figures().alive() is None  # it has not begun yet: entities are seen to with limits of their own
     opened(Queue(), tally)
-    clock.now += SLOT_SECONDS
-    assert tally.figures().alive() is None
+    clock.now += STUCK_SECONDS
+    assert tally.figures().ready() is None
     clock.now += 1
-    assert tally.figures().alive() == "no slot has turned for 301 s"
+    assert tally.figures().ready() == "MainThread has not turned for 201 s"
+    assert tally.figures().alive() is None
+    clock.now += HUNG_SECONDS - STUCK_SECONDS
+    assert tally.figures().alive() == "MainThread has not turned for 301 s"
+
+
+def in_slot(name: str, work: Callable[[], object]) -> None:
+    slot = threading.Thread(target=work, name=name)
+    slot.start()
+    slot.join()
+
+
+def test_one_slot_that_stands_still_is_named_whatever_the_others_do(clock: Clock, tally: Tally) -> None:
+    in_slot("slot-3", tally.turned)
+    for _ in range(3):
+        clock.now += STUCK_SECONDS / 2
+        in_slot("slot-1", tally.turned)
+        in_slot("slot-2", tally.turn)
+    still = tally.figures().still
+    assert (still.stuck, str(still)) == (True, "slot-3 has not turned for 300 s")
+    assert tally.figures().ready() == "slot-3 has not turned for 300 s"
+
+
+def test_a_slot_turns_when_it_settles_and_with_every_round_of_its_loop(clock: Clock, tally: Tally) -> None:
+    receiver = opened(Queue([1]), tally)
+    batch = receiver.receive(max_count=1, max_wait=1)
+    clock.now += 5
+    receiver.settle_many(batch)
+    assert tally.figures().still.seconds == 0
+    clock.now += 5
+    tally.turn()
+    assert tally.figures().still.seconds == 0
+
+
+def test_a_start_that_opens_no_link_any_more_is_stuck(clock: Clock, tally: Tally) -> None:
+    tally.opening()
+    for _ in range(3):
+        clock.now += START_STUCK_SECONDS
+        assert not tally.figures().still.stuck
+        tally.opening()
+    clock.now += START_STUCK_SECONDS + 1
+    assert tally.figures().still.stuck
+    assert tally.figures().ready() == "starting: the start has opened no link for 121 s"
+    opened(Queue(), tally)
+    assert tally.figures().ready() is None
 
 
 def worked(clock: Clock, routed: int, **more: int) -> Figures:
@@ -208,12 +253,24 @@ def test_a_worker_that_tells_nothing_any_more_is_hung_whoever_else_is_well(clock
     reports = Reports(clock)
     reports.told(1, worked(clock, 1))
     clock.now += TELL_SECONDS
-    assert reports.figures().still == 0
-    clock.now += SLOT_SECONDS
+    assert (reports.figures().ready(), reports.figures().still.stuck) == (None, False)
+    clock.now += SILENT_SECONDS
     reports.told(2, worked(clock, 1))
-    assert reports.figures().alive() == "no slot has turned for 305 s"
+    assert reports.figures().ready() == "worker 1 has said nothing for 20 s"
+    clock.now += HUNG_SECONDS
+    reports.told(2, worked(clock, 1))
+    assert reports.figures().alive() == "worker 1 has said nothing for 320 s"
     reports.died(1)
-    assert reports.figures().alive() is None
+    assert (reports.figures().alive(), reports.figures().ready()) == (None, None)
+
+
+def test_a_slot_that_stands_still_is_named_with_its_worker(clock: Clock) -> None:
+    reports, made = Reports(clock), Tally(clock=clock)
+    in_slot("slot-5", made.turned)
+    clock.now += STUCK_SECONDS + 1
+    reports.told(1, worked(clock, 1))
+    reports.told(2, made.figures())
+    assert reports.figures().ready() == "worker 2: slot-5 has not turned for 201 s"
 
 
 def test_figures_cross_a_process_boundary(clock: Clock) -> None:

@@ -1,16 +1,24 @@
-"""When a worker that died is started again; what it is to be a worker's parent otherwise, tests/contracts/bus/test_workers.py knows."""
+"""When a worker that died or hangs is started again; what it is to be a worker's parent otherwise, tests/contracts/bus/test_workers.py knows."""
 
 from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
 
 import pytest
 from pydantic import SecretStr
 from structlog.testing import capture_logs
 
+from common.errors import TransientError
 from common.names import TableName
 from common.retry import Backoff
 from common.topology import BusSettings
+from router.health import Reports
 from router.settings import RouterSettings
-from router.workers import STEADY, Workers
+from router.tally import Tally
+from router.workers import BLINK, FIRST_WORD_SECONDS, STEADY, Told, Workers
 
 REACH = BusSettings(
     connection_string=SecretStr("Endpoint=sb://x;SharedAccessKeyName=n;SharedAccessKey=hunter2-hunter2")
@@ -49,3 +57,135 @@ def test_a_worker_is_started_again_at_once_then_after_pauses_by_chance_and_at_on
     assert asked == [1, 2, 3]
     assert [entry["event"] for entry in logs] == ["worker died; starting it again"] * 5
     assert other.again_at == 0.0
+
+
+STAND_IN = """
+import pickle, sys, time
+from router.tally import STUCK_SECONDS, Tally
+from router.workers import Started, Told
+
+def say(word):
+    pickle.dump(word, sys.stdout.buffer)
+    sys.stdout.flush()
+
+stuck = pickle.load(sys.stdin.buffer).number == 1
+tally = Tally(clock=lambda: now)
+now = 0.0
+tally.turned()
+say(Started())
+now = STUCK_SECONDS + 1 if stuck else 0.0
+while True:
+    say(Told(tally.figures()))
+    time.sleep(0.1)
+"""
+"""A worker of which a slot stands still, if it is the first."""
+
+
+def test_a_worker_with_a_slot_that_stands_still_is_killed_and_started_again_with_one_line() -> None:
+    reports = Reports()
+    workers = Workers(SETTINGS, reports=reports, command=[sys.executable, "-c", STAND_IN], grace=0.5)
+    stop, seen = threading.Event(), set[int]()
+
+    def watch() -> None:
+        deadline = time.monotonic() + 120
+        while len(seen) < 3 and time.monotonic() < deadline:
+            seen.update(workers.pids)
+            time.sleep(0.05)
+        stop.set()
+
+    with capture_logs() as logs:
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        workers.run(stop)
+        watcher.join()
+    told = [entry for entry in logs if entry["log_level"] == "error" and "hangs" in entry["event"]]
+    assert told, logs
+    assert {(entry["worker"], entry["reason"]) for entry in told} == {(1, "MainThread has not turned for 201 s")}
+    assert not [entry for entry in logs if "died" in entry["event"]]
+    assert len(seen) >= 3
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Process:
+    """One that runs until it is killed, and says nothing by itself."""
+
+    pid = 1
+    stdin = stdout = None
+
+    def __init__(self) -> None:
+        self.signals: list[int] = []
+
+    def poll(self) -> int | None:
+        return -9 if signal.SIGKILL in self.signals else None
+
+    def wait(self, timeout: float | None = None) -> int:
+        return -9
+
+    def send_signal(self, number: int) -> None:
+        self.signals.append(number)
+
+    def kill(self) -> None:
+        self.signals.append(signal.SIGKILL)
+
+
+def watched(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> tuple[Workers, Process]:
+    """A parent of one silent worker, whose looks the test takes."""
+    workers, process = Workers(SETTINGS, clock=clock), Process()
+    workers._workers = workers._workers[:1]
+    workers._workers[0].process = process  # type: ignore[assignment]
+
+    def buried(worker: object) -> int:
+        workers._workers[0].process = None
+        return -9
+
+    monkeypatch.setattr(workers, "_buried", buried)
+    monkeypatch.setattr(workers, "_start", lambda worker: None)
+    return workers, process
+
+
+def looks(workers: Workers, clock: Clock, seconds: float) -> None:
+    for _ in range(int(seconds / BLINK)):
+        clock.now += BLINK
+        workers._look()
+
+
+def test_a_worker_that_falls_silent_is_replaced_after_three_words_that_did_not_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock()
+    workers, process = watched(clock, monkeypatch)
+    workers._begun = True
+    worker = workers._workers[0]
+    worker.heard(Told(Tally().figures()))
+    looks(workers, clock, 14)
+    worker.heard(Told(Tally().figures()))
+    looks(workers, clock, 15)
+    assert process.signals == []
+    with capture_logs() as logs:
+        looks(workers, clock, 1)
+    assert process.signals == [signal.SIGUSR1, signal.SIGKILL]
+    assert [entry["reason"] for entry in logs] == ["it has said nothing for 16 s"]
+
+
+def test_a_parent_that_stood_still_itself_blames_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    workers, process = watched(clock, monkeypatch)
+    workers._workers[0].heard(Told(Tally().figures()))
+    clock.now += 3600
+    workers._look()
+    assert process.signals == []
+
+
+def test_a_start_without_a_word_ends_the_first_start_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    workers, process = watched(clock, monkeypatch)
+    looks(workers, clock, FIRST_WORD_SECONDS)
+    assert process.signals == []
+    with pytest.raises(TransientError, match="worker 1 hangs: it has said nothing for 61 s"):
+        looks(workers, clock, 1)
