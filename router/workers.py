@@ -42,7 +42,7 @@ STEADY = 60.0
 BLINK = 1.0
 """Seconds of silence that count between two looks at the most: where this process stood still itself, its workers are not to blame."""
 
-FIRST_WORD_SECONDS = 60.0
+FIRST_WORD_SECONDS = 120.0
 """Within which a worker says its first word: it comes as soon as the modules are loaded."""
 
 STACKS_SECONDS = 0.5
