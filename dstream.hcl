@@ -1,5 +1,5 @@
 # The whole pipeline on one page. As it stands it talks to the local emulators (`dstream emulators`);
-# set the variables and it talks to the real services. Every setting: docs/configuration.md.
+# set the three connection strings and it talks to the real services. Every setting: docs/configuration.md.
 
 ingester {
     db_type              = "sqlserver"
@@ -14,7 +14,7 @@ ingester {
         type                = "azure_service_bus"
         name                = "ingest-queue"
         connection_string   = "{{ env("DSTREAM_INGEST_CONNECTION_STRING", "Endpoint=sb://localhost;SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;") }}"
-        management_endpoint = "{{ env("DSTREAM_MANAGEMENT_ENDPOINT", "http://localhost:5300") }}" # leave it out on Azure
+        management_endpoint = "{{ env("DSTREAM_MANAGEMENT_ENDPOINT", "") }}" # "": the namespace's own
     }
 
     # On Azure: type = "azure_blob" with connection_string and container_name, so that replicas share the tables.
@@ -37,12 +37,12 @@ router {
     source {
         type                = "azure_service_bus"
         connection_string   = "{{ env("DSTREAM_ROUTER_CONNECTION_STRING", "Endpoint=sb://localhost;SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;") }}"
-        management_endpoint = "{{ env("DSTREAM_MANAGEMENT_ENDPOINT", "http://localhost:5300") }}"
+        management_endpoint = "{{ env("DSTREAM_MANAGEMENT_ENDPOINT", "") }}"
     }
 
     output {
         type                = "azure_service_bus"
         connection_string   = "{{ env("DSTREAM_ROUTER_CONNECTION_STRING", "Endpoint=sb://localhost;SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;") }}"
-        management_endpoint = "{{ env("DSTREAM_MANAGEMENT_ENDPOINT", "http://localhost:5300") }}"
+        management_endpoint = "{{ env("DSTREAM_MANAGEMENT_ENDPOINT", "") }}"
     }
 }

@@ -6,6 +6,7 @@ No secret shows in a repr or an error.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -28,6 +29,9 @@ _NAMES = {
 
 _HINT = "Endpoint=sb://NAME.servicebus.windows.net/;SharedAccessKeyName=POLICY;SharedAccessKey=KEY"
 
+_PRIVATE_ENDINGS = (".localhost", ".local", ".localdomain", ".internal", ".lan", ".test", ".home.arpa", ".svc")
+"""Names that only a machine or a private network knows (RFC 6761, 6762 and 8375, ICANN's .internal, services inside Kubernetes)."""
+
 
 @dataclass(frozen=True, slots=True)
 class ServiceBusAddress:
@@ -48,6 +52,18 @@ class ServiceBusAddress:
 
     def __str__(self) -> str:
         return self.host
+
+
+def is_private(host: str) -> bool:
+    """Whether `host`, a name or an address without a port, can only be this machine or one of a private network: clear text may go there.
+
+    A name without a dot is a container's or a machine's of the same network. Nothing is looked up.
+    """
+    name = host.lower().rstrip(".")
+    try:
+        return ip_address(name).is_private
+    except ValueError:
+        return "." not in name or name.endswith(_PRIVATE_ENDINGS)
 
 
 def read_address(text: str) -> ServiceBusAddress:
@@ -72,6 +88,13 @@ def read_address(text: str) -> ServiceBusAddress:
     if problems:
         raise ConfigurationError(list(dict.fromkeys(problems)), hint=f"it should read {_HINT}")
     emulator = parts.get("UseDevelopmentEmulator", "").lower() == "true"
+    if emulator and not is_private(urlsplit(f"//{host}").hostname or host):
+        raise ConfigurationError(
+            [
+                f"the Service Bus connection string for {host} has UseDevelopmentEmulator=true, which sends everything in clear text"
+            ],
+            hint="that is for an emulator on this machine or in a private network: take it out of the connection string",
+        )
     if emulator:
         parts["UseDevelopmentEmulator"] = "true"  # the SDK knows this one spelling only
     rebuilt = ";".join(f"{name}={value}" for name, value in parts.items())

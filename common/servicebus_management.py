@@ -40,6 +40,11 @@ _KEY = "check the policy's name and key in the connection string, and this machi
 _WRONG_KEY = re.compile(r"signature|malformed|expired", re.IGNORECASE)
 """What the service says of a token that is not good, unlike one whose policy lacks the right ("Manage,EntityRead claims required")."""
 
+_REACH = (
+    "check management_endpoint in the configuration (without it the namespace itself is asked, over https: that is right on Azure), the namespace's "
+    "name, and that a firewall lets this machine out to it (port 443)"
+)
+
 _T = TypeVar("_T")
 
 EMULATOR_MANAGEMENT_PORT = 5300
@@ -111,7 +116,7 @@ def management_error(error: Exception, doing: str) -> DStreamError:
         return PermanentError(text, hint=_KEY if _WRONG_KEY.search(said) else _MANAGE)
     if status is None and (cause := _of_the_network(error)) is not None:
         told = unreachable("the management API", cause)
-        return TransientError(f"{doing}: {told.message}", hint=told.hint)
+        return TransientError(f"{doing}: {told.message}", hint=_REACH)
     if isinstance(error, HttpResponseError) and status is not None and 400 <= status < 500 and status not in {408, 429}:
         return PermanentError(text)
     return TransientError(text)

@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, Sec
 from common.config import Location, Problem, Secret, Settings, Unset, UnsetSecret, complain
 from common.names import Ordering, Origin, TableName, check_server_name, colliding, server_label
 from common.packing import MOST
+from common.servicebus_address import is_private
 from common.sqladdress import SqlAddress
 
 Provision = Literal["create", "verify", "none"]
@@ -50,7 +51,15 @@ def _http_url(text: str) -> str:
     url = urlsplit(text)
     if url.scheme not in ("http", "https") or not url.hostname or url.username or url.query or url.fragment:
         raise ValueError("must be an http:// or https:// address without user, query or fragment")
+    if url.scheme == "http" and not is_private(url.hostname):
+        raise ValueError(
+            "must be https://: a token must not travel in the clear, except to this machine or a private host"
+        )
     return text.rstrip("/")
+
+
+def _or_none(value: Any) -> Any:
+    return None if value == "" else value
 
 
 def _entity_name(text: str) -> str:
@@ -126,11 +135,12 @@ class BusSettings(Settings):
             "(DefaultAzureCredential) instead of a key. Roles: see operations.md. None, the default: the connection string says both."
         ),
     )
-    management_endpoint: HttpUrl | None = Field(
+    management_endpoint: Annotated[HttpUrl | None, BeforeValidator(_or_none)] = Field(
         default=None,
         description=(
-            "Address of the management API, for emulators that serve it apart from the namespace (`http://localhost:5300`). "
-            "None, the default: the namespace itself, over https. With `namespace` it must be https as well."
+            "Address of the management API, for emulators that serve it apart from the namespace (`http://localhost:5300`). `http://` is for this "
+            'machine and private hosts, and not beside `namespace`. None, the default, or `""`: the namespace itself, over https (an emulator\'s '
+            "connection string: its port 5300, over http)."
         ),
     )
 

@@ -10,6 +10,7 @@ from common.servicebus_address import read_address
 
 SECRET = "c2VjcmV0LXZhbHVlKys9="
 WHOLE = f"Endpoint=sb://ns.servicebus.windows.net/;SharedAccessKeyName=policy;SharedAccessKey={SECRET}"
+LOCAL = WHOLE.replace("ns.servicebus.windows.net", "localhost")
 
 
 def test_a_whole_string_is_read_in_any_case_and_with_spaces() -> None:
@@ -22,10 +23,36 @@ def test_a_whole_string_is_read_in_any_case_and_with_spaces() -> None:
 
 @pytest.mark.parametrize("spelling", ["true", "True", "TRUE"])
 def test_the_emulator_flag_is_understood_however_it_is_spelled(spelling: str) -> None:
-    address = read_address(f"{WHOLE};UseDevelopmentEmulator={spelling}")
+    address = read_address(f"{LOCAL};UseDevelopmentEmulator={spelling}")
     assert address.emulator
     assert address.connection_string is not None
     assert "UseDevelopmentEmulator=true" in address.connection_string
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "localhost:5673",
+        "127.0.0.2",
+        "[::1]:5672",
+        "10.1.2.3",
+        "192.168.7.7",
+        "[fd00::1]",
+        "emulator",
+        "host.docker.internal",
+        "bus.shop.svc",
+        "bus.shop.svc.cluster.local",
+        "BUS.local.",
+    ],
+)
+def test_an_emulator_is_on_this_machine_or_in_a_private_network(host: str) -> None:
+    assert read_address(f"{WHOLE.replace('ns.servicebus.windows.net', host)};UseDevelopmentEmulator=true").emulator
+
+
+@pytest.mark.parametrize("host", ["ns.servicebus.windows.net", "8.8.8.8", "[2001:4860:4860::8888]", "emulator.example"])
+def test_no_key_goes_in_clear_text_to_anybody_else(host: str) -> None:
+    with pytest.raises(ConfigurationError, match="UseDevelopmentEmulator=true, which sends everything in clear text"):
+        read_address(f"{WHOLE.replace('ns.servicebus.windows.net', host)};UseDevelopmentEmulator=true")
 
 
 def test_the_port_is_part_of_the_host_and_not_of_its_name() -> None:

@@ -78,6 +78,7 @@ def test_a_service_that_cannot_be_reached_is_told_in_plain_words(cause: OSError,
     wrapped = requests.ConnectionError(MaxRetryError(HTTPConnectionPool("host"), "/", cause))
     translation = management_error(ServiceRequestError(str(wrapped), error=wrapped), "creating q at host")
     assert isinstance(translation, TransientError)
+    assert "management_endpoint" in (translation.hint or "")
     assert words in translation.message
     assert "Errno" not in str(translation)
     assert translation.hint

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from common.errors import ConfigurationError
+from common.servicebus import ServiceBus
+from common.servicebus_management import management_address
 from dstream.loading import load_both, load_ingester, load_router
 
 ROOT = Path(__file__).parents[3]
@@ -87,7 +89,17 @@ def test_the_ingester_starts_without_the_routers_variable_and_the_router_without
 def test_the_example_loads_for_the_local_emulators_without_any_variable() -> None:
     ingester, router = load_both(ROOT / "dstream.hcl", {})
     assert ingester.db.host == "localhost"
-    assert router.output.management_endpoint == "http://localhost:5300"
+    for bus in (ingester.queue, router.source, router.output):
+        assert management_address(ServiceBus.of(bus).address, bus.management_endpoint) == ("http", "localhost:5300")
+
+
+def test_the_example_sends_nothing_in_the_clear_once_its_connection_strings_are_set() -> None:
+    string = "Endpoint=sb://ns.servicebus.windows.net/;SharedAccessKeyName=p;SharedAccessKey=k"
+    environ = {f"DSTREAM_{stage}_CONNECTION_STRING": string for stage in ("INGEST", "ROUTER")}
+    ingester, router = load_both(ROOT / "dstream.hcl", environ)
+    for bus in (ingester.queue, router.source, router.output):
+        address = ServiceBus.of(bus).address
+        assert management_address(address, bus.management_endpoint) == ("https", "ns.servicebus.windows.net")
 
 
 def test_every_fault_of_a_file_is_told_at_once_in_the_order_of_its_lines() -> None:

@@ -227,6 +227,7 @@ def test_every_kind_of_lock_loads(tmp_path: Path, kind: str) -> None:
     [
         ('ordering = "session"\n', 'must be one of "table", "key", "none"'),
         ('management_endpoint = "localhost:5300"\n', "http:// or https://"),
+        ('management_endpoint = "http://ns.servicebus.windows.net"\n', "must be https://"),
         ("key_buckets = 0\n", "at least 1"),
         ('provision = "yes"\n', 'must be one of "create", "verify", "none"'),
         ("pack = 0\n", 'a whole number from 1 to 500, or "max"'),
