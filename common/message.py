@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-PropertyValue = str | int | float | bool | bytes
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A value of a type that this page has no word for, in the octets of the broker's protocol, type and all. It is passed on as it is."""
+
+    octets: bytes
+
+
+PropertyValue = str | int | float | bool | bytes | Opaque
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +33,6 @@ class Message:
     to: str | None = None
     time_to_live: timedelta | None = None
     application_properties: Mapping[str, PropertyValue] = field(default_factory=dict)
+    foreign: Mapping[str, Opaque] = field(default_factory=dict)
+    """What a foreign sender wrote into fields that have no place above, or into those above with another type than text, by the field's name;
+    of the latter the text above is for reading only."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
 
-from common.message import Message
+from common.message import Message, Opaque
 
 _HEADER: Final = b"\x00\x53\x70"
 _ANNOTATIONS: Final = b"\x00\x53\x72"
@@ -22,6 +23,23 @@ _APPLICATION_PROPERTIES: Final = b"\x00\x53\x74"
 _DATA: Final = b"\x00\x53\x75"
 _NULL: Final = b"\x40"
 _PARTITION_KEY: Final = b"\xa3\x13x-opt-partition-key"
+
+FIELDS: Final = (
+    "message_id",
+    "user_id",
+    "to",
+    "subject",
+    "reply_to",
+    "correlation_id",
+    "content_type",
+    "content_encoding",
+    "absolute_expiry_time",
+    "creation_time",
+    "session_id",
+    "group_sequence",
+    "reply_to_session_id",
+)
+"""Of the properties section, in its order, by the names that `Message` has for them (part 3, 3.2.4)."""
 
 _SHORT: Final = 255
 """Octets up to which texts and binaries are written with a length of one octet, and less than which lists and maps are."""
@@ -33,7 +51,9 @@ _LATEST: Final = 253_402_243_199_000
 """Milliseconds of the latest expiry that the SDK writes, which is a day short of the year 10000."""
 
 _LONGEST_LIFE: Final = 0xFFFF_FFFF
-"""Milliseconds a header's time to live can say."""
+"""Milliseconds a header's time to live can say; of what lives longer, the two times in the properties say how long."""
+
+_MILLISECOND: Final = timedelta(milliseconds=1)
 
 _pack_length = struct.Struct(">I").pack
 _pack_double = struct.Struct(">d").pack
@@ -50,7 +70,9 @@ def encoded(message: Message, *, now: float) -> bytes | None:
     """The octets of `message`, equal to the SDK's for all that the SDK takes; None where the SDK has to write it, or to refuse it.
 
     `now`: Unix time; a message with a time to live says when it was made. What the SDK refuses and a broker may have delivered is written:
-    integers beyond 32 bits (as long, beyond that as ulong) and binaries that are no UTF-8. Raises UnicodeEncodeError for a lone surrogate.
+    integers beyond 32 bits (as long, beyond that as ulong), binaries that are no UTF-8, and times to live beyond a header's. So is what it
+    would change: parts of a second in a time to live, and what another sender wrote in types of its own. Raises UnicodeEncodeError for a lone
+    surrogate.
     """
     if not message.message_id:
         return None  # the SDK gives it one
@@ -64,12 +86,12 @@ def encoded(message: Message, *, now: float) -> bytes | None:
     ):
         return None
     life = message.time_to_live
-    milliseconds = None if life is None else int(life.total_seconds()) * 1000
-    if milliseconds is not None and not 0 <= milliseconds <= _LONGEST_LIFE:
+    milliseconds = None if life is None else life // _MILLISECOND
+    if milliseconds is not None and milliseconds < 0:
         return None
     parts = []
     if milliseconds is not None:
-        parts.append(_HEADER + _list((_NULL, _NULL, _uint(milliseconds), _NULL, _NULL)))
+        parts.append(_HEADER + _list((_NULL, _NULL, _uint(min(milliseconds, _LONGEST_LIFE)), _NULL, _NULL)))
     if partition is not None:
         parts.append(_ANNOTATIONS + _map(_PARTITION_KEY + _text(partition), 1))
     parts.append(_properties(message, milliseconds, now))
@@ -87,9 +109,9 @@ def _properties(message: Message, milliseconds: int | None, now: float) -> bytes
     kind = message.content_type
     expires = created = _NULL
     if milliseconds:
-        at = int(now) * 1000
+        at = int(now * 1000) if milliseconds % 1000 else int(now) * 1000
         created, expires = b"\x83" + _pack_long(at), b"\x83" + _pack_long(min(_LATEST, at + milliseconds))
-    fields = (
+    fields: tuple[bytes, ...] = (
         _optional(message.message_id),
         _NULL,  # user-id
         _optional(message.to),
@@ -104,7 +126,14 @@ def _properties(message: Message, milliseconds: int | None, now: float) -> bytes
         _NULL,  # group-sequence
         _optional(message.reply_to_session_id),
     )
+    if message.foreign:
+        fields = tuple(_as_received(message, name, ours) for name, ours in zip(FIELDS, fields, strict=True))
     return _PROPERTIES + _list(fields)
+
+
+def _as_received(message: Message, name: str, ours: bytes) -> bytes:
+    held = message.foreign.get(name)
+    return ours if held is None else held.octets
 
 
 def _application_properties(held: Mapping[str, Any]) -> bytes:
@@ -182,6 +211,7 @@ _WRITERS: Final[dict[type, Callable[[Any], bytes]]] = {
     bytes: _octets,
     UUID: lambda value: b"\x98" + value.bytes,
     type(None): lambda value: _NULL,
+    Opaque: lambda value: value.octets,
 }
 
 

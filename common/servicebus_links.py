@@ -19,6 +19,7 @@ closed. It stays open until the garbage collector comes by: one descriptor for e
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from azure.servicebus.exceptions import ServiceBusError
@@ -33,10 +34,13 @@ _LOOKING = 0.5
 """Seconds of looking before the SDK may check its own deadline again."""
 
 
-def tend(handle: Any, guard: Guard, *, heartbeat: int | None = None) -> None:
+def tend(
+    handle: Any, guard: Guard, *, heartbeat: int | None = None, attached: Callable[[Any], None] | None = None
+) -> None:
     """Call once for one of the SDK's senders or receivers, before it is opened: `guard` bounds its calls from now on.
 
     `heartbeat`: seconds within which the service is asked to say something at least, which is for those that read all the time.
+    `attached`: called with the handler once its link is attached, before anything is received.
     """
     guard.handle = handle
     create = getattr(handle, "_create_handler", None)
@@ -48,7 +52,7 @@ def tend(handle: Any, guard: Guard, *, heartbeat: int | None = None) -> None:
         if heartbeat is not None and hasattr(handle._handler, "_idle_timeout"):
             handle._handler._idle_timeout = heartbeat
         bound_reaching(handle._handler, guard)
-        _open_without_naps(handle._handler)
+        _open_without_naps(handle._handler, attached)
         _close_with_socket(handle._handler)
 
     handle._create_handler = create_and_tend
@@ -73,7 +77,7 @@ def keep_when_refused(sender: Any) -> None:
     sender._handle_exception = handle_and_keep
 
 
-def _open_without_naps(handler: Any) -> None:
+def _open_without_naps(handler: Any, attached: Callable[[Any], None] | None) -> None:
     ready = getattr(handler, "client_ready", None)
     if ready is None:
         return
@@ -83,6 +87,8 @@ def _open_without_naps(handler: Any) -> None:
         while time.monotonic() < until:
             if ready():
                 handler.client_ready = ready  # it is asked before every frame from now on: no detour there
+                if attached is not None:
+                    attached(handler)
                 return True
         return False
 

@@ -1,26 +1,59 @@
 """Messages to and from the SDK's own. Nothing is dropped silently: a body that is no byte string is a named fault.
 
-The SDK hands over AMQP strings and AMQP binaries alike as bytes, so a property's binary value that happens to be UTF-8 turns into a string.
+Messages are read here where servicebus_arrivals cannot (a patched SDK), and written here where servicebus_encoding does not (messages larger
+than a batch). The SDK hands over AMQP strings and AMQP binaries alike as bytes, so a binary value that happens to be UTF-8 turns into a string.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, cast
 
 from azure.servicebus import ServiceBusMessage, ServiceBusReceivedMessage
+from azure.servicebus._pyamqp.types import TYPE, VALUE, AMQPTypes
 from azure.servicebus.amqp import AmqpMessageBodyType, AmqpMessageProperties
 
-from common.message import Message, PropertyValue
+from common.message import Message, Opaque, PropertyValue
+from common.servicebus_decoding import plain
 
 _NO_PROPERTIES = AmqpMessageProperties()
 _PARTITION_KEY = b"x-opt-partition-key"
 
+_KINDS = {
+    **dict.fromkeys((0x50,), AMQPTypes.ubyte),
+    **dict.fromkeys((0x51,), AMQPTypes.byte),
+    **dict.fromkeys((0x60,), AMQPTypes.ushort),
+    **dict.fromkeys((0x61,), AMQPTypes.short),
+    **dict.fromkeys((0x43, 0x52, 0x70), AMQPTypes.uint),
+    **dict.fromkeys((0x44, 0x53, 0x80), AMQPTypes.ulong),
+    **dict.fromkeys((0x55, 0x81), AMQPTypes.long),
+    **dict.fromkeys((0x72,), AMQPTypes.float),
+    **dict.fromkeys((0x83,), AMQPTypes.timestamp),
+    **dict.fromkeys((0x98,), AMQPTypes.uuid),
+    **dict.fromkeys((0xA0, 0xB0), AMQPTypes.binary),
+    **dict.fromkeys((0xA3, 0xB3), AMQPTypes.symbol),
+}
+"""The SDK's names of AMQP types, by the constructors of their values (AMQP 1.0, part 1, 1.6)."""
+
+_IDS = (AMQPTypes.ulong, AMQPTypes.uuid, AMQPTypes.binary)
+_FIELD_KINDS = {
+    "message_id": _IDS,
+    "correlation_id": _IDS,
+    "user_id": (AMQPTypes.binary,),
+    "content_encoding": (AMQPTypes.symbol,),
+    "group_sequence": (AMQPTypes.uint,),
+}
+"""Types that the SDK writes a field with, beside text (part 3, 3.2.4)."""
+
 
 def to_sdk(message: Message) -> ServiceBusMessage:
-    """The SDK refuses a partition key that differs from the session id, and so does the service: the session id wins."""
+    """The SDK refuses a partition key that differs from the session id, and so does the service: the session id wins.
+
+    Raises ValueError for values of types that the SDK cannot write.
+    """
     keyed = message.session_id is None or message.partition_key == message.session_id
-    return ServiceBusMessage(
+    made = ServiceBusMessage(
         message.body,
         message_id=message.message_id,
         session_id=message.session_id,
@@ -32,11 +65,34 @@ def to_sdk(message: Message) -> ServiceBusMessage:
         reply_to_session_id=message.reply_to_session_id,
         to=message.to,
         time_to_live=message.time_to_live,
-        application_properties=cast(
-            "dict[str | bytes, Any] | None",
-            dict(message.application_properties) if message.application_properties else None,
-        ),
+        application_properties=_for_sdk(message.application_properties),
     )
+    raw = made.raw_amqp_message
+    if message.time_to_live is not None and raw.header is not None:
+        # The SDK drops parts of a second, and makes 0 of less than one, which expires at once.
+        raw.header.time_to_live = message.time_to_live // timedelta(milliseconds=1)
+    for name, held in message.foreign.items():
+        _set_field(raw.properties, name, held)
+    return made
+
+
+def _for_sdk(held: Mapping[str, PropertyValue]) -> dict[str | bytes, Any] | None:
+    return {name: _typed(value) if isinstance(value, Opaque) else value for name, value in held.items()} or None
+
+
+def _typed(value: Opaque) -> dict[str, Any]:
+    """As the SDK takes a value with its type."""
+    kind = _KINDS.get(value.octets[0])
+    if kind is None:
+        raise ValueError(f"has a value of type 0x{value.octets[0]:02x}, which azure-servicebus does not write")
+    return {TYPE: kind, VALUE: plain(value)}
+
+
+def _set_field(properties: Any, name: str, held: Opaque) -> None:
+    kind = _KINDS.get(held.octets[0])
+    if kind not in _FIELD_KINDS.get(name, ()):
+        raise ValueError(f"has a {name} of type 0x{held.octets[0]:02x}, which azure-servicebus does not write")
+    setattr(properties, name, plain(held))
 
 
 def from_sdk(received: ServiceBusReceivedMessage) -> tuple[Message, str | None]:

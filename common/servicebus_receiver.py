@@ -14,7 +14,6 @@ from typing import Any
 
 import structlog
 from azure.servicebus import NEXT_AVAILABLE_SESSION, ServiceBusClient, ServiceBusReceivedMessage, ServiceBusReceiver
-from azure.servicebus._pyamqp.error import AMQPException
 from azure.servicebus.exceptions import (
     MessageLockLostError,
     OperationTimeoutError,
@@ -24,9 +23,10 @@ from azure.servicebus.exceptions import (
 
 from common import servicebus_settle as settle
 from common.bus import Delivery, Receiver
-from common.errors import TransientError
+from common.errors import DStreamError, TransientError
 from common.message import Message
 from common.servicebus_address import ServiceBusAddress
+from common.servicebus_arrivals import carried, read_arrivals
 from common.servicebus_client import OPEN_TIMEOUT, SLACK, close_quietly, open_client
 from common.servicebus_deadline import Guard
 from common.servicebus_errors import translated
@@ -72,7 +72,7 @@ class BusDelivery:
     def __init__(self, received: ServiceBusReceivedMessage) -> None:
         self.received = received
         self.locked_at = time.monotonic()
-        self._message, self._fault = from_sdk(received)
+        self._message, self._fault = carried(getattr(received, "_message", None)) or _read(received)
 
     @property
     def message(self) -> Message:
@@ -85,6 +85,14 @@ class BusDelivery:
     @property
     def delivery_count(self) -> int:
         return self.received.delivery_count or 0
+
+
+def _read(received: ServiceBusReceivedMessage) -> tuple[Message, str | None]:
+    """By the SDK's public way. What it read and cannot say is a fault of the message, or that would come again for ever."""
+    try:
+        return from_sdk(received)
+    except Exception as error:
+        return Message(b"", None), f"it cannot be read: {type(error).__name__}: {error}"
 
 
 class BusReceiver:
@@ -102,6 +110,7 @@ class BusReceiver:
         self._ranged = settle.supported()
         self._heard: object = None
         self._heard_at = time.monotonic()
+        self._failed: str | None = None
 
     def __repr__(self) -> str:
         return f"<BusReceiver {self._where}>"
@@ -115,6 +124,8 @@ class BusReceiver:
         return self._session_id
 
     def receive(self, *, max_count: int, max_wait: float) -> Sequence[BusDelivery]:
+        if self._failed is not None:
+            raise TransientError(f"receiving from {self._where}: {self._failed}")
         if self._renewals >= MAX_RENEWALS:
             raise TransientError(
                 f"receiving from {self._where}: the link has served {self._renewals} renewals and is due to be reopened"
@@ -161,9 +172,10 @@ class BusReceiver:
         try:
             while buffered.qsize() < count and _readable(handler, 0) and handler.do_work():
                 continue
-        except (AMQPException, OSError) as error:
-            # What came before the fault is handed over; the next call meets the fault again.
-            log.debug("reading ahead failed", receiver=self._where, error=str(error))
+        except Exception as error:
+            # What came before the fault is handed over. What comes behind it is not: the fault may have swallowed a message.
+            self._failed = f"{type(error).__name__}: {error}"
+            log.debug("reading ahead failed", receiver=self._where, error=self._failed)
         ready = min(count, buffered.qsize())
         return self._receiver.receive_messages(ready, max_wait_time=1) if ready else ()
 
@@ -228,7 +240,7 @@ class BusReceiver:
 
     @contextmanager
     def _bounded(self, seconds: float, doing: str) -> Iterator[None]:
-        with translated(doing, proven=True), self._guard.within(seconds, doing):
+        with _all_translated(doing, proven=True), self._guard.within(seconds, doing):
             yield
 
     def _half_over(self, locked_at: float) -> bool:
@@ -238,6 +250,21 @@ class BusReceiver:
 
     def close(self) -> None:
         close_quietly(self._guard, self._receiver, self._client)
+
+
+@contextmanager
+def _all_translated(doing: str, *, proven: bool) -> Iterator[None]:
+    """As `translated`; whatever else the SDK raises concerns this receiver alone as well, and the next may do better."""
+    try:
+        with translated(doing, proven=proven):
+            yield
+    except DStreamError:
+        raise
+    except Exception as error:
+        raise TransientError(
+            f"{doing}: {type(error).__name__} in azure-servicebus: {error}",
+            hint="the receiver is opened again; if this repeats, report it with this line",
+        ) from error
 
 
 def _look_for_silence_here(receiver: Any) -> None:
@@ -301,10 +328,10 @@ class QueueReceivers:
             # it read can be queued behind what was read after it. This receiver is always being read and needs no such thread.
             keep_alive=None,
         )
-        tend(receiver, guard, heartbeat=HEARTBEAT)
+        tend(receiver, guard, heartbeat=HEARTBEAT, attached=read_arrivals)
         doing = f"opening a receiver for {self._queue}"
         try:
-            with translated(doing, proven=self._proven), guard.within(seconds, doing):
+            with _all_translated(doing, proven=self._proven), guard.within(seconds, doing):
                 receiver.__enter__()
             self._proven = True
             _look_for_silence_here(receiver)

@@ -454,3 +454,46 @@ def test_a_message_that_cannot_be_written_is_told_and_those_before_it_are_in(
             assert raised.value.accepted == tuple(sent[:3])
             arrived += [message.message_id for message in sent[:3]]
     assert in_order(bus, len(arrived)) == arrived
+
+
+@pytest.mark.parametrize("error", [TypeError("'NoneType' object is not callable"), KeyError("x"), AssertionError()])
+def test_an_error_of_the_sdk_while_it_reads_ahead_ends_this_receiver_alone(
+    monkeypatch: pytest.MonkeyPatch, bus: ServiceBus, error: Exception
+) -> None:
+    """What came before it is handed over; behind it, a message may be missing."""
+    put(bus, "plain", some(3))
+    with closing(opened(bus.receivers("plain", sessions=False, prefetch=10))) as receiver:
+        handler: Any = receiver._receiver._handler
+        monkeypatch.setattr(common.servicebus_receiver, "_readable", lambda *_: True)
+        real = handler.do_work
+
+        def broken() -> bool:
+            raise error
+
+        def once(**kwargs: Any) -> bool:
+            handler.do_work = broken
+            return bool(real(**kwargs))
+
+        handler.do_work = once
+        assert len(receiver.receive(max_count=10, max_wait=3)) >= 1
+        with pytest.raises(TransientError, match=type(error).__name__):
+            receiver.receive(max_count=10, max_wait=0.1)
+
+
+@pytest.mark.parametrize("way", ["range", "one by one"])
+def test_an_error_of_the_sdk_while_it_settles_ends_this_receiver_alone(
+    monkeypatch: pytest.MonkeyPatch, bus: ServiceBus, way: str
+) -> None:
+    if way != "range":
+        monkeypatch.setattr("common.servicebus_settle.supported", lambda: False)
+    put(bus, "plain", some(1))
+    with closing(opened(bus.receivers("plain", sessions=False, prefetch=10))) as receiver:
+        deliveries = receiver.receive(max_count=1, max_wait=3)
+        inner: Any = receiver._receiver
+
+        def broken(*_: Any, **__: Any) -> None:
+            raise TypeError("'NoneType' object is not callable")
+
+        monkeypatch.setattr(inner._handler._connection, "listen", broken)
+        with pytest.raises(TransientError, match="NoneType"):
+            receiver.settle_many(deliveries)

@@ -1,0 +1,326 @@
+"""A message from AMQP 1.0 octets: the counterpart of servicebus_encoding. Pure; no SDK. It never fails: what cannot be read is a named fault.
+
+azure-servicebus 7.15 fails at values that it has no decoder for (char, decimal32, decimal64; AMQP 1.0, part 1, 1.6), and with the message
+its connection. It also tells neither a long from an int, nor a timestamp from either, nor a float from a double, nor text from binary. Here a
+value is read where writing it again gives its type again, and is kept in its own octets where it does not.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from common.message import Message, Opaque, PropertyValue
+from common.servicebus_encoding import FIELDS
+
+_OF_MESSAGES: Final = frozenset(Message.__dataclass_fields__)
+_TIMES: Final = ("absolute_expiry_time", "creation_time")
+"""They are not kept: they are made again from the time to live, which begins again with each send."""
+
+_HEADER, _, _ANNOTATIONS, _PROPERTIES, _APPLICATION, _DATA, _SEQUENCE, _VALUE, _ = range(0x70, 0x79)
+_KNOWN: Final = range(0x70, 0x79)
+_DELIVERY_COUNT, _TTL = 4, 2
+_NULL: Final = 0x40
+_PARTITION_KEY: Final = b"x-opt-partition-key"
+_LONGEST_LIFE: Final = timedelta(milliseconds=0xFFFF_FFFF)
+"""What a header can say; of what lives longer, the two times in the properties say how long."""
+_LATEST: Final = 253_402_300_799_999
+"""Milliseconds to the end of the year 9999, the latest expiry there is."""
+
+_DEEPEST: Final = 8
+"""Descriptors within descriptors."""
+
+_FIXED: Final = (0, 1, 2, 4, 8, 16)
+"""Octets of values whose constructor begins with 4, 5, ..., 9 (part 1, 1.2)."""
+
+_length = struct.Struct(">I").unpack_from
+_NUMBERS: Final[dict[int, Callable[[bytes, int], tuple[Any, ...]]]] = {
+    constructor: struct.Struct(f">{code}").unpack_from
+    for constructor, code in {
+        0x50: "B", 0x51: "b", 0x52: "B", 0x53: "B", 0x54: "b", 0x55: "b", 0x60: "H", 0x61: "h",
+        0x70: "I", 0x71: "i", 0x80: "Q", 0x81: "q", 0x83: "q",
+    }.items()
+}  # fmt: skip
+_double = struct.Struct(">d").unpack_from
+_TEXTS: Final = {0xA1: 2, 0xB1: 5}
+_SYMBOLS: Final = {0xA3: 2, 0xB3: 5}
+_BINARIES: Final = {0xA0: 2, 0xB0: 5}
+
+
+class _Malformed(Exception):
+    """These octets are no message; the text says why."""
+
+
+@dataclass(slots=True)
+class Arrived:
+    """What was read. `annotations`: those of the broker that are whole numbers, by their names."""
+
+    message: Message = field(default_factory=lambda: Message(b"", None, content_type=None))
+    fault: str | None = None
+    delivery_count: int | None = None
+    annotations: dict[bytes, int] = field(default_factory=dict)
+
+
+def decoded(octets: bytes) -> Arrived:
+    """As much as can be read of a message; `fault` says why the rest cannot."""
+    found, told, data = Arrived(), dict[str, Any](content_type=None), list[bytes]()
+    try:
+        for code, start in _sections(octets):
+            if code == _DATA:
+                data.append(_binary(octets, start))
+            elif code in _READERS:
+                _READERS[code](octets, start, found, told)
+        if not data and found.fault is None:
+            found.fault = "it has no body"
+    except _Malformed as error:
+        found.fault = f"its AMQP encoding cannot be read: {error}"
+    except (IndexError, struct.error):
+        found.fault = "its AMQP encoding cannot be read: it is cut short"
+    told.setdefault("message_id", None)
+    found.message = Message(b"".join(data), **told)
+    return found
+
+
+def _sections(octets: bytes) -> Iterator[tuple[int, int]]:
+    """Code and offset of the value of each."""
+    at, length = 0, len(octets)
+    while at < length:
+        if octets[at] != 0:
+            raise _Malformed(f"no section begins at octet {at}")
+        start = _end(octets, at + 1)
+        code = _number(octets, at + 1)
+        if code is None or code not in _KNOWN:
+            raise _Malformed(f"it has a section {octets[at + 1 : start].hex()}, which is none of a message")
+        at = _end(octets, start)
+        yield code, start
+
+
+def _end(octets: bytes, at: int) -> int:
+    """Offset behind the value whose constructor is at `at` (part 1, 1.2)."""
+    for _ in range(_DEEPEST):
+        if octets[at] != 0:
+            break
+        at = _end_of_simple(octets, at + 1)  # a descriptor; the value follows
+    return _end_of_simple(octets, at)
+
+
+def _end_of_simple(octets: bytes, at: int) -> int:
+    constructor = octets[at]
+    kind = constructor >> 4
+    if 4 <= kind <= 9:
+        end = at + 1 + _FIXED[kind - 4]
+    elif kind in (0xA, 0xC, 0xE):
+        end = at + 2 + octets[at + 1]
+    elif kind in (0xB, 0xD, 0xF):
+        end = at + 5 + _length(octets, at + 1)[0]
+    else:
+        raise _Malformed(f"0x{constructor:02x} at octet {at} begins no value")
+    if end > len(octets):
+        raise _Malformed("it is cut short")
+    return end
+
+
+def _number(octets: bytes, at: int) -> int | None:
+    """The whole number there, of whatever type; None where there is none."""
+    constructor = octets[at]
+    if constructor in (0x43, 0x44):
+        return 0
+    read = _NUMBERS.get(constructor)
+    return None if read is None else int(read(octets, at + 1)[0])
+
+
+def _binary(octets: bytes, at: int) -> bytes:
+    skipped = _BINARIES.get(octets[at])
+    if skipped is None:
+        raise _Malformed(f"a data section holds a value of type 0x{octets[at]:02x}")
+    return octets[at + skipped : _end(octets, at)]
+
+
+def _members(octets: bytes, at: int, kind: str) -> Iterator[tuple[int, int]]:
+    """Begin and end of each value in a list or map."""
+    constructor = octets[at]
+    if constructor == 0x45 and kind == "list":
+        return
+    if constructor == (0xC0 if kind == "list" else 0xC1):
+        end, count, at = at + 2 + octets[at + 1], octets[at + 2], at + 3
+    elif constructor == (0xD0 if kind == "list" else 0xD1):
+        end, count, at = at + 5 + _length(octets, at + 1)[0], _length(octets, at + 5)[0], at + 9
+    else:
+        raise _Malformed(f"a section holds a value of type 0x{constructor:02x} and no {kind}")
+    if kind == "map" and count % 2:
+        raise _Malformed("a map has a name without a value")
+    for _ in range(count):
+        begin, at = at, _end(octets, at)
+        if at > end:
+            break
+        yield begin, at
+    if at != end:
+        raise _Malformed(f"a {kind} has another length than it says")
+
+
+def _pairs(octets: bytes, at: int) -> Iterator[tuple[bytes, int, int]]:
+    """Name, begin and end of each value of a map."""
+    members = _members(octets, at, "map")
+    for begin, end in members:
+        skipped = _TEXTS.get(octets[begin]) or _SYMBOLS.get(octets[begin])
+        if skipped is None:
+            raise _Malformed(f"a name in a map is a value of type 0x{octets[begin]:02x}, not text")
+        yield octets[begin + skipped : end], *next(members)
+
+
+def _read_header(octets: bytes, at: int, found: Arrived, told: dict[str, Any]) -> None:
+    """Part 3, 3.2.1."""
+    for place, (begin, _) in enumerate(_members(octets, at, "list")):
+        if place == _TTL:
+            if milliseconds := _number(octets, begin):
+                told["time_to_live"] = timedelta(milliseconds=milliseconds)
+        elif place == _DELIVERY_COUNT:
+            found.delivery_count = _number(octets, begin)
+
+
+def _read_annotations(octets: bytes, at: int, found: Arrived, told: dict[str, Any]) -> None:
+    """Part 3, 3.2.3. The broker's own, as numbers, and the partition key."""
+    for name, begin, end in _pairs(octets, at):
+        if name == _PARTITION_KEY:
+            told["partition_key"] = _readable(octets, begin, end)
+        elif (number := _number(octets, begin)) is not None:
+            found.annotations[name] = number
+
+
+def _read_properties(octets: bytes, at: int, found: Arrived, told: dict[str, Any]) -> None:
+    """Part 3, 3.2.4."""
+    foreign: dict[str, Opaque] = {}
+    times: dict[str, int | None] = {}
+    for place, (begin, end) in enumerate(_members(octets, at, "list")):
+        if place >= len(FIELDS):
+            raise _Malformed(f"its properties have more than {len(FIELDS)} fields")
+        name, constructor = FIELDS[place], octets[begin]
+        if constructor == _NULL:
+            continue
+        if name in _TIMES:
+            times[name] = _number(octets, begin)
+            continue
+        if name in _OF_MESSAGES:
+            told[name] = _readable(octets, begin, end)
+            kinds = _SYMBOLS if name == "content_type" else _TEXTS
+            if constructor in kinds and _is_text(octets[begin + kinds[constructor] : end]):
+                continue
+        foreign[name] = Opaque(octets[begin:end])
+    if foreign:
+        told["foreign"] = foreign
+    _lengthen(told, times)
+
+
+def _lengthen(told: dict[str, Any], times: dict[str, int | None]) -> None:
+    """The life of what lives for longer than a header can say (as Microsoft's .NET client writes and reads it: AmqpMessageConverter)."""
+    life = told.get("time_to_live")
+    expiry, created = (times.get(name) for name in _TIMES)
+    if life == _LONGEST_LIFE and expiry is not None and created is not None:
+        told["time_to_live"] = max(life, timedelta(milliseconds=min(expiry - created, _LATEST)))
+
+
+def _read_application_properties(octets: bytes, at: int, found: Arrived, told: dict[str, Any]) -> None:
+    """Part 3, 3.2.5."""
+    held: dict[str, PropertyValue] = {}
+    for name, begin, end in _pairs(octets, at):
+        try:
+            held[name.decode()] = _value(octets, begin, end)
+        except UnicodeDecodeError as error:
+            raise _Malformed("the name of an application property is no UTF-8") from error
+    told["application_properties"] = held
+
+
+def _read_other_body(octets: bytes, at: int, found: Arrived, told: dict[str, Any]) -> None:
+    found.fault = "the body is an AMQP value or sequence, not bytes"
+
+
+_READERS: Final = {
+    _HEADER: _read_header,
+    _ANNOTATIONS: _read_annotations,
+    _PROPERTIES: _read_properties,
+    _APPLICATION: _read_application_properties,
+    _SEQUENCE: _read_other_body,
+    _VALUE: _read_other_body,
+}
+
+
+def _value(octets: bytes, begin: int, end: int) -> Any:
+    """What servicebus_encoding writes with the same type; otherwise the octets."""
+    constructor = octets[begin]
+    if (skipped := _TEXTS.get(constructor)) is not None:
+        try:
+            return octets[begin + skipped : end].decode()
+        except UnicodeDecodeError:
+            return Opaque(octets[begin:end])
+    if (skipped := _BINARIES.get(constructor)) is not None and not _is_text(octets[begin + skipped : end]):
+        return octets[begin + skipped : end]  # octets that are text would be written as text, as the SDK does
+    read = _WRITTEN_AS_READ.get(constructor)
+    value = None if read is None else read(octets, begin + 1, end)
+    return Opaque(octets[begin:end]) if value is None and constructor != _NULL else value
+
+
+def _long(octets: bytes, at: int, end: int) -> int | None:
+    """One that is no int: those are written as ints."""
+    number: int = _NUMBERS[0x81](octets, at)[0]
+    return None if -(2**31) <= number < 2**31 else number
+
+
+def _ulong(octets: bytes, at: int, end: int) -> int | None:
+    """One that is no long."""
+    number: int = _NUMBERS[0x80](octets, at)[0]
+    return None if number < 2**63 else number
+
+
+_WRITTEN_AS_READ: Final[dict[int, Callable[[bytes, int, int], Any]]] = {
+    0x41: lambda octets, at, end: True,
+    0x42: lambda octets, at, end: False,
+    0x56: lambda octets, at, end: {0: False, 1: True}.get(octets[at]),
+    0x54: lambda octets, at, end: _NUMBERS[0x54](octets, at)[0],
+    0x71: lambda octets, at, end: _NUMBERS[0x71](octets, at)[0],
+    0x81: _long,
+    0x80: _ulong,
+    0x82: lambda octets, at, end: _double(octets, at)[0],
+    0x98: lambda octets, at, end: UUID(bytes=octets[at:end]),
+}
+
+
+def _readable(octets: bytes, begin: int, end: int) -> str:
+    """The text there, or what comes nearest to one."""
+    constructor = octets[begin]
+    skipped = _TEXTS.get(constructor) or _SYMBOLS.get(constructor) or _BINARIES.get(constructor)
+    if skipped is not None:
+        return octets[begin + skipped : end].decode("utf-8", "replace")
+    if constructor == 0x98:
+        return str(UUID(bytes=octets[begin + 1 : end]))
+    number = _number(octets, begin)
+    return octets[begin:end].hex() if number is None else str(number)
+
+
+def plain(value: Opaque) -> bytes | str | int | float | UUID:
+    """What stands in the octets of a simple value: of symbols the text, of a timestamp milliseconds since 1970. ValueError for other types."""
+    octets = value.octets
+    constructor = octets[0]
+    if constructor in _SYMBOLS:
+        return octets[_SYMBOLS[constructor] :].decode()
+    if constructor in _BINARIES:
+        return octets[_BINARIES[constructor] :]
+    if constructor == 0x98:
+        return UUID(bytes=octets[1:])
+    if constructor == 0x72:
+        return float(struct.unpack_from(">f", octets, 1)[0])
+    number = _number(octets, 0)
+    if number is None:
+        raise ValueError(f"a value of type 0x{constructor:02x} is not simple")
+    return number
+
+
+def _is_text(octets: bytes) -> bool:
+    try:
+        octets.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
