@@ -10,6 +10,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import nullcontext
 from enum import StrEnum
 from functools import partial, wraps
 from importlib import import_module, metadata
@@ -21,6 +22,9 @@ import typer
 from common.errors import ConfigurationError, DStreamError
 
 OK, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
+
+ROUTER_STOPS_WITHIN = 19.5
+"""Seconds. Its slots have 18 to finish what they hold, its workers 19; Kubernetes kills after 30, and the promise is 20."""
 
 app = typer.Typer(
     name="dstream",
@@ -110,9 +114,8 @@ def router_command(
     from dstream.watching import Latest
 
     settings = prepared("load_router", config, log_level, log_format)
-    return started(
-        "router.wiring", settings, latest=Latest(config.absolute(), partial(loaded, "load_router", config.absolute()))
-    )
+    latest = Latest(config.absolute(), partial(loaded, "load_router", config.absolute()))
+    return started("router.wiring", settings, within=ROUTER_STOPS_WITHIN, latest=latest)
 
 
 @app.command("server")
@@ -256,12 +259,16 @@ def watching(loader: str, config: Path, level: Level, format: Format) -> tuple[A
     return watched.load(), watched
 
 
-def started(module: str, *settings: Any, **choices: Any) -> int:
-    """Call `run(*settings, stop=..., **choices)` of a module, with an event that SIGTERM and SIGINT set."""
-    from dstream.signals import stop_on_signals
+def started(module: str, *settings: Any, within: float | None = None, **choices: Any) -> int:
+    """Call `run(*settings, stop=..., **choices)` of a module, with an event that SIGTERM and SIGINT set.
 
-    run = _imported(module).run
-    return int(run(*settings, stop=stop_on_signals(), **choices))
+    `within`: seconds that it is given from then on, before the process is ended.
+    """
+    from dstream.signals import ended_within, stop_on_signals
+
+    run, stop = _imported(module).run, stop_on_signals()
+    with nullcontext() if within is None else ended_within(within, stop):
+        return int(run(*settings, stop=stop, **choices))
 
 
 def served(arguments: list[str]) -> int:

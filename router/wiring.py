@@ -62,6 +62,8 @@ def run(
         finally:
             source.close()
             output.close()
+        if stop.is_set():
+            return 0
         return Workers(settings, reports=reports, latest=latest).run(stop)
 
 
@@ -86,8 +88,10 @@ def route(
         if not provisioned:
             _provision(settings, source, output)
         tally.opening()
-        publishers.open()
-        _find_queue(settings, source)
+        for step in (publishers.open, partial(_find_queue, settings, source)):
+            if stop.is_set():
+                return 0
+            step()
         log.info(
             "router started", queue=settings.queue_name, topics=len(settings.destinations), slots=settings.sessions
         )

@@ -7,6 +7,7 @@ import pickle
 import signal
 import sys
 import threading
+import time
 from types import FrameType
 from typing import IO, Any
 
@@ -18,7 +19,7 @@ from common.telemetry import configure_logging, register_secrets
 from router.health import TELL_SECONDS
 from router.tally import Tally
 from router.wiring import route
-from router.workers import STOP, Failed, Job, Started, Told, Word
+from router.workers import GRACE, STOP, Failed, Job, Started, Told, Word
 
 SOON = 0.5
 """Seconds until a worker that is not ready tells its parent again."""
@@ -51,14 +52,19 @@ class Parent:
             return  # the parent is gone, which `obey` learns as well
 
     def obey(self, stop: threading.Event) -> None:
-        """Set `stop` when the parent asks for it or is gone; gone after it asked, it wants this process ended at once."""
+        """Set `stop` when the parent asks for it or is gone; gone after it asked, it wants this process ended at once.
+
+        A parent that is gone kills nobody who does not stop in time: then the process ends itself.
+        """
         asked = self._orders.read(1) == STOP
         if not asked:
             log.warning("the parent is gone; stopping")
         stop.set()
         if asked:
             self._orders.read(1)
-            os._exit(1)
+        else:
+            time.sleep(GRACE)
+        os._exit(1)
 
 
 def numbered(number: int) -> structlog.typing.Processor:
@@ -70,10 +76,11 @@ def numbered(number: int) -> structlog.typing.Processor:
     return add
 
 
-def tell(parent: Parent, tally: Tally, stop: threading.Event) -> None:
+def tell(parent: Parent, tally: Tally) -> None:
     """Tell the parent how it goes until the end: every few seconds, and sooner while it does not go well."""
     well = False
-    while not stop.wait(TELL_SECONDS if well else SOON):
+    while True:  # also while it stops: who is silent is taken for one that hangs
+        time.sleep(TELL_SECONDS if well else SOON)
         figures = tally.figures()
         well = figures.ready() is None
         parent.say(Told(figures))
@@ -95,7 +102,7 @@ def main() -> int:
     register_secrets(job.settings)
     tally = Tally()
     threading.Thread(target=parent.obey, args=(stop,), name="parent", daemon=True).start()
-    threading.Thread(target=tell, args=(parent, tally, stop), name="figures", daemon=True).start()
+    threading.Thread(target=tell, args=(parent, tally), name="figures", daemon=True).start()
     try:
         status = route(
             job.settings,

@@ -59,14 +59,21 @@ class Router:
     """The command, its log, and its workers."""
 
     def __init__(
-        self, folder: Path, emulator: ServiceBusEmulator, *, workers: int = 2, provision: str = "create"
+        self,
+        folder: Path,
+        emulator: ServiceBusEmulator,
+        *,
+        workers: int = 2,
+        provision: str = "create",
+        change: Callable[[str], str] = lambda text: text,
     ) -> None:
+        """`change`: of the configuration, before it is written."""
         config = folder / "dstream.hcl"
         management = f"http://127.0.0.1:{emulator.http_port}"
         text = CONFIG.format(
             bus=emulator.connection_string, management=management, workers=workers, provision=provision
         )
-        config.write_text(text)
+        config.write_text(change(text))
         self.log = folder / "router.log"
         with self.log.open("wb") as log:
             command = [sys.executable, "-m", "dstream", "router", "--config", str(config)]

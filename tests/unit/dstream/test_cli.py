@@ -6,6 +6,7 @@ import json
 import logging
 import subprocess
 import sys
+import threading
 import types
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -22,13 +23,15 @@ from common.errors import ConfigurationError, PermanentError
 from dstream import cli
 from tests.unit.dstream.test_loading import ENVIRON, GOLDEN, ROOT, SECRET
 
+STOP = threading.Event()
+
 
 @pytest.fixture(autouse=True)
 def logging_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(telemetry, "_secrets", set())
     for name in ("DSTREAM_LOG_LEVEL", "DSTREAM_LOG_FORMAT", "DSTREAM_CONFIG"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("dstream.signals.stop_on_signals", lambda **_: "stop")
+    monkeypatch.setattr("dstream.signals.stop_on_signals", lambda **_: STOP)
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     yield
@@ -177,7 +180,7 @@ def test_a_stage_gets_its_settings_and_its_status_is_the_exit_status(
 
     stand_in(monkeypatch, module, stage)
     assert run(command, "-c", existing)[0] == status
-    assert seen == [(f"{command}.settings", "stop")]
+    assert seen == [(f"{command}.settings", STOP)]
 
 
 @pytest.mark.parametrize(
@@ -289,8 +292,8 @@ def test_the_demo_gets_its_choices(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     assert run("demo")[0] == 0
     assert run("demo", "--seconds", "5", "--changes", "100", "--keep")[0] == 0
     assert seen == [
-        {"stop": "stop", "seconds": 20.0, "changes": None, "keep": False},
-        {"stop": "stop", "seconds": 5.0, "changes": 100, "keep": True},
+        {"stop": STOP, "seconds": 20.0, "changes": None, "keep": False},
+        {"stop": STOP, "seconds": 5.0, "changes": 100, "keep": True},
     ]
 
 

@@ -36,9 +36,11 @@ def processes() -> Iterator[list[subprocess.Popen[str]]]:
         process.communicate()
 
 
-def begun(processes: list[subprocess.Popen[str]], how: str, **variables: str) -> subprocess.Popen[str]:
+def begun(
+    processes: list[subprocess.Popen[str]], how: str, *, code: str = CODE, **variables: str
+) -> subprocess.Popen[str]:
     process = subprocess.Popen(
-        [sys.executable, "-c", CODE, how],
+        [sys.executable, "-c", code, how],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=ROOT,
@@ -79,3 +81,38 @@ def test_a_stage_stops_when_its_parent_is_gone_and_by_itself_minds_no_standard_i
         process.stdin = None
     assert (child.wait(10), said(child)) == (0, "stopping")
     assert alone.poll() is None
+
+
+OVERTIME = """
+import sys
+from dstream.signals import ended_within, stop_on_signals
+stop = stop_on_signals()
+with ended_within(0.2, stop):
+    print("ready", flush=True)
+    stop.wait()
+    if sys.argv[1] == "hang":
+        stop.clear()
+        stop.wait()
+print("over", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_what_has_not_ended_in_time_after_a_stop_ends_with_1(
+    processes: list[subprocess.Popen[str]],
+) -> None:
+    process = begun(processes, "hang", code=OVERTIME)
+    process.terminate()
+    assert process.wait(10) == 1
+
+
+def test_what_has_ended_in_time_goes_on(processes: list[subprocess.Popen[str]]) -> None:
+    process = begun(processes, "end", code=OVERTIME)
+    process.terminate()
+    assert said(process) == "over"
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(0.5)
+    assert process.stdin is not None
+    process.stdin.close()
+    process.stdin = None
+    assert process.wait(10) == 0
