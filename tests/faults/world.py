@@ -303,7 +303,7 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def wait_until(condition: Callable[[], bool], what: str, timeout: float = 60) -> None:
+def wait_until(condition: Callable[[], bool], what: str, timeout: float = 120) -> None:
     """Raises AssertionError, naming `what`, when it does not become true."""
     deadline = time.monotonic() + timeout
     while not condition():
