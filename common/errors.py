@@ -57,5 +57,9 @@ class DestinationUnavailable(PermanentError):
     """
 
 
+class Stopped(DStreamError):
+    """The process was asked to stop while it was starting: give up what is under way, and end with status 0."""
+
+
 class LeaseLost(DStreamError):
     """Another owner holds the table's lock, or may hold it by now: stop this table before its next send."""

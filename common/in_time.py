@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from typing import Any, TypeVar
+
+from common.errors import Stopped
 
 _T = TypeVar("_T")
 
@@ -18,10 +21,16 @@ _guard = threading.Lock()
 _running: dict[Hashable, Future[Any]] = {}
 
 
-def in_time(seconds: float, call: Callable[[], _T], *, same: Hashable | None = None) -> _T:
+_GLANCE = 0.2
+"""Seconds between two looks whether the caller is to stop."""
+
+
+def in_time(
+    seconds: float, call: Callable[[], _T], *, same: Hashable | None = None, stop: threading.Event | None = None
+) -> _T:
     """What `call` returns or raises, if it does so within `seconds`; TimeoutError otherwise.
 
-    `same`: calls that are alike have it in common; None for one that is like no other.
+    `same`: calls that are alike have it in common; None for one that is like no other. Raises Stopped once `stop` is set.
     """
     key = object() if same is None else same
     with _guard:
@@ -29,7 +38,7 @@ def in_time(seconds: float, call: Callable[[], _T], *, same: Hashable | None = N
         if future is None:
             future = _running[key] = Future()
             threading.Thread(target=_run, args=(key, future, call), name="in-time", daemon=True).start()
-    if not _over(future, seconds):
+    if not (_over(future, seconds) if stop is None else _over_or_stopped(future, seconds, stop)):
         raise TimeoutError(f"it took more than {seconds:g} s")
     result: _T = future.result()
     return result
@@ -41,6 +50,17 @@ def _over(future: Future[Any], seconds: float) -> bool:
     except TimeoutError:
         return False
     return True
+
+
+def _over_or_stopped(future: Future[Any], seconds: float, stop: threading.Event) -> bool:
+    end = time.monotonic() + seconds
+    while not stop.is_set():
+        left = end - time.monotonic()
+        if _over(future, min(left, _GLANCE)):
+            return True
+        if left <= 0:
+            return False
+    raise Stopped("asked to stop")
 
 
 def _run(key: Hashable, future: Future[Any], call: Callable[[], Any]) -> None:

@@ -7,27 +7,38 @@ that exists is ever changed or deleted: sessions and duplicate detection are fix
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Self
+from http import HTTPStatus
+from typing import Self, TypeVar
 
 import structlog
-from azure.core.exceptions import ResourceExistsError
+from azure.core.exceptions import HttpResponseError, ResourceExistsError
 
 from common.check import Finding, Outcome
 from common.entity_findings import judge_keeping, judge_queue, judge_settings, judge_topic, judge_use
-from common.errors import PermanentError
+from common.errors import DStreamError, PermanentError, Stopped, TransientError
 from common.servicebus_address import ServiceBusAddress
-from common.servicebus_entities import Entities
-from common.servicebus_management import administration, answered, managing
+from common.servicebus_entities import Entities, TopicFacts
+from common.servicebus_management import AT_ONCE, PATIENCE, administration, asked, conflicting
 from common.topology import Provision
 
 DUPLICATE_DETECTION_WINDOW = timedelta(minutes=10)
 """How long an entity remembers message ids. After a crash at most one page is sent again, as soon as another process holds
 the lock (a lease lasts 60 s): ten minutes, the service's own default, cover that several times; a longer memory costs throughput.
 The service takes 20 s to 7 days (https://learn.microsoft.com/azure/service-bus-messaging/duplicate-detection)."""
+
+QUOTAS: tuple[tuple[int | None, int | None], ...] = ((81_920, 2_000), (5_120, 2_000), (None, 2_000), (None, None))
+"""Megabytes of a queue or topic, and deliveries of a message until the service dead-letters it, as much as a namespace takes: 80 GB on Premium
+and 5 GB on Standard (https://learn.microsoft.com/azure/service-bus-messaging/service-bus-quotas), 10 deliveries with Microsoft's emulator.
+What is full holds up every table. Poison is dead-lettered by its reason, and so a limit of deliveries only ever meets good messages."""
+
+_Facts = TypeVar("_Facts")
 
 _OTHER_KIND = "a queue and a topic cannot share a name: rename or delete the other, or set ingester.server_name or ingester.queue.name"
 
@@ -56,21 +67,26 @@ Need = QueueNeed | TopicNeed
 
 
 def provision(
-    address: ServiceBusAddress, needs: Sequence[Need], *, how: Provision, management_endpoint: str | None = None
+    address: ServiceBusAddress,
+    needs: Sequence[Need],
+    *,
+    how: Provision,
+    management_endpoint: str | None = None,
+    stop: threading.Event | None = None,
 ) -> None:
     """Create or check `needs`, as `how` says; "none" returns at once.
 
     `management_endpoint`: address of the management API (`https://host[:port]`), where it is not the namespace's own.
-    Raises PermanentError (no Manage right; what "verify" found, all of it at once), TransientError (not reachable, throttled).
+    Raises PermanentError (no Manage right; everything that cannot be worked with, or that "verify" misses, at once), TransientError (not
+    reachable, throttled; of topics, when it was so for each) and, once `stop` is set, Stopped.
     """
     if how == "none" or not needs:
         return
-    with _Provisioner(address, management_endpoint) as manager:
+    with _Provisioner(address, management_endpoint, stop) as manager:
         if how == "create":
-            for need in needs:
-                manager.create(need)
+            manager.create(needs)
             return
-        wrong = [found for need in needs for found in manager.differences(need)]
+        wrong = manager.differences(needs)
     if wrong:
         raise PermanentError(
             f"verifying the Service Bus entities: {_texts(wrong)}",
@@ -81,9 +97,11 @@ def provision(
 class _Provisioner:
     """One conversation with the management API."""
 
-    def __init__(self, address: ServiceBusAddress, endpoint: str | None) -> None:
+    def __init__(self, address: ServiceBusAddress, endpoint: str | None, stop: threading.Event | None) -> None:
         self._client, self._where = administration(address, endpoint)
-        self._entities = Entities(address, endpoint)
+        self._entities = Entities(address, endpoint, stop=stop)
+        self._stop = stop
+        self._sizes = list(QUOTAS)
 
     def __enter__(self) -> Self:
         self._client.__enter__()
@@ -93,69 +111,153 @@ class _Provisioner:
         self._client.__exit__(*details)
         self._entities.close()
 
-    def create(self, need: Need) -> None:
-        if isinstance(need, QueueNeed):
-            made = self._create(
-                need.name,
-                lambda: self._client.create_queue(
-                    need.name,
-                    requires_session=need.sessions,
-                    requires_duplicate_detection=True,
-                    duplicate_detection_history_time_window=need.duplicate_window,
-                ),
-            )
-            if not made:
-                self._look_at_queue(need)
-            return
-        made = self._create(
-            need.name,
-            lambda: self._client.create_topic(
-                need.name,
-                requires_duplicate_detection=True,
-                duplicate_detection_history_time_window=need.duplicate_window,
-                support_ordering=True,
-            ),
+    def create(self, needs: Sequence[Need]) -> None:
+        for need in needs:
+            if isinstance(need, QueueNeed):
+                self._provide_queue(need)
+        topics = [need for need in needs if isinstance(need, TopicNeed)]
+        if topics:
+            self._provide_topics(topics)
+
+    def _provide_queue(self, need: QueueNeed) -> None:
+        facts = self._made_or_found(
+            f"queue {need.name}", partial(self._create_queue, need), partial(self._entities.queue, need.name)
         )
-        if not made:
-            self._look_at_topic(need.name)
-        for name in need.subscriptions:
-            self._create(f"{need.name}/{name}", partial(self._client.create_subscription, need.name, name))
-
-    def _create(self, what: str, call: Callable[[], object]) -> bool:
-        """False when it exists. Looking first would be one more call and a race; "exists" is the answer to both."""
-        with managing(f"creating {what} at {self._where}"):
-            try:
-                answered(call)
-            except ResourceExistsError:
-                return False
-        log.info("entity created", entity=what)
-        return True
-
-    def _look_at_queue(self, need: QueueNeed) -> None:
-        facts = self._entities.queue(need.name)
         if facts is None:
-            raise PermanentError(
-                f"creating the queue {need.name}: there is something else of that name", hint=_OTHER_KIND
-            )
+            return
         subject = f"queue {need.name}"
         if wrong := _told(judge_use(subject, facts, sessions=need.sessions)):
             raise PermanentError(f"checking the {_texts(wrong)}", hint=wrong[0].remedy)
         _blame(judge_keeping(subject, facts))
 
-    def _look_at_topic(self, name: str) -> None:
-        """A topic that is switched off is its own table's trouble, and something else of its name everybody's: it would be sent to."""
-        facts = self._entities.topic_settings(name)
-        if facts is None:
-            raise PermanentError(f"creating the topic {name}: there is something else of that name", hint=_OTHER_KIND)
-        _blame(_told(judge_settings(f"topic {name}", facts)))
+    def _provide_topics(self, needs: Sequence[TopicNeed]) -> None:
+        """One that cannot be had just now holds up its own table and nobody else's."""
+        there = self._entities.topics([need.name for need in needs])
+        with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="provision") as pool:
+            faults = [*pool.map(lambda need: self._fault_of_providing(need, there[need.name]), needs)]
+        told = [fault for fault in faults if fault is not None]
+        for fault in told:
+            if isinstance(fault, Stopped):
+                raise fault
+        if permanent := [fault for fault in told if isinstance(fault, PermanentError)]:
+            raise PermanentError(_each_once(permanent), hint=permanent[0].hint) from permanent[0]
+        if len(told) == len(needs):
+            raise told[0]
+        for fault in told:
+            log.error("topic not provided; its changes wait", error=fault.message, hint=fault.hint)
 
-    def differences(self, need: Need) -> list[Finding]:
+    def _fault_of_providing(self, need: TopicNeed, facts: TopicFacts | None) -> DStreamError | None:
+        try:
+            self._provide_topic(need, facts)
+        except DStreamError as error:
+            return error
+        return None
+
+    def _provide_topic(self, need: TopicNeed, facts: TopicFacts | None) -> None:
+        """A topic that is switched off is its own table's trouble, and something else of its name everybody's: it would be sent to."""
+        if facts is None:
+            facts = self._made_or_found(
+                f"topic {need.name}", partial(self._create_topic, need), partial(self._entities.topic, need.name)
+            )
+        there = set[str]()
+        if facts is not None:
+            _blame(_told(judge_settings(f"topic {need.name}", facts)))
+            there = {each.name.lower() for each in facts.subscriptions}
+        for name in need.subscriptions:
+            if name.lower() not in there:
+                self._create(f"{need.name}/{name}", partial(self._client.create_subscription, need.name, name))
+
+    def _made_or_found(self, what: str, create: Callable[[], bool], look: Callable[[], _Facts | None]) -> _Facts | None:
+        """None when `create` made it. Another process may be at the same, or at its end: what is neither made nor found is tried again."""
+        until = time.monotonic() + PATIENCE
+        while not create():
+            if (facts := look()) is not None:
+                return facts
+            if self._is_another_kind(what):
+                raise PermanentError(f"creating the {what}: there is something else of that name", hint=_OTHER_KIND)
+            if time.monotonic() > until:
+                raise TransientError(f"creating the {what}: the service says that it exists, and does not find it")
+            if self._stop is not None and self._stop.wait(1.0):
+                raise Stopped("asked to stop")
+        return None
+
+    def _is_another_kind(self, what: str) -> bool:
+        kind, _, name = what.partition(" ")
+        other = self._entities.topic_settings(name) if kind == "queue" else self._entities.queue(name)
+        return other is not None
+
+    def _create_queue(self, need: QueueNeed) -> bool:
+        def create(megabytes: int | None, deliveries: int | None) -> object:
+            return self._client.create_queue(
+                need.name,
+                requires_session=need.sessions,
+                requires_duplicate_detection=True,
+                duplicate_detection_history_time_window=need.duplicate_window,
+                dead_lettering_on_message_expiration=True,
+                max_size_in_megabytes=megabytes,
+                max_delivery_count=deliveries,
+            )
+
+        return self._create(need.name, partial(self._as_large_as_may_be, create))
+
+    def _create_topic(self, need: TopicNeed) -> bool:
+        def create(megabytes: int | None, deliveries: int | None) -> object:
+            return self._client.create_topic(
+                need.name,
+                requires_duplicate_detection=True,
+                duplicate_detection_history_time_window=need.duplicate_window,
+                support_ordering=True,
+                max_size_in_megabytes=megabytes,
+            )
+
+        return self._create(need.name, partial(self._as_large_as_may_be, create))
+
+    def _as_large_as_may_be(self, create: Callable[[int | None, int | None], object]) -> object:
+        """The tier is not told; it refuses what is too much for it, and what it took once is asked for first the next time."""
+        for quota in list(self._sizes):
+            try:
+                made = create(*quota)
+            except HttpResponseError as error:
+                if error.status_code != HTTPStatus.BAD_REQUEST or quota == QUOTAS[-1]:
+                    raise
+            else:
+                self._sizes = list(QUOTAS[QUOTAS.index(quota) :])
+                return made
+        raise AssertionError("the last quota returns or raises")
+
+    def _create(self, what: str, call: Callable[[], object]) -> bool:
+        """False when it exists. Looking first would be one more call and a race; "exists" is the answer to both."""
+
+        def create() -> bool:
+            try:
+                call()
+            except ResourceExistsError as error:
+                if conflicting(error):
+                    raise TransientError(f"creating {what}: {error.message}") from error
+                return False
+            return True
+
+        made = asked(f"creating {what} at {self._where}", create, stop=self._stop)
+        if made:
+            log.info("entity created", entity=what)
+        return made
+
+    def differences(self, needs: Sequence[Need]) -> list[Finding]:
         """What cannot be worked with; what a person should only know is logged."""
-        if isinstance(need, QueueNeed):
-            facts = self._entities.queue(need.name)
-            return _told(judge_queue(f"queue {need.name}", facts, sessions=need.sessions, provision="verify"))
-        topic = self._entities.topic(need.name)
-        return _told(judge_topic(f"topic {need.name}", topic, subscriptions=need.subscriptions, provision="verify"))
+        found = list[Finding]()
+        topics = self._entities.topics([need.name for need in needs if isinstance(need, TopicNeed)])
+        for need in needs:
+            subject = f"{'queue' if isinstance(need, QueueNeed) else 'topic'} {need.name}"
+            if isinstance(need, QueueNeed):
+                facts = self._entities.queue(need.name)
+                found += judge_queue(subject, facts, sessions=need.sessions, provision="verify")
+            else:
+                found += judge_topic(subject, topics[need.name], subscriptions=need.subscriptions, provision="verify")
+        return _told(found)
+
+
+def _each_once(faults: Sequence[DStreamError]) -> str:
+    return "; ".join(dict.fromkeys(fault.message for fault in faults))
 
 
 def _blame(findings: Sequence[Finding]) -> None:
