@@ -110,6 +110,9 @@ class BusStruck(BusFault):
     def sending(self, path: str, ids: Collection[Value] = ()) -> AmqpError | None:
         return self._noted(self._inner.sending(path, ids))
 
+    def taking(self, path: str, octets: int) -> None:
+        self._inner.taking(path, octets)
+
     def asking(self, path: str) -> AmqpError | None:
         return self._noted(self._inner.asking(path))
 
@@ -197,6 +200,7 @@ CASES: Sequence[Case] = (
     Case("servicebus", "server_busy:60,2"),
     Case("servicebus", "server_restart:0.7", severs=True),
     Case("servicebus", "entity_full:*"),
+    Case("servicebus", "entity_slow:*,50000,200"),
     Case("servicebus", "mute:accept", relogin=True, severs=True, patience=_OPENING),
     Case("servicebus", "mute:header", relogin=True, severs=True, patience=_OPENING),
     Case("servicebus", "mute:sasl", relogin=True, severs=True, patience=_OPENING),

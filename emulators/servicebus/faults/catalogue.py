@@ -22,10 +22,11 @@ from emulators.servicebus.throttle import server_busy
 from .frames import AnswersDelayed, DeliveriesDelayed, RoundTripAdded, SettlementAnswersLost, SettlementAnswersMerged
 from .injection import Fault, Server
 from .silence import Mute
+from .slow import EntitySlow
 
 __all__ = [
     "NAMES", "AnswersDelayed", "ConnectionCutAfter", "ConnectionCutAtRandom", "ConnectionsCut", "DeliveriesDelayed",
-    "EntityFull", "LinksDetached", "LocksLost", "Mute", "RoundTripAdded", "SendsRefused", "ServerBusy", "ServerRestart",
+    "EntityFull", "EntitySlow", "LinksDetached", "LocksLost", "Mute", "RoundTripAdded", "SendsRefused", "ServerBusy", "ServerRestart",
     "SettlementAnswersLost", "SettlementAnswersMerged", "parse", "usage",
 ]  # fmt: skip
 
@@ -234,6 +235,7 @@ NAMES: Final[Mapping[str, fault_names.Named[Fault]]] = {
     "server_busy": (ServerBusy, (float, int, str), "SECONDS[,EVERY[,ENTITY]]"),
     "sends_refused": (SendsRefused, (str, str, int, str), "ENTITY[,CONDITION[,TIMES[,MESSAGE_ID]]]"),
     "entity_full": (EntityFull, (str,), "ENTITY"),
+    "entity_slow": (EntitySlow, (str, float, float), "ENTITY,BYTES_PER_SECOND[,MILLISECONDS]"),
     "locks_lost": (LocksLost, (str, int), "ENTITY[,TIMES]"),
     "links_detached": (LinksDetached, (str, float), "[ENTITY[,EVERY_SECONDS]]"),
     "connection_cut_after": (ConnectionCutAfter, (int, int), "BYTES[,TIMES]"),

@@ -23,23 +23,29 @@ _CODE: Final = 10
 _CHANNEL: Final = slice(6, 8)
 
 
-def _code(frame: bytes) -> int | None:
+def code_of(frame: bytes) -> int | None:
     """What performative a frame of ours holds; None for a header, a heartbeat or SASL."""
     if len(frame) <= _CODE or frame[:4] == b"AMQP" or frame[5] != 0:
         return None
     return frame[_CODE]
 
 
-def _channel(frame: bytes) -> int:
+def channel_of(frame: bytes) -> int:
+    """Of which session it is."""
     return int.from_bytes(frame[_CHANNEL], "big")
 
 
 def _settlement_answer(frame: bytes) -> list[Value] | None:
     """The fields of a disposition of ours as sender; None for any other frame."""
-    if _code(frame) != p.DISPOSITION:
+    if code_of(frame) != p.DISPOSITION:
         return None
     _, fields, _ = p.parse(frame[_HEAD:])
     return None if fields[0] else fields
+
+
+def send_answer(frame: bytes) -> bool:
+    """Whether it answers a send: a disposition of ours as receiver."""
+    return code_of(frame) == p.DISPOSITION and _settlement_answer(frame) is None
 
 
 class _Delay(Fault):
@@ -101,7 +107,7 @@ class AnswersDelayed(_Delay):
     """Answers to sends and settlements leave so many milliseconds later, while messages are delivered at once."""
 
     def delays(self, connection: Connection, frame: bytes) -> bool:
-        return _code(frame) == p.DISPOSITION or (_code(frame) in (p.END, p.CLOSE) and self.waits(connection))
+        return code_of(frame) == p.DISPOSITION or (code_of(frame) in (p.END, p.CLOSE) and self.waits(connection))
 
 
 class DeliveriesDelayed(_Delay):
@@ -111,7 +117,7 @@ class DeliveriesDelayed(_Delay):
     """
 
     def delays(self, connection: Connection, frame: bytes) -> bool:
-        code = _code(frame)
+        code = code_of(frame)
         return code == p.TRANSFER or (code != p.DISPOSITION and self.waits(connection))
 
 
@@ -148,10 +154,10 @@ class SettlementAnswersMerged(Fault):
             self._flush(key)
 
     def writing(self, connection: Connection, frame: bytes) -> bool:
-        key = (connection, _channel(frame))
+        key = (connection, channel_of(frame))
         answer = _settlement_answer(frame)
         if answer is None or self._loop is None:
-            if _code(frame) in (p.END, p.CLOSE):
+            if code_of(frame) in (p.END, p.CLOSE):
                 for kept in [kept for kept in self._kept if kept[0] is connection]:
                     self._flush(kept)
             return False

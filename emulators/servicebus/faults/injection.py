@@ -70,6 +70,9 @@ class Fault:
         """A client sends the messages with these ids to an entity, or schedules some: why it may not."""
         return None
 
+    def taking(self, path: str, octets: int) -> None:
+        """An entity has taken so many octets that a client sent at once; what is written next to that client answers it."""
+
     def asking(self, path: str) -> AmqpError | None:
         """A client asks an entity for messages, or for something of its `$management`: why it may not."""
         return None
@@ -116,6 +119,11 @@ class Faults:
         for fault in self._active:
             if (failure := fault.sending(path, ids)) is not None:
                 raise failure
+
+    def taking(self, path: str, octets: int) -> None:
+        """Tell that an entity has taken so many octets."""
+        for fault in self._active:
+            fault.taking(path, octets)
 
     def asking(self, path: str) -> None:
         """Raises AmqpError when a fault refuses."""

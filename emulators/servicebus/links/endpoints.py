@@ -60,6 +60,7 @@ class SendEndpoint:
             messages = self._messages(delivery.message_format, delivery.payload)
             self._passage.send([message.message_id for message in messages], filters_on(self._entity))
             self._entity.accept(messages, self._clock())
+            self._passage.taken(len(delivery.payload))
         except AmqpError as failure:
             link.rejected(delivery, failure)
         else:

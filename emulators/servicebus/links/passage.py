@@ -25,6 +25,10 @@ class Passage:
         self._meter.charge(SENT, len(ids))
         self._meter.charge(FILTERS, len(ids) * filters)
 
+    def taken(self, octets: int) -> None:
+        """What a client sent at once, so many octets, is in the entity."""
+        self._faults.taking(self._path, octets)
+
     def ask(self) -> None:
         """A client asks for messages. Raises AmqpError. Without credits it is not refused: what it asks for waits for new ones."""
         self._faults.asking(self._path)

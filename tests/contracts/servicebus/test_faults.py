@@ -304,6 +304,18 @@ def test_answers_come_late_and_whole(
     assert rest(emulator, client, queue) == ["a"]
 
 
+def test_a_slow_entity_answers_when_it_has_taken_what_was_sent(
+    emulator: ServiceBusEmulator, client: ServiceBusClient, queue: str
+) -> None:
+    with client.get_queue_sender(queue) as sender, emulator.inject(faults.EntitySlow(queue, 100_000, 50)):
+        began = time.monotonic()
+        sender.send_messages(ServiceBusMessage(b"x" * 30_000))
+        assert time.monotonic() - began >= 0.35
+    with client.get_queue_sender(queue) as sender, emulator.inject(faults.EntitySlow("another", 1)):
+        sender.send_messages(ServiceBusMessage("at once"))
+    assert len(rest(emulator, client, queue)) == 2
+
+
 def test_deliveries_come_late_and_in_order(emulator: ServiceBusEmulator, client: ServiceBusClient, queue: str) -> None:
     with client.get_queue_sender(queue) as sender, client.get_queue_receiver(queue) as receiver:
         with emulator.inject(faults.DeliveriesDelayed(150)):
@@ -417,6 +429,7 @@ def test_the_management_api_says_nothing_or_half_of_it(emulator: ServiceBusEmula
         ("sends_refused:q,amqp:not-allowed,2", faults.SendsRefused),
         ("sends_refused:q,amqp:not-allowed,2,id", faults.SendsRefused),
         ("entity_full:q", faults.EntityFull),
+        ("entity_slow:q,50000,10", faults.EntitySlow),
         ("locks_lost:q,3", faults.LocksLost),
         ("links_detached", faults.LinksDetached),
         ("links_detached:*,0.5", faults.LinksDetached),

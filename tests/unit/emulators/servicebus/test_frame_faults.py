@@ -134,6 +134,21 @@ def test_late_answers_hold_nothing_up_but_the_end_of_their_session() -> None:
     assert [item[0] for item in line.heard()] == [p.DISPOSITION, p.END]
 
 
+def test_a_slow_entity_takes_one_send_after_the_other() -> None:
+    line = Line(fault := faults.EntitySlow("/Orders", 1000, 500))
+    for number in range(2):
+        fault.taking("orders", 500)
+        line.say(p.disposition(True, number, None, ACCEPTED))
+    fault.taking("others", 500)
+    line.say(p.disposition(True, 2, None, ACCEPTED), answer(3))
+    assert line.heard() == [(p.DISPOSITION, 2, None), (p.DISPOSITION, 3, None)]
+    line.loop.advance(1.0)
+    assert line.heard() == [(p.DISPOSITION, 0, None)]
+    line.say(p.perform(p.END))
+    line.loop.advance(1.0)
+    assert [item[0] for item in line.heard()] == [p.END]
+
+
 @pytest.mark.parametrize("count", [0, 5, 8])
 def test_a_cut_falls_where_it_was_asked_for(count: int) -> None:
     line = Line(faults.ConnectionCutAfter(len(frame(1, answer(1))) + count))
