@@ -5,6 +5,7 @@ What can be promised: a `send` that returns was accepted by the broker, in order
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -13,6 +14,11 @@ from common.message import Message
 
 TimeLeft = Callable[[], float]
 """Seconds during which something may still be done; none are left at 0 and below."""
+
+
+def for_ever() -> float:
+    """A time that does not end."""
+    return math.inf
 
 
 class SendInterrupted(TransientError):
@@ -144,6 +150,13 @@ class Receiver(Protocol):
         """Extend the lock of the session, or of these deliveries, when half of it is used up; free of cost otherwise.
 
         Raises TransientError when the lock is lost.
+        """
+        ...
+
+    def lock_left(self, deliveries: Sequence[Delivery]) -> float:
+        """Seconds that the lock of the session, or the first that ends of these deliveries', lasts at least; at 0 and below it may be lost.
+
+        By a clock that cannot be set, since the lock was taken or renewed: of a process that was frozen it knows when it wakes.
         """
         ...
 

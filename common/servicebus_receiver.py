@@ -5,11 +5,13 @@ It refuses to hide a lost lock: what was not completed is returned, and comes ag
 
 from __future__ import annotations
 
+import math
 import select
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import structlog
@@ -24,6 +26,7 @@ from azure.servicebus.exceptions import (
 from common import servicebus_settle as settle
 from common.bus import Delivery, Receiver
 from common.errors import DStreamError, TransientError
+from common.lock_life import LockLife, believed
 from common.message import Message
 from common.servicebus_address import ServiceBusAddress
 from common.servicebus_arrivals import carried, read_arrivals
@@ -54,9 +57,7 @@ SDK_READ = 0.2
 MAX_RENEWALS = 5_000
 """Lock renewals on one receiver before it asks to be reopened: the SDK dies silently after 10,000 management answers on a link."""
 
-LONGEST_HOLD, SHORTEST_HOLD = 20.0, 2.0
-"""Seconds after which a lock is renewed at the latest, and at the soonest; between them at half its length. How long it is can only be read from
-when it ends, by the service's clock, so a machine whose clock is behind takes it for longer than it is, and one ahead for shorter."""
+_NEVER = datetime.max.replace(tzinfo=UTC)
 
 MAX_DEAD_LETTER_TEXT = 4_000
 """Characters of a dead letter's description that are kept: the service limits a message's properties to 32 KB in all."""
@@ -67,11 +68,11 @@ log = structlog.get_logger(__name__)
 class BusDelivery:
     """A `common.bus.Delivery`: read once, kept with the SDK's message, which is needed to settle it."""
 
-    __slots__ = ("_fault", "_message", "locked_at", "received")
+    __slots__ = ("_fault", "_message", "lock", "received")
 
     def __init__(self, received: ServiceBusReceivedMessage) -> None:
         self.received = received
-        self.locked_at = time.monotonic()
+        self.lock: LockLife | None = None
         self._message, self._fault = carried(getattr(received, "_message", None)) or _read(received)
 
     @property
@@ -105,8 +106,8 @@ class BusReceiver:
         self._queue = queue
         self._session_id = receiver.session.session_id if receiver.session else None
         self._renewals = 0
-        self._locked_at = time.monotonic()
-        self._lock_length = _until(receiver.session.locked_until_utc) if receiver.session else 0.0
+        self._lock = LockLife.taken(_session_lock(receiver), time.monotonic())
+        self._longest = 0.0
         self._ranged = settle.supported()
         self._heard: object = None
         self._heard_at = time.monotonic()
@@ -140,8 +141,16 @@ class BusReceiver:
                 return self._nothing()
             deliveries = [BusDelivery(message) for message in (*first, *self._at_hand(max_count - 1))]
         if self._session_id is None:
-            self._lock_length = max(self._lock_length, _until(deliveries[0].received.locked_until_utc))
+            self._note_locks(deliveries)
         return deliveries
+
+    def _note_locks(self, deliveries: Sequence[BusDelivery]) -> None:
+        """What was fetched ahead was locked when the service sent it: its lock is as old as it ends before the one that ends last."""
+        now = time.monotonic()
+        remaining = [_message_lock(delivery.received) for delivery in deliveries]
+        self._longest = max(self._longest, *remaining)
+        for delivery, left in zip(deliveries, remaining, strict=True):
+            delivery.lock = LockLife(believed(self._longest), now - (self._longest - left))
 
     def _nothing(self) -> Sequence[BusDelivery]:
         """All that has arrived was read, and no message was in it. Raises TransientError when nothing at all has come for long."""
@@ -225,28 +234,39 @@ class BusReceiver:
         if self._renewals >= MAX_RENEWALS:
             raise TransientError(f"renewing the lock of {self._where}: the link is due to be reopened")
         if self._session_id is not None:
-            if self._half_over(self._locked_at):
-                self._renewals += 1
-                with self._bounded(RENEW_TIMEOUT, f"renewing the lock of {self._where}"):
-                    self._receiver.session.renew_lock(timeout=RENEW_TIMEOUT + SLACK)
-                self._locked_at = time.monotonic()
+            if self._lock.due(time.monotonic()):
+                self._renew(self._lock, self._renew_session)
             return
         for delivery in map(_own, deliveries):
-            if self._half_over(delivery.locked_at):
-                self._renewals += 1
-                with self._bounded(RENEW_TIMEOUT, f"renewing the lock of {self._where}"):
-                    self._receiver.renew_message_lock(delivery.received, timeout=RENEW_TIMEOUT + SLACK)
-                delivery.locked_at = time.monotonic()
+            if delivery.lock is not None and delivery.lock.due(time.monotonic()):
+                self._renew(delivery.lock, partial(self._renew_message, delivery.received))
+
+    def _renew(self, lock: LockLife, ask: Callable[[], float]) -> None:
+        self._renewals += 1
+        asked = time.monotonic()
+        with self._bounded(RENEW_TIMEOUT, f"renewing the lock of {self._where}"):
+            remaining = ask()
+        lock.renewed(remaining, asked)
+
+    def _renew_session(self) -> float:
+        self._receiver.session.renew_lock(timeout=RENEW_TIMEOUT + SLACK)
+        return _session_lock(self._receiver)
+
+    def _renew_message(self, received: ServiceBusReceivedMessage) -> float:
+        self._receiver.renew_message_lock(received, timeout=RENEW_TIMEOUT + SLACK)
+        return _message_lock(received)
+
+    def lock_left(self, deliveries: Sequence[Delivery]) -> float:
+        now = time.monotonic()
+        if self._session_id is not None:
+            return self._lock.left(now)
+        locks = [own.lock for own in map(_own, deliveries) if own.lock is not None]
+        return min((lock.left(now) for lock in locks), default=math.inf)
 
     @contextmanager
     def _bounded(self, seconds: float, doing: str) -> Iterator[None]:
         with _all_translated(doing, proven=True), self._guard.within(seconds, doing):
             yield
-
-    def _half_over(self, locked_at: float) -> bool:
-        """Whether half of a lock that began or was renewed then, by this machine's steady clock, is used up."""
-        hold = min(max(self._lock_length / 2, SHORTEST_HOLD), LONGEST_HOLD)
-        return time.monotonic() - locked_at >= hold
 
     def close(self) -> None:
         close_quietly(self._guard, self._receiver, self._client)
@@ -274,8 +294,25 @@ def _look_for_silence_here(receiver: Any) -> None:
         connection._idle_timeout = None
 
 
+def _session_lock(receiver: ServiceBusReceiver) -> float:
+    """Seconds that the session's lock remains by this machine's wall clock. The SDK is made to forget it: it would refuse every call on a session
+    where that clock is ahead of the service's."""
+    session: Any = receiver.session
+    if session is None:
+        return 0.0
+    moment, session._locked_until_utc = session.locked_until_utc, None
+    return _until(moment)
+
+
+def _message_lock(received: ServiceBusReceivedMessage) -> float:
+    """As for a session; the SDK would refuse to settle the message."""
+    remaining = _until(received.locked_until_utc)
+    received._expiry = _NEVER
+    return remaining
+
+
 def _until(moment: datetime | None) -> float:
-    """Seconds from now, by this machine's clock."""
+    """Seconds from now, by this machine's wall clock."""
     return (moment - datetime.now(UTC)).total_seconds() if moment is not None else 0.0
 
 

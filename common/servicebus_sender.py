@@ -5,7 +5,6 @@ A batch is accepted as a whole or not at all; after a fault the link's state is 
 
 from __future__ import annotations
 
-import math
 import struct
 import time
 from collections.abc import Iterator, Sequence
@@ -14,7 +13,7 @@ import structlog
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusMessageBatch, ServiceBusSender
 from azure.servicebus.exceptions import MessageSizeExceededError, ServiceBusError
 
-from common.bus import MessageRefused, MessageTooLarge, OutOfTime, SendInterrupted, TimeLeft
+from common.bus import MessageRefused, MessageTooLarge, OutOfTime, SendInterrupted, TimeLeft, for_ever
 from common.errors import DestinationDisabled, DestinationUnavailable, Throttled, TransientError
 from common.message import Message
 from common.servicebus_address import ServiceBusAddress
@@ -49,10 +48,6 @@ _MEND = (
 log = structlog.get_logger(__name__)
 
 
-def _for_ever() -> float:
-    return math.inf
-
-
 class BusSender:
     """A `common.bus.Sender` for a queue or a topic. Opens its link on `open` or on first use, and again after a fault."""
 
@@ -64,7 +59,7 @@ class BusSender:
         self._used = 0.0
         self._used_before = False
         self._guard = Guard(str(address))
-        self._left: TimeLeft = _for_ever
+        self._left: TimeLeft = for_ever
         self._sending, self._opening = f"sending to {entity}", f"opening a sender for {entity}"
 
     def __repr__(self) -> str:
@@ -80,7 +75,7 @@ class BusSender:
     def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
         accepted: list[Message] = []
         stale = self._sender is not None and time.monotonic() - self._used > STALE_AFTER
-        self._left = left or _for_ever
+        self._left = left or for_ever
         try:
             self._send_all(messages, accepted)
         except SendInterrupted as error:
@@ -91,7 +86,7 @@ class BusSender:
             done = {id(message) for message in accepted}
             self._send_all([message for message in messages if id(message) not in done], accepted)
         finally:
-            self._left = _for_ever
+            self._left = for_ever
 
     def _send_all(self, messages: Sequence[Message], accepted: list[Message]) -> None:
         try:

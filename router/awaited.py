@@ -7,7 +7,6 @@ configuration that cannot be read says nothing about any table. Reads no file it
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -15,12 +14,14 @@ from typing import Protocol
 
 import structlog
 
-from common.bus import MessageRefused, SendInterrupted
+from common.bus import MessageRefused, SendInterrupted, TimeLeft, for_ever
 from common.durations import format_duration
 from common.errors import PermanentError, TransientError
 from common.message import Message
+from router.chunks import USUAL
 from router.routes import SEND_AGAIN
 from router.tally import Tally
+from router.turns import Turns, nothing
 
 LOOK = 2.0
 """Seconds between two looks for the same destination."""
@@ -36,7 +37,12 @@ class Destination(Protocol):
 
     def pause(self) -> float: ...
 
-    def send(self, messages: Sequence[Message]) -> None: ...
+    @property
+    def chunk_bytes(self) -> int: ...
+
+    def send(
+        self, messages: Sequence[Message], *, left: TimeLeft = for_ever, meanwhile: Callable[[], None] = nothing
+    ) -> bool: ...
 
 
 class NoDestination(MessageRefused):
@@ -61,7 +67,7 @@ class Awaited:
         self._grace = grace
         self._clock = clock
         self._tally = tally or Tally()
-        self._guard = threading.Lock()
+        self._turns = Turns()
         self._found: Destination | None = None
         self._since = self._asked = clock()
         self._next_look = self._since
@@ -79,14 +85,20 @@ class Awaited:
             return found.pause()
         return 0.0 if self._judged() else max(0.0, self._next_look - self._clock())
 
-    def send(self, messages: Sequence[Message]) -> None:
+    @property
+    def chunk_bytes(self) -> int:
+        return USUAL if self._found is None else self._found.chunk_bytes
+
+    def send(
+        self, messages: Sequence[Message], *, left: TimeLeft = for_ever, meanwhile: Callable[[], None] = nothing
+    ) -> bool:
         """Raises NoDestination for the first of `messages`, or SendInterrupted: look again after `pause`."""
-        with self._guard:
+        with self._turns.mine(meanwhile):
             found = self._found or self._looked_for()
             if found is None:
                 self._refuse_or_wait(messages[0])
         assert found is not None
-        found.send(messages)
+        return found.send(messages, left=left, meanwhile=meanwhile)
 
     def _looked_for(self) -> Destination | None:
         now = self._clock()

@@ -12,15 +12,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NoReturn
 
 import structlog
 
-from common.bus import Delivery, MessageRefused, MessageTooLarge, Receiver, Receivers, SendInterrupted
+from common.bus import Delivery, MessageRefused, MessageTooLarge, OutOfTime, Receiver, Receivers, SendInterrupted
 from common.errors import Throttled, TransientError
 from common.message import Message
 from common.retry import Backoff
 from common.throttling import Spell
 from router.awaited import Destination, NoDestination
+from router.chunks import leading, reserve, together
 from router.parking import Parked, Parking
 from router.publishers import Publishers
 from router.routes import Group, Plan, Poison, Reason, before, plan, runs, without
@@ -248,27 +250,75 @@ class Forwarder:
         while groups:
             # Those that are well go first, so that a destination that is away holds up only its own.
             groups.sort(key=lambda group: self.publishers[group.destination].pause())
-            groups = [left for group in groups if (left := self._send(receiver, group)) is not None]
+            groups = self._round(receiver, groups)
             if groups:
                 left_over = sum(len(group.deliveries) for group in groups)
                 if left_over < held:  # one that takes a little now and then is no outage
                     held, deadline = left_over, self.clock() + self.pace.turn
                 self._wait(receiver, groups, deadline)
 
-    def _send(self, receiver: Receiver, group: Group) -> Group | None:
-        """Send and settle; what is left of the group to be tried again, or None."""
-        publisher = self.publishers[group.destination]
-        if publisher.pause() > 0:
-            return group
+    def _round(self, receiver: Receiver, groups: Sequence[Group]) -> list[Group]:
+        """Each group as far as its topic takes it now; what is left of them."""
+        left: list[Group] = []
+        for at, group in enumerate(groups):
+            others = [delivery for other in (*left, *groups[at + 1 :]) for delivery in other.deliveries]
+            if (rest := self._send(receiver, group, others)) is not None:
+                left.append(rest)
+        return left
+
+    def _send(self, receiver: Receiver, group: Group, others: Sequence[Delivery]) -> Group | None:
+        """Send and settle chunk by chunk, renewing the locks of all that is held between them; what is left to be tried again, or None."""
+        publisher, rest, first = self.publishers[group.destination], group, True
+        while publisher.pause() <= 0:
+            held = [*rest.deliveries, *others]
+            if not first:
+                self._give_back_at_a_stop(receiver, held)
+            receiver.renew(held)
+            chunk, behind = leading(rest, publisher.chunk_bytes)
+            unsent = self._send_chunk(receiver, publisher, chunk, held)
+            if unsent is not None:
+                return together(unsent, behind)
+            if behind is None:
+                return None
+            rest, first = behind, False
+        return rest
+
+    def _send_chunk(
+        self, receiver: Receiver, publisher: Destination, chunk: Group, held: Sequence[Delivery]
+    ) -> Group | None:
+        """What is left of the chunk."""
+        end = reserve(receiver.lock_left(held))
+
+        def left() -> float:
+            return math.inf if receiver.lock_left(chunk.deliveries) > end else 0.0
+
+        def meanwhile() -> None:
+            self._give_back_at_a_stop(receiver, held)
+            receiver.renew(held)
+
+        messages = [delivery.message for delivery in chunk.deliveries]
         try:
-            publisher.send([delivery.message for delivery in group.deliveries])
+            if not publisher.send(messages, left=left, meanwhile=meanwhile):
+                return chunk
         except MessageRefused as error:
-            return self._around(receiver, group, error)
+            return self._around(receiver, chunk, error)
         except SendInterrupted as error:
-            self.tally.count_retry(group.destination)
-            return without(group, self._settle_accepted(receiver, group, error.accepted))
-        self._settle(receiver, publisher, group.deliveries)
+            if not isinstance(error, OutOfTime):
+                self.tally.count_retry(chunk.destination)
+            return without(chunk, self._settle_accepted(receiver, chunk, error.accepted))
+        self._settle(receiver, publisher, chunk.deliveries)
         return None
+
+    def _give_back_at_a_stop(self, receiver: Receiver, held: Sequence[Delivery]) -> None:
+        if self.stop.is_set():
+            self._give_back(receiver, held, "the router stops")
+
+    @staticmethod
+    def _give_back(receiver: Receiver, held: Sequence[Delivery], why: str) -> NoReturn:
+        """Raises SessionGone. Without sessions each message is given back; a session's all by closing it, in their order."""
+        if receiver.session_id is None:
+            receiver.release(held)
+        raise SessionGone(why)
 
     def _settle_accepted(self, receiver: Receiver, group: Group, accepted: Sequence[Message]) -> set[int]:
         """Settle those of a group whose messages the topic has; their identities (`id`)."""
@@ -327,9 +377,7 @@ class Forwarder:
         held = [delivery for group in groups for delivery in group.deliveries]
         while (left := until - self.clock()) > 0:
             if until > deadline or self.stop.wait(min(left, 1.0)):
-                if receiver.session_id is None:  # a session's messages are all given back by closing it, in their order
-                    receiver.release(held)
-                raise SessionGone("its destination is away")
+                self._give_back(receiver, held, "its destination is away")
             receiver.renew(held)
 
     def _parked(self, receiver: Receiver, groups: Sequence[Group]) -> bool:

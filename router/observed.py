@@ -63,5 +63,8 @@ class _Observed:
         if deliveries:
             self._tally.turn()
 
+    def lock_left(self, deliveries: Sequence[Delivery]) -> float:
+        return self._receiver.lock_left(deliveries)
+
     def close(self) -> None:
         self._receiver.close()

@@ -130,6 +130,9 @@ class UnpackingReceiver:
     def renew(self, deliveries: Sequence[Delivery]) -> None:
         self.inner.renew(_wholes(deliveries))
 
+    def lock_left(self, deliveries: Sequence[Delivery]) -> float:
+        return self.inner.lock_left(_wholes(deliveries))
+
     def close(self) -> None:
         self.inner.close()
         if self._sender is not None:

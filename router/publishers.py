@@ -17,13 +17,15 @@ from typing import Protocol, TypeVar
 
 import structlog
 
-from common.bus import MessageRefused, MessageTooLarge, Sender, SendInterrupted
+from common.bus import MessageRefused, MessageTooLarge, OutOfTime, Sender, SendInterrupted, TimeLeft, for_ever
 from common.errors import DStreamError, PermanentError
 from common.message import Message
 from common.retry import Backoff
 from common.throttling import THROTTLED_BACKOFF, Spell
 from router.awaited import Awaited, Destination
+from router.chunks import MOST, USUAL
 from router.tally import Tally
+from router.turns import Turns, nothing
 
 OPENED_AT_ONCE = 16
 """Links opened side by side: each takes about half a second of waiting, and a namespace limits how many come at once."""
@@ -80,7 +82,8 @@ class Publisher:
         self._backoff = backoff
         self._clock = clock
         self._chance = chance
-        self._guard = threading.Lock()
+        self._turns = Turns()
+        self._chunk_bytes: int | None = None
         self._provide = provide
         self._spell = spell or Spell(clock)
         self._tally = tally or Tally()
@@ -93,9 +96,10 @@ class Publisher:
 
     def open(self) -> None:
         """Raises TransientError or PermanentError."""
-        with self._guard:
+        with self._turns.mine():
             try:
                 self._sender.open()
+                self._measure()
             finally:
                 self._tally.opening()
 
@@ -103,36 +107,68 @@ class Publisher:
         """Seconds until the topic may be tried again; 0 when all is well."""
         return max(0.0, self._not_before - self._clock())
 
-    def send(self, messages: Sequence[Message]) -> None:
-        """Raises SendInterrupted, having backed off: what the sender knows to be accepted is. Raises MessageRefused as the sender does.
+    @property
+    def chunk_bytes(self) -> int:
+        """What is best sent at once: about one batch of the service's."""
+        return self._chunk_bytes or USUAL
+
+    def send(
+        self,
+        messages: Sequence[Message],
+        *,
+        left: TimeLeft = for_ever,
+        meanwhile: Callable[[], None] = nothing,
+    ) -> bool:
+        """True when the topic has all of `messages`; False, and nothing was sent, when it turned out to be away while others had their turn.
+
+        `left`: seconds during which a batch may still begin. `meanwhile` is done now and then while others have their turn; what it raises ends
+        the wait. Raises OutOfTime once `left` gives none, which is no fault of the topic's; SendInterrupted, having backed off: what the sender
+        knows to be accepted is. Raises MessageRefused as the sender does.
 
         A topic that has refused one message after the other and taken none is away, whatever it says of the next one.
         """
-        with self._guard:
-            try:
-                if self._to_be_provided:
-                    self._provide()
-                    self._to_be_provided = False
-                self._sender.send(messages)
-            except MessageRefused as error:
-                self._weigh(error)
-                raise
-            except SendInterrupted as error:
-                if error.accepted:
-                    self._refused_in_a_row = 0
-                if error.throttled:
-                    self._refused(error)
-                else:
-                    self._failed(error)
-                    self._sender.close()
-                raise
-            except DStreamError as error:
+        with self._turns.mine(meanwhile) as waited:
+            if waited and self.pause() > 0:
+                return False
+            if left() <= 0:
+                raise OutOfTime(f"sending to {self.topic}: the lock of what is sent does not last")
+            self._send(messages, left)
+            return True
+
+    def _send(self, messages: Sequence[Message], left: TimeLeft) -> None:
+        try:
+            if self._to_be_provided:
+                self._provide()
+                self._to_be_provided = False
+            self._sender.send(messages, left=left)
+        except MessageRefused as error:
+            self._weigh(error)
+            raise
+        except SendInterrupted as error:
+            if error.accepted:
+                self._refused_in_a_row = 0
+            if error.throttled:
+                self._refused(error)
+            elif not isinstance(error, OutOfTime) or error.__cause__ is not None:
                 self._failed(error)
-                self._sender.close()  # a link to a topic that was deleted stays dead when the topic is back
-                # A topic deleted, or a right taken away, while the router runs holds up its own table and nobody else's.
-                raise SendInterrupted(error.message, hint=error.hint) from error
-            self._refused_in_a_row = 0
-            self._recovered()
+                self._sender.close()
+            raise
+        except DStreamError as error:
+            self._failed(error)
+            self._sender.close()  # a link to a topic that was deleted stays dead when the topic is back
+            # A topic deleted, or a right taken away, while the router runs holds up its own table and nobody else's.
+            raise SendInterrupted(error.message, hint=error.hint) from error
+        self._refused_in_a_row = 0
+        self._recovered()
+        if self._chunk_bytes is None:
+            self._measure()
+
+    def _measure(self) -> None:
+        """The link is open: its limit is known."""
+        try:
+            self._chunk_bytes = min(self._sender.batch_bytes(), MOST)
+        except DStreamError as error:
+            log.debug("size of a batch not known", topic=self.topic, error=error.message)
 
     def _weigh(self, error: MessageRefused) -> None:
         """Raises SendInterrupted where so many were refused that the topic is to be mended, and no message is to be set aside."""
@@ -187,7 +223,7 @@ class Publisher:
         self._spell.look()
 
     def close(self) -> None:
-        with self._guard:
+        with self._turns.mine():
             self._sender.close()
 
 

@@ -5,6 +5,7 @@ It keeps what the contract suite (tests/contracts/bus) asks of the real adapter;
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -141,6 +142,7 @@ class FakeReceiver:
         self.session_id = session_id
         self.lock_lost = False
         self.renewals = 0
+        self.lock_lasts = math.inf
         self.settle_faults: deque[Exception] = deque()
         broker.open_receivers.append(self)
 
@@ -197,6 +199,9 @@ class FakeReceiver:
         with self._broker.changed:
             self._check()
             self.renewals += 1
+
+    def lock_left(self, deliveries: Sequence[Delivery]) -> float:
+        return self.lock_lasts
 
     def close(self) -> None:
         with self._broker.changed:

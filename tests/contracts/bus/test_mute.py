@@ -14,6 +14,7 @@ import common.servicebus_receiver
 import common.servicebus_sender
 from common.bus import SendInterrupted
 from common.errors import PermanentError, TransientError
+from common.lock_life import LockLife
 from common.message import Message
 from common.provision import QueueNeed, provision
 from common.servicebus import ServiceBus
@@ -150,7 +151,7 @@ def test_settling_ends_and_what_was_not_settled_comes_again(
 def test_renewing_a_lock_ends(
     emulator: ServiceBusEmulator, bus: ServiceBus, monkeypatch: pytest.MonkeyPatch, queue: str
 ) -> None:
-    monkeypatch.setattr(BusReceiver, "_half_over", lambda self, locked_at: True)
+    monkeypatch.setattr(LockLife, "due", lambda self, now: True)
     with closing(bus.sender(queue)) as sender:
         sender.send([message("m")])
     with none_left():

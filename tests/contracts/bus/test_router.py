@@ -59,14 +59,14 @@ def settings(emulator: ServiceBusEmulator, **changes: Any) -> RouterSettings:
 
 
 @contextmanager
-def routing(chosen: RouterSettings, until: Callable[[Tally], bool]) -> Iterator[Tally]:
+def routing(chosen: RouterSettings, until: Callable[[Tally], bool], *, seconds: float = 30) -> Iterator[Tally]:
     """A running router; leaving waits for `until`, stops it and checks that it ended cleanly."""
     stop, tally, ended = threading.Event(), Tally(), list[int]()
     thread = threading.Thread(target=lambda: ended.append(run(chosen, stop, pace=QUICK, tally=tally)))
     thread.start()
     try:
         yield tally
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + seconds
         while not until(tally) and not stop.is_set() and time.monotonic() < deadline:
             stop.wait(0.02)
         assert until(tally), tally

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common import servicebus_batches
-from common.message import Message, PropertyValue
+from common.message import Message, PropertyValue, weight
 from common.servicebus_batches import add, supported
 from common.servicebus_encoding import encoded
 from common.servicebus_messages import to_sdk
@@ -232,3 +232,28 @@ def test_the_emulator_reads_what_was_meant(message: Message) -> None:
         got, meant = found[0x74][name], value.decode() if isinstance(value, bytes) else value
         assert got == meant or (isinstance(meant, float) and math.isnan(meant) and math.isnan(got))
         assert isinstance(got, uuid.UUID) == isinstance(meant, uuid.UUID)
+
+
+@pytest.mark.parametrize("size", [0, 100, 1_000, 100_000])
+def test_a_message_is_not_much_heavier_than_its_octets_and_never_lighter(size: int) -> None:
+    lsn, topic = "0" * 20, "sql01.shop.orders.events"
+    properties: dict[str, PropertyValue] = {
+        "destination": topic,
+        "lsn": lsn,
+        "seqval": lsn,
+        "table": "Orders",
+        "schema": "dbo",
+        "flag": True,
+        "n": 7,
+    }
+    message = Message(
+        b"x" * size,
+        f"{lsn}-{lsn}-2",
+        topic,
+        subject="Update",
+        partition_key=topic,
+        application_properties={**properties, "big": 1 << 40},
+    )
+    octets = encoded(message, now=0.0)
+    assert octets is not None
+    assert len(octets) <= weight(message) <= len(octets) + 100

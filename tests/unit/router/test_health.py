@@ -58,6 +58,9 @@ class Queue:
     def renew(self, deliveries: Sequence[Delivery]) -> None:
         self.calls.append("renew")
 
+    def lock_left(self, deliveries: Sequence[Delivery]) -> float:
+        return 60.0
+
     def close(self) -> None:
         self.calls.append("close")
 
