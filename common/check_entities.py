@@ -1,27 +1,34 @@
-"""Looks at queue and topics for `dstream check`, and whether they may be sent to; `entity_findings.py` judges what was found."""
+"""Looks at queue and topics for `dstream check`, and whether they may be used; `entity_findings.py` judges what was found.
+
+Nothing is sent, received or locked: links are opened and closed again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from functools import partial
+from dataclasses import dataclass
 
 from common.check import Finding, Outcome, fail, ok, warn
+from common.check_clock import judge_clock
 from common.entity_findings import judge_queue, judge_topic
 from common.errors import DStreamError, PermanentError, TransientError
 from common.servicebus import ServiceBus
 from common.servicebus_entities import Entities, QueueFacts, TopicFacts
+from common.servicebus_listening import listen
+from common.servicebus_management import AT_ONCE
 from common.topology import Provision
-
-_AT_ONCE = 16
 
 
 def queue_findings(
     bus: ServiceBus, name: str, *, sessions: bool, provision: Provision, management_endpoint: str | None, sends: bool
 ) -> Iterator[Finding]:
-    """Of the queue; `sends`: also whether messages may be sent to it. Raises DStreamError when the namespace cannot be reached."""
+    """Of the queue, and of this machine's clock beside the namespace's; `sends`: whether messages may be sent to it, else whether they may be
+    received. Raises DStreamError when the namespace cannot be reached.
+    """
     subject = f"queue {name}, to {'send' if sends else 'receive'}"
+    facts: QueueFacts | None = None
     with closing(Entities(bus.address, management_endpoint)) as entities:
         try:
             facts = entities.queue(name)
@@ -29,10 +36,13 @@ def queue_findings(
             there = facts is not None
         except PermanentError as error:
             found, there = [_unseen(subject, error, provision)], True
-    trouble = _trouble_sending(bus, name) if sends or not there else None
+        ahead = entities.clock_ahead
+    has_sessions = sessions if facts is None else facts.sessions
+    trouble = trouble_sending(bus, name) if sends else _trouble_receiving(bus, name, sessions=has_sessions)
     if trouble is not None and (there or isinstance(trouble, TransientError)):
         found = [fail(subject, trouble.message, trouble.hint), *_without_ok(found)]
     yield from found
+    yield from judge_clock(ahead, None if facts is None else facts.lock)
 
 
 def queue_seen(bus: ServiceBus, name: str, management_endpoint: str | None) -> QueueFacts | None:
@@ -44,6 +54,15 @@ def queue_seen(bus: ServiceBus, name: str, management_endpoint: str | None) -> Q
             return None
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """`unseen`: why the management API tells nothing. `trouble`: why nothing can be sent."""
+
+    facts: TopicFacts | None
+    unseen: PermanentError | None
+    trouble: DStreamError | None
+
+
 def topic_findings(
     bus: ServiceBus,
     names: Sequence[str],
@@ -53,32 +72,52 @@ def topic_findings(
     management_endpoint: str | None,
     queue: QueueFacts | None,
 ) -> Iterator[Finding]:
-    """Of each topic, in order; `queue`: the ingest queue, where it is known. Raises DStreamError when the namespace cannot be reached."""
-    facts: dict[str, TopicFacts | None] = {}
-    with closing(Entities(bus.address, management_endpoint)) as entities:
+    """Of each topic, in order and as they come; `queue`: the ingest queue, where it is known. Raises DStreamError when the namespace cannot be
+    reached.
+    """
+
+    entities = Entities(bus.address, management_endpoint)
+
+    def look(number: int, name: str) -> _Seen:
         try:
-            for name in names:
-                facts[name] = entities.topic(name)
+            facts, unseen = entities.topic(name), None
         except PermanentError as error:
-            yield _unseen("topics", error, provision)
-    there = [name for name in names if name not in facts or facts[name] is not None]
-    if not there and names and isinstance(unreached := _trouble_sending(bus, names[0]), TransientError):
-        yield fail("topics", unreached.message, unreached.hint)
-    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="check") as pool:
-        troubles = dict(zip(there, pool.map(partial(_trouble_sending, bus), there), strict=True))
-    for name in names:
-        subject = f"topic {name}"
+            facts, unseen = None, error
+        # Of a topic that does not exist yet the first alone is tried: it says all the same whether the namespace can be reached.
+        tried = facts is not None or unseen is not None or number == 0
+        return _Seen(facts, unseen, trouble_sending(bus, name) if tried else None)
+
+    told_unseen = False
+    for name, seen in zip(names, _side_by_side(look, names, entities.close), strict=True):
+        subject, missing = f"topic {name}", seen.facts is None and seen.unseen is None
+        if seen.unseen is not None and not told_unseen:
+            told_unseen = True
+            yield _unseen("topics", seen.unseen, provision)
+        if missing and isinstance(seen.trouble, TransientError):
+            yield fail("topics", seen.trouble.message, seen.trouble.hint)
         found = (
-            judge_topic(subject, facts[name], subscriptions=subscriptions, provision=provision, queue=queue)
-            if name in facts
+            judge_topic(subject, seen.facts, subscriptions=subscriptions, provision=provision, queue=queue)
+            if seen.unseen is None
             else [ok(subject, "may be sent to")]
         )
-        if (trouble := troubles.get(name)) is not None:
-            found = [fail(subject, trouble.message, trouble.hint), *_without_ok(found)]
+        if seen.trouble is not None and not missing:
+            found = [fail(subject, seen.trouble.message, seen.trouble.hint), *_without_ok(found)]
         yield from found
 
 
-def _trouble_sending(bus: ServiceBus, name: str) -> DStreamError | None:
+def _side_by_side(
+    look: Callable[[int, str], _Seen], names: Sequence[str], close: Callable[[], None]
+) -> Iterator[_Seen]:
+    """Their results in order, each as soon as it and those before it are there; what has not begun is left when one raises. `close`: afterwards."""
+    pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="check")
+    try:
+        yield from pool.map(look, range(len(names)), names)
+    finally:
+        pool.shutdown(cancel_futures=True)
+        close()
+
+
+def trouble_sending(bus: ServiceBus, name: str) -> DStreamError | None:
     """Why nothing can be sent to `name`: a link is opened and closed, no message is sent.
 
     Of an entity that does not exist yet a TransientError says all the same that the namespace cannot be reached.
@@ -86,6 +125,15 @@ def _trouble_sending(bus: ServiceBus, name: str) -> DStreamError | None:
     try:
         with closing(bus.sender(name)) as sender:
             sender.open()
+    except DStreamError as error:
+        return error
+    return None
+
+
+def _trouble_receiving(bus: ServiceBus, name: str, *, sessions: bool) -> DStreamError | None:
+    """As `trouble_sending`."""
+    try:
+        listen(bus.address, name, sessions=sessions)
     except DStreamError as error:
         return error
     return None

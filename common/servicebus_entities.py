@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from urllib.parse import urlsplit
 from azure.core.exceptions import ResourceNotFoundError
 from azure.servicebus.management import QueueProperties, TopicProperties, TopicRuntimeProperties
 
+from common.check_clock import seconds_ahead
 from common.servicebus_address import ServiceBusAddress
 from common.servicebus_management import AT_ONCE, administration, asked
 
@@ -113,8 +115,13 @@ class Entities:
         self, address: ServiceBusAddress, management_endpoint: str | None, *, stop: threading.Event | None = None
     ) -> None:
         """Once `stop` is set every method raises Stopped."""
-        self._client, self._where = administration(address, management_endpoint)
+        self._client, self._where = administration(address, management_endpoint, self._heard)
         self._stop = stop
+        self.clock_ahead: float | None = None
+        """Seconds that this machine's clock is ahead of the service's, by the last answer; None before one."""
+
+    def _heard(self, headers: Mapping[str, str]) -> None:
+        self.clock_ahead = seconds_ahead(headers, time.time())
 
     def close(self) -> None:
         self._client.close()

@@ -7,7 +7,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -63,6 +63,8 @@ _REACH = (
 
 _T = TypeVar("_T")
 
+Heard = Callable[[Mapping[str, str]], None]
+
 EMULATOR_MANAGEMENT_PORT = 5300
 """Where Microsoft's emulator, and DStream's, serve the management API, over plain HTTP."""
 
@@ -85,21 +87,30 @@ def management_address(address: ServiceBusAddress, endpoint: str | None) -> tupl
 class _Redirected(RequestsTransport):  # type: ignore[misc]  # azure-core loads transports lazily: their type is unknown
     """Sends the administration client's requests to another address: it knows `https://` and the AMQP endpoint only."""
 
-    def __init__(self, scheme: str, netloc: str, **options: Any) -> None:
+    def __init__(self, scheme: str, netloc: str, heard: Heard | None = None, **options: Any) -> None:
         super().__init__(**options)
         self._base = f"{scheme}://{netloc}/"
+        self._heard = heard
 
     def send(self, request: Any, **options: Any) -> Any:
         parts = urlsplit(request.url)  # a retry brings the address that the first attempt was sent to
         request.url = self._base + parts.path.lstrip("/") + (f"?{parts.query}" if parts.query else "")
-        return super().send(request, **options)
+        response = super().send(request, **options)
+        if self._heard is not None:
+            self._heard(response.headers)
+        return response
 
 
-def administration(address: ServiceBusAddress, endpoint: str | None) -> tuple[ServiceBusAdministrationClient, str]:
-    """(a client of the management API, where that is). Connects at the first call. Raises as `management_address` does."""
+def administration(
+    address: ServiceBusAddress, endpoint: str | None, heard: Heard | None = None
+) -> tuple[ServiceBusAdministrationClient, str]:
+    """(a client of the management API, where that is). Connects at the first call. Raises as `management_address` does.
+
+    `heard` is called with the headers of each answer.
+    """
     quiet_sdk()
     scheme, netloc = management_address(address, endpoint)
-    transport = _Redirected(scheme, netloc, connection_timeout=CONNECT_TIMEOUT, read_timeout=READ_TIMEOUT)
+    transport = _Redirected(scheme, netloc, heard, connection_timeout=CONNECT_TIMEOUT, read_timeout=READ_TIMEOUT)
     options: dict[str, Any] = {"transport": transport, "retry_total": 2}
     if address.connection_string is not None:
         return ServiceBusAdministrationClient.from_connection_string(address.connection_string, **options), netloc

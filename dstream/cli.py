@@ -139,6 +139,8 @@ def check_command(
     stage: Annotated[
         Stage, typer.Option("--stage", help="What to check, where the secrets of one are there.")
     ] = Stage.BOTH,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of lines.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 for a warning, too.")] = False,
     log_level: LogLevel = Level.INFO,
     log_format: LogFormat = Format.TEXT,
 ) -> int:
@@ -151,8 +153,9 @@ def check_command(
     wanted = [Stage.INGESTER, Stage.ROUTER] if stage is Stage.BOTH else [stage]
     settings = prepared(f"load_{stage}", config, log_level, log_format)
     each = settings if stage is Stage.BOTH else (settings,)
-    stages = [_imported(f"{name}.check") for name in wanted]
-    return max(report(found.findings(given)) for found, given in zip(stages, each, strict=True))
+    stages = [(name.value, _imported(f"{name}.check")) for name in wanted]
+    found = ((name, module.findings(given)) for (name, module), given in zip(stages, each, strict=True))
+    return report(found, as_json=as_json, strict=strict)
 
 
 @app.command("demo")

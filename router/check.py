@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 
-from common.check import Finding, guarded
-from common.check_entities import queue_findings, queue_seen, topic_findings
+from common.check import Finding, guarded, warn
+from common.check_connections import judge_connections
+from common.check_entities import queue_findings, queue_seen, topic_findings, trouble_sending
 from common.check_port import port_findings
+from common.errors import PermanentError
 from common.servicebus import ServiceBus
 from router.settings import RouterSettings
+
+_SEND = "give the router's policy the Send right on the queue too: with queue.pack above 1 it sends such a change to the queue by itself"
 
 
 def findings(settings: RouterSettings) -> Iterator[Finding]:
@@ -17,6 +21,7 @@ def findings(settings: RouterSettings) -> Iterator[Finding]:
     yield from guarded("health", lambda: port_findings(settings.health))
     yield from guarded(f"queue {settings.queue_name}", lambda: _queue(settings))
     yield from guarded("topics", lambda: _topics(settings))
+    yield from guarded("connections", lambda: [_connections(settings)])
 
 
 def _queue(settings: RouterSettings) -> Iterator[Finding]:
@@ -29,6 +34,11 @@ def _queue(settings: RouterSettings) -> Iterator[Finding]:
             management_endpoint=settings.source.management_endpoint,
             sends=False,
         )
+        if settings.most_packed > 1 and isinstance(
+            trouble := trouble_sending(bus, settings.queue_name), PermanentError
+        ):
+            text = f"a poisoned change in a pack cannot be taken out of it: {trouble.message}"
+            yield warn(f"queue {settings.queue_name}, to send again", text, _SEND)
 
 
 def _topics(settings: RouterSettings) -> Iterator[Finding]:
@@ -43,3 +53,13 @@ def _topics(settings: RouterSettings) -> Iterator[Finding]:
             management_endpoint=settings.output.management_endpoint,
             queue=queue,
         )
+
+
+def _connections(settings: RouterSettings) -> Finding:
+    source, output = ServiceBus.of(settings.source), ServiceBus.of(settings.output)
+    return judge_connections(
+        topics=len(settings.destinations),
+        sessions=settings.sessions,
+        workers=settings.workers,
+        shared=source.address.host == output.address.host,
+    )

@@ -23,6 +23,8 @@ from emulators.sqlserver.server import SqlServerEmulator
 
 PASSWORD = "test-Password-1"
 LIMITED, LIMITED_KEY = "NoManage", "no-manage-key"
+SENDER, SENDER_KEY = "SendAlone", "send-alone-key"
+LISTENER, LISTENER_KEY = "ListenAlone", "listen-alone-key"
 _numbers = count(1)
 
 _CONFIG = """\
@@ -135,7 +137,9 @@ def sqlserver(engine: SqlEngine) -> Iterator[SqlServerEmulator]:
 @pytest.fixture(scope="package")
 def servicebus() -> Iterator[ServiceBusEmulator]:
     keys = {"RootManageSharedAccessKey": "SAS_KEY_VALUE", LIMITED: LIMITED_KEY}
-    with ServiceBusEmulator(keys=keys, rights={LIMITED: ("Send", "Listen")}) as running:
+    keys |= {SENDER: SENDER_KEY, LISTENER: LISTENER_KEY}
+    rights = {LIMITED: ("Send", "Listen"), SENDER: ("Send",), LISTENER: ("Listen",)}
+    with ServiceBusEmulator(keys=keys, rights=rights) as running:
         yield running
 
 

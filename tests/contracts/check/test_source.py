@@ -34,7 +34,19 @@ def test_a_sound_installation_is_ok_in_every_line_and_nothing_is_changed(place: 
     assert status == 0
     assert {line.split()[0] for line in lines} == {"ok"}
     subjects = [line[6:].partition(":")[0].partition(",")[0].split()[0] for line in lines]
-    assert subjects == ["Java", "SQL", "offsets", "table", "capture", "retention", "locks", "queue", "queue", "topic"]
+    assert subjects == [
+        "Java",
+        "SQL",
+        "offsets",
+        "table",
+        "capture",
+        "retention",
+        "locks",
+        "queue",
+        "queue",
+        "topic",
+        "connections",
+    ]
     with place.login.connect() as connection, connection.cursor() as cursor:
         cursor.execute("SELECT COUNT(*) FROM sys.tables WHERE name = 'cdc_offsets'")
         assert cursor.fetchone() == (0,)

@@ -281,6 +281,20 @@ def test_a_check_is_a_line_a_finding_and_fails_with_the_worst(
     assert all(line.endswith("thing: with ***: mend it") for line in out.splitlines())
 
 
+@pytest.mark.parametrize(("outcome", "usual", "strict"), [("ok", 0, 0), ("warn", 0, 1), ("fail", 1, 1)])
+def test_strict_ends_with_1_for_a_warning_too(
+    run: Run, existing: str, monkeypatch: pytest.MonkeyPatch, outcome: str, usual: int, strict: int
+) -> None:
+    made = types.ModuleType("router.check")
+    made.__dict__["findings"] = lambda settings: [Finding(Outcome(outcome), "thing", f"with {SECRET}", "mend\nit")]
+    monkeypatch.setitem(sys.modules, "router.check", made)
+    arguments = ["check", "-c", existing, "--stage", "router"]
+    assert (run(*arguments)[0], run(*arguments, "--strict")[0]) == (usual, strict)
+    status, out, _ = run(*arguments, "--json")
+    finding = {"stage": "router", "outcome": outcome, "subject": "thing", "text": "with ***", "remedy": "mend it"}
+    assert (status, json.loads(out)) == (usual, {"outcome": outcome, "findings": [finding]})
+
+
 def test_the_demo_gets_its_choices(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[dict[str, Any]] = []
 
