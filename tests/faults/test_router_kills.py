@@ -15,6 +15,8 @@ import pytest
 
 from dstream.demo.workload import Pace
 from tests.faults.mutes import Mutes, told
+from tests.faults.router_days import Days
+from tests.faults.router_days import told as brought
 from tests.faults.world import World, good, wait_until
 
 _CHANGES_A_SECOND = 60
@@ -28,48 +30,61 @@ _MOST_END = 60.0
 """Seconds until workers whose parent was killed have ended: those among mute peers use up every bound of a stop, which are 20 s."""
 _MUTE = 0.3
 """Of so many kills the router's way falls mute before."""
+_TROUBLED = 0.3
+"""Of so many kills one of the day's troubles comes before."""
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds the processes in /proc")
 
 
-def campaign(folder: Path, *, kills: int, seed: int, mute: bool = False) -> None:
+def campaign(folder: Path, *, kills: int, seed: int, mute: bool = False, troubled: bool = False) -> None:
     """Each kill at a random instant after something has arrived since the one before; a worker mostly, now and then the parent.
 
-    `mute`: the router's way to Service Bus falls mute in between, now and then.
+    `mute`: the router's way to Service Bus falls mute in between, now and then. `troubled`: so do the troubles of `Days` come.
     """
     random = Random(seed)
     parents = 0
     pace = Pace(_CHANGES_A_SECOND * _FOR_EVER, _FOR_EVER, large=0)
     world = World(folder, pace=pace, routing="workers = 2", router_by_relay=mute)
+
+    def restart() -> None:
+        workers = workers_of(world.router.pid)
+        world.router.kill()
+        wait_until(lambda: not any(map(alive, workers)), "the workers have ended with their parent", _MOST_END)
+        world.router.start()
+
     with world, Mutes(Random(seed)) as mutes:
+        days = Days(world, folder / "dstream.hcl", Random(seed), restart)
         world.workload.start()
         world.start_ingester()
         for number in range(kills):
             wait_until(more(world), f"more after {number} kills", _MOST_WAIT)
             if mute and random.random() < _MUTE:
                 print(f"{number:4} kills, {mutes.strike({'the router': world.router_relay})}", flush=True)
+            if troubled and random.random() < _TROUBLED:
+                print(f"{number:4} kills, {days.strike(workers_of(world.router.pid))}", flush=True)
             time.sleep(random.uniform(0, 1.5))
             workers = workers_of(world.router.pid)
             if number % _A_PARENT_OF == _A_PARENT_OF - 1:
                 parents += 1
-                world.router.kill()
-                wait_until(lambda: not any(map(alive, workers)), "the workers have ended with their parent", _MOST_END)  # noqa: B023
-                world.router.start()
+                restart()
             elif workers:
                 with suppress(ProcessLookupError):
                     os.kill(random.choice(workers), signal.SIGKILL)
         world.workload.stop()
         world.workload.join()
         mutes.end()
+        days.end()
         verdict = world.verdict(240)
         print(f"{kills} kills, {parents} of them the parent's; {verdict.total('committed')} changes", flush=True)
         if mute:
             print(told(mutes, [world.router_relay]), flush=True)
+        if troubled:
+            print(brought(days), flush=True)
         print((said := world.heard()).summary(still := world.stillness()), flush=True)
         assert good(verdict)
         assert said.silences(still) == []
         counts = world.servicebus.admin.get("ingest-queue").counts
-        assert (counts.active, counts.dead_letter) == (0, 0)
+        assert (counts.active, counts.dead_letter) == (0, days.undecodable)
         assert world.router.stop() == 0
 
 
@@ -99,6 +114,7 @@ def test_killing_workers_and_their_parent_changes_nothing(tmp_path: Path) -> Non
 
 @pytest.mark.soak
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("mute", [False, True], ids=["speaking", "mute"])
-def test_kills_of_the_router(tmp_path: Path, mute: bool, kills: int, seed: int) -> None:
-    campaign(tmp_path, kills=kills, seed=seed, mute=mute)
+@pytest.mark.parametrize("peers", ["speaking", "mute", "troubled"])
+def test_kills_of_the_router(tmp_path: Path, peers: str, kills: int, seed: int) -> None:
+    """`troubled`: its peers fall mute, too."""
+    campaign(tmp_path, kills=kills, seed=seed, mute=peers != "speaking", troubled=peers == "troubled")
