@@ -108,7 +108,7 @@ class BusReceiver:
         self._renewals = 0
         self._lock = LockLife.taken(_session_lock(receiver), time.monotonic())
         self._longest = 0.0
-        self._ranged = settle.supported()
+        self._ranged = settle.supported(receiver)
         self._heard: object = None
         self._heard_at = time.monotonic()
         self._failed: str | None = None
@@ -195,15 +195,21 @@ class BusReceiver:
         doing = f"completing {len(held)} messages of {self._where}"
         if self._ranged and all(settle.delivery_id(delivery.received) is not None for delivery in held):
             with self._bounded(SETTLE_TIMEOUT, doing):
-                try:
-                    lost = settle.complete(
-                        self._receiver, [each.received for each in held], timeout=SETTLE_TIMEOUT + SLACK
-                    )
-                except settle.OutcomeUnknown as error:
-                    raise TransientError(f"{doing}: {error}") from error
+                lost = self._completed_together(held, doing)
             refused = {id(message) for message in lost}
             return self._report([delivery for delivery in held if id(delivery.received) in refused])
         return self._report([delivery for delivery in held if not self._completed(delivery, doing)])
+
+    def _completed_together(self, held: Sequence[BusDelivery], doing: str) -> Sequence[ServiceBusReceivedMessage]:
+        """Those that the service did not complete."""
+        try:
+            return settle.complete(self._receiver, [each.received for each in held], timeout=SETTLE_TIMEOUT + SLACK)
+        except settle.OutcomeUnknown as error:
+            raise TransientError(f"{doing}: {error}") from error
+        except (AttributeError, TypeError) as error:
+            # Some may be completed: they are left to come again, and the next receiver goes the public way.
+            settle.refuse(f"{type(error).__name__}: {error}")
+            raise
 
     def _completed(self, delivery: BusDelivery, doing: str) -> bool:
         try:

@@ -2,7 +2,8 @@
 
 `complete_message` of azure-servicebus 7.15 waits one round trip for each message. AMQP settles a range of delivery ids at once
 (AMQP 1.0, 2.7.6; "Multi-message receive" in https://learn.microsoft.com/azure/service-bus-messaging/service-bus-amqp-protocol-guide).
-This rests on private names of the 7.15 line, so `supported` looks for each of them first; where one is missing, callers settle one by one.
+This rests on private names of the 7.15 line, so each receiver's link is looked at first. Where something is missing, or does not do what it did,
+callers settle one by one; the log says so once.
 """
 
 from __future__ import annotations
@@ -10,34 +11,69 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
+import structlog
 from azure.servicebus import ServiceBusReceivedMessage, ServiceBusReceiver
 from azure.servicebus._pyamqp.outcomes import Accepted
-from azure.servicebus._pyamqp.receiver import ReceiverLink
+
+_WANTED = frozenset(
+    {"wait", "first_delivery_id", "last_delivery_id", "delivery_tag", "settled", "delivery_state", "await_outcome"}
+)
+
+log = structlog.get_logger(__name__)
 
 
 class OutcomeUnknown(Exception):
     """The link went away, or no answer came: some of the deliveries may be settled and some not."""
 
 
-def supported() -> bool:
-    """Whether the SDK's receiver link is the one this module was written against."""
-    try:
-        settle = inspect.signature(ReceiverLink.send_disposition).parameters
-        fresh = inspect.getsource(ReceiverLink.__init__)
-    except (AttributeError, OSError, TypeError):
+def supported(receiver: ServiceBusReceiver) -> bool:
+    """Whether the link of this receiver, which is open, has what this module was written against."""
+    if _refused:
         return False
-    wanted = {
-        "wait",
-        "first_delivery_id",
-        "last_delivery_id",
-        "delivery_tag",
-        "settled",
-        "delivery_state",
-        "await_outcome",
-    }
-    return wanted <= set(settle) and "_pending_dispositions" in fresh and "_received_delivery_tags" in fresh
+    missing = _missing(getattr(receiver, "_handler", None))
+    if missing is not None:
+        refuse(missing)
+    return missing is None
+
+
+def _missing(handler: Any) -> str | None:
+    link: Any = getattr(handler, "_link", None)
+    connection: Any = getattr(handler, "_connection", None)
+    if not isinstance(getattr(link, "_pending_dispositions", None), dict):
+        return "its links keep no open dispositions"
+    if not isinstance(getattr(link, "_received_delivery_tags", None), set):
+        return "its links keep no delivery tags"
+    if not callable(getattr(connection, "listen", None)):
+        return "its connections cannot be listened to"
+    if not all(hasattr(getattr(each, "state", None), "name") for each in (link, connection)):
+        return "its links have no state"
+    return None if _takes_ranges(link.__class__) else "its links take no ranges of deliveries"
+
+
+@lru_cache
+def _takes_ranges(link: Any) -> bool:
+    try:
+        return set(inspect.signature(link.send_disposition).parameters) >= _WANTED
+    except (AttributeError, TypeError, ValueError):
+        return False
+
+
+_refused: list[str] = []
+"""Why this process settles one by one; empty while it does not."""
+
+
+def refuse(why: str) -> None:
+    """From now on this process settles one by one."""
+    if not _refused:
+        log.warning(
+            "this azure-servicebus is not the one that this release was made for: messages are completed one by one",
+            reason=why,
+            hint="install the version that the release names; until then the router is much slower",
+        )
+        _refused.append(why)
 
 
 def delivery_id(message: ServiceBusReceivedMessage) -> int | None:
@@ -62,12 +98,12 @@ def complete(
 ) -> list[ServiceBusReceivedMessage]:
     """Complete all with one disposition for each contiguous run and one wait; return those that the service did not complete.
 
-    Raises OutcomeUnknown, or whatever the connection raises; AttributeError when a name this rests on is gone.
+    Raises OutcomeUnknown, or whatever the connection raises. An AttributeError or TypeError says that the SDK is another one.
     """
     handler: Any = receiver._handler
-    if handler is None:
+    link = getattr(handler, "_link", None)
+    if link is None:
         raise OutcomeUnknown("the link is closed")
-    link = handler._link
     by_id = {message._delivery_id: message for message in messages}
     pending: dict[int, dict[str, Any]] = link._pending_dispositions
     for number in by_id:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from azure.servicebus._pyamqp import _decode
+from azure.servicebus._pyamqp.receiver import ReceiverLink
+from structlog.testing import capture_logs
 
+import common.servicebus_arrivals
 import common.servicebus_receiver
 import common.servicebus_sender
+import common.servicebus_settle
 from common.bus import MessageRefused, MessageTooLarge, Receivers, SendInterrupted
 from common.errors import DestinationUnavailable, TransientError
 from common.message import Message
@@ -43,6 +49,19 @@ def emulator(clock: Clock) -> Iterator[ServiceBusEmulator]:
         running.admin.create("plain", QueueDescription())
         running.admin.create("lanes", QueueDescription(requires_session=True))
         yield running
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nothing is known of the SDK yet, and what is found out is forgotten again."""
+    monkeypatch.setattr("common.servicebus_settle._refused", [])
+    decoders = list(_decode._DECODE_BY_CONSTRUCTOR)
+    monkeypatch.setattr(_decode, "_DECODE_BY_CONSTRUCTOR", decoders)
+    common.servicebus_arrivals.warn_once.cache_clear()
+    common.servicebus_settle._takes_ranges.cache_clear()
+    yield
+    common.servicebus_arrivals.warn_once.cache_clear()
+    common.servicebus_settle._takes_ranges.cache_clear()
 
 
 @pytest.fixture
@@ -123,7 +142,7 @@ def active(emulator: ServiceBusEmulator, queue: str) -> int:
 def test_without_the_private_shortcut_messages_are_completed_one_by_one(
     monkeypatch: pytest.MonkeyPatch, emulator: ServiceBusEmulator, bus: ServiceBus, clock: Clock
 ) -> None:
-    monkeypatch.setattr("common.servicebus_settle.supported", lambda: False)
+    monkeypatch.setattr("common.servicebus_settle.supported", lambda _: False)
     monkeypatch.setattr("common.servicebus_settle.complete", None)
     put(bus, "plain", some(4))
     with closing(opened(bus.receivers("plain", sessions=False, prefetch=10))) as receiver:
@@ -485,12 +504,13 @@ def test_an_error_of_the_sdk_while_it_reads_ahead_ends_this_receiver_alone(
             receiver.receive(max_count=10, max_wait=0.1)
 
 
+@pytest.mark.usefixtures("fresh")
 @pytest.mark.parametrize("way", ["range", "one by one"])
 def test_an_error_of_the_sdk_while_it_settles_ends_this_receiver_alone(
     monkeypatch: pytest.MonkeyPatch, bus: ServiceBus, way: str
 ) -> None:
     if way != "range":
-        monkeypatch.setattr("common.servicebus_settle.supported", lambda: False)
+        monkeypatch.setattr("common.servicebus_settle.supported", lambda _: False)
     put(bus, "plain", some(1))
     with closing(opened(bus.receivers("plain", sessions=False, prefetch=10))) as receiver:
         deliveries = receiver.receive(max_count=1, max_wait=3)
@@ -502,3 +522,85 @@ def test_an_error_of_the_sdk_while_it_settles_ends_this_receiver_alone(
         monkeypatch.setattr(inner._handler._connection, "listen", broken)
         with pytest.raises(TransientError, match="NoneType"):
             receiver.settle_many(deliveries)
+
+
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("change", ["signature", "tags", "listen", "raises"])
+def test_a_patched_sdk_is_found_out_on_a_link_and_told_once(
+    monkeypatch: pytest.MonkeyPatch, emulator: ServiceBusEmulator, bus: ServiceBus, clock: Clock, change: str
+) -> None:
+    """It has what `complete_message` needs, and not what completing a range needs."""
+    real: Any = ReceiverLink.send_disposition
+    if change == "signature":
+        monkeypatch.setattr(ReceiverLink, "send_disposition", lambda self, **told: real(self, **told))
+    elif change == "tags":
+        made: Any = ReceiverLink.__init__
+
+        def other(self: Any, *args: Any, **kwargs: Any) -> None:
+            made(self, *args, **kwargs)
+            self._received_delivery_tags = Tags()
+
+        monkeypatch.setattr(ReceiverLink, "__init__", other)
+    elif change == "listen":
+        monkeypatch.setattr(
+            "common.servicebus_settle._missing", lambda handler: "its connections cannot be listened to"
+        )
+    else:
+
+        def strict(self: Any, *, wait: Any = False, await_outcome: bool = False, **told: Any) -> None:
+            if told["last_delivery_id"] is not None and not await_outcome:
+                raise TypeError("last_delivery_id is gone")
+            real(self, wait=wait, await_outcome=await_outcome, **told)
+
+        strict.__signature__ = inspect.signature(real)  # type: ignore[attr-defined]
+        monkeypatch.setattr(ReceiverLink, "send_disposition", strict)
+    put(bus, "plain", some(3))
+    with capture_logs() as told:
+        for _ in range(4):
+            with (
+                closing(opened(bus.receivers("plain", sessions=False, prefetch=10))) as receiver,
+                suppress(TransientError),
+            ):
+                while active(emulator, "plain"):
+                    assert list(receiver.settle_many(receiver.receive(max_count=10, max_wait=3))) == []
+            clock.ahead += 120  # what was not settled comes again
+    assert active(emulator, "plain") == 0
+    assert [line["log_level"] for line in told if "one by one" in line["event"]] == ["warning"]
+
+
+@pytest.mark.usefixtures("fresh")
+def test_the_sdk_is_the_one_that_this_was_written_against(bus: ServiceBus) -> None:
+    put(bus, "plain", some(1))
+    with (
+        capture_logs() as told,
+        closing(opened(bus.receivers("plain", sessions=False, prefetch=10))) as receiver,
+    ):
+        deliveries = receiver.receive(max_count=10, max_wait=3)
+        assert receiver._ranged
+        assert receiver.settle_many(deliveries) == []
+    assert [line for line in told if line["log_level"] != "debug"] == []
+
+
+class Tags(list[bytes]):
+    """As the set of tags, and none."""
+
+    add = list.append
+
+
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("change", ["names", "frames"])
+def test_with_a_patched_sdk_messages_are_read_by_it_and_that_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, bus: ServiceBus, change: str
+) -> None:
+    if change == "names":
+        monkeypatch.setattr("common.servicebus_arrivals.callable", lambda _: False, raising=False)
+    else:
+        monkeypatch.setattr("common.servicebus_arrivals._FIELDS", 13)
+    whole = Message(b"{}", "m", "s", application_properties={"text": "t", "number": 1, "yes": True})
+    with capture_logs() as told:
+        assert received(bus, [whole]) == [whole]
+        put(bus, "plain", some(1))
+        with closing(opened(bus.receivers("plain", sessions=False, prefetch=10))) as receiver:
+            (delivery,) = receiver.receive(max_count=10, max_wait=3)
+            assert receiver.settle_many([delivery]) == []
+    assert [line["log_level"] for line in told if "reads messages by itself" in line["event"]] == ["warning"]

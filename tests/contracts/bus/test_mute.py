@@ -130,7 +130,7 @@ def test_settling_ends_and_what_was_not_settled_comes_again(
     emulator: ServiceBusEmulator, bus: ServiceBus, monkeypatch: pytest.MonkeyPatch, queue: str, way: str
 ) -> None:
     if way == "one by one":
-        monkeypatch.setattr("common.servicebus_settle.supported", lambda: False)
+        monkeypatch.setattr("common.servicebus_settle.supported", lambda _: False)
     with closing(bus.sender(queue)) as sender:
         sender.send([message("m")])
     with none_left():

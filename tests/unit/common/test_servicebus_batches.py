@@ -11,11 +11,7 @@ from hypothesis import strategies as st
 from common.message import Message
 from common.servicebus_messages import to_sdk
 from common.servicebus_sender import by_session
-from common.servicebus_settle import contiguous, supported
-
-
-def test_the_sdk_is_the_one_whose_private_names_are_used() -> None:
-    assert supported()
+from common.servicebus_settle import contiguous
 
 
 @pytest.mark.parametrize(
