@@ -30,7 +30,7 @@ from common.lock_life import LockLife, believed
 from common.message import Message
 from common.servicebus_address import ServiceBusAddress
 from common.servicebus_arrivals import carried, read_arrivals
-from common.servicebus_client import OPEN_TIMEOUT, SLACK, close_quietly, open_client
+from common.servicebus_client import CLOSE_TIMEOUT, OPEN_TIMEOUT, SLACK, close_quietly, open_client
 from common.servicebus_deadline import Guard
 from common.servicebus_errors import translated
 from common.servicebus_links import tend
@@ -112,6 +112,8 @@ class BusReceiver:
         self._heard: object = None
         self._heard_at = time.monotonic()
         self._failed: str | None = None
+        self._handed_out: list[BusDelivery] = []
+        """Of a queue without sessions: what was not settled when it was last looked at. A session gives back all it has when it is closed."""
 
     def __repr__(self) -> str:
         return f"<BusReceiver {self._where}>"
@@ -142,6 +144,7 @@ class BusReceiver:
             deliveries = [BusDelivery(message) for message in (*first, *self._at_hand(max_count - 1))]
         if self._session_id is None:
             self._note_locks(deliveries)
+            self._handed_out = [*self._unsettled(), *deliveries]
         return deliveries
 
     def _note_locks(self, deliveries: Sequence[BusDelivery]) -> None:
@@ -274,7 +277,17 @@ class BusReceiver:
         with _all_translated(doing, proven=True), self._guard.within(seconds, doing):
             yield
 
+    def _unsettled(self) -> list[BusDelivery]:
+        return [each for each in self._handed_out if not settle.settled(each.received)]
+
     def close(self) -> None:
+        """As the port says. What a queue without sessions has handed out would wait for its locks, and count as delivered once more."""
+        if left := self._unsettled():
+            try:
+                with self._bounded(CLOSE_TIMEOUT, f"giving back {len(left)} messages of {self._where}"):
+                    settle.give_back(self._receiver, [each.received for each in left])
+            except TransientError as error:
+                log.debug("giving back failed", receiver=self._where, messages=len(left), error=error.message)
         close_quietly(self._guard, self._receiver, self._client)
 
 

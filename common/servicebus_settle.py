@@ -82,6 +82,11 @@ def delivery_id(message: ServiceBusReceivedMessage) -> int | None:
     return number if isinstance(number, int) else None
 
 
+def settled(message: ServiceBusReceivedMessage) -> bool:
+    """Whether it was settled, or may have been; True where the SDK does not say."""
+    return bool(getattr(message, "_settled", True))
+
+
 def contiguous(numbers: Iterable[int]) -> list[tuple[int, int]]:
     """Ascending runs of delivery ids as (first, last); management answers use up ids of their own, so gaps are normal."""
     runs: list[tuple[int, int]] = []

@@ -159,6 +159,20 @@ def test_released_messages_come_again_at_once_and_uncounted(bus: Bus, sender: Op
         ]
 
 
+def test_closing_gives_back_what_was_not_settled_at_once_and_uncounted(bus: Bus, sender: OpenableSender) -> None:
+    sender.send([message(number) for number in range(4)])
+    with closing(opened(bus, bus.plain)) as receiver:
+        first, second, *_ = take(receiver, 3)
+        assert receiver.settle_many([first]) == []
+        receiver.dead_letter(second, reason="r", description="d")
+    with closing(opened(bus, bus.plain)) as receiver:
+        again = take(receiver, 2)
+        assert {(delivery.message.body, delivery.delivery_count) for delivery in again} == {
+            (b'{"n":2}', 0),
+            (b'{"n":3}', 0),
+        }
+
+
 def test_dead_letters_leave_with_reason_and_description(bus: Bus, sender: OpenableSender) -> None:
     sender.send([message(0), message(1)])
     with closing(opened(bus, bus.plain)) as receiver:
