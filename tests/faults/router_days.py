@@ -1,6 +1,7 @@
 """What an ordinary day may bring a router, one trouble at a time: each passes by itself, and no good message may be the worse for it.
 
-A message that nobody can decode, a worker that is stopped, a start while a topic is disabled, a start whose file does not have a table yet.
+A message that nobody can decode, a worker that is stopped, a topic that takes 50 KB/s, a start while a topic is disabled, and one whose file
+does not have a table yet.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 from common.names import TableName
 from dstream.demo.schema import TABLES
+from emulators.servicebus.faults.slow import EntitySlow
 from tests.contracts.bus.foreign import application_properties, data, properties, put_raw, section, text
 from tests.faults.world import World, wait_until
 
@@ -43,6 +46,7 @@ class Days:
         kinds: Mapping[str, Callable[[], None]] = {
             "undecodable message": self._undecodable,
             "stopped worker": lambda: self._stopped(workers),
+            "slow topic": self._slow,
             "start with a disabled topic": self._disabled,
             "start with a late file": self._late,
         }
@@ -75,6 +79,11 @@ class Days:
         pid = self._random.choice(workers)
         os.kill(pid, signal.SIGSTOP)
         wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the stopped worker is replaced", _REPLACED)
+
+    def _slow(self) -> None:
+        slow = ExitStack()
+        slow.enter_context(self._world.servicebus.inject(EntitySlow(self._world.topics[self._table()], 50_000, 200)))
+        self._after(slow.close)
 
     def _disabled(self) -> None:
         admin, topic = self._world.servicebus.admin, self._world.topics[self._table()]
