@@ -42,6 +42,14 @@ class Throttled(TransientError):
     """The service is busy and has refused; nothing is in doubt, and nothing is wrong with the link."""
 
 
+class LockLost(TransientError):
+    """The lock of what was received is gone: what was not completed comes again, here or elsewhere."""
+
+
+class Unanswered(TransientError):
+    """The service did not say whether it did what it was asked for."""
+
+
 class DestinationDisabled(TransientError):
     """The entity is switched off: it takes nothing from anybody until a person enables it."""
 

@@ -7,8 +7,10 @@ https://prometheus.io/docs/practices/naming/
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -84,6 +86,14 @@ def exposition(samples: Iterable[Sample]) -> bytes:
     registry.register(_Samples(list(samples)))
     ProcessCollector(registry=registry)
     return generate_latest(registry)
+
+
+def resident_bytes(statm: Path = Path("/proc/self/statm")) -> int | None:
+    """The memory of this process that is in RAM (proc(5): the second number, in pages); None where the system has no such file."""
+    try:
+        return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def documented(metrics: Sequence[Metric]) -> str:

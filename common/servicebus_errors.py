@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from azure.core.exceptions import ClientAuthenticationError
 from azure.servicebus._pyamqp.error import AMQPException, MessageException  # what is met below the public API
 from azure.servicebus.exceptions import (
+    MessageLockLostError,
     MessagingEntityDisabledError,
     MessagingEntityNotFoundError,
     ServiceBusAuthenticationError,
@@ -19,12 +20,14 @@ from azure.servicebus.exceptions import (
     ServiceBusError,
     ServiceBusQuotaExceededError,
     ServiceBusServerBusyError,
+    SessionLockLostError,
 )
 
 from common.errors import (
     DestinationDisabled,
     DestinationUnavailable,
     DStreamError,
+    LockLost,
     PermanentError,
     Throttled,
     TransientError,
@@ -66,6 +69,11 @@ _HINTS: tuple[tuple[tuple[type[Exception], ...], type[TransientError | Permanent
         "the entity is full, or has too many connections: read or delete subscriptions that nobody reads",
     ),
     ((MessagingEntityDisabledError,), DestinationDisabled, "enable the entity in the portal"),
+    (
+        (SessionLockLostError, MessageLockLostError),
+        LockLost,
+        "if this repeats, the topics take longer than the queue's lock lasts: lengthen it (LockDuration, at most 5 minutes)",
+    ),
     ((ServiceBusServerBusyError,), Throttled, "the namespace throttles: spread the load or add messaging units"),
 )
 

@@ -25,7 +25,7 @@ from azure.servicebus.exceptions import (
 
 from common import servicebus_settle as settle
 from common.bus import Delivery, Receiver
-from common.errors import DStreamError, TransientError
+from common.errors import DStreamError, TransientError, Unanswered
 from common.lock_life import LockLife, believed
 from common.message import Message
 from common.servicebus_address import ServiceBusAddress
@@ -208,7 +208,7 @@ class BusReceiver:
         try:
             return settle.complete(self._receiver, [each.received for each in held], timeout=SETTLE_TIMEOUT + SLACK)
         except settle.OutcomeUnknown as error:
-            raise TransientError(f"{doing}: {error}") from error
+            raise Unanswered(f"{doing}: {error}") from error
         except (AttributeError, TypeError) as error:
             # Some may be completed: they are left to come again, and the next receiver goes the public way.
             settle.refuse(f"{type(error).__name__}: {error}")

@@ -353,7 +353,8 @@ class Forwarder:
                 message_id=message.message_id,
                 reason=poison.reason,
                 description=poison.description,
-                hint='this session is not read on until a restart; mend what refuses the message, or set router.on_poison = "dead_letter"',
+                hint="this session is not read on until a restart, or until the configuration names other topics; fix what refuses the message, "
+                'or set router.on_poison = "dead_letter"',
             )
             if self.parking is not None and self.parking.hold(receiver):
                 raise SessionParked

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from typing import Literal
 
 from common.health import HealthEndpoint
 from common.health_settings import HealthSettings
@@ -41,7 +43,7 @@ class Reports:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._guard = threading.Lock()
-        self._past = Tally(clock=clock).figures()
+        self._past = Tally(clock=clock).figures().ended()
         self._told: dict[int, tuple[float, Figures]] = {}
 
     def told(self, worker: int, figures: Figures) -> None:
@@ -53,7 +55,12 @@ class Reports:
         """What it did stays done: a counter never falls."""
         with self._guard:
             if (last := self._told.pop(worker, None)) is not None:
-                self._past += replace(last[1], receiving=False, still=Stillness(), away=None, topics_away={})
+                self._past += last[1].ended()
+
+    def replaced(self, reason: Literal["died", "hung"]) -> None:
+        """A worker is started again for this reason."""
+        with self._guard:
+            self._past = replace(self._past, replaced=self._past.replaced + Counter({reason: 1}))
 
     def figures(self) -> Figures:
         """All together. A worker that tells nothing any more stands as still as its last word is old."""

@@ -25,6 +25,37 @@ LOST = Metric(
     "counter",
     "Messages sent whose lock was gone before they were completed: they come again.",
 )
+SESSIONS_LOST = Metric(
+    "dstream_router_sessions_lost_total",
+    "counter",
+    "Sessions (or batches) given up: the service said that the lock is gone, or did not answer a settlement (`unanswered`).",
+    ("reason",),
+)
+PARKED = Metric(
+    "dstream_router_sessions_parked",
+    "gauge",
+    "Sessions held for a topic that is away or unknown, without a slot.",
+)
+STOPPED = Metric(
+    "dstream_router_sessions_stopped",
+    "gauge",
+    'Sessions that stand at a poisoned message (`on_poison = "stop"`) until a person acts.',
+)
+UP = Metric(
+    "dstream_router_destination_up",
+    "gauge",
+    "0 while the topic has taken nothing for 10 s although something is to be sent to it, else 1.",
+    ("topic",),
+)
+MEMORY = Metric(
+    "dstream_router_worker_resident_memory_bytes", "gauge", "Memory of a worker that is in RAM.", ("worker",)
+)
+REPLACED = Metric(
+    "dstream_router_workers_replaced_total",
+    "counter",
+    "Workers started again, because one `died` or `hung`.",
+    ("reason",),
+)
 RECEIVING = Metric("dstream_router_receiving", "gauge", "1 while the queue is received from.")
 TOPICS_AWAY = Metric(
     "dstream_router_topics_unavailable",
@@ -38,7 +69,10 @@ SETTLED = Metric(
     "From receiving a batch until what of it goes to one topic is sent and completed.",
 )
 
-METRICS = (ROUTED, DEAD_LETTERED, RETRIES, LOST, RECEIVING, TOPICS_AWAY, BATCHES, SETTLED)
+METRICS = (
+    *(ROUTED, DEAD_LETTERED, RETRIES, LOST, SESSIONS_LOST, RECEIVING, TOPICS_AWAY, UP, PARKED, STOPPED),
+    *(REPLACED, MEMORY, BATCHES, SETTLED),
+)
 
 
 def samples(figures: Figures) -> Iterator[Sample]:
@@ -47,7 +81,14 @@ def samples(figures: Figures) -> Iterator[Sample]:
     yield from (DEAD_LETTERED(count, reason) for reason, count in sorted(figures.dead_lettered.items()))
     yield from (RETRIES(count, topic) for topic, count in sorted(figures.retries.items()))
     yield LOST(figures.lost_locks)
+    yield from (SESSIONS_LOST(figures.sessions_lost[reason], reason) for reason in ("lock_lost", "unanswered"))
     yield RECEIVING(int(figures.receives))
     yield TOPICS_AWAY(len(figures.topics_away))
+    known = figures.destinations | figures.topics_away.keys()
+    yield from (UP(int(topic not in figures.topics_away), topic) for topic in sorted(known))
+    yield PARKED(figures.parked)
+    yield STOPPED(figures.stopped)
+    yield from (REPLACED(figures.replaced[reason], reason) for reason in ("died", "hung"))
+    yield from (MEMORY(octets, str(worker)) for worker, octets in sorted(figures.memory.items()))
     yield BATCHES(figures.batches)
     yield SETTLED(figures.seconds)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from common.bus import Delivery, Receiver, Receivers
-from common.errors import TransientError
+from common.errors import LockLost, TransientError, Unanswered
 from router.tally import Tally
 
 
@@ -37,7 +38,8 @@ class _Observed:
         return self._receiver.session_id
 
     def receive(self, *, max_count: int, max_wait: float) -> Sequence[Delivery]:
-        found = self._receiver.receive(max_count=max_count, max_wait=max_wait)
+        with self._counted():
+            found = self._receiver.receive(max_count=max_count, max_wait=max_wait)
         self._tally.turned()
         if found:
             self._received_at = self._tally.clock()
@@ -45,13 +47,15 @@ class _Observed:
         return found
 
     def settle_many(self, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
-        lost = self._receiver.settle_many(deliveries)
+        with self._counted():
+            lost = self._receiver.settle_many(deliveries)
         self._tally.count_settled(self._tally.clock() - self._received_at)
         self._tally.turn()
         return lost
 
     def dead_letter(self, delivery: Delivery, *, reason: str, description: str) -> None:
-        self._receiver.dead_letter(delivery, reason=reason, description=description)
+        with self._counted():
+            self._receiver.dead_letter(delivery, reason=reason, description=description)
 
     def release(self, deliveries: Sequence[Delivery]) -> None:
         self._receiver.release(deliveries)
@@ -59,12 +63,25 @@ class _Observed:
     def renew(self, deliveries: Sequence[Delivery]) -> None:
         """A slot that waits for a destination has its turn, and names what it holds. Who keeps a parked session names nothing: that the
         session's lock is renewed says nothing of the slots."""
-        self._receiver.renew(deliveries)
+        with self._counted():
+            self._receiver.renew(deliveries)
         if deliveries:
             self._tally.turn()
 
     def lock_left(self, deliveries: Sequence[Delivery]) -> float:
         return self._receiver.lock_left(deliveries)
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        """What ends by these errors is given up by whoever asked, once."""
+        try:
+            yield
+        except LockLost:
+            self._tally.count_lost("lock_lost")
+            raise
+        except Unanswered:
+            self._tally.count_lost("unanswered")
+            raise
 
     def close(self) -> None:
         self._receiver.close()

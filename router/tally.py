@@ -10,9 +10,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
-from common.metrics import MESSAGES, SECONDS, Distribution
+from common.metrics import MESSAGES, SECONDS, Distribution, resident_bytes
 
 STUCK_SECONDS = 200.0
 """After so long without a turn a slot counts as stuck. The most that it does in between, each call with a bound of its own, is to have a topic
@@ -59,10 +60,20 @@ def stillest(found: Iterable[Stillness]) -> Stillness:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """Sessions that are held without a slot: until their destination takes something, and because of `on_poison = "stop"`."""
+
+    parked: int = 0
+    stopped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Figures:
     """A tally at a moment. `still`: the slot whose last turn is longest ago; `away`: why the queue is not to be had, None while it is.
 
     `receiving`: its links were opened, and a slot has asked for messages. `topics_away`: why nothing can be sent to them, by topic.
+    `sessions_lost`: given up, by reason. `replaced`: workers, by reason. `destinations`: topics that are sent to. `memory`: resident octets, by
+    worker.
     """
 
     routed: Counter[str]
@@ -75,6 +86,18 @@ class Figures:
     still: Stillness
     away: str | None
     topics_away: Mapping[str, str] = field(default_factory=dict)
+    sessions_lost: Counter[str] = field(default_factory=Counter)
+    replaced: Counter[str] = field(default_factory=Counter)
+    destinations: frozenset[str] = frozenset()
+    parked: int = 0
+    stopped: int = 0
+    memory: Mapping[int, int] = field(default_factory=dict)
+
+    def ended(self) -> Figures:
+        """What is left of them when their process is gone: what it did stays done, what it was is no more."""
+        return replace(
+            self, receiving=False, still=Stillness(), away=None, topics_away={}, parked=0, stopped=0, memory={}
+        )
 
     def __add__(self, other: Figures) -> Figures:
         """Two processes as one: it is as well as the one that fares worse, and receives if one of them does."""
@@ -89,6 +112,12 @@ class Figures:
             stillest((self.still, other.still)),
             self.away or other.away,
             {**self.topics_away, **other.topics_away},
+            self.sessions_lost + other.sessions_lost,
+            self.replaced + other.replaced,
+            self.destinations | other.destinations,
+            self.parked + other.parked,
+            self.stopped + other.stopped,
+            {**self.memory, **other.memory},
         )
 
     def alive(self) -> str | None:
@@ -107,6 +136,8 @@ class Figures:
             topic, why = min(self.topics_away.items())
             others = len(self.topics_away) - 1
             return f"topic {topic} is unavailable{f', and {others} more' if others else ''}: {why}"
+        if self.stopped:
+            return f'{self.stopped} sessions stand at a poisoned message (on_poison = "stop"); the log says at which'
         return None
 
     @property
@@ -127,6 +158,14 @@ class Tally:
     """Messages sent whose lock was gone before they were completed: they come again."""
     retries: Counter[str] = field(default_factory=Counter)
     """Failed sends, by topic."""
+    sessions_lost: Counter[str] = field(default_factory=Counter)
+    """Sessions given up, or batches of a queue without, by what was lost: `lock_lost`, or `unanswered`."""
+    destinations: frozenset[str] = frozenset()
+    """Topics that are sent to."""
+    held: Callable[[], Held] = Held
+    """Asked for the sessions that are held without a slot, from any thread."""
+    worker: int = 1
+    """The number of this process."""
     clock: Callable[[], float] = time.monotonic
     _guard: threading.Lock = field(default_factory=threading.Lock)
     _batches: Distribution = field(default_factory=lambda: Distribution(MESSAGES))
@@ -154,6 +193,11 @@ class Tally:
         with self._guard:
             self.routed[topic] += messages - lost
             self.lost_locks += lost
+
+    def count_lost(self, reason: Literal["lock_lost", "unanswered"]) -> None:
+        """What was received is given up, and comes again."""
+        with self._guard:
+            self.sessions_lost[reason] += 1
 
     def count_dead_letter(self, reason: str) -> None:
         with self._guard:
@@ -191,6 +235,7 @@ class Tally:
 
     def figures(self) -> Figures:
         """Everything as it is now; from any thread."""
+        held, resident = self.held(), resident_bytes()
         with self._guard:
             return Figures(
                 Counter(self.routed),
@@ -203,6 +248,11 @@ class Tally:
                 self._still(),
                 self._away,
                 self._topics_away(),
+                Counter(self.sessions_lost),
+                destinations=self.destinations,
+                parked=held.parked,
+                stopped=held.stopped,
+                memory={} if resident is None else {self.worker: resident},
             )
 
     def _still(self) -> Stillness:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 
 import structlog
@@ -97,7 +98,7 @@ def route(
         )
         started()
         began = time.monotonic()
-        status = _route(settings, source, publishers, stop, pace or Pace(batch=settings.batch), tally)
+        status = _route(settings, source, publishers, stop, pace or Pace(batch=settings.batch), tally, latest)
         log.info(
             "router stopped",
             routed=tally.routed.total(),
@@ -187,6 +188,20 @@ def _receivers(settings: RouterSettings, source: ServiceBus) -> UnpackingReceive
     )
 
 
+class _News:
+    """The destinations that the configuration names by now; while it cannot be read, those of before."""
+
+    def __init__(self, latest: Latest | None) -> None:
+        self._latest = latest
+        self._last: object = None
+
+    def __call__(self) -> object:
+        if self._latest is not None:
+            with suppress(DStreamError):
+                self._last = frozenset(self._latest().destinations)
+        return self._last
+
+
 def _route(
     settings: RouterSettings,
     source: ServiceBus,
@@ -194,11 +209,13 @@ def _route(
     stop: threading.Event,
     pace: Pace,
     tally: Tally,
+    latest: Latest | None,
 ) -> int:
     sessions = settings.ordering != "none"
     receivers = ObservedReceivers(_receivers(settings, source), tally)
     gate, spell = Gate(), Spell()
-    parking = Parking(stop, room=PARKED_PER_SLOT * settings.sessions)
+    parking = Parking(stop, room=PARKED_PER_SLOT * settings.sessions, news=_News(latest), turn=tally.turn)
+    tally.destinations, tally.held = frozenset(settings.destinations), parking.held
     fatal: list[BaseException] = []
 
     def work() -> None:

@@ -100,7 +100,7 @@ def main() -> int:
     configure_logging(job.log_level, job.log_format)
     structlog.configure(processors=[numbered(job.number), *structlog.get_config()["processors"]])
     register_secrets(job.settings)
-    tally = Tally()
+    tally = Tally(worker=job.number)
     threading.Thread(target=parent.obey, args=(stop,), name="parent", daemon=True).start()
     threading.Thread(target=tell, args=(parent, tally), name="figures", daemon=True).start()
     try:

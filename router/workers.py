@@ -241,6 +241,7 @@ class Workers:
         self._buried(worker)
         if not self._begun:
             raise TransientError(f"starting the router: worker {worker.number} hangs: {reason}")
+        self._reports.replaced("hung")
         log.error(
             "worker hangs; killing it and starting it again",
             worker=worker.number,
@@ -258,6 +259,7 @@ class Workers:
             raise error or PermanentError(
                 f"starting the router: worker {worker.number} ended with status {status} and said nothing"
             )
+        self._reports.replaced("died")
         log.warning(
             "worker died; starting it again",
             worker=worker.number,

@@ -31,7 +31,7 @@ from azure.servicebus.exceptions import (
     SessionLockLostError,
 )
 
-from common.errors import DestinationDisabled, DestinationUnavailable, Throttled, TransientError
+from common.errors import DestinationDisabled, DestinationUnavailable, LockLost, Throttled, TransientError
 from common.servicebus_errors import quiet_sdk, refusal, translate, translated
 
 
@@ -164,3 +164,8 @@ def test_the_sdk_is_quiet_unless_someone_asked_it_to_speak(monkeypatch: pytest.M
     monkeypatch.setattr(logger, "level", logging.DEBUG)
     quiet_sdk()
     assert logger.level == logging.DEBUG
+
+
+@pytest.mark.parametrize("error", [SessionLockLostError(), MessageLockLostError()])
+def test_a_lost_lock_is_told_from_other_troubles_that_pass(error: ServiceBusError) -> None:
+    assert isinstance(translate(error, "receiving"), LockLost)

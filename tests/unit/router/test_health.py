@@ -5,18 +5,19 @@ from __future__ import annotations
 import http.client
 import pickle
 import socket
+import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from common.bus import Delivery, Receiver
-from common.errors import TransientError
+from common.errors import LockLost, TransientError, Unanswered
 from common.health_settings import HealthSettings
-from common.metrics import Distribution
+from common.metrics import Distribution, Metric
 from router.health import SILENT_SECONDS, TELL_SECONDS, Reports, endpoint
-from router.metrics import METRICS, samples
+from router.metrics import MEMORY, METRICS, PARKED, REPLACED, STOPPED, UP, samples
 from router.observed import ObservedReceivers
 from router.parking import Parked, Parking
 from router.tally import AWAY_SECONDS, HUNG_SECONDS, START_STUCK_SECONDS, STUCK_SECONDS, Figures, Tally
@@ -285,7 +286,69 @@ def test_every_metric_that_is_told_is_declared(tally: Tally) -> None:
     tally.count_routed("t", 1, lost=0)
     tally.count_dead_letter("Oversize")
     tally.count_retry("t")
+    tally.destinations = frozenset({"t"})
     assert {s.metric.name for s in samples(tally.figures())} == {m.name for m in METRICS}
+
+
+def test_sessions_that_are_lost_are_counted_by_what_was_lost(tally: Tally) -> None:
+    @dataclass
+    class Losing(Queue):
+        lost: Exception | None = None
+
+        def settle_many(self, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
+            raise Unanswered("the link closed before the settlement was answered")
+
+        def renew(self, deliveries: Sequence[Delivery]) -> None:
+            raise LockLost("the session's lock is gone")
+
+    receiver = opened(Losing(), tally)
+    with pytest.raises(Unanswered):
+        receiver.settle_many([_DELIVERY])
+    for _ in range(2):
+        with pytest.raises(LockLost):
+            receiver.renew([])
+    assert tally.figures().sessions_lost == {"unanswered": 1, "lock_lost": 2}
+
+
+def told(figures: Figures, metric: Metric) -> dict[tuple[str, ...], float | Distribution]:
+    return {sample.labels: sample.value for sample in samples(figures) if sample.metric is metric}
+
+
+def test_each_destination_is_up_or_not(clock: Clock, tally: Tally) -> None:
+    tally.destinations = frozenset({"persons", "orders"})
+    tally.topic_failed("orders", "it is full")
+    clock.now += AWAY_SECONDS
+    assert told(tally.figures(), UP) == {("orders",): 0, ("persons",): 1}
+    tally.topic_works("orders")
+    assert told(tally.figures(), UP) == {("orders",): 1, ("persons",): 1}
+
+
+def test_sessions_that_are_held_are_told_and_those_at_poison_make_it_unready(tally: Tally) -> None:
+    parking, queue = Parking(threading.Event(), room=1), Queue()
+    tally.held = parking.held
+    tally.turned()
+    parking.park(Parked(queue, (), ready=lambda: False))
+    assert (told(tally.figures(), PARKED), told(tally.figures(), STOPPED)) == ({(): 1}, {(): 0})
+    assert tally.figures().ready() is None
+    parking.hold(Queue())
+    assert told(tally.figures(), STOPPED) == {(): 1}
+    assert "1 sessions stand at a poisoned message" in (tally.figures().ready() or "")
+
+
+def test_each_workers_memory_is_told_while_it_lives(clock: Clock) -> None:
+    reports = Reports(clock)
+    for number in (1, 2):
+        reports.told(number, replace(worked(clock, 1), memory={number: number * 1_000_000}))
+    assert told(reports.figures(), MEMORY) == {("1",): 1_000_000, ("2",): 2_000_000}
+    reports.died(1)
+    reports.replaced("hung")
+    assert told(reports.figures(), MEMORY) == {("2",): 2_000_000}
+    assert told(reports.figures(), REPLACED) == {("died",): 0, ("hung",): 1}
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_a_process_tells_its_own_memory() -> None:
+    assert Tally(worker=3).figures().memory[3] > 1_000_000
 
 
 def test_the_endpoint_tells_all_three(tally: Tally) -> None:

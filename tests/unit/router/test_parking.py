@@ -78,3 +78,34 @@ def test_the_end_gives_everything_back_and_takes_nothing_more() -> None:
     assert not parking.park(Parked(late, (), ready=lambda: False))
     assert not parking.hold(late)
     assert waiting._broker.open_receivers == []
+
+
+def test_stopped_sessions_are_given_back_once_the_configuration_names_other_topics() -> None:
+    names = {"persons"}
+    parking = Parking(threading.Event(), room=2, news=lambda: frozenset(names))
+    stopped = receiver("orders")
+    assert parking.hold(stopped)
+    parking.look()
+    assert parking.held().stopped == 1
+    names.add("orders")
+    parking.look()
+    assert parking.held().stopped == 0
+    assert stopped._broker.open_receivers == []
+    assert parking.hold(receiver("orders"))
+    parking.look()
+    assert parking.held().stopped == 1
+
+
+def test_where_too_many_sessions_are_stopped_a_slot_keeps_the_next_one_and_its_turn() -> None:
+    stop, turned = threading.Event(), threading.Event()
+    parking = Parking(stop, room=1, turn=turned.set)
+    assert parking.hold(receiver("persons"))
+    further, answers = receiver("orders"), list[bool]()
+    slot = threading.Thread(target=lambda: answers.append(parking.hold(further)))
+    slot.start()
+    assert turned.wait(10)
+    assert parking.held().stopped == 1
+    stop.set()
+    slot.join(10)
+    assert answers == [False]
+    assert further.renewals > 0
