@@ -94,9 +94,8 @@ class RouterBlock(Settings):
             "`dead_letter`: it goes to the queue's dead-letter queue with a reason and a description, and its session goes on. `stop`: its "
             "session stops there, told by an error in the log: what came before it is delivered, it and everything behind it stay in the queue "
             "in their order, and the process that found it keeps the session locked, so that no other router goes past it either; all other "
-            "sessions go on. A restart, the loss of that lock, or a configuration that names other topics tries it again; so many sessions are held at "
-            "once as `sessions` times 8, a process, then slots wait with theirs. "
-            "Each loss of the lock raises the message's delivery count, "
+            "sessions go on. A restart, the loss of that lock, or a configuration that names other topics tries it again. `sessions` "
+            "times 8 are held at once by a process, then slots wait with theirs. Each loss of the lock raises the message's delivery count, "
             "and the queue's own limit for that (`MaxDeliveryCount`) still holds. Needs a queue with sessions."
         ),
     )
