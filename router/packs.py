@@ -2,7 +2,8 @@
 
 A packed message is completed when the last of its changes was settled. A poison change has no delivery of its own to dead-letter: it is
 sent to the queue again alone, marked with its reason, and dead-lettered when it comes back (docs/decisions/packing.md). What is marked so
-is dead-lettered here and never handed over.
+is dead-lettered here and never handed over. Where the queue does not take it, the pack is dead-lettered instead of completed, and its
+description names the poison: nothing is lost, and nobody waits.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from common.bus import Delivery, MessageRefused, Receiver, Receivers, Sender
-from common.errors import TransientError
+from common.bus import Delivery, Receiver, Receivers, Sender
+from common.errors import PermanentError, TransientError
 from common.message import Message
 from common.packing import BadPack, condemnation, condemned, is_pack, unpack
 
@@ -25,7 +26,23 @@ class _Pack:
     """A delivery that holds several changes. `left`: those that are not settled yet."""
 
     delivery: Delivery
+    count: int
     left: int
+    poison: list[tuple[str, str]] = field(default_factory=list)
+    """Reason, and the rest to say, of each change that could not be set aside alone."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """How many changes messages held lately, in all sessions of a process: fewer messages are asked for then, so that a batch does not grow
+    with its packs.
+    """
+
+    most: int
+
+    def note(self, largest: int) -> None:
+        """After each read; what is not seen again is forgotten slowly, since sessions differ."""
+        self.most = max(largest, self.most * 7 // 8)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -63,9 +80,13 @@ class UnpackingReceiver:
 
     inner: Receiver
     resend: Callable[[], Sender]
-    most: int = 1
-    """Changes a message may hold, as far as known: fewer messages are asked for then, so that a batch does not grow with its packs."""
+    seen: Seen = field(default_factory=lambda: Seen(1))
+    _most: int = field(default=1, init=False)
+    """Changes a message of this session may hold, as far as known."""
     _sender: Sender | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._most = self.seen.most
 
     @property
     def session_id(self) -> str | None:
@@ -75,7 +96,7 @@ class UnpackingReceiver:
         """As the port says, of messages and not of the changes in them: there may be more than `max_count` of those."""
         found: list[Delivery] = []
         largest = 1
-        received = self.inner.receive(max_count=max(1, max_count // self.most), max_wait=max_wait)
+        received = self.inner.receive(max_count=max(1, max_count // self._most), max_wait=max_wait)
         for delivery in received:
             if not is_pack(delivery.message):
                 if (sentence := condemnation(delivery.message)) is None:
@@ -89,10 +110,11 @@ class UnpackingReceiver:
                 found.append(_Unreadable(delivery, f"the packed message cannot be read: {error}"))
                 continue
             largest = max(largest, len(changes))
-            pack = _Pack(delivery, len(changes))
+            pack = _Pack(delivery, len(changes), len(changes))
             found += [_Change(change, pack) for change in changes]
         if received:  # quiet times make small packs, and then many messages may be asked for again
-            self.most = max(largest, self.most // 2)
+            self._most = max(largest, self._most // 2)
+            self.seen.note(largest)
         return found
 
     def settle_many(self, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
@@ -100,28 +122,49 @@ class UnpackingReceiver:
         for delivery in deliveries:
             if isinstance(delivery, _Change):
                 delivery.pack.left -= 1
+        self._dead_letter_spoilt(deliveries)
         done = {id(whole): whole for delivery in deliveries if (whole := _whole(delivery, finished=True)) is not None}
         lost = {id(whole) for whole in self.inner.settle_many(list(done.values()))} if done else set()
         return [delivery for delivery in deliveries if id(_whole(delivery)) in lost]
+
+    def _dead_letter_spoilt(self, deliveries: Sequence[Delivery]) -> None:
+        """Packs that are finished and hold poison. Raises TransientError as `dead_letter` does."""
+        packs = {id(each.pack): each.pack for each in deliveries if isinstance(each, _Change)}
+        for pack in packs.values():
+            if pack.poison and not pack.left:
+                reason, description = pack.poison[0][0], _told(pack)
+                self.inner.dead_letter(pack.delivery, reason=reason, description=description)
+                log.warning(
+                    "pack dead-lettered whole",
+                    session=self.session_id,
+                    message_id=pack.delivery.message.message_id,
+                    reason=reason,
+                    description=description,
+                    hint="changes that are poison are set aside alone where the router may send to the queue: give it the Send right there",
+                )
 
     def dead_letter(self, delivery: Delivery, *, reason: str, description: str) -> None:
         if not isinstance(delivery, _Change):
             whole = delivery.delivery if isinstance(delivery, _Unreadable) else delivery
             self.inner.dead_letter(whole, reason=reason, description=description)
             return
-        if self._sender is None:
-            self._sender = self.resend()
-        # Before the pack is settled: a crash in between sends it twice, and the queue removes the copy by its id.
-        try:
-            self._sender.send([condemned(delivery.message, reason=reason, description=description)])
-        except MessageRefused as error:
-            # Its pack is left to come again, and to be dead-lettered whole by the queue when it has come too often.
-            raise TransientError(
-                f"setting a packed change aside ({reason}): {error.message}", hint=error.hint
-            ) from error
-        log.debug("poison change sent to the queue alone", message_id=delivery.message.message_id)
+        if not self._sent_alone(delivery, reason, description):
+            told = f"{delivery.message.message_id} ({reason}: {description})"
+            delivery.pack.poison.append((reason, told))
         if self.settle_many([delivery]):
             raise TransientError("the lock of a packed message was lost before it was completed")
+
+    def _sent_alone(self, change: _Change, reason: str, description: str) -> bool:
+        """Before the pack is settled: a crash in between sends it twice, and the queue removes the copy by its id."""
+        try:
+            if self._sender is None:
+                self._sender = self.resend()
+            self._sender.send([condemned(change.message, reason=reason, description=description)])
+        except PermanentError as error:  # no right to send, or the queue refuses this message
+            log.debug("poison change stays in its pack", message_id=change.message.message_id, error=error.message)
+            return False
+        log.debug("poison change sent to the queue alone", message_id=change.message.message_id)
+        return True
 
     def release(self, deliveries: Sequence[Delivery]) -> None:
         """As the port says; a pack is given back whole, its settled changes with it: topics remove what they have."""
@@ -145,18 +188,27 @@ class UnpackingReceivers:
 
     inner: Receivers
     resend: Callable[[], Sender]
-    most: int = 1
+    seen: Seen = field(default_factory=lambda: Seen(1))
 
     def open(self, *, max_wait: float) -> Receiver | None:
         receiver = self.inner.open(max_wait=max_wait)
-        return None if receiver is None else UnpackingReceiver(receiver, self.resend, self.most)
+        return None if receiver is None else UnpackingReceiver(receiver, self.resend, self.seen)
 
 
 def _whole(delivery: Delivery, *, finished: bool = False) -> Delivery | None:
-    """What the broker delivered; None of a change whose pack is not settled, where that was asked."""
+    """What the broker delivered; None of a change whose pack is not to be completed (yet), where that was asked."""
     if isinstance(delivery, _Change):
-        return None if finished and delivery.pack.left else delivery.pack.delivery
+        return None if finished and (delivery.pack.left or delivery.pack.poison) else delivery.pack.delivery
     return delivery.delivery if isinstance(delivery, _Unreadable) else delivery
+
+
+def _told(pack: _Pack) -> str:
+    """The poison first: the adapter cuts what is too long."""
+    count, poison = pack.count, "; ".join(told for _, told in pack.poison)
+    if len(pack.poison) == count:
+        return f"all {count} changes of this pack are poison: {poison}"
+    others = "were delivered, or set aside alone"
+    return f"of the {count} changes of this pack {len(pack.poison)} are poison and are in no topic, the others {others}: {poison}"
 
 
 def _wholes(deliveries: Sequence[Delivery]) -> list[Delivery]:

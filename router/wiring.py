@@ -18,7 +18,7 @@ from common.throttling import Spell
 from router.forward import Forwarder, Gate, Pace
 from router.health import Reports, endpoint
 from router.observed import ObservedReceivers
-from router.packs import UnpackingReceivers
+from router.packs import Seen, UnpackingReceivers
 from router.parking import Parking
 from router.publishers import Publisher, Publishers
 from router.settings import Latest, RouterSettings
@@ -184,7 +184,7 @@ def _receivers(settings: RouterSettings, source: ServiceBus) -> UnpackingReceive
     return UnpackingReceivers(
         source.receivers(queue, sessions=sessions, prefetch=settings.prefetch),
         resend=lambda: source.sender(queue),
-        most=settings.most_packed,
+        seen=Seen(settings.most_packed),
     )
 
 

@@ -14,6 +14,7 @@ from common.packing import is_pack
 from common.provision import QueueNeed, provision
 from common.servicebus import ServiceBus
 from common.servicebus_messages import from_sdk
+from emulators.servicebus.description import SubscriptionDescription, TopicDescription
 from emulators.servicebus.server import ServiceBusEmulator
 from ingester.packs import PackingSender
 from tests.contracts.bus.test_router import PERSONS, emulator, read, routed, routing, settings
@@ -102,3 +103,22 @@ def test_a_poison_change_ends_in_the_dead_letter_queue_alone_and_once(emulator: 
 def dead(emulator: ServiceBusEmulator) -> int:
     counts: Any = emulator.admin.get(QUEUE).counts
     return int(counts.dead_letter)
+
+
+def test_a_router_that_may_only_listen_delivers_the_others_and_dead_letters_the_pack() -> None:
+    rights = {"root": ["Manage", "Send", "Listen"], "reader": ["Listen"]}
+    with ServiceBusEmulator(keys=dict.fromkeys(rights, "a2V5"), rights=rights) as emulator:
+        everything = settings(emulator)
+        send(emulator, [[change(0), change(1, "srv.db.unknown.events"), change(2)], [change(3)]], most=3)
+        for topic in everything.destinations:
+            emulator.admin.create(topic, TopicDescription())
+            emulator.admin.create(f"{topic}/Subscriptions/sub1", SubscriptionDescription())
+        reader = emulator.connection_string.replace("SharedAccessKeyName=root", "SharedAccessKeyName=reader")
+        assert reader != emulator.connection_string
+        source = {**everything.source.model_dump(), "connection_string": reader}
+        chosen = settings(emulator, source=source, provision="none", unknown_grace="1ms")
+        with routing(chosen, until=routed(4)) as tally:
+            pass
+        assert dict(tally.dead_lettered) == {"UnknownDestination": 1}
+        assert [each.message_id for each in read(emulator, PERSONS, 3)] == ["e0", "e2", "e3"]
+        assert (queued(emulator), emulator.admin.get(QUEUE).counts.dead_letter) == (0, 1)

@@ -5,17 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
-from common.bus import Delivery, MessageTooLarge
-from common.errors import TransientError
+from common.bus import Delivery, MessageRefused, MessageTooLarge
+from common.errors import DestinationUnavailable, DStreamError, TransientError
 from common.message import Message
 from common.packing import MOST, packed
 from common.retry import Backoff
 from router.forward import Forwarder, Pace
-from router.packs import UnpackingReceiver, UnpackingReceivers
+from router.packs import Seen, UnpackingReceiver, UnpackingReceivers
 from router.publishers import Publisher, Publishers
 from router.tally import Tally
 from tests.fakes.bus import FakeBroker, FakeEntity, Held
@@ -165,9 +166,73 @@ def test_fewer_messages_are_asked_for_while_packs_are_large(broker: FakeBroker, 
     queue.held += [Held(change(number)) for number in range(100, 120)]
     inner = broker.receivers("ingest", sessions=True).open(max_wait=0)
     assert inner is not None
-    receiver = UnpackingReceiver(inner, lambda: broker.sender("ingest"), most=2)
+    receiver = UnpackingReceiver(inner, lambda: broker.sender("ingest"), Seen(2))
     counts = [len(receiver.receive(max_count=4, max_wait=0)) for _ in range(5)]
     assert counts == [10, 5, 1, 2, 4]
+
+
+def test_a_session_begins_with_what_this_process_has_seen_lately(broker: FakeBroker, queue: FakeEntity) -> None:
+    """Eight reads of one message each would go before the first large one where every session learns for itself."""
+    queue.held += [Held(replace(change(number), session_id=f"s{number // 20}")) for number in range(1_200)]
+    receivers = UnpackingReceivers(
+        broker.receivers("ingest", sessions=True), lambda: broker.sender("ingest"), Seen(MOST)
+    )
+    first_reads = []
+    for _ in range(60):
+        with closing(opened(receivers)) as receiver:
+            found = receiver.receive(max_count=20, max_wait=0)
+            first_reads.append(len(found))
+            receiver.settle_many(found)
+            while found := receiver.receive(max_count=20, max_wait=0):
+                receiver.settle_many(found)
+    assert (first_reads[0], first_reads[-1]) == (1, 20)
+    queue.held.append(Held(pack(*(change(number) for number in range(10)))))
+    queue.held += [Held(change(number)) for number in range(20)]
+    with closing(opened(receivers)) as receiver:
+        assert len(receiver.receive(max_count=20, max_wait=0)) == 29
+    with closing(opened(receivers)) as receiver:
+        assert len(receiver.receive(max_count=20, max_wait=0)) == 11  # two messages, the pack and one more
+
+
+def opened(receivers: UnpackingReceivers) -> UnpackingReceiver:
+    receiver = receivers.open(max_wait=0)
+    assert isinstance(receiver, UnpackingReceiver)
+    return receiver
+
+
+NO_WAY_BACK: list[DStreamError] = [
+    DestinationUnavailable("sending to ingest: 'Send' claim(s) are required"),
+    MessageRefused("ingest", change(1), "was refused: amqp:not-allowed"),
+]
+
+
+@pytest.mark.parametrize("error", NO_WAY_BACK, ids=lambda error: type(error).__name__)
+def test_where_poison_cannot_leave_its_pack_the_pack_is_dead_lettered_whole_when_the_others_are_sent(
+    receiver: UnpackingReceiver, queue: FakeEntity, error: DStreamError
+) -> None:
+    deliveries = take(receiver)
+    queue.faults.append(error)
+    receiver.dead_letter(deliveries[1], reason="UnknownDestination", description="no people here")
+    assert (len(queue.held), queue.dead) == (2, [])
+    receiver.settle_many([deliveries[0], *deliveries[2:4]])
+    ((dead, reason, description),) = queue.dead
+    assert (dead, reason) == (pack(change(0), change(1, "people"), change(2), change(3)), "UnknownDestination")
+    assert "m1 (UnknownDestination: no people here)" in description
+    assert "of the 4 changes of this pack 1 are poison" in description
+    assert receiver.settle_many(deliveries[4:]) == []
+    assert queue.held == []
+
+
+def test_a_router_that_may_not_send_to_the_queue_goes_on_at_poison_in_a_pack(
+    broker: FakeBroker, queue: FakeEntity
+) -> None:
+    topic = broker.create("orders")
+    queue.faults.append(NO_WAY_BACK[0])
+    queue.held += [Held(pack(change(0), change(1, "people"), change(2))), Held(change(3))]
+    tally = routed(broker, queue, until=1)
+    assert [held.message for held in topic.held] == [change(0), change(2), change(3)]
+    assert [reason for _, reason, _ in queue.dead] == ["UnknownDestination"]
+    assert dict(tally.dead_lettered) == {"UnknownDestination": 1}
 
 
 def routed(broker: FakeBroker, queue: FakeEntity, *, until: int) -> Tally:
