@@ -8,10 +8,11 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from common.errors import PermanentError
 from common.health_settings import HealthSettings
@@ -23,8 +24,12 @@ Ailment = Callable[[], str | None]
 _TEXT = "text/plain; charset=utf-8"
 SERVER_NAME = "dstream"
 """How every answer names the server, so that `dstream check` can tell a running stage from a stranger on its port."""
-_REQUEST_SECONDS = 10
-"""How long a client may take over its request; nobody can hold a thread for longer."""
+REQUEST_SECONDS = 10.0
+"""From the moment a client connects until its connection is closed, whatever it has sent or read by then; so long can it hold a thread."""
+MOST_AT_ONCE = 16
+"""Requests answered at once, each by a thread. Who comes on top is hung up on: a probe and Prometheus ask again."""
+_FREED = 0.05
+"""Seconds that a request waits for one of those threads, since most take less."""
 
 
 class HealthEndpoint:
@@ -36,10 +41,17 @@ class HealthEndpoint:
     """
 
     def __init__(
-        self, settings: HealthSettings, *, alive: Ailment, ready: Ailment, samples: Callable[[], Iterable[Sample]]
+        self,
+        settings: HealthSettings,
+        *,
+        alive: Ailment,
+        ready: Ailment,
+        samples: Callable[[], Iterable[Sample]],
+        request_seconds: float = REQUEST_SECONDS,
     ) -> None:
-        pages = {"/healthz": lambda: _verdict(alive()), "/readyz": lambda: _verdict(ready())}
-        self._server = _listening(settings, {**pages, "/metrics": lambda: (HTTPStatus.OK, exposition(samples()))})
+        pages: dict[str, _Page] = {"/healthz": lambda: _verdict(alive()), "/readyz": lambda: _verdict(ready())}
+        pages["/metrics"] = lambda: (HTTPStatus.OK, exposition(samples()))
+        self._server = _listening(settings, pages, request_seconds)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.2,), name="health", daemon=True)
 
     @property
@@ -70,7 +82,9 @@ def _verdict(ailment: str | None) -> tuple[HTTPStatus, bytes]:
     return status, f"{ailment or 'ok'}\n".encode()
 
 
-def _listening(settings: HealthSettings, pages: dict[str, _Page]) -> ThreadingHTTPServer:
+def _listening(settings: HealthSettings, pages: dict[str, _Page], request_seconds: float) -> ThreadingHTTPServer:
+    room = threading.BoundedSemaphore(MOST_AT_ONCE)
+
     class Handler(_Handler):
         served = pages
 
@@ -78,6 +92,20 @@ def _listening(settings: HealthSettings, pages: dict[str, _Page]) -> ThreadingHT
         address_family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
         daemon_threads = True
         block_on_close = False
+
+        def verify_request(self, request: object, client_address: object) -> bool:
+            """Called before a thread is started, in the one that accepts."""
+            return room.acquire(timeout=_FREED)
+
+        def process_request_thread(self, request: Any, client_address: Any) -> None:
+            deadline = threading.Timer(request_seconds, _hang_up, (request,))
+            deadline.daemon = True
+            deadline.start()
+            try:
+                super().process_request_thread(request, client_address)
+            finally:
+                deadline.cancel()
+                room.release()
 
         def handle_error(self, request: object, client_address: object) -> None:
             """A client that hung up is not our concern."""
@@ -91,10 +119,15 @@ def _listening(settings: HealthSettings, pages: dict[str, _Page]) -> ThreadingHT
         ) from error
 
 
+def _hang_up(connection: socket.socket) -> None:
+    """Whoever reads from it or writes to it is woken, and closes it."""
+    with suppress(OSError):  # closed already
+        connection.shutdown(socket.SHUT_RDWR)
+
+
 class _Handler(BaseHTTPRequestHandler):
     served: dict[str, _Page]
     server_version, sys_version = SERVER_NAME, ""
-    timeout = _REQUEST_SECONDS
 
     def do_GET(self) -> None:
         self._answer(body=True)

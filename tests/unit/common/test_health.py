@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import http.client
 import socket
+import threading
 from collections.abc import Iterator
 
 import pytest
 
 from common.errors import PermanentError
-from common.health import HealthEndpoint
+from common.health import MOST_AT_ONCE, HealthEndpoint
 from common.health_settings import HealthSettings
 from common.metrics import Metric
 
@@ -19,7 +20,7 @@ UP = Metric("dstream_test_up", "gauge", "Whether it is.")
 class Stage:
     """What an endpoint tells of."""
 
-    def __init__(self) -> None:
+    def __init__(self, request_seconds: float = 10.0) -> None:
         self.ill: str | None = None
         self.busy: str | None = None
         self.broken = False
@@ -28,6 +29,7 @@ class Stage:
             alive=lambda: self.ill,
             ready=lambda: self.busy,
             samples=lambda: [UP(1 / (not self.broken))],
+            request_seconds=request_seconds,
         )
 
     def ask(self, path: str, method: str = "GET") -> tuple[int, str, dict[str, str]]:
@@ -95,6 +97,44 @@ def test_head_is_answered_without_a_body(stage: Stage) -> None:
 def test_a_client_that_says_nothing_holds_up_nobody(stage: Stage) -> None:
     with socket.create_connection(("127.0.0.1", stage.endpoint.port)):
         assert stage.ask("/healthz")[0] == 200
+
+
+def test_a_client_that_sends_an_octet_now_and_then_is_hung_up_on_in_time() -> None:
+    stage = Stage(request_seconds=0.5)
+    with stage.endpoint, socket.create_connection(("127.0.0.1", stage.endpoint.port), timeout=10) as client:
+        client.settimeout(0.05)
+        for _ in range(200):  # ten seconds at least, if nobody hangs up
+            try:
+                client.send(b"G")
+                if client.recv(1) == b"":
+                    return
+            except TimeoutError:
+                continue
+            except OSError:
+                return
+        pytest.fail("it is still served")
+
+
+def test_however_many_come_and_say_nothing_there_are_few_threads_and_room_again_after_them() -> None:
+    stage, held = Stage(request_seconds=60.0), list[socket.socket]()
+    before = threading.active_count()
+    with stage.endpoint:
+        try:
+            for _ in range(MOST_AT_ONCE + 8):
+                held.append(socket.create_connection(("127.0.0.1", stage.endpoint.port), timeout=30))
+            assert [late.recv(1) for late in held[MOST_AT_ONCE:]] == [b""] * 8
+            assert threading.active_count() <= before + 1 + 2 * MOST_AT_ONCE  # the server's own, and a timer each
+        finally:
+            for each in held:
+                each.close()
+        assert any(_answered(stage) for _ in range(100))
+
+
+def _answered(stage: Stage) -> bool:
+    try:
+        return stage.ask("/healthz")[0] == 200
+    except (OSError, http.client.HTTPException):  # the threads of those who left are not all free yet
+        return False
 
 
 def test_a_port_that_is_taken_is_said_with_the_remedy(stage: Stage) -> None:
