@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 CPU_MAX = Path("/sys/fs/cgroup/cpu.max")
@@ -10,12 +11,23 @@ CPU_MAX = Path("/sys/fs/cgroup/cpu.max")
 (https://docs.kernel.org/admin-guide/cgroup-v2.html#cpu-interface-files)."""
 
 
-def usable_cores(cpu_max: Path = CPU_MAX) -> int:
+CPU_OF_V1 = Path("/sys/fs/cgroup/cpu")
+"""The same with cgroup v1: `cpu.cfs_quota_us`, -1 for none, and `cpu.cfs_period_us` (https://docs.kernel.org/scheduler/sched-bwc.html)."""
+
+
+def usable_cores(cpu_max: Path = CPU_MAX, cpu_of_v1: Path = CPU_OF_V1) -> int:
     """Those that the process is allowed on, and no more than its container's quota pays for; at least 1."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    share = _share(lambda: cpu_max.read_text().split()) or _share(
+        lambda: [(cpu_of_v1 / name).read_text() for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")]
+    )
+    return allowed if share is None else max(1, min(allowed, int(share)))
+
+
+def _share(read: Callable[[], Sequence[str]]) -> float | None:
+    """Cores that the quota pays for; None where there is no such file, or no quota."""
     try:
-        quota, period = cpu_max.read_text().split()
-        share = int(quota) // int(period)
-    except (OSError, ValueError):  # no such file, or no quota
-        return allowed
-    return max(1, min(allowed, share))
+        quota, period = map(int, read())
+    except (OSError, ValueError):
+        return None
+    return quota / period if quota > 0 and period > 0 else None

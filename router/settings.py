@@ -21,6 +21,9 @@ from common.topology import BusSettings, Provision, Topology, one_way_in, twice_
 OnPoison = Literal["dead_letter", "stop"]
 UnknownDestination = Literal["dead_letter", "create"]
 
+MOST_WORKERS = 4
+"""Workers that are started without being asked for. Each may have a link to every topic, and a namespace takes so many connections only."""
+
 
 def _subscription_name(text: str) -> str:
     if not 1 <= len(text) <= 50 or not all((c.isalnum() and c.isascii()) or c in "._-" for c in text):
@@ -84,7 +87,8 @@ class RouterBlock(Settings):
         le=64,
         description=(
             "Processes that route side by side, each with `sessions` of its own; Service Bus shares the sessions out among them. One Python "
-            "process uses one core. None, the default: one for each core that this process may use. 1: no further process is started."
+            "process uses one core. None, the default: one for each core that this process may use, and 4 at the most, since each may have a "
+            "connection for every topic. 1: no further process is started."
         ),
     )
     on_poison: OnPoison = Field(
@@ -147,7 +151,7 @@ def from_document(document: Document) -> Bound[RouterSettings]:
     if problems or block.value is None or shared is None:
         return Bound(None, problems)
     settings = RouterSettings(
-        **{**dict(block.value), "workers": block.value.workers or usable_cores()},
+        **{**dict(block.value), "workers": block.value.workers or min(usable_cores(), MOST_WORKERS)},
         queue_name=shared.queue.name,
         ordering=shared.queue.ordering,
         most_packed=shared.queue.most_packed,

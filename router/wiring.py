@@ -11,6 +11,7 @@ from functools import partial
 import structlog
 
 from common.errors import ConfigurationError, DStreamError, PermanentError, TransientError
+from common.file_limit import provide_descriptors
 from common.provision import QueueNeed, TopicNeed, provision
 from common.servicebus import ServiceBus
 from common.stacks import tell_stacks
@@ -83,6 +84,7 @@ def route(
     `stop` is set when it ends by an error of its own.
     """
     source, output = ServiceBus.of(settings.source), ServiceBus.of(settings.output)
+    provide_descriptors(len(settings.destinations) + (1 + 2 * PARKED_PER_SLOT) * settings.sessions)
     tally = tally or Tally()
     publishers = _publishers(settings, output, latest, tally)
     try:

@@ -182,3 +182,13 @@ def test_stop_at_poison_is_refused_where_the_queue_has_no_sessions(tmp_path: Pat
     (problem,) = from_document(read(path, {"BUS": BUS})).problems
     assert problem.line == text[: text.index("on_poison")].count("\n") + 1
     assert "needs sessions" in problem.text
+
+
+@pytest.mark.parametrize(("cores", "more", "workers"), [(64, "", 4), (4, "", 4), (1, "", 1), (64, "workers = 16", 16)])
+def test_there_is_a_worker_for_each_core_but_four_at_the_most_unless_more_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int, more: str, workers: int
+) -> None:
+    monkeypatch.setattr("router.settings.usable_cores", lambda: cores)
+    settings = bound(tmp_path, {"BUS": BUS}, names=NAMES, more=more).value
+    assert settings is not None
+    assert settings.workers == workers
