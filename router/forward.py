@@ -23,6 +23,7 @@ from common.retry import Backoff
 from common.throttling import Spell
 from router.awaited import Destination, NoDestination
 from router.chunks import leading, reserve, together
+from router.gate import SLOW, Gate
 from router.parking import Parked, Parking
 from router.publishers import Publishers
 from router.routes import Group, Plan, Poison, Reason, before, plan, runs, without
@@ -51,66 +52,6 @@ class Pace:
     """A session is given up after so long while others may be waiting, and a destination's outage holds a slot no longer."""
     linger: float = 1.0
     """A destination that is to be left alone for longer than this has its sessions parked; for less, a slot waits with them."""
-
-
-_SLOW = 4
-"""What takes this many times as long as opening a session does usually is slow: an answer to the question for one (there is none then that
-waits), and the next message of an open one (to wait longer loses more than opening it again)."""
-
-
-class Gate:
-    """Who asks for sessions. It keeps idle slots from all asking at once, and knows whether a session is waiting for a slot.
-
-    While there is nothing to do, one slot asks for all: each question is a connection; eight of them every three seconds for nothing would be
-    noise on the wire and in the bill. A question that is not answered says that no session waits. Where no slot is free to ask, nobody knows.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._asking = threading.Lock()
-        self._guard = threading.Lock()
-        self._idle = False
-        self._asked_at: list[float] = []
-        self._last_empty = -math.inf
-        self._opening = math.inf
-
-    def enter(self, stop: threading.Event, patience: float) -> bool | None:
-        """Whether the caller asks on behalf of all (True) or for itself (False); None: not its turn, ask again later."""
-        for_all = self._idle
-        if for_all:
-            if not self._asking.acquire(timeout=patience):
-                return None
-            if stop.is_set():
-                self._asking.release()
-                return None
-        with self._guard:
-            self._asked_at.append(self._clock())
-        return for_all
-
-    def leave(self, for_all: bool, asked_at: float, *, found: bool) -> None:
-        """The question of `asked_at` (about) is answered."""
-        now = self._clock()
-        with self._guard:
-            self._asked_at.remove(min(self._asked_at, key=lambda at: abs(at - asked_at)))
-            self._idle = not found
-            if found:
-                # Most of a long answer was waiting for a session to come; a few of them in a row are a slow link.
-                self._opening = min(2 * self._opening, now - asked_at)
-            else:
-                self._last_empty = now
-        if for_all:
-            self._asking.release()
-
-    @property
-    def opening(self) -> float:
-        """Seconds that it takes to open a session which waits; infinite while none was."""
-        return self._opening
-
-    def nobody_waits(self, within: float) -> bool:
-        """Whether a question has been open for longer than an answer takes, or had none in the last `within` seconds."""
-        now = self._clock()
-        with self._guard:
-            return now - self._last_empty <= within or any(now - at > _SLOW * self._opening for at in self._asked_at)
 
 
 class SessionGone(Exception):
@@ -164,14 +105,14 @@ class Forwarder:
     def _next(self) -> Receiver | None:
         if not self.sessions:
             return self.receivers.open(max_wait=self.pace.accept_wait)
-        for_all = self.gate.enter(self.stop, self.pace.poll)
-        if for_all is None:
+        question = self.gate.enter(self.stop, self.pace.poll)
+        if question is None:
             return None
-        receiver, asked_at = None, self.clock()
+        receiver = None
         try:
             receiver = self.receivers.open(max_wait=self.pace.accept_wait)
         finally:
-            self.gate.leave(for_all, asked_at, found=receiver is not None)
+            self.gate.leave(question, found=receiver is not None)
         return receiver
 
     def _work(self, receiver: Receiver, left_over: Sequence[Group]) -> None:
@@ -208,7 +149,7 @@ class Forwarder:
     def _patience(self) -> float:
         """Seconds to wait for the next message of an open session."""
         return (
-            min(self.pace.poll, _SLOW * self.gate.opening)
+            min(self.pace.poll, SLOW * self.gate.opening)
             if self.sessions and self._others_may_wait()
             else self.pace.poll
         )

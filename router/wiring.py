@@ -16,7 +16,8 @@ from common.provision import QueueNeed, TopicNeed, provision
 from common.servicebus import ServiceBus
 from common.stacks import tell_stacks
 from common.throttling import Spell
-from router.forward import Forwarder, Gate, Pace
+from router.forward import Forwarder, Pace
+from router.gate import Gate
 from router.health import Reports, endpoint
 from router.observed import ObservedReceivers
 from router.packs import Seen, UnpackingReceivers

@@ -12,7 +12,8 @@ from structlog.testing import capture_logs
 from common.errors import PermanentError, TransientError
 from common.message import Message
 from common.retry import Backoff
-from router.forward import Forwarder, Gate, Pace
+from router.forward import Forwarder, Pace
+from router.gate import Gate
 from router.parking import Parking
 from router.publishers import Publisher, Publishers
 from router.settings import OnPoison
@@ -316,62 +317,3 @@ def test_an_empty_session_is_left_for_the_next_as_soon_as_waiting_costs_more_tha
     bench.put("persons", 1, session="two")
     bench.run()
     assert bodies(bench.topics["persons"]) == ["persons-0", "persons-1"]
-
-
-class TestGate:
-    def test_while_there_is_work_everybody_asks(self) -> None:
-        gate = Gate()
-        stop = threading.Event()
-        assert gate.enter(stop, 0.01) is False
-        assert gate.enter(stop, 0.01) is False
-
-    def test_after_an_empty_answer_one_asks_for_all(self) -> None:
-        gate = Gate()
-        stop = threading.Event()
-        assert gate.enter(stop, 0.01) is False
-        gate.leave(False, 0.0, found=False)
-        assert gate.enter(stop, 0.01) is True
-        assert gate.enter(stop, 0.01) is None
-        gate.leave(True, 0.0, found=True)
-        assert gate.enter(stop, 0.01) is False
-
-    def test_a_question_without_an_answer_says_that_no_session_waits(self) -> None:
-        now = [50.0]
-        gate = Gate(clock=lambda: now[0])
-        gate.enter(threading.Event(), 0.01)
-        assert not gate.nobody_waits(0.5)  # how long an answer takes is not known yet
-        now[0] += 0.02
-        gate.leave(False, 50.0, found=True)
-        assert gate.opening == pytest.approx(0.02)
-        gate.enter(threading.Event(), 0.01)
-        now[0] += 0.07
-        assert not gate.nobody_waits(0.5)
-        now[0] += 0.02
-        assert gate.nobody_waits(0.5)
-
-    def test_where_no_slot_is_free_to_ask_a_session_may_wait(self) -> None:
-        now = [50.0]
-        gate = Gate(clock=lambda: now[0])
-        gate.enter(threading.Event(), 0.01)
-        gate.leave(False, 50.0, found=False)
-        now[0] += 0.4
-        assert gate.nobody_waits(0.5)
-        now[0] += 0.2
-        assert not gate.nobody_waits(0.5)
-
-    def test_one_answer_that_was_long_in_coming_says_little_of_what_opening_takes(self) -> None:
-        now = [50.0]
-        gate = Gate(clock=lambda: now[0])
-        for took in (0.02, 3.0):
-            gate.enter(threading.Event(), 0.01)
-            now[0] += took
-            gate.leave(False, now[0] - took, found=True)
-        assert gate.opening == pytest.approx(0.04)
-
-    def test_a_stop_lets_nobody_ask(self) -> None:
-        gate = Gate()
-        stop = threading.Event()
-        gate.enter(stop, 0.01)
-        gate.leave(False, 0.0, found=False)
-        stop.set()
-        assert gate.enter(stop, 0.01) is None
