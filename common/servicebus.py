@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ssl
+
 from common.azure_identity import Identity
 from common.errors import ConfigurationError
-from common.servicebus_address import ServiceBusAddress, read_address
+from common.servicebus_address import ServiceBusAddress, Way, read_address
 from common.servicebus_errors import quiet_sdk
 from common.servicebus_receiver import QueueReceivers
 from common.servicebus_sender import BusSender
@@ -27,10 +29,19 @@ class ServiceBus:
         `proven`: as for the constructor. Raises ConfigurationError as `from_connection_string` does, and for a variable that is not set.
         """
         if settings.connection_string is not None:
-            return cls(read_address(settings.connection_string.get_secret_value()), proven=proven)
+            return cls(
+                read_address(settings.connection_string.get_secret_value(), _checked(settings.way)), proven=proven
+            )
         host, identity = settings.host, Identity(proven=proven)
         assert host is not None  # the settings have one of the two
-        address = ServiceBusAddress(host, emulator=False, entity_path=None, connection_string=None, identity=identity)
+        address = ServiceBusAddress(
+            host,
+            emulator=False,
+            entity_path=None,
+            connection_string=None,
+            identity=identity,
+            way=_checked(settings.way),
+        )
         return cls(address, proven=proven)
 
     @classmethod
@@ -63,3 +74,17 @@ class ServiceBus:
                 [f"the Service Bus connection string is for {scope} alone (EntityPath), and {entity} is needed"],
                 hint="use a connection string of the namespace",
             )
+
+
+def _checked(way: Way) -> Way:
+    """Raises ConfigurationError: the libraries would say of a file that is not there only that no connection can be made."""
+    if way.ca_file is not None:
+        try:
+            ssl.create_default_context(cafile=way.ca_file)
+        except OSError as error:
+            why = "it holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror
+            raise ConfigurationError(
+                [f"ca_file = {way.ca_file!r} cannot be used: {why}"],
+                hint="name a PEM file with the certificates of the authorities that are to be trusted",
+            ) from error
+    return way

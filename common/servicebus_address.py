@@ -5,10 +5,11 @@ No secret shows in a repr or an error.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote, urlsplit
 
 from common.errors import ConfigurationError
 
@@ -34,6 +35,58 @@ _PRIVATE_ENDINGS = (".localhost", ".local", ".localdomain", ".internal", ".lan",
 
 
 @dataclass(frozen=True, slots=True)
+class Proxy:
+    """An HTTP proxy. `user`, `password`: empty where it asks for neither; never shown."""
+
+    host: str
+    port: int
+    user: str = field(default="", repr=False)
+    password: str = field(default="", repr=False)
+
+    @classmethod
+    def read(cls, url: str) -> Proxy:
+        """Of `http://[USER:PASSWORD@]HOST:PORT`, percent-encoded. Raises ValueError that shows nothing of it."""
+        parts = urlsplit(url)
+        try:
+            port = parts.port
+        except ValueError:
+            port = None
+        if parts.scheme != "http" or not parts.hostname or port is None or parts.path.strip("/") or parts.query:
+            raise ValueError("must be http://HOST:PORT or http://USER:PASSWORD@HOST:PORT, percent-encoded")
+        return cls(parts.hostname, port, unquote(parts.username or ""), unquote(parts.password or ""))
+
+    @classmethod
+    def of_sdk(cls, given: Mapping[str, Any]) -> Proxy:
+        """As `for_sdk` wrote it."""
+        return cls(given["proxy_hostname"], given["proxy_port"], given.get("username", ""), given.get("password", ""))
+
+    def for_sdk(self) -> dict[str, Any]:
+        """`http_proxy` of azure-servicebus."""
+        given = {"proxy_hostname": self.host, "proxy_port": self.port}
+        return {**given, "username": self.user, "password": self.password} if self.user or self.password else given
+
+    def url(self) -> str:
+        """With its secret: for an HTTP library alone."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        login = f"{quote(self.user, safe='')}:{quote(self.password, safe='')}@" if self.user or self.password else ""
+        return f"http://{login}{host}:{self.port}"
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a namespace is reached. `websocket`: AMQP on port 443 instead of 5671. `ca_file`: PEM of the authorities that are trusted, in
+    place of the public ones; None: those.
+    """
+
+    websocket: bool = False
+    proxy: Proxy | None = None
+    ca_file: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ServiceBusAddress:
     """A namespace and the right to use it: one of `connection_string` and `identity`, which the SDK is given; only `host` is ever shown.
 
@@ -45,10 +98,15 @@ class ServiceBusAddress:
     entity_path: str | None
     connection_string: str | None = field(repr=False)
     identity: Identity | None = field(default=None, repr=False, compare=False)
+    way: Way = Way()
 
     @property
     def hostname(self) -> str:
         return urlsplit(f"//{self.host}").hostname or self.host
+
+    @property
+    def port(self) -> int | None:
+        return urlsplit(f"//{self.host}").port
 
     def __str__(self) -> str:
         return self.host
@@ -66,7 +124,7 @@ def is_private(host: str) -> bool:
         return "." not in name or name.endswith(_PRIVATE_ENDINGS)
 
 
-def read_address(text: str) -> ServiceBusAddress:
+def read_address(text: str, way: Way = Way()) -> ServiceBusAddress:  # it cannot be changed
     """Raises ConfigurationError that says which part is missing or malformed, without showing any value of it."""
     parts: dict[str, str] = {}
     problems: list[str] = []
@@ -98,7 +156,7 @@ def read_address(text: str) -> ServiceBusAddress:
     if emulator:
         parts["UseDevelopmentEmulator"] = "true"  # the SDK knows this one spelling only
     rebuilt = ";".join(f"{name}={value}" for name, value in parts.items())
-    return ServiceBusAddress(host, emulator, parts.get("EntityPath") or None, rebuilt)
+    return ServiceBusAddress(host, emulator, parts.get("EntityPath") or None, rebuilt, way=way)
 
 
 def _missing(parts: dict[str, str]) -> list[str]:

@@ -24,7 +24,7 @@ from azure.servicebus.management import ServiceBusAdministrationClient
 from common.errors import ConfigurationError, DStreamError, PermanentError, Stopped, TransientError
 from common.in_time import in_time
 from common.retry import Backoff
-from common.servicebus_address import ServiceBusAddress
+from common.servicebus_address import ServiceBusAddress, Way
 from common.servicebus_errors import quiet_sdk
 from common.servicebus_reach import unreachable
 
@@ -87,15 +87,20 @@ def management_address(address: ServiceBusAddress, endpoint: str | None) -> tupl
 class _Redirected(RequestsTransport):  # type: ignore[misc]  # azure-core loads transports lazily: their type is unknown
     """Sends the administration client's requests to another address: it knows `https://` and the AMQP endpoint only."""
 
-    def __init__(self, scheme: str, netloc: str, heard: Heard | None = None, **options: Any) -> None:
+    def __init__(
+        self, scheme: str, netloc: str, heard: Heard | None = None, way: Way | None = None, **options: Any
+    ) -> None:
+        if way is not None and way.ca_file is not None:
+            options["connection_verify"] = way.ca_file
         super().__init__(**options)
+        self._proxies = None if way is None or way.proxy is None else {scheme: way.proxy.url()}
         self._base = f"{scheme}://{netloc}/"
         self._heard = heard
 
     def send(self, request: Any, **options: Any) -> Any:
         parts = urlsplit(request.url)  # a retry brings the address that the first attempt was sent to
         request.url = self._base + parts.path.lstrip("/") + (f"?{parts.query}" if parts.query else "")
-        response = super().send(request, **options)
+        response = super().send(request, **({} if self._proxies is None else {"proxies": self._proxies}), **options)
         if self._heard is not None:
             self._heard(response.headers)
         return response
@@ -110,7 +115,9 @@ def administration(
     """
     quiet_sdk()
     scheme, netloc = management_address(address, endpoint)
-    transport = _Redirected(scheme, netloc, heard, connection_timeout=CONNECT_TIMEOUT, read_timeout=READ_TIMEOUT)
+    transport = _Redirected(
+        scheme, netloc, heard, address.way, connection_timeout=CONNECT_TIMEOUT, read_timeout=READ_TIMEOUT
+    )
     options: dict[str, Any] = {"transport": transport, "retry_total": 2}
     if address.connection_string is not None:
         return ServiceBusAdministrationClient.from_connection_string(address.connection_string, **options), netloc

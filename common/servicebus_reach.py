@@ -24,7 +24,15 @@ _NAME_HINT = (
     "is its private DNS zone linked to this network?"
 )
 
-_PORT_HINT = "check the namespace's name in the configuration, and that a firewall lets this machine out to it (AMQP over TLS: port 5671)"
+_PORT_HINT = (
+    "check the namespace's name in the configuration, and that a firewall lets this machine out to it (AMQP over TLS: port 5671; where only 443 is "
+    'open: transport = "websocket")'
+)
+
+_CA_HINT = (
+    "where a firewall or proxy looks into TLS, name a PEM file with its authority's certificate in ca_file; else check the namespace's name, for "
+    "somebody else may answer"
+)
 
 
 def bound_reaching(handler: Any, guard: Guard) -> None:
@@ -45,6 +53,8 @@ def bound_reaching(handler: Any, guard: Guard) -> None:
 
 
 def _bound(transport: Any, guard: Guard) -> None:
+    if hasattr(transport, "_http_proxy"):
+        _bound_websocket(transport, guard)
     if not hasattr(transport, "_wrap_socket"):
         return
     connect, set_up = transport.connect, transport._setup_transport
@@ -66,6 +76,28 @@ def _bound(transport: Any, guard: Guard) -> None:
     transport.connect, transport._setup_transport = connect_in_time, set_up_in_time
 
 
+def _bound_websocket(transport: Any, guard: Guard) -> None:
+    from common.servicebus_websocket import connect  # its library is for those who need it
+
+    transport.connect = lambda: connect(transport, guard)
+
+
+def dialled(host: str, port: int, guard: Guard, *, hint: str | None = None) -> socket.socket:
+    """A TCP connection. `hint`: what to do where there is none, instead of looking at the namespace's name. Raises TransientError."""
+    met: TransientError | None = None
+    try:
+        for address in _addresses(host, port, guard.left()):
+            try:
+                return socket.create_connection((address, port), min(CONNECT_TIMEOUT, guard.left()))
+            except OSError as error:
+                met = unreachable(f"{host}:{port}", error)
+                met.__cause__ = error
+        raise met or TransientError(f"the name {host} has no address")
+    except TransientError as error:
+        error.hint = hint or error.hint
+        raise
+
+
 def _connect(transport: Any, connect: Callable[[], None], guard: Guard) -> None:
     """Raises TransientError that says in plain words why nobody could be reached; errors of TLS are left as they are."""
     host, port = transport.host, transport.port
@@ -74,6 +106,8 @@ def _connect(transport: Any, connect: Callable[[], None], guard: Guard) -> None:
         transport.host, transport.connect_timeout = address, min(CONNECT_TIMEOUT, guard.left())
         try:
             connect()
+        except ssl.SSLCertVerificationError as error:
+            raise untrusted(f"{host}:{port}", error) from error
         except ssl.SSLError:
             raise
         except OSError as error:
@@ -106,6 +140,10 @@ def _is_address(host: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def untrusted(where: str, error: ssl.SSLCertVerificationError) -> TransientError:
+    return TransientError(f"{where} has a certificate that is not trusted: {error.verify_message}", hint=_CA_HINT)
 
 
 def unreachable(where: str, error: BaseException, *, looking_up: bool = False) -> TransientError:

@@ -343,9 +343,14 @@ def _own(delivery: Delivery) -> BusDelivery:
 
 def _readable(handler: Any, seconds: float) -> bool:
     """Whether a frame has begun to arrive, or does so in time: reading it will not wait."""
-    sock = getattr(getattr(getattr(handler, "_connection", None), "_transport", None), "sock", None)
+    transport: Any = getattr(getattr(handler, "_connection", None), "_transport", None)
+    sock = getattr(transport, "sock", None)
     if sock is None:
         return False
+    if (below := getattr(sock, "sock", None)) is not None:  # a WebSocket, whose messages may hold several frames
+        if transport._read_buffer.tell() < len(transport._read_buffer.getbuffer()):
+            return True
+        sock = below
     pending = getattr(sock, "pending", None)
     if pending is not None and pending() > 0:
         return True

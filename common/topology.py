@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, Sec
 from common.config import Location, Problem, Secret, Settings, Unset, UnsetSecret, complain
 from common.names import Ordering, Origin, TableName, check_server_name, colliding, server_label
 from common.packing import MOST
-from common.servicebus_address import is_private
+from common.servicebus_address import Proxy, Way, is_private
 from common.sqladdress import SqlAddress
 
 Provision = Literal["create", "verify", "none"]
@@ -60,6 +60,12 @@ def _http_url(text: str) -> str:
 
 def _or_none(value: Any) -> Any:
     return None if value == "" else value
+
+
+def _proxy_url(secret: SecretStr) -> SecretStr:
+    if not isinstance(secret, UnsetSecret):
+        Proxy.read(secret.get_secret_value())
+    return secret
 
 
 def _entity_name(text: str) -> str:
@@ -111,6 +117,7 @@ BusType = Annotated[Literal["azure_service_bus"], BeforeValidator(_bus_type)]
 BusString = Annotated[Secret, AfterValidator(_bus_string)]
 EntityName = Annotated[str, AfterValidator(_entity_name)]
 HttpUrl = Annotated[str, AfterValidator(_http_url)]
+ProxyUrl = Annotated[Secret, AfterValidator(_proxy_url)]
 Namespace = Annotated[str | Unset, PlainValidator(_namespace)]
 
 
@@ -144,6 +151,28 @@ class BusSettings(Settings):
         ),
     )
 
+    transport: Literal["amqp", "websocket"] = Field(
+        default="amqp",
+        description=(
+            "What AMQP travels on: `amqp`, TLS on port 5671, or `websocket`, HTTPS on port 443, where a network lets nothing else out. `amqp` is "
+            "the default because it has less to wrap and unwrap."
+        ),
+    )
+    proxy: Annotated[ProxyUrl | None, BeforeValidator(_or_none)] = Field(
+        default=None,
+        description=(
+            "HTTP proxy on the way to the namespace and its management API, `http://HOST:PORT` or `http://USER:PASSWORD@HOST:PORT`. Secret. It wants "
+            '`transport = "websocket"`. None, the default, or `""`: none.'
+        ),
+    )
+    ca_file: Annotated[str | None, BeforeValidator(_or_none)] = Field(
+        default=None,
+        description=(
+            "PEM file of the certificate authorities that are trusted, for a firewall or proxy that looks into TLS. It takes the place of the public "
+            'ones, and must be on every machine that connects (Spark\'s workers too). None, the default, or `""`: the public ones.'
+        ),
+    )
+
     @model_validator(mode="after")
     def _one_way_in(self, info: ValidationInfo) -> Self:
         """For settings made in code; a file's are checked with their lines by `one_way_in`."""
@@ -159,6 +188,12 @@ class BusSettings(Settings):
                 self.namespace.path, [Problem(self.namespace.line, f"namespace: {self.namespace.complaint()}")]
             )
         return self.namespace
+
+    @property
+    def way(self) -> Way:
+        """Raises ConfigurationError when the proxy's environment variable is not set."""
+        proxy = None if self.proxy is None else Proxy.read(self.proxy.get_secret_value())
+        return Way(self.transport == "websocket", proxy, self.ca_file)
 
 
 class QueueSettings(BusSettings):
@@ -270,6 +305,8 @@ def _ways_in(given: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
     endpoint = given.get("management_endpoint")
     if by_identity and isinstance(endpoint, str) and endpoint.lower().startswith("http:"):
         yield ("management_endpoint",), "must be https:// beside a namespace: a token must not travel in the clear"
+    if given.get("proxy") not in (None, "") and given.get("transport") != "websocket":
+        yield ("proxy",), 'wants transport = "websocket": AMQP as it is passes no HTTP proxy'
 
 
 def twice_listed(data: Any) -> list[tuple[Location, str]]:

@@ -6,7 +6,7 @@ import pytest
 
 from common.errors import ConfigurationError
 from common.servicebus import ServiceBus
-from common.servicebus_address import read_address
+from common.servicebus_address import Proxy, read_address
 
 SECRET = "c2VjcmV0LXZhbHVlKys9="
 WHOLE = f"Endpoint=sb://ns.servicebus.windows.net/;SharedAccessKeyName=policy;SharedAccessKey={SECRET}"
@@ -110,3 +110,18 @@ def test_a_string_for_one_entity_is_refused_for_another() -> None:
         bus.sender("other")
     with pytest.raises(ConfigurationError, match="ingest-queue alone"):
         bus.receivers("other", sessions=True, prefetch=1)
+
+
+def test_a_proxy_is_read_with_its_login_and_shows_no_password() -> None:
+    proxy = Proxy.read("http://corp%20user:p%40ss@proxy.corp:3128/")
+    assert (proxy.host, proxy.port, proxy.user, proxy.password) == ("proxy.corp", 3128, "corp user", "p@ss")
+    assert proxy.url() == "http://corp%20user:p%40ss@proxy.corp:3128"
+    assert Proxy.of_sdk(proxy.for_sdk()) == proxy
+    assert "p@ss" not in f"{proxy} {proxy!r}"
+
+
+@pytest.mark.parametrize("url", [f"socks5://x:{SECRET}@h:1", "http://h", "h:3128", "http://h:99999", "http://h:1/p"])
+def test_what_is_no_http_proxy_is_refused_and_not_shown(url: str) -> None:
+    with pytest.raises(ValueError) as refused:
+        Proxy.read(url)
+    assert SECRET not in str(refused.value)
