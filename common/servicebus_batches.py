@@ -18,6 +18,10 @@ from common.message import Message
 from common.servicebus_encoding import encoded
 from common.servicebus_messages import to_sdk
 
+MOST = 4_500
+"""Messages of a batch: the service refuses more with an error that names no reason, and no link says so (Azure/azure-service-bus issues 397 and
+708; Azure.Messaging.ServiceBus holds its own batches to the same number, CreateMessageBatchOptions.MaxMessageCount)."""
+
 _SAMPLES = (
     Message(
         b"{}",
@@ -38,6 +42,8 @@ _SAMPLES = (
 
 def add(batch: ServiceBusMessageBatch, message: Message) -> bool:
     """Put `message` into `batch`; False when it does not fit, and then nothing is done. Raises ValueError for what the SDK refuses."""
+    if len(batch) >= MOST:
+        return False
     octets = encoded(message, now=time.time()) if not _traced() and supported() else None
     if octets is not None:
         return _put(batch, message, octets)

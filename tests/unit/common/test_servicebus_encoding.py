@@ -181,6 +181,16 @@ def test_a_batch_holds_what_the_sdk_would_put_into_it(held: list[Message], limit
     assert (batch._message[2], batch._message[3]) == (public._message[2], public._message[3])
 
 
+@pytest.mark.parametrize("way", ["ours", "the SDK's"])
+def test_a_batch_holds_no_more_messages_than_the_service_takes(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    if way != "ours":
+        monkeypatch.setattr(servicebus_batches, "supported", lambda: False)
+    batch = ServiceBusMessageBatch(1 << 24)
+    taken = [add(batch, Message(b"", "m")) for _ in range(4_502)]
+    assert taken == [True] * 4_500 + [False] * 2
+    assert len(batch) == 4_500
+
+
 def test_the_sdk_is_the_one_whose_batches_are_filled_from_outside() -> None:
     assert supported()
 
