@@ -84,14 +84,14 @@ def _typed(value: Opaque) -> dict[str, Any]:
     """As the SDK takes a value with its type."""
     kind = _KINDS.get(value.octets[0])
     if kind is None:
-        raise ValueError(f"has a value of type 0x{value.octets[0]:02x}, which azure-servicebus does not write")
+        raise ValueError(f"it has a value of type 0x{value.octets[0]:02x}, which azure-servicebus does not write")
     return {TYPE: kind, VALUE: plain(value)}
 
 
 def _set_field(properties: Any, name: str, held: Opaque) -> None:
     kind = _KINDS.get(held.octets[0])
     if kind not in _FIELD_KINDS.get(name, ()):
-        raise ValueError(f"has a {name} of type 0x{held.octets[0]:02x}, which azure-servicebus does not write")
+        raise ValueError(f"it has a {name} of type 0x{held.octets[0]:02x}, which azure-servicebus does not write")
     setattr(properties, name, plain(held))
 
 

@@ -153,8 +153,7 @@ class BusSender:
             except _UNWRITABLE as error:
                 if held:
                     self._flush(sender, batch, held, accepted)
-                words = f"cannot be written: {error}"
-                raise MessageRefused(self._entity, message, words, accepted=accepted, hint=_WRITABLE) from error
+                raise self._unwritable(message, error, accepted) from error
             if not fits:
                 if held:
                     self._flush(sender, batch, held, accepted)
@@ -214,13 +213,21 @@ class BusSender:
         if len(message.body) > limit:
             raise MessageTooLarge(self._entity, message, limit=limit, accepted=accepted)
         try:
-            self._pass_on(sender, to_sdk(message), accepted)
+            written = to_sdk(message)
+        except _UNWRITABLE as error:
+            raise self._unwritable(message, error, accepted) from error
+        try:
+            self._pass_on(sender, written, accepted)
         except ServiceBusError as error:
             verdict = self._verdict(sender, error, message, accepted)
             if verdict is None:
                 raise
             raise verdict from error
         accepted.append(message)
+
+    def _unwritable(self, message: Message, error: Exception, accepted: Sequence[Message]) -> MessageRefused:
+        words = f"cannot be written: {error}"
+        return MessageRefused(self._entity, message, words, accepted=accepted, hint=_WRITABLE)
 
     def _verdict(
         self, sender: ServiceBusSender, error: ServiceBusError, message: Message, accepted: Sequence[Message]

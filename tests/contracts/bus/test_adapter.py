@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from datetime import timedelta
@@ -21,7 +22,7 @@ import common.servicebus_sender
 import common.servicebus_settle
 from common.bus import MessageRefused, MessageTooLarge, Receivers, SendInterrupted
 from common.errors import DestinationUnavailable, TransientError
-from common.message import Message
+from common.message import Message, Opaque
 from common.servicebus import ServiceBus
 from common.servicebus_address import read_address
 from common.servicebus_receiver import BusReceiver
@@ -566,6 +567,41 @@ def test_a_patched_sdk_is_found_out_on_a_link_and_told_once(
             clock.ahead += 120  # what was not settled comes again
     assert active(emulator, "plain") == 0
     assert [line["log_level"] for line in told if "one by one" in line["event"]] == ["warning"]
+
+
+LARGE = b"x" * (2 << 20)
+"""More than a batch holds: the SDK writes such a message, and knows fewer types than there are."""
+
+
+def test_foreign_types_of_a_message_larger_than_a_batch_are_kept_where_the_sdk_can_write_them(
+    emulator: ServiceBusEmulator, bus: ServiceBus
+) -> None:
+    emulator.admin.create("huge", QueueDescription(max_message_size_in_kilobytes=10 * 1024))
+    held = {
+        "long": b"\x55\x07",
+        "ulong": b"\x53\x07",
+        "stamp": b"\x83" + (1_700_000_000_123).to_bytes(8),
+        "float": b"\x72\x3f\x00\x00\x00",
+        "ubyte": b"\x50\x07",
+        "symbol": b"\xa3\x01s",
+        "binary": b"\xa0\x01b",
+    }
+    values = {name: Opaque(octets) for name, octets in held.items()}
+    foreign = {"message_id": Opaque(b"\x98" + b"u" * 16), "content_encoding": Opaque(b"\xa3\x04gzip")}
+    told = str(uuid.UUID(bytes=b"u" * 16))
+    sent = Message(
+        LARGE, told, time_to_live=timedelta(milliseconds=90_500), application_properties=values, foreign=foreign
+    )
+    char = Message(LARGE, "char", application_properties={"char": Opaque(b"\x73\x00\x00\x00\x41")})
+    with closing(bus.sender("huge")) as sender:
+        sender.send([sent])
+        with pytest.raises(MessageRefused, match=r"cannot be written: .* type 0x73"):
+            sender.send([char])
+        with pytest.raises(MessageRefused, match=r"cannot be written: .* subject of type 0x73"):
+            sender.send([Message(LARGE, "char", subject="A", foreign={"subject": Opaque(b"\x73\x00\x00\x00\x41")})])
+    with closing(opened(bus.receivers("huge", sessions=False, prefetch=1))) as receiver:
+        (delivery,) = receiver.receive(max_count=1, max_wait=5)
+    assert delivery.message == sent
 
 
 @pytest.mark.usefixtures("fresh")
