@@ -129,7 +129,8 @@ class Emulators:
         Raises PermanentError when one cannot (a port that is taken), ConfigurationError when it was asked for what it does not know.
         """
         for name, arguments in self._commands.items():
-            command = [sys.executable, "-m", f"emulators.{name}", *arguments, "--json"]
+            # In a group of its own, so that a terminal's Ctrl-C is passed on once; its input closes with this process, however that ends.
+            command = [sys.executable, "-m", f"emulators.{name}", *arguments, "--json", "--stop-with-stdin"]
             self._children[name] = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,

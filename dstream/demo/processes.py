@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from dstream.demo.schema import TABLES
+from dstream.signals import PARENT, lifeline
 
 _CONFIG = """\
 ingester {{
@@ -117,14 +118,19 @@ class Service:
         self.stage = stage
         self.log = log
         self._command = [sys.executable, "-m", "dstream", stage, "--config", str(config)]
-        self._environment = {**os.environ, **variables}
+        self._environment = {**os.environ, **variables, PARENT: "1"}
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it; returns at once."""
+        """Start it; returns at once. It stops when this process ends, however that ends."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                self._command, stdout=log, stderr=subprocess.STDOUT, env=self._environment, process_group=0
+                self._command,
+                stdin=lifeline(),
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self._environment,
+                process_group=0,
             )
 
     def died(self) -> int | None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import FrameType
 
 from emulators.certificates import TlsSettings
+from emulators.standard_input import watch_standard_input
 
 from .description import InvalidEntity
 from .faults import catalogue
@@ -72,6 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     previous = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
     raise_file_limit()
+    if options.stop_with_stdin:
+        watch_standard_input(on_end=stop.set)
     try:
         with ServiceBusEmulator(
             host=options.host,
@@ -167,6 +170,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--data", type=Path, metavar="DIR", help="directory that keeps the namespace (default: memory only)"
+    )
+    parser.add_argument(
+        "--stop-with-stdin",
+        action="store_true",
+        help="stop when standard input ends, as it does with whoever started this",
     )
     parser.add_argument("--json", action="store_true", help="announce the addresses as one line of JSON")
     return parser

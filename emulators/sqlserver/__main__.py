@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import signal
-import sys
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -18,6 +17,7 @@ from emulators.sqlserver import faults
 from emulators.sqlserver.injection import Fault
 from emulators.sqlserver.server import SqlServerEmulator
 from emulators.sqlserver.tls import TlsSettings
+from emulators.standard_input import watch_standard_input
 
 _STOP_STEP = 0.1
 
@@ -70,6 +70,11 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--faults-wait", action="store_true", help="the faults begin when a line comes on standard input, not at once"
     )
+    parser.add_argument(
+        "--stop-with-stdin",
+        action="store_true",
+        help="stop when standard input ends, as it does with whoever started this",
+    )
     parser.add_argument("--json", action="store_true", help="print the address as one line of JSON")
     arguments = parser.parse_args(argv)
     if arguments.tls_ca_out is not None and not arguments.tls:
@@ -96,19 +101,16 @@ def fault(text: str) -> Fault:
 
 def serve(server: SqlServerEmulator, arguments: argparse.Namespace, stop: threading.Event) -> None:
     """Until `stop`, with the faults asked for in force."""
+    begin = threading.Event()
+    if arguments.faults_wait or arguments.stop_with_stdin:
+        watch_standard_input(on_line=begin.set, on_end=stop.set if arguments.stop_with_stdin else None)
     if arguments.faults_wait:
-        threading.Thread(target=_after_a_line, args=(begin := threading.Event(),), daemon=True).start()
         while not (begin.is_set() or stop.is_set()):
             begin.wait(_STOP_STEP)
     with ExitStack() as injected:
         for each in arguments.fault:
             injected.enter_context(server.inject(each))
         stop.wait()
-
-
-def _after_a_line(begin: threading.Event) -> None:
-    if sys.stdin.readline():
-        begin.set()
 
 
 def encryption(arguments: argparse.Namespace) -> TlsSettings | None:

@@ -6,7 +6,9 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from dstream.demo.pipeline import Pipeline
 from dstream.demo.schema import CUSTOMERS, EVERYTHING, ORDERS, TABLES
 from dstream.demo.verdict import Received, Verdict, judge
 from dstream.demo.workload import Pace
+from tests.faults.dump import tree
 
 
 @pytest.fixture(scope="module")
@@ -109,3 +112,41 @@ def test_the_demo_command_ends_by_itself_with_status_0_and_a_verdict() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Every committed change arrived once, in order, with its values." in done.stdout
     assert done.stderr == ""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds processes in /proc")
+@pytest.mark.timeout(300)
+def test_a_demo_that_is_killed_leaves_neither_emulator_nor_router_nor_jvm_behind() -> None:
+    command = [sys.executable, "-m", "dstream", "demo", "--seconds", "300"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as demo:
+        try:
+            _until(lambda: any("java" in name for name in _family(demo.pid).values()), 120)
+            family = _family(demo.pid)
+        finally:
+            demo.kill()
+    assert len(family) >= 5
+    _until(lambda: not any(_runs(pid) for pid in family), 90)
+
+
+def _family(pid: int) -> dict[int, str]:
+    """The command lines of the descendants of a process, by their ids."""
+    found: dict[int, str] = {}
+    for child in tree(pid):
+        if child != pid:
+            with suppress(OSError):
+                found[child] = Path(f"/proc/{child}/cmdline").read_text().replace("\0", " ")
+    return found
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def _until(condition: Callable[[], bool], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -18,6 +20,8 @@ from common.sqladdress import SqlAddress
 from dstream import local
 from dstream.local import Bus, Emulators, Ports
 from ingester.sqlserver_connection import Connection
+
+ROOT = Path(__file__).parents[3]
 
 
 @contextlib.contextmanager
@@ -97,3 +101,36 @@ def test_the_shop_is_there_before_any_fault_and_is_said_with_its_address(capsys:
     told = capsys.readouterr().out
     assert "database shop, tables dbo.Persons and sales.Orders under CDC" in told
     assert "&encrypt=disable" in told
+
+
+ORPHANED = """
+import time
+from dstream.local import Emulators
+emulators = Emulators(database="shop", capture_interval=1, faults=[FAULTS])
+emulators.start()
+print(emulators.pid("sqlserver"), emulators.pid("servicebus"), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@pytest.mark.parametrize("faults", ["", "'deadlock_victim:1,SELECT 42'"])
+def test_emulators_end_with_who_started_them_however_that_ends(faults: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", ORPHANED.replace("FAULTS", faults)], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    ) as owner:
+        assert owner.stdout is not None
+        pids = [int(each) for each in owner.stdout.readline().split()]
+        assert len(pids) == 2
+        owner.kill()
+    deadline = time.monotonic() + 60
+    while left := [pid for pid in pids if _runs(pid)]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
