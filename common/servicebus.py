@@ -6,6 +6,7 @@ import ssl
 
 from common.azure_identity import Identity
 from common.errors import ConfigurationError
+from common.fetch_ahead import FetchAhead
 from common.servicebus_address import ServiceBusAddress, Way, read_address
 from common.servicebus_errors import quiet_sdk
 from common.servicebus_receiver import QueueReceivers
@@ -57,10 +58,13 @@ class ServiceBus:
         self._check(entity)
         return BusSender(self.address, entity)
 
-    def receivers(self, queue: str, *, sessions: bool, prefetch: int) -> QueueReceivers:
-        """Receivers of a queue that has sessions, or has none; `prefetch` messages are asked for ahead (at least 1)."""
+    def receivers(
+        self, queue: str, *, sessions: bool, prefetch: int, ahead: FetchAhead | None = None
+    ) -> QueueReceivers:
+        """Receivers of a queue that has sessions, or has none; `prefetch` messages are asked for ahead (at least 1), or as `ahead` says."""
         self._check(queue)
-        return QueueReceivers(self.address, queue, sessions=sessions, prefetch=max(prefetch, 1), proven=self._proven)
+        ahead = ahead or FetchAhead(max(prefetch, 1))
+        return QueueReceivers(self.address, queue, sessions=sessions, ahead=ahead, proven=self._proven)
 
     def close(self) -> None:
         """Close the identity, where there is one; senders and receivers are closed by whoever opened them."""

@@ -26,8 +26,9 @@ from azure.servicebus.exceptions import (
 from common import servicebus_settle as settle
 from common.bus import Delivery, Receiver
 from common.errors import DStreamError, TransientError, Unanswered
+from common.fetch_ahead import FetchAhead
 from common.lock_life import LockLife, believed
-from common.message import Message
+from common.message import Message, weight
 from common.servicebus_address import ServiceBusAddress
 from common.servicebus_arrivals import carried, read_arrivals
 from common.servicebus_client import CLOSE_TIMEOUT, OPEN_TIMEOUT, SLACK, close_quietly, open_client
@@ -39,7 +40,7 @@ from common.servicebus_messages import from_sdk
 SETTLE_TIMEOUT = 15.0
 """Seconds for the answer to a settlement; shorter than the 20 s a stop may take."""
 
-RENEW_TIMEOUT = 20.0
+RENEW_TIMEOUT = 10.0
 """Seconds for the answer to the renewal of a lock."""
 
 RECEIVE_SLACK = 10.0
@@ -99,7 +100,9 @@ def _read(received: ServiceBusReceivedMessage) -> tuple[Message, str | None]:
 class BusReceiver:
     """A `common.bus.Receiver` for a queue, or for one session of it."""
 
-    def __init__(self, client: ServiceBusClient, receiver: ServiceBusReceiver, queue: str, guard: Guard) -> None:
+    def __init__(
+        self, client: ServiceBusClient, receiver: ServiceBusReceiver, queue: str, guard: Guard, ahead: FetchAhead
+    ) -> None:
         self._client = client
         self._guard = guard
         self._receiver = receiver
@@ -114,6 +117,7 @@ class BusReceiver:
         self._failed: str | None = None
         self._handed_out: list[BusDelivery] = []
         """Of a queue without sessions: what was not settled when it was last looked at. A session gives back all it has when it is closed."""
+        self._ahead = ahead
 
     def __repr__(self) -> str:
         return f"<BusReceiver {self._where}>"
@@ -141,7 +145,10 @@ class BusReceiver:
             first = self._receiver.receive_messages(1, max_wait_time=max(max_wait, 0.001))
             if not first:
                 return self._nothing()
-            deliveries = [BusDelivery(message) for message in (*first, *self._at_hand(max_count - 1))]
+            deliveries = [BusDelivery(message) for message in first]
+            room = self._ahead.share - weight(deliveries[0].message)
+            deliveries += [BusDelivery(message) for message in self._at_hand(max_count - 1, room)]
+            self._ask_by_size(deliveries)
         if self._session_id is None:
             self._note_locks(deliveries)
             self._handed_out = [*self._unsettled(), *deliveries]
@@ -175,21 +182,36 @@ class BusReceiver:
         buffered: Any = getattr(handler, "_received_messages", None)
         return buffered is None or buffered.qsize() > 0 or _readable(handler, seconds)
 
-    def _at_hand(self, count: int) -> Sequence[ServiceBusReceivedMessage]:
-        """What the SDK has buffered and what lies in the socket: no waiting. Nothing where the SDK is built otherwise."""
+    def _at_hand(self, count: int, room: float) -> Sequence[ServiceBusReceivedMessage]:
+        """What the SDK has buffered and what lies in the socket, up to `room` bytes: no waiting. Nothing where the SDK is built otherwise."""
         handler: Any = getattr(self._receiver, "_handler", None)
         buffered: Any = getattr(handler, "_received_messages", None)
         if buffered is None or count <= 0:
             return ()
+        fitting = _Fitting(buffered, count, room)
         try:
-            while buffered.qsize() < count and _readable(handler, 0) and handler.do_work():
+            while fitting.more() and _readable(handler, 0) and handler.do_work():
                 continue
         except Exception as error:
             # What came before the fault is handed over. What comes behind it is not: the fault may have swallowed a message.
             self._failed = f"{type(error).__name__}: {error}"
             log.debug("reading ahead failed", receiver=self._where, error=self._failed)
-        ready = min(count, buffered.qsize())
-        return self._receiver.receive_messages(ready, max_wait_time=1) if ready else ()
+            fitting.more()
+        return self._receiver.receive_messages(fitting.ready, max_wait_time=1) if fitting.ready else ()
+
+    def _ask_by_size(self, deliveries: Sequence[BusDelivery]) -> None:
+        """From now on for as many as may be on their way by the size of those that came, which is known for the first time here."""
+        self._ahead.saw(max(weight(delivery.message) for delivery in deliveries))
+        handler: Any = getattr(self._receiver, "_handler", None)
+        link: Any = getattr(handler, "_link", None)
+        granted: Any = getattr(handler, "_link_credit", None)
+        if not isinstance(granted, int) or link is None:
+            return
+        wanted = self._ahead.credit()
+        if wanted != granted:
+            handler._link_credit = wanted  # the SDK grants so many whenever those granted before have come
+            if wanted > granted or link.current_link_credit > wanted:
+                link.flow(link_credit=wanted)
 
     def settle_many(self, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
         held = [_own(delivery) for delivery in deliveries]
@@ -335,6 +357,31 @@ def _until(moment: datetime | None) -> float:
     return (moment - datetime.now(UTC)).total_seconds() if moment is not None else 0.0
 
 
+class _Fitting:
+    """How many of the messages that the SDK has buffered are wanted: `count` at most, and `room` bytes."""
+
+    def __init__(self, buffered: Any, count: int, room: float) -> None:
+        self._buffered, self._count, self._room = buffered, count, room
+        self.ready = 0
+
+    def more(self) -> bool:
+        """Whether there is room for more than is there."""
+        while self.ready < min(self._count, self._buffered.qsize()):
+            size = _octets(self._buffered.queue[self.ready])
+            if size > self._room:
+                return False
+            self._room -= size
+            self.ready += 1
+        return self.ready < self._count
+
+
+def _octets(message: Any) -> int:
+    """What a message that the SDK has buffered weighs, about."""
+    if (held := carried(message)) is not None:
+        return weight(held[0])
+    return sum(map(len, getattr(message, "data", None) or ()))
+
+
 def _own(delivery: Delivery) -> BusDelivery:
     if not isinstance(delivery, BusDelivery):
         raise TypeError(f"a {type(delivery).__name__} was not received here")
@@ -368,14 +415,17 @@ class QueueReceivers:
     """`common.bus.Receivers` of one queue: with `sessions`, one session after the other; without, the queue itself."""
 
     def __init__(
-        self, address: ServiceBusAddress, queue: str, *, sessions: bool, prefetch: int, proven: bool = False
+        self, address: ServiceBusAddress, queue: str, *, sessions: bool, ahead: FetchAhead, proven: bool = False
     ) -> None:
-        """`proven`: the queue could be received from before, by another process, so that a refusal passes."""
+        """`ahead`: how much may be fetched of messages that nobody has asked for yet.
+
+        `proven`: the queue could be received from before, by another process, so that a refusal passes.
+        """
         self._proven = proven
         self._address = address
         self._queue = queue
         self._sessions = sessions
-        self._prefetch = prefetch
+        self._ahead = ahead
 
     def open(self, *, max_wait: float) -> Receiver | None:
         seconds = max_wait + OPEN_TIMEOUT if self._sessions else OPEN_TIMEOUT
@@ -384,7 +434,7 @@ class QueueReceivers:
             self._queue,
             session_id=NEXT_AVAILABLE_SESSION if self._sessions else None,
             max_wait_time=max_wait if self._sessions else None,
-            prefetch_count=self._prefetch,
+            prefetch_count=self._ahead.first(),
             # One reader: the SDK's keep-alive thread reads frames as well, without a lock over reading and queueing, and what
             # it read can be queued behind what was read after it. This receiver is always being read and needs no such thread.
             keep_alive=None,
@@ -396,7 +446,7 @@ class QueueReceivers:
                 receiver.__enter__()
             self._proven = True
             _look_for_silence_here(receiver)
-            return BusReceiver(client, receiver, self._queue, guard)
+            return BusReceiver(client, receiver, self._queue, guard, self._ahead)
         except TransientError as error:
             close_quietly(guard, receiver, client)
             if (

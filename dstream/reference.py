@@ -18,6 +18,7 @@ from pydantic_core import PydanticUndefined
 
 from common.durations import format_duration
 from common.names import TableName
+from common.sizes import Size
 from common.sqladdress import SqlAddress
 from ingester.settings import IngesterSettings
 from router.settings import RouterBlock
@@ -28,6 +29,7 @@ _TYPES: dict[Any, str] = {
     int: "whole number",
     bool: "true or false",
     timedelta: "duration",
+    Size: "size",
     SecretStr: "text, secret",
     SqlAddress: "text, secret",
     TableName: "table",

@@ -90,7 +90,7 @@ class Forwarder:
                 parked = self.parking.take_ready() if self.parking is not None else None
                 if parked is not None:
                     self._work(parked.receiver, parked.groups)
-                elif (receiver := self._next()) is not None:
+                elif (receiver := self._next()) is not None and not self._parked_unread(receiver):
                     self._work(receiver, ())
                 failures = 0
                 self.spell.look()
@@ -101,6 +101,9 @@ class Forwarder:
                 elif failures == 1:
                     log.warning("receiving interrupted", error=error.message, hint=error.hint)
                 self.stop.wait(self.backoff.delay(failures))
+
+    def _parked_unread(self, receiver: Receiver) -> bool:
+        return self.parking is not None and self.parking.park_unread(receiver)
 
     def _next(self) -> Receiver | None:
         if not self.sessions:
@@ -323,9 +326,19 @@ class Forwarder:
             receiver.renew(held)
 
     def _parked(self, receiver: Receiver, groups: Sequence[Group]) -> bool:
-        if self.parking is None or receiver.session_id is None:
+        """Raises SessionGone where the session is to be parked without what was received of it: closed, and parked when it comes again."""
+        session = receiver.session_id
+        if self.parking is None or session is None:
             return False
-        return self.parking.park(Parked(receiver, tuple(groups), ready=lambda: self._pause(groups) <= 0))
+        ready = self._ready_when([group.destination for group in groups])
+        if self.parking.park(Parked(receiver, tuple(groups), ready)):
+            return True
+        if self.parking.remember(session, ready):
+            raise SessionGone("its destination is away, and its messages take too much memory to wait with")
+        return False
+
+    def _ready_when(self, destinations: Sequence[str]) -> Callable[[], bool]:
+        return lambda: min(self.publishers[destination].pause() for destination in destinations) <= 0
 
     def _pause(self, groups: Sequence[Group]) -> float:
         return min(self.publishers[group.destination].pause() for group in groups)

@@ -1,26 +1,36 @@
 """Sessions that cannot go on now, kept locked without taking up a slot: until their destination may be tried again, or for good.
 
 A session that is let go is handed out again at once, here or to another router, and would be met over and over; one that is kept
-is nobody else's, so nothing of it can overtake what it waits for. Sends and settles nothing.
+is nobody else's, so nothing of it can overtake what it waits for. What was received of them is kept in memory as far as that is allowed: of
+others the messages are given back and the session is parked unread when it comes again. Sends and settles nothing.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
 from common.bus import Receiver
 from common.errors import DStreamError
+from common.message import weight
+from router.hands import Hands
 from router.routes import Group
 from router.tally import Held
 
 LOOK = 1.0
 """Seconds between two looks at the locks; renewing is free of cost until half of a lock is used up."""
 
+HANDS = 16
+"""Locks renewed, and sessions given back, side by side: a connection that hangs keeps one of these, and no other session."""
+
 log = structlog.get_logger(__name__)
+
+Ready = Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,7 +39,16 @@ class Parked:
 
     receiver: Receiver
     groups: Sequence[Group]
-    ready: Callable[[], bool]
+    ready: Ready
+
+    @property
+    def bytes(self) -> int:
+        """What its messages take."""
+        return sum(weight(delivery.message) for group in self.groups for delivery in group.deliveries)
+
+
+def _never() -> bool:
+    return False
 
 
 class Parking:
@@ -40,20 +59,33 @@ class Parking:
         stop: threading.Event,
         *,
         room: int,
+        memory: float = math.inf,
+        ahead: Callable[[], float] = lambda: 0.0,
         news: Callable[[], object] = lambda: None,
         turn: Callable[[], None] = lambda: None,
     ) -> None:
         """`room`: sessions parked at once, each a connection, and as many that are stopped; where there is none left, a slot waits with its
-        session, and calls `turn` meanwhile. `news`: what stopped sessions may depend on; once it is another, they are tried again.
+        session, and calls `turn` meanwhile. `memory`: bytes that they may hold together. `ahead`: what is fetched ahead of a session that was
+        read, in bytes. `news`: what stopped sessions may depend on; once it is another, they are tried again.
         """
         self._stop = stop
         self._room = room
+        self._memory = memory
+        self._ahead = ahead
         self._news, self._turn = news, turn
         self._known = news()
         self._full = False
         self._guard = threading.Lock()
         self._waiting: list[Parked] = []
-        self._stopped: list[Receiver] = []
+        self._stopped: list[Parked] = []
+        self._renewing: set[Parked] = set()
+        """Asked to be renewed."""
+        self._away: set[Parked] = set()
+        """Those of them whose renewal has begun."""
+        self._bytes: dict[Parked, float] = {}
+        """Bytes, of those that hold any."""
+        self._given_back: dict[str, Ready] = {}
+        self._hands = Hands(HANDS, "parking")
 
     @property
     def stopped(self) -> int:
@@ -61,15 +93,36 @@ class Parking:
         return len(self._stopped)
 
     def held(self) -> Held:
-        return Held(parked=len(self._waiting), stopped=len(self._stopped))
+        return Held(parked=self._parked(), stopped=len(self._stopped))
 
     def park(self, parked: Parked) -> bool:
-        """Take over a session; False, and it stays the caller's, when there is no room or the router stops."""
+        """Take over a session; False, and it stays the caller's, when there is no room or no memory for it, or the router stops."""
+        held = parked.bytes + self._ahead() if parked.groups else 0.0
         with self._guard:
-            if self._stop.is_set() or len(self._waiting) >= self._room:
+            if self._stop.is_set() or self._no_room() or (held and sum(self._bytes.values()) + held > self._memory):
                 return False
             self._waiting.append(parked)
+            if held:
+                self._bytes[parked] = held
             return True
+
+    def remember(self, session_id: str, ready: Ready) -> bool:
+        """The caller gives this session back, since its messages take too much memory; it is known again when it comes.
+
+        False when a session is better waited with: there is no room to park it when it comes.
+        """
+        with self._guard:
+            if self._stop.is_set() or self._no_room():
+                return False
+            self._given_back = {known: each for known, each in self._given_back.items() if not each()}
+            self._given_back[session_id] = ready
+            return True
+
+    def park_unread(self, receiver: Receiver) -> bool:
+        """Take over a session that was just opened, where it was given back and its destination is still away."""
+        with self._guard:
+            ready = self._given_back.pop(receiver.session_id or "", None)
+        return ready is not None and not ready() and self.park(Parked(receiver, (), ready))
 
     def hold(self, receiver: Receiver) -> bool:
         """Take over a session until there is news; waits, with its lock kept, while there is no room. False when the router stops."""
@@ -87,7 +140,7 @@ class Parking:
         with self._guard:
             if self._stop.is_set() or len(self._stopped) >= self._room:
                 return False
-            self._stopped.append(receiver)
+            self._stopped.append(Parked(receiver, (), _never))
             return True
 
     def _say_full(self) -> None:
@@ -110,6 +163,7 @@ class Parking:
             for parked in self._waiting:
                 if parked.ready():
                     self._waiting.remove(parked)
+                    self._bytes.pop(parked, None)
                     return parked
         return None
 
@@ -119,42 +173,68 @@ class Parking:
         self.close()
 
     def look(self) -> None:
-        """Renew the locks that need it; a session whose lock or link is gone is let go, and some slot will take it again."""
+        """Have the locks renewed that need it, and wait for none; a session whose lock or link is gone is let go, and some slot will take it."""
         with self._guard:
-            waiting, stopped = list(self._waiting), list(self._stopped)
-        for parked in waiting:
-            # Taken out meanwhile: a slot may have begun with it, and a receiver has one user.
-            with self._guard:
-                if parked not in self._waiting:
-                    continue
-                self._waiting.remove(parked)
-            if self._renewed(parked.receiver):
-                with self._guard:
-                    self._waiting.append(parked)
-        for receiver in stopped:
-            if not self._renewed(receiver):
-                with self._guard:
-                    self._stopped.remove(receiver)
+            asked = [parked for parked in (*self._waiting, *self._stopped) if parked not in self._renewing]
+            self._renewing.update(asked)
+        for parked in asked:
+            self._hands.do(partial(self._renew, parked))
         self._try_again_with_news()
 
     def _try_again_with_news(self) -> None:
         """Give stopped sessions back: a slot takes them again, and goes by what is known now."""
-        if not self._stopped or (now := self._news()) == self._known:
+        if (now := self._news()) == self._known:
             return
         with self._guard:
             self._known = now
-            again, self._stopped, self._full = self._stopped, [], False
-        log.info("the configuration has changed; stopped sessions are tried again", sessions=len(again))
-        for receiver in again:
-            receiver.close()
+            again = [parked for parked in self._stopped if parked not in self._away]  # the others see to themselves
+            self._stopped, self._full = [parked for parked in self._stopped if parked in self._away], False
+        if again:
+            log.info("the configuration has changed; stopped sessions are tried again", sessions=len(again))
+        for parked in again:
+            self._hands.do(parked.receiver.close)
 
     def close(self) -> None:
-        """Give all of them back."""
+        """Give all of them back, and wait for that."""
         with self._guard:
-            receivers = [parked.receiver for parked in self._waiting] + self._stopped
-            self._waiting, self._stopped = [], []
-        for receiver in receivers:
-            receiver.close()
+            parked = [
+                each for each in (*self._waiting, *self._stopped) if each not in self._away
+            ]  # those give themselves back
+            self._waiting, self._stopped, self._bytes = [], [], {}
+        for each in parked:
+            self._hands.do(each.receiver.close)
+        self._hands.finish()
+
+    def _no_room(self) -> bool:
+        return self._parked() >= self._room
+
+    def _parked(self) -> int:
+        """Those whose lock is just renewed among them."""
+        return len(self._waiting) + sum(parked not in self._stopped for parked in self._away)
+
+    def _renew(self, parked: Parked) -> None:
+        with self._guard:
+            stopped, known = parked in self._stopped, self._known
+            if not stopped and parked not in self._waiting:
+                self._renewing.discard(parked)
+                return
+            self._away.add(parked)
+            if not stopped:  # taken out meanwhile: a slot may begin with it otherwise, and a receiver has one user
+                self._waiting.remove(parked)
+        kept = self._renewed(parked.receiver)
+        with self._guard:
+            self._renewing.discard(parked)
+            self._away.discard(parked)
+            stays = kept and not self._stop.is_set() and not (stopped and known != self._known)
+            if stays and not stopped:
+                self._waiting.append(parked)
+            if stays:
+                return
+            self._bytes.pop(parked, None)
+            if parked in self._stopped:
+                self._stopped.remove(parked)
+        if kept:
+            parked.receiver.close()
 
     @staticmethod
     def _renewed(receiver: Receiver) -> bool:

@@ -16,7 +16,10 @@ from common.cores import usable_cores
 from common.durations import Duration
 from common.health_settings import HealthSettings
 from common.names import Ordering, TableName
+from common.sizes import MemorySize, Size
 from common.topology import BusSettings, Provision, Topology, one_way_in, twice_listed
+
+LEAST_MEMORY = Size(16 << 20)
 
 OnPoison = Literal["dead_letter", "stop"]
 UnknownDestination = Literal["dead_letter", "create"]
@@ -37,6 +40,12 @@ def _each_once(names: tuple[str, ...]) -> tuple[str, ...]:
     if len({name.lower() for name in names}) < len(names):
         raise ValueError("names a subscription twice; Service Bus does not tell upper from lower case")
     return names
+
+
+def _enough(size: Size) -> Size:
+    if size < LEAST_MEMORY:
+        raise ValueError(f"must be {LEAST_MEMORY} or more")
+    return size
 
 
 class RouterBlock(Settings):
@@ -73,6 +82,14 @@ class RouterBlock(Settings):
         ge=0,
         le=5000,
         description="Messages fetched ahead, a session. 200 fill a batch without waiting. 0: fetched when asked for, which is slow.",
+    )
+    memory: Annotated[MemorySize, AfterValidator(_enough)] = Field(
+        default=Size(256 << 20),
+        description=(
+            "Memory for messages, a worker: what is fetched ahead, worked on and parked. Large messages are fetched a few at a time for it, whatever "
+            "`prefetch` and `batch` say, and one at least. `16MB` at least; units are KB, MB and GB. A process takes about 60 MB beside it. `256MB`: "
+            "8 sessions of the largest messages of Standard are not slowed down by it."
+        ),
     )
     batch: int = Field(
         default=200,

@@ -11,6 +11,7 @@ from functools import partial
 import structlog
 
 from common.errors import ConfigurationError, DStreamError, PermanentError, TransientError
+from common.fetch_ahead import FetchAhead
 from common.file_limit import provide_descriptors
 from common.provision import QueueNeed, TopicNeed, provision
 from common.servicebus import ServiceBus
@@ -181,11 +182,17 @@ def _find_queue(settings: RouterSettings, source: ServiceBus) -> None:
         found.close()
 
 
-def _receivers(settings: RouterSettings, source: ServiceBus) -> UnpackingReceivers:
+def _ahead(settings: RouterSettings) -> FetchAhead:
+    """Half of the memory is the slots'. Of a slot's, one part is fetched ahead, one is the batch that it works on, and two are what both of them
+    take beyond their octets."""
+    return FetchAhead(max(settings.prefetch, 1), settings.memory / 2 / settings.sessions / 4)
+
+
+def _receivers(settings: RouterSettings, source: ServiceBus, ahead: FetchAhead | None = None) -> UnpackingReceivers:
     """Packs are taken apart whatever `queue.pack` says: messages of another ingester, or of an earlier setting, may be there."""
     queue, sessions = settings.queue_name, settings.ordering != "none"
     return UnpackingReceivers(
-        source.receivers(queue, sessions=sessions, prefetch=settings.prefetch),
+        source.receivers(queue, sessions=sessions, prefetch=settings.prefetch, ahead=ahead),
         resend=lambda: source.sender(queue),
         seen=Seen(settings.most_packed),
     )
@@ -215,9 +222,17 @@ def _route(
     latest: Latest | None,
 ) -> int:
     sessions = settings.ordering != "none"
-    receivers = ObservedReceivers(_receivers(settings, source), tally)
+    ahead = _ahead(settings)
+    receivers = ObservedReceivers(_receivers(settings, source, ahead), tally)
     gate, spell = Gate(), Spell()
-    parking = Parking(stop, room=PARKED_PER_SLOT * settings.sessions, news=_News(latest), turn=tally.turn)
+    parking = Parking(
+        stop,
+        room=PARKED_PER_SLOT * settings.sessions,
+        memory=settings.memory / 4,
+        ahead=ahead.bytes,
+        news=_News(latest),
+        turn=tally.turn,
+    )
     tally.destinations, tally.held = frozenset(settings.destinations), parking.held
     fatal: list[BaseException] = []
 

@@ -133,6 +133,8 @@ def test_sessions_that_are_kept_while_all_slots_hang_do_not_hide_it(clock: Clock
     for _ in range(3):
         clock.now += HUNG_SECONDS / 2
         parking.look()
+        while parking._renewing:
+            threading.Event().wait(0.002)
     assert queue.calls == ["renew"] * 3
     assert tally.figures().alive() == "MainThread has not turned for 450 s"
 

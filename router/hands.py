@@ -1,0 +1,52 @@
+"""A few threads for calls that may hang: what waits for an answer keeps one of them busy, and nobody waits for it. Knows nothing of the calls.
+
+They are daemons: a call that hangs does not keep the process from its end.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+
+import structlog
+
+log = structlog.get_logger(__name__)
+
+
+class Hands:
+    """Up to `most` threads, each begun when it is needed; more calls than that wait for one."""
+
+    def __init__(self, most: int, name: str) -> None:
+        self._most = most
+        self._name = name
+        self._jobs: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
+        self._changed = threading.Condition()
+        self._threads = 0
+        self._left = 0
+
+    def do(self, job: Callable[[], object]) -> None:
+        """Have it done soon; what it raises is logged."""
+        with self._changed:
+            self._left += 1
+            if self._threads < min(self._left, self._most):
+                self._threads += 1
+                threading.Thread(target=self._work, name=f"{self._name}-{self._threads}", daemon=True).start()
+        self._jobs.put(job)
+
+    def finish(self) -> None:
+        """Wait until all is done that was asked for. Nothing is asked for behind it."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._left == 0)
+            for _ in range(self._threads):
+                self._jobs.put(None)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            try:
+                job()
+            except Exception:
+                log.exception("unexpected error", thread=threading.current_thread().name)
+            with self._changed:
+                self._left -= 1
+                self._changed.notify_all()
