@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
@@ -73,25 +73,25 @@ def provision(
     how: Provision,
     management_endpoint: str | None = None,
     stop: threading.Event | None = None,
-) -> None:
-    """Create or check `needs`, as `how` says; "none" returns at once.
+) -> Collection[str]:
+    """Create or check `needs`, as `how` says; "none" returns at once. Returns the topics that could not be created just now, each logged.
 
     `management_endpoint`: address of the management API (`https://host[:port]`), where it is not the namespace's own.
     Raises PermanentError (no Manage right; everything that cannot be worked with, or that "verify" misses, at once), TransientError (not
     reachable, throttled; of topics, when it was so for each) and, once `stop` is set, Stopped.
     """
     if how == "none" or not needs:
-        return
+        return ()
     with _Provisioner(address, management_endpoint, stop) as manager:
         if how == "create":
-            manager.create(needs)
-            return
+            return manager.create(needs)
         wrong = manager.differences(needs)
     if wrong:
         raise PermanentError(
             f"verifying the Service Bus entities: {_texts(wrong)}",
             hint='create them so, or set provision = "create"; provision = "none" skips this check',
         )
+    return ()
 
 
 class _Provisioner:
@@ -111,13 +111,12 @@ class _Provisioner:
         self._client.__exit__(*details)
         self._entities.close()
 
-    def create(self, needs: Sequence[Need]) -> None:
+    def create(self, needs: Sequence[Need]) -> Collection[str]:
         for need in needs:
             if isinstance(need, QueueNeed):
                 self._provide_queue(need)
         topics = [need for need in needs if isinstance(need, TopicNeed)]
-        if topics:
-            self._provide_topics(topics)
+        return self._provide_topics(topics) if topics else ()
 
     def _provide_queue(self, need: QueueNeed) -> None:
         facts = self._made_or_found(
@@ -130,12 +129,13 @@ class _Provisioner:
             raise PermanentError(f"checking the {_texts(wrong)}", hint=wrong[0].remedy)
         _blame(judge_keeping(subject, facts))
 
-    def _provide_topics(self, needs: Sequence[TopicNeed]) -> None:
+    def _provide_topics(self, needs: Sequence[TopicNeed]) -> Collection[str]:
         """One that cannot be had just now holds up its own table and nobody else's."""
         there = self._entities.topics([need.name for need in needs])
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="provision") as pool:
             faults = [*pool.map(lambda need: self._fault_of_providing(need, there[need.name]), needs)]
-        told = [fault for fault in faults if fault is not None]
+        late = {need.name: fault for need, fault in zip(needs, faults, strict=True) if fault is not None}
+        told = list(late.values())
         for fault in told:
             if isinstance(fault, Stopped):
                 raise fault
@@ -145,6 +145,7 @@ class _Provisioner:
             raise told[0]
         for fault in told:
             log.error("topic not provided; its changes wait", error=fault.message, hint=fault.hint)
+        return late
 
     def _fault_of_providing(self, need: TopicNeed, facts: TopicFacts | None) -> DStreamError | None:
         try:

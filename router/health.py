@@ -45,6 +45,8 @@ class Reports:
         self._guard = threading.Lock()
         self._past = Tally(clock=clock).figures().ended()
         self._told: dict[int, tuple[float, Figures]] = {}
+        self.start = Tally(clock=clock)
+        """The parent's own: of the topics that were away when it opened each once."""
 
     def told(self, worker: int, figures: Figures) -> None:
         """By the worker of this number."""
@@ -66,6 +68,7 @@ class Reports:
         """All together. A worker that tells nothing any more stands as still as its last word is old."""
         with self._guard:
             found, now = self._past, self._clock()
+            found = replace(found, topics_away=self.start.figures().topics_away)
             for worker, (at, figures) in self._told.items():
                 own = replace(figures.still, what=f"worker {worker}: {figures.still.what}")
                 silence = Stillness(now - at, SILENT_SECONDS, f"worker {worker} has said nothing")

@@ -1,7 +1,7 @@
-"""One open sender for every configured topic, made before the first message is taken; after a fault it is opened anew and backs off.
+"""One sender for every configured topic. It opens its link for the first message, closes it when it is idle, and backs off after a fault.
 
-A topic that is missing shows when its sender opens, before anything was received. No management call is made here, except by what
-the wiring hands over for topics that turn up later.
+One process opens them all at the start, before anything is received: a topic that is missing ends the start, one that is away for a time holds up
+itself alone. No management call is made here, except by what the wiring hands over.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from types import MappingProxyType
 from typing import Protocol, TypeVar
 
 import structlog
 
 from common.bus import MessageRefused, MessageTooLarge, OutOfTime, Sender, SendInterrupted, TimeLeft, for_ever
-from common.errors import DStreamError, PermanentError
+from common.errors import DestinationDisabled, DStreamError, PermanentError
 from common.message import Message
 from common.retry import Backoff
 from common.throttling import THROTTLED_BACKOFF, Spell
@@ -29,6 +30,16 @@ from router.turns import Turns, nothing
 
 OPENED_AT_ONCE = 16
 """Links opened side by side: each takes about half a second of waiting, and a namespace limits how many come at once."""
+
+LOOK = 5.0
+"""Seconds between two looks at the links."""
+
+IDLE = 180.0
+"""After so many seconds without a send a link is closed. A namespace takes 5,000 connections, of all routers and their workers together
+(https://learn.microsoft.com/azure/service-bus-messaging/service-bus-quotas), and most tables change seldom."""
+
+MOST_OPEN = 100
+"""Links that stay open in a process, those that were used last."""
 
 DESTINATION_BACKOFF = Backoff(first=0.5, longest=30.0)
 
@@ -67,15 +78,16 @@ class Publisher:
         backoff: Backoff = DESTINATION_BACKOFF,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
-        provide: Callable[[], None] = lambda: None,
+        provide: Callable[[], object] = lambda: None,
         provide_first: bool = False,
+        provide_again: bool = True,
         spell: Spell | None = None,
         tally: Tally | None = None,
     ) -> None:
         """`provide` sees to it that the topic exists; it is called before the next send after a fault that time does not heal.
 
-        `provide_first`: before the first send as well. `spell`: the namespace's, where others send to it as well. `tally` learns how the
-        topic is doing.
+        `provide_first`: before the first send as well. `provide_again`: also once the topic has been there, and was deleted. `spell`: the
+        namespace's, where others send to it as well. `tally` learns how the topic is doing.
         """
         self.topic = topic
         self._sender = sender
@@ -93,15 +105,56 @@ class Publisher:
         self._reported_permanent = False
         self._not_before = 0.0
         self._to_be_provided = provide_first
+        self._provide_again = provide_again
+        self._worked = False
+        self._unopened = False
+        self._used: float | None = None
 
     def open(self) -> None:
         """Raises TransientError or PermanentError."""
         with self._turns.mine():
             try:
                 self._sender.open()
+                self._used, self._worked = self._clock(), True
                 self._measure()
             finally:
                 self._tally.opening()
+
+    def unavailable(self, error: DStreamError) -> None:
+        """It could not be opened at the start: `reopen` tries again, and so does what is to be sent to it."""
+        with self._turns.mine():
+            self._unopened = True
+            self._failed(error)
+
+    def reopen(self) -> None:
+        """Try a link that could not be opened at the start."""
+        with self._turns.if_free() as free:
+            if not free or not self._unopened or self.pause() > 0:
+                return
+            try:
+                self._provided()
+                self._sender.open()
+            except DStreamError as error:
+                self._failed(error)
+                self._shut()
+            else:
+                self._used = self._clock()
+                self._recovered()
+
+    @property
+    def last_used(self) -> float | None:
+        """When the link was; None while it is closed."""
+        return self._used
+
+    def rest(self) -> None:
+        """Close the link unless it is in use; the next send opens it again."""
+        with self._turns.if_free() as free:
+            if free:
+                self._shut()
+
+    def _shut(self) -> None:
+        self._used = None
+        self._sender.close()
 
     def pause(self) -> float:
         """Seconds until the topic may be tried again; 0 when all is well."""
@@ -137,9 +190,8 @@ class Publisher:
 
     def _send(self, messages: Sequence[Message], left: TimeLeft) -> None:
         try:
-            if self._to_be_provided:
-                self._provide()
-                self._to_be_provided = False
+            self._provided()
+            self._used = self._clock()
             self._sender.send(messages, left=left)
         except MessageRefused as error:
             self._weigh(error)
@@ -151,17 +203,22 @@ class Publisher:
                 self._refused(error)
             elif not isinstance(error, OutOfTime) or error.__cause__ is not None:
                 self._failed(error)
-                self._sender.close()
+                self._shut()
             raise
         except DStreamError as error:
             self._failed(error)
-            self._sender.close()  # a link to a topic that was deleted stays dead when the topic is back
+            self._shut()  # a link to a topic that was deleted stays dead when the topic is back
             # A topic deleted, or a right taken away, while the router runs holds up its own table and nobody else's.
             raise SendInterrupted(error.message, hint=error.hint) from error
         self._refused_in_a_row = 0
         self._recovered()
         if self._chunk_bytes is None:
             self._measure()
+
+    def _provided(self) -> None:
+        if self._to_be_provided:
+            self._provide()
+            self._to_be_provided = False
 
     def _measure(self) -> None:
         """The link is open: its limit is known."""
@@ -190,7 +247,7 @@ class Publisher:
             f"after all, a restart has {REFUSED_IN_A_ROW} more of them dead-lettered",
         )
         self._failed(away)
-        self._sender.close()
+        self._shut()
         raise SendInterrupted(away.message, hint=away.hint) from error
 
     def _refused(self, error: SendInterrupted) -> None:
@@ -201,14 +258,15 @@ class Publisher:
 
     def _failed(self, error: DStreamError) -> None:
         self._failures += 1
-        self._to_be_provided = self._to_be_provided or isinstance(error, PermanentError)
+        if isinstance(error, PermanentError) and (self._provide_again or not self._worked):
+            self._to_be_provided = True
         self._not_before = self._clock() + self._backoff.delay(self._failures, self._chance)
         self._tally.topic_failed(self.topic, str(error))
         self._report(error)
 
     def _report(self, error: DStreamError) -> None:
         """Once an outage; and once more when it turns out that time does not heal it: a deleted topic first shows as a link that ends."""
-        permanent = isinstance(error, PermanentError)
+        permanent = isinstance(error, (PermanentError, DestinationDisabled)) or getattr(error, "disabled", False)
         if self._failures == 1 or (permanent and not self._reported_permanent):
             report = log.error if permanent else log.warning
             report("destination away", topic=self.topic, error=error.message, hint=error.hint)
@@ -220,11 +278,12 @@ class Publisher:
             self._reported_permanent = False
             self._tally.topic_works(self.topic)
         self._failures = self._refusals = 0
+        self._worked, self._unopened = True, False
         self._spell.look()
 
     def close(self) -> None:
         with self._turns.mine():
-            self._sender.close()
+            self._shut()
 
 
 class Publishers:
@@ -312,21 +371,66 @@ class Publishers:
     def _waited_for(self) -> int:
         return sum(isinstance(each, Awaited) for each in self._by_topic.values())
 
-    def open(self) -> None:
-        """Open all, side by side. Raises one PermanentError that names every topic it concerns, else the first TransientError."""
-        faults = [fault for fault in self._side_by_side(_fault_of_opening) if fault is not None]
-        permanent = [fault for fault in faults if isinstance(fault, PermanentError)]
+    def open(self, stop: threading.Event, *, excused: Collection[str] = ()) -> None:
+        """Open each once, side by side, until `stop`; the links stay open as far as there is room. `excused` may be missing.
+
+        Raises one PermanentError that names every topic it concerns; the first TransientError, if each was met by one. Others are told, and
+        tried again by `keep`.
+        """
+        tried = [each for each in self._side_by_side(partial(self._tried, stop)) if each is not None]
+        faults = [(publisher, fault) for publisher, fault in tried if fault is not None]
+        late = {topic.lower() for topic in excused}
+        permanent = [
+            fault
+            for publisher, fault in faults
+            if isinstance(fault, PermanentError) and publisher.topic.lower() not in late
+        ]
         if permanent:
             text = "; ".join(dict.fromkeys(fault.message for fault in permanent))
             raise PermanentError(text, hint=permanent[0].hint) from permanent[0]
-        if faults:
-            raise faults[0]
+        if faults and len(faults) == len(tried):
+            raise faults[0][1]
+        for publisher, fault in faults:
+            publisher.unavailable(fault)
+
+    def _tried(self, stop: threading.Event, publisher: Publisher) -> tuple[Publisher, DStreamError | None] | None:
+        if stop.is_set():
+            return None
+        fault = _fault_of_opening(publisher)
+        if len(self._opened()) > MOST_OPEN:
+            publisher.rest()
+        return publisher, fault
+
+    def keep(self, stop: threading.Event) -> None:
+        """In a thread of its own, until `stop`."""
+        while not stop.wait(LOOK):
+            self.look()
+
+    def look(self) -> None:
+        """Close links that are idle or too many, and try those that could not be opened at the start."""
+        opened, now = sorted(self._opened(), key=lambda each: each[0]), self._clock()
+        spare = len(opened) - MOST_OPEN
+        for number, (used, publisher) in enumerate(opened):
+            if number < spare or now - used >= IDLE:
+                publisher.rest()
+        for publisher in self._publishers():
+            publisher.reopen()
+
+    def _opened(self) -> list[tuple[float, Publisher]]:
+        return [(used, each) for each in self._publishers() if (used := each.last_used) is not None]
+
+    def _publishers(self) -> list[Publisher]:
+        return [each for each in self._by_topic.values() if isinstance(each, Publisher)]
+
+    def rest(self) -> None:
+        """Close all links that are not in use."""
+        self._side_by_side(Publisher.rest)
 
     def close(self) -> None:
         self._side_by_side(Publisher.close)
 
     def _side_by_side(self, work: Callable[[Publisher], _T]) -> list[_T]:
-        publishers = [each for each in self._by_topic.values() if isinstance(each, Publisher)]
+        publishers = self._publishers()
         if not publishers:
             return []
         with ThreadPoolExecutor(min(OPENED_AT_ONCE, len(publishers)), thread_name_prefix="publishers") as pool:

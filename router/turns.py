@@ -44,6 +44,18 @@ class Turns:
         finally:
             self._leave()
 
+    @contextmanager
+    def if_free(self) -> Iterator[bool]:
+        """Hold the turn for a `with` block if nobody has it or waits for it; the block learns whether it holds it."""
+        with self._guard:
+            free = not self._taken
+            self._taken = True
+        try:
+            yield free
+        finally:
+            if free:
+                self._leave()
+
     def _take(self, meanwhile: Callable[[], None], every: float) -> bool:
         with self._guard:
             if not self._taken:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from functools import partial
 
 import structlog
 
-from common.errors import ConfigurationError, DStreamError, PermanentError, TransientError
+from common.errors import ConfigurationError, DStreamError, PermanentError, Stopped, TransientError
 from common.fetch_ahead import FetchAhead
 from common.file_limit import provide_descriptors
 from common.provision import QueueNeed, TopicNeed, provision
@@ -61,14 +61,20 @@ def run(
     reports = Reports()
     with endpoint(settings.health, reports.figures):
         source, output = ServiceBus.of(settings.source), ServiceBus.of(settings.output)
+        publishers, over = _publishers(settings, output, None, reports.start), threading.Event()
         try:
-            _provision(settings, source, output)
+            _open_all(settings, source, output, publishers, stop)
+            publishers.rest()
+            # Those that were away are tried again here: a worker does so only when something is to be sent to them.
+            threading.Thread(target=publishers.keep, args=[over], name="publishers", daemon=True).start()
+            return Workers(settings, reports=reports, latest=latest).run(stop)
+        except Stopped:
+            return 0
         finally:
+            over.set()
+            publishers.close()
             source.close()
             output.close()
-        if stop.is_set():
-            return 0
-        return Workers(settings, reports=reports, latest=latest).run(stop)
 
 
 def route(
@@ -91,12 +97,11 @@ def route(
     publishers = _publishers(settings, output, latest, tally)
     try:
         if not provisioned:
-            _provision(settings, source, output)
+            _open_all(settings, source, output, publishers, stop)
         tally.opening()
-        for step in (publishers.open, partial(_find_queue, settings, source)):
-            if stop.is_set():
-                return 0
-            step()
+        if stop.is_set():
+            return 0
+        _find_queue(settings, source)
         log.info(
             "router started", queue=settings.queue_name, topics=len(settings.destinations), slots=settings.sessions
         )
@@ -112,6 +117,8 @@ def route(
             seconds=round(time.monotonic() - began, 1),
         )
         return status
+    except Stopped:
+        return 0
     finally:
         publishers.close()
         source.close()
@@ -122,7 +129,8 @@ def _publishers(settings: RouterSettings, output: ServiceBus, latest: Latest | N
     spell = Spell()
 
     def configured(topic: str) -> Publisher:
-        return Publisher(topic, output.sender(topic), spell=spell, tally=tally)
+        provide = partial(_provide_topics, settings, output, [topic])
+        return Publisher(topic, output.sender(topic), provide=provide, provide_again=False, spell=spell, tally=tally)
 
     def provided(topic: str) -> Publisher:
         provide = partial(_provide_topics, settings, output, [topic])
@@ -156,22 +164,38 @@ def _publishers(settings: RouterSettings, output: ServiceBus, latest: Latest | N
     )
 
 
-def _provision(settings: RouterSettings, source: ServiceBus, output: ServiceBus) -> None:
+def _open_all(
+    settings: RouterSettings, source: ServiceBus, output: ServiceBus, publishers: Publishers, stop: threading.Event
+) -> None:
+    """Entities provided, and each topic opened once. Raises as `route`, and Stopped."""
+    late = _provision(settings, source, output, stop)
+    publishers.open(stop, excused=late)
+    if stop.is_set():
+        raise Stopped("asked to stop")
+
+
+def _provision(
+    settings: RouterSettings, source: ServiceBus, output: ServiceBus, stop: threading.Event
+) -> Collection[str]:
     provision(
         source.address,
         [QueueNeed(settings.queue_name, sessions=settings.ordering != "none")],
         how=settings.provision,
         management_endpoint=settings.source.management_endpoint,
+        stop=stop,
     )
-    _provide_topics(settings, output, settings.destinations)
+    return _provide_topics(settings, output, settings.destinations, stop)
 
 
-def _provide_topics(settings: RouterSettings, output: ServiceBus, topics: Iterable[str]) -> None:
-    provision(
+def _provide_topics(
+    settings: RouterSettings, output: ServiceBus, topics: Iterable[str], stop: threading.Event | None = None
+) -> Collection[str]:
+    return provision(
         output.address,
         [TopicNeed(topic, settings.subscriptions) for topic in topics],
         how=settings.provision,
         management_endpoint=settings.output.management_endpoint,
+        stop=stop,
     )
 
 
@@ -257,6 +281,7 @@ def _route(
 
     slots = [threading.Thread(target=work, name=f"slot-{number}", daemon=True) for number in range(settings.sessions)]
     slots.append(threading.Thread(target=parking.keep, name="parking", daemon=True))
+    threading.Thread(target=publishers.keep, args=[stop], name="publishers", daemon=True).start()
     for slot in slots:
         slot.start()
     while not stop.wait(LOOK):

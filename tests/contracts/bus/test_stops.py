@@ -97,8 +97,7 @@ def test_while_the_management_endpoint_does_not_answer(
 
     with routing(tmp_path, emulator, workers=workers, change=elsewhere) as router:
         assert mute.asked.wait(60), router.said
-        ends(router, status=1)
-        assert "not stopped in time" in router.said
+        ends(router, status=0)
 
 
 @pytest.mark.parametrize("workers", [1, 2])

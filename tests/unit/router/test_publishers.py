@@ -9,10 +9,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from common.bus import SendInterrupted, TimeLeft
-from common.errors import DStreamError, PermanentError, TransientError
+from common.errors import DestinationDisabled, DStreamError, PermanentError, TransientError
 from common.message import Message
 from common.retry import Backoff
-from router.publishers import Publisher, Publishers
+from router.publishers import IDLE, MOST_OPEN, OPENED_AT_ONCE, Publisher, Publishers
+from router.tally import Tally
 from tests.fakes.bus import FakeBroker
 
 MESSAGE = Message(b"{}", "m")
@@ -127,7 +128,7 @@ def test_opening_names_every_topic_that_is_missing_at_once() -> None:
     broker.create("there")
     publishers = Publishers(Publisher(topic, broker.sender(topic)) for topic in ("gone-1", "there", "gone-2"))
     with pytest.raises(PermanentError) as refused:
-        publishers.open()
+        publishers.open(threading.Event())
     assert "gone-1" in str(refused.value)
     assert "gone-2" in str(refused.value)
 
@@ -151,7 +152,7 @@ class Meeting:
 
 def test_publishers_are_opened_side_by_side() -> None:
     barrier = threading.Barrier(8)
-    Publishers(Publisher(f"t{number}", Meeting(barrier)) for number in range(8)).open()
+    Publishers(Publisher(f"t{number}", Meeting(barrier)) for number in range(8)).open(threading.Event())
     assert not barrier.broken
 
 
@@ -161,3 +162,120 @@ def test_topics_are_found_in_lower_case() -> None:
     publishers = Publishers([Publisher("Orders", broker.sender("Orders"))])
     assert list(publishers.topics) == ["orders"]
     assert publishers["orders"].topic == "Orders"
+
+
+def test_topics_that_are_away_at_the_start_are_told_and_tried_again_and_the_others_are_opened() -> None:
+    broker, clock = FakeBroker(), Clock()
+    for topic in ("persons", "orders"):
+        broker.create(topic)
+    off = Opening(DestinationDisabled("opening orders: it is disabled", hint="enable the entity in the portal"))
+    tally = Tally(clock=clock)
+    tally.turned()
+    orders = Publisher("orders", off, clock=clock, chance=lambda: 1.0, tally=tally)
+    publishers = Publishers([Publisher("persons", broker.sender("persons"), clock=clock), orders], clock=clock)
+    with capture_logs() as logs:
+        publishers.open(threading.Event())
+        for _ in range(20):
+            clock.now += 1.0
+            publishers.look()
+        ready = tally.figures().ready()
+        off.fault = None
+        clock.now += orders.pause()
+        publishers.look()
+    assert ready is not None
+    assert "orders" in ready
+    assert tally.figures().ready() is None
+    assert [(line["log_level"], line["event"], line["topic"], line.get("hint")) for line in logs] == [
+        ("error", "destination away", "orders", "enable the entity in the portal"),
+        ("info", "destination back", "orders", None),
+    ]
+
+
+class Opening:
+    """A sender whose link cannot be opened while there is a `fault`; `links`: opened and not closed."""
+
+    def __init__(self, fault: Exception | None = None) -> None:
+        self.fault = fault
+        self.links = 0
+
+    def open(self) -> None:
+        if self.fault is not None:
+            raise self.fault
+        self.links = 1
+
+    def batch_bytes(self) -> int:
+        return 262_144
+
+    def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
+        self.open()
+
+    def close(self) -> None:
+        self.links = 0
+
+
+def test_a_start_where_no_topic_can_be_opened_fails() -> None:
+    publishers = Publishers(Publisher(f"t{n}", Opening(TransientError(f"t{n} is away"))) for n in range(3))
+    with pytest.raises(TransientError, match="t0 is away"):
+        publishers.open(threading.Event())
+
+
+def test_a_topic_that_could_not_be_created_yet_is_created_when_it_is_tried_again() -> None:
+    clock, provided = Clock(), list[str]()
+    late = Opening(PermanentError("opening orders: it does not exist"))
+
+    def provide() -> None:
+        provided.append("orders")
+        late.fault = None
+
+    orders = Publisher("orders", late, clock=clock, chance=lambda: 1.0, provide=provide, provide_again=False)
+    publishers = Publishers([Publisher("persons", Opening()), orders], clock=clock)
+    publishers.open(threading.Event(), excused=["Orders"])
+    clock.now += orders.pause()
+    publishers.look()
+    assert (provided, late.links) == (["orders"], 1)
+    late.fault = PermanentError("sending to orders: it was deleted")
+    for _ in range(2):
+        with pytest.raises(SendInterrupted):
+            orders.send([MESSAGE])
+    assert provided == ["orders"]  # who deletes a topic that works means it
+
+
+def test_a_stop_opens_no_further_link() -> None:
+    stop, links = threading.Event(), [Opening() for _ in range(40)]
+    stop.set()
+    Publishers(Publisher(f"t{n}", link) for n, link in enumerate(links)).open(stop)
+    assert sum(link.links for link in links) == 0
+
+
+def test_idle_links_are_closed_and_few_stay_open_whatever_the_number_of_topics() -> None:
+    clock, links = Clock(), [Opening() for _ in range(300)]
+    publishers = Publishers((Publisher(f"t{n}", link, clock=clock) for n, link in enumerate(links)), clock=clock)
+    publishers.open(threading.Event())
+    assert sum(link.links for link in links) <= MOST_OPEN + OPENED_AT_ONCE
+    for number in range(300):
+        clock.now += 0.1
+        publishers[f"t{number}"].send([MESSAGE])
+    publishers.look()
+    assert [link.links for link in links] == [0] * 200 + [1] * 100
+    clock.now += IDLE - 1.0
+    publishers["t7"].send([MESSAGE])
+    clock.now += 1.0
+    publishers.look()
+    assert [n for n, link in enumerate(links) if link.links] == [7]
+
+
+def test_a_link_in_use_is_not_closed() -> None:
+    clock = Clock()
+    rested = threading.Event()
+
+    class Slow(Opening):
+        def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
+            self.open()
+            clock.now += 2 * IDLE
+            publishers.look()
+            assert self.links == 1
+            rested.set()
+
+    publishers = Publishers([Publisher("orders", Slow(), clock=clock)], clock=clock)
+    publishers["orders"].send([MESSAGE])
+    assert rested.is_set()
