@@ -19,7 +19,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 
 import typer
 
-from common.errors import ConfigurationError, DStreamError
+from common.errors import ConfigurationError, DStreamError, TransientError
 
 OK, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 
@@ -125,7 +125,8 @@ def server_command(
 ) -> int:
     """Run both stages, each in its own process.
 
-    Neither is restarted: if one dies, the other drains, and the exit status is 1.
+    Neither is restarted: if one dies, the other drains, and the exit status is 1. In the first minute a stage that meets a passing trouble
+    tries again.
     """
     prepared("load_both", config, log_level, log_format)
     arguments = ["--config", str(config), "--log-level", log_level, "--log-format", log_format]
@@ -304,7 +305,16 @@ def _tell(error: DStreamError) -> int:
     if error.hint:
         _say(f"hint: {error.hint}")
     _say_traceback()
-    return MISUSED if isinstance(error, ConfigurationError) else FAILED
+    if isinstance(error, ConfigurationError):
+        return MISUSED
+    return _status_of_passing() if isinstance(error, TransientError) else FAILED
+
+
+def _status_of_passing() -> int:
+    """1 for everybody but `dstream server`, which starts a stage again that may do better."""
+    from dstream.server import PASSING, TELLS_PASSING
+
+    return PASSING if os.environ.get(TELLS_PASSING) else FAILED
 
 
 def _tell_unexpected(error: Exception) -> int:

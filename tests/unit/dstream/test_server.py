@@ -1,4 +1,4 @@
-"""Two processes under one roof: stopped together, never restarted, and the exit status tells which it was."""
+"""Two processes under one roof: stopped together, never restarted once they run, and the exit status tells which it was."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
-from dstream.server import Server, stage_commands
+from common.errors import PermanentError, TransientError
+from common.retry import Backoff
+from dstream import cli
+from dstream.server import PASSING, TELLS_PASSING, Server, stage_commands
 
 ROOT = Path(__file__).parents[3]
 
@@ -142,3 +146,57 @@ sys.exit(server.run(stop_on_signals(second=server.kill)))
             assert process.wait(10) == 128 + number
         finally:
             process.kill()
+
+
+FAILS_ONCE = (
+    """
+import pathlib, sys
+tried = pathlib.Path(sys.argv[1] + ".tried")
+if not tried.exists():
+    tried.touch()
+    sys.exit(75)
+"""
+    + DRAINS
+)
+SOON = Backoff(first=0.01, longest=0.01)
+
+
+def test_a_stage_that_meets_a_passing_trouble_at_its_start_is_started_again_and_the_other_goes_on(
+    names: tuple[Path, Path], stop_when_ready: threading.Event
+) -> None:
+    one, two = names
+    server = Server({"one": command(DRAINS, one), "two": command(FAILS_ONCE, two)}, again=SOON)
+    with capture_logs() as logs:
+        assert server.run(stop_when_ready) == 0
+    assert [(entry["event"], entry["stage"]) for entry in logs] == [("stage could not start; starting it again", "two")]
+    assert drained(one).exists()
+    assert drained(two).exists()
+
+
+def test_a_trouble_that_lasts_ends_both_when_patience_is_over(names: tuple[Path, Path]) -> None:
+    one, two = names
+    server = Server({"one": command(DRAINS, one), "two": command(DIES, two, PASSING)}, again=SOON, patience=1.0)
+    with capture_logs() as logs:
+        assert server.run(threading.Event()) == 1
+    assert logs[-1]["event"] == "stage ended by itself; stopping the other"
+
+
+def test_a_stop_while_a_stage_waits_to_be_started_again_ends_with_0(names: tuple[Path, Path]) -> None:
+    one, _ = names
+    stop = threading.Event()
+
+    def later(self: Backoff, attempt: int, chance: object = None) -> float:
+        stop.set()
+        return 3600.0
+
+    class Never(Backoff):
+        delay = later
+
+    assert Server({"one": command(DIES, one, PASSING)}, again=Never()).run(stop) == 0
+
+
+def test_a_stage_tells_a_passing_trouble_by_its_status_to_who_asks_for_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cli._tell(TransientError("no route to host")) == 1
+    monkeypatch.setenv(TELLS_PASSING, "1")
+    assert cli._tell(TransientError("no route to host")) == PASSING
+    assert cli._tell(PermanentError("no such queue")) == 1
