@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
 
@@ -31,11 +32,20 @@ _LONGEST_LIFE: Final = timedelta(milliseconds=0xFFFF_FFFF)
 _LATEST: Final = 253_402_300_799_999
 """Milliseconds to the end of the year 9999, the latest expiry there is."""
 
+_SECTION: Final = b"\x00\x53"
+"""What a section begins with as a rule: a descriptor that is a small ulong."""
+
 _DEEPEST: Final = 8
 """Descriptors within descriptors."""
 
-_FIXED: Final = (0, 1, 2, 4, 8, 16)
-"""Octets of values whose constructor begins with 4, 5, ..., 9 (part 1, 1.2)."""
+_ONE, _FOUR, _NONE = -1, -4, -9
+_WIDTHS: Final = [
+    {4: 0, 5: 1, 6: 2, 7: 4, 8: 8, 9: 16, 10: _ONE, 12: _ONE, 14: _ONE, 11: _FOUR, 13: _FOUR, 15: _FOUR}.get(
+        constructor >> 4, _NONE
+    )
+    for constructor in range(256)
+]
+"""Octets of a value by its constructor; or that one octet says it, or four (part 1, 1.2); or that it is described, or none."""
 
 _length = struct.Struct(">I").unpack_from
 _NUMBERS: Final[dict[int, Callable[[bytes, int], tuple[Any, ...]]]] = {
@@ -46,8 +56,12 @@ _NUMBERS: Final[dict[int, Callable[[bytes, int], tuple[Any, ...]]]] = {
     }.items()
 }  # fmt: skip
 _double = struct.Struct(">d").unpack_from
+_LIST, _MAP = 0xC0, 0xC1
 _TEXTS: Final = {0xA1: 2, 0xB1: 5}
 _SYMBOLS: Final = {0xA3: 2, 0xB3: 5}
+_NAMES: Final = {**_TEXTS, **_SYMBOLS}
+_SHORT: Final = 2
+"""Octets before the text where one says its length."""
 _BINARIES: Final = {0xA0: 2, 0xB0: 5}
 
 
@@ -89,39 +103,46 @@ def _sections(octets: bytes) -> Iterator[tuple[int, int]]:
     """Code and offset of the value of each."""
     at, length = 0, len(octets)
     while at < length:
-        if octets[at] != 0:
+        code: int | None
+        if octets.startswith(_SECTION, at):
+            code, start = octets[at + 2], at + 3
+        elif octets[at] != 0:
             raise _Malformed(f"no section begins at octet {at}")
-        start = _end(octets, at + 1)
-        code = _number(octets, at + 1)
+        else:
+            code, start = _number(octets, at + 1), _end(octets, at + 1)
         if code is None or code not in _KNOWN:
             raise _Malformed(f"it has a section {octets[at + 1 : start].hex()}, which is none of a message")
         at = _end(octets, start)
+        if at > length:
+            raise _Malformed("it is cut short")
         yield code, start
 
 
 def _end(octets: bytes, at: int) -> int:
-    """Offset behind the value whose constructor is at `at` (part 1, 1.2)."""
+    """Offset behind the value whose constructor is at `at` (part 1, 1.2), which may be beyond the octets."""
+    width = _WIDTHS[octets[at]]
+    if width >= 0:
+        return at + 1 + width
+    if width == _ONE:
+        return at + 2 + octets[at + 1]
+    if width == _FOUR:
+        return int(at + 5 + _length(octets, at + 1)[0])
+    return _end_of_described(octets, at)
+
+
+def _end_of_described(octets: bytes, at: int) -> int:
+    """A descriptor and its value, which may be described again."""
     for _ in range(_DEEPEST):
         if octets[at] != 0:
             break
-        at = _end_of_simple(octets, at + 1)  # a descriptor; the value follows
-    return _end_of_simple(octets, at)
+        at = _end_of_plain(octets, at + 1)
+    return _end_of_plain(octets, at)
 
 
-def _end_of_simple(octets: bytes, at: int) -> int:
-    constructor = octets[at]
-    kind = constructor >> 4
-    if 4 <= kind <= 9:
-        end = at + 1 + _FIXED[kind - 4]
-    elif kind in (0xA, 0xC, 0xE):
-        end = at + 2 + octets[at + 1]
-    elif kind in (0xB, 0xD, 0xF):
-        end = at + 5 + _length(octets, at + 1)[0]
-    else:
-        raise _Malformed(f"0x{constructor:02x} at octet {at} begins no value")
-    if end > len(octets):
-        raise _Malformed("it is cut short")
-    return end
+def _end_of_plain(octets: bytes, at: int) -> int:
+    if _WIDTHS[octets[at]] == _NONE:
+        raise _Malformed(f"0x{octets[at]:02x} at octet {at} begins no value")
+    return _end(octets, at)
 
 
 def _number(octets: bytes, at: int) -> int | None:
@@ -140,41 +161,57 @@ def _binary(octets: bytes, at: int) -> bytes:
     return octets[at + skipped : _end(octets, at)]
 
 
-def _members(octets: bytes, at: int, kind: str) -> Iterator[tuple[int, int]]:
-    """Begin and end of each value in a list or map."""
+def _compound(octets: bytes, at: int, small: int) -> tuple[int, int, int]:
+    """How many values are in a list or map, and where they begin and end. `small`: the constructor of the shorter encoding."""
     constructor = octets[at]
-    if constructor == 0x45 and kind == "list":
-        return
-    if constructor == (0xC0 if kind == "list" else 0xC1):
-        end, count, at = at + 2 + octets[at + 1], octets[at + 2], at + 3
-    elif constructor == (0xD0 if kind == "list" else 0xD1):
-        end, count, at = at + 5 + _length(octets, at + 1)[0], _length(octets, at + 5)[0], at + 9
-    else:
-        raise _Malformed(f"a section holds a value of type 0x{constructor:02x} and no {kind}")
-    if kind == "map" and count % 2:
-        raise _Malformed("a map has a name without a value")
+    if constructor == small:
+        return octets[at + 2], at + 3, at + 2 + octets[at + 1]
+    if constructor == small + 0x10:
+        return _length(octets, at + 5)[0], at + 9, at + 5 + _length(octets, at + 1)[0]
+    if constructor == 0x45 and small == _LIST:
+        return 0, at + 1, at + 1
+    raise _Malformed(
+        f"a section holds a value of type 0x{constructor:02x} and no {'list' if small == _LIST else 'map'}"
+    )
+
+
+def _values(octets: bytes, at: int) -> Iterator[tuple[int, int]]:
+    """Begin and end of each in a list."""
+    count, at, end = _compound(octets, at, _LIST)
+    widths = _WIDTHS
     for _ in range(count):
-        begin, at = at, _end(octets, at)
+        begin, width = at, widths[octets[at]]
+        at = at + 1 + width if width >= 0 else _end(octets, at)
         if at > end:
             break
         yield begin, at
     if at != end:
-        raise _Malformed(f"a {kind} has another length than it says")
+        raise _Malformed("a list has another length than it says")
 
 
 def _pairs(octets: bytes, at: int) -> Iterator[tuple[bytes, int, int]]:
-    """Name, begin and end of each value of a map."""
-    members = _members(octets, at, "map")
-    for begin, end in members:
-        skipped = _TEXTS.get(octets[begin]) or _SYMBOLS.get(octets[begin])
+    """Name, and begin and end of the value, of each in a map."""
+    count, at, end = _compound(octets, at, _MAP)
+    if count % 2:
+        raise _Malformed("a map has a name without a value")
+    names, widths = _NAMES, _WIDTHS
+    for _ in range(count // 2):
+        skipped = names.get(octets[at])
         if skipped is None:
-            raise _Malformed(f"a name in a map is a value of type 0x{octets[begin]:02x}, not text")
-        yield octets[begin + skipped : end], *next(members)
+            raise _Malformed(f"a name in a map is a value of type 0x{octets[at]:02x}, not text")
+        begin = at + 2 + octets[at + 1] if skipped == _SHORT else _end(octets, at)
+        name, width = octets[at + skipped : begin], widths[octets[begin]]
+        at = begin + 2 + octets[begin + 1] if width == _ONE else _end(octets, begin)  # nearly all without a call
+        if at > end:
+            break
+        yield name, begin, at
+    if at != end:
+        raise _Malformed("a map has another length than it says")
 
 
 def _read_header(octets: bytes, at: int, found: Arrived, told: dict[str, Any]) -> None:
     """Part 3, 3.2.1."""
-    for place, (begin, _) in enumerate(_members(octets, at, "list")):
+    for place, (begin, _) in enumerate(_values(octets, at)):
         if place == _TTL:
             if milliseconds := _number(octets, begin):
                 told["time_to_live"] = timedelta(milliseconds=milliseconds)
@@ -195,24 +232,35 @@ def _read_properties(octets: bytes, at: int, found: Arrived, told: dict[str, Any
     """Part 3, 3.2.4."""
     foreign: dict[str, Opaque] = {}
     times: dict[str, int | None] = {}
-    for place, (begin, end) in enumerate(_members(octets, at, "list")):
+    for place, (begin, end) in enumerate(_values(octets, at)):
         if place >= len(FIELDS):
             raise _Malformed(f"its properties have more than {len(FIELDS)} fields")
-        name, constructor = FIELDS[place], octets[begin]
-        if constructor == _NULL:
+        if octets[begin] == _NULL:
             continue
+        name = FIELDS[place]
         if name in _TIMES:
             times[name] = _number(octets, begin)
-            continue
-        if name in _OF_MESSAGES:
-            told[name] = _readable(octets, begin, end)
-            kinds = _SYMBOLS if name == "content_type" else _TEXTS
-            if constructor in kinds and _is_text(octets[begin + kinds[constructor] : end]):
-                continue
-        foreign[name] = Opaque(octets[begin:end])
+        elif not _read_text(octets, begin, end, name, told):
+            foreign[name] = Opaque(octets[begin:end])
     if foreign:
         told["foreign"] = foreign
-    _lengthen(told, times)
+    if times:
+        _lengthen(told, times)
+
+
+def _read_text(octets: bytes, begin: int, end: int, name: str, told: dict[str, Any]) -> bool:
+    """Whether the field is text, and one that `Message` has; of another type there, `told` gets what can be read of it."""
+    if name not in _OF_MESSAGES:
+        return False
+    skipped = (_SYMBOLS if name == "content_type" else _TEXTS).get(octets[begin])
+    if skipped is not None:
+        try:
+            told[name] = octets[begin + skipped : end].decode()
+            return True
+        except UnicodeDecodeError:
+            pass
+    told[name] = _readable(octets, begin, end)
+    return False
 
 
 def _lengthen(told: dict[str, Any], times: dict[str, int | None]) -> None:
@@ -227,11 +275,17 @@ def _read_application_properties(octets: bytes, at: int, found: Arrived, told: d
     """Part 3, 3.2.5."""
     held: dict[str, PropertyValue] = {}
     for name, begin, end in _pairs(octets, at):
-        try:
-            held[name.decode()] = _value(octets, begin, end)
-        except UnicodeDecodeError as error:
-            raise _Malformed("the name of an application property is no UTF-8") from error
+        held[_name(name)] = _value(octets, begin, end)
     told["application_properties"] = held
+
+
+@lru_cache(maxsize=1024)
+def _name(octets: bytes) -> str:
+    """Names of properties are few and come again with every message."""
+    try:
+        return octets.decode()
+    except UnicodeDecodeError as error:
+        raise _Malformed("the name of an application property is no UTF-8") from error
 
 
 def _read_other_body(octets: bytes, at: int, found: Arrived, told: dict[str, Any]) -> None:
