@@ -27,6 +27,10 @@ from common.servicebus_messages import to_sdk
 SEND_TIMEOUT = 15.0
 """Seconds for the broker's answer to one send, less than the 20 s a stop may take."""
 
+WRITE_TIMEOUT = 10.0
+"""Seconds in which a frame (64 KB) must be taken by the system: a write over TLS succeeds as a whole within its time or fails, and the SDK's own
+0.2 s is too little for an uplink of 100 KB/s. Waiting for an answer ends as soon as there is one."""
+
 STALE_AFTER = 60.0
 """Seconds without a send after which a broken link is opened anew without a word: the service closes links idle for ten minutes,
 and connections sooner (https://learn.microsoft.com/azure/service-bus-messaging/service-bus-amqp-troubleshoot)."""
@@ -126,7 +130,7 @@ class BusSender:
             client = open_client(self._address, try_timeout=seconds)
             # One address space: a topic's name serves as well. The SDK's keep-alive thread reads frames beside the sender without a
             # lock over its list of deliveries: one that is lost from it is never sent, and never times out.
-            sender = client.get_queue_sender(self._entity, keep_alive=None)
+            sender = client.get_queue_sender(self._entity, keep_alive=None, socket_timeout=WRITE_TIMEOUT)
             tend(sender, self._guard)
             keep_when_refused(sender)
             try:

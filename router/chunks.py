@@ -16,6 +16,9 @@ MOST = 1_048_576
 USUAL = 260_096
 """Bytes of a chunk for a topic whose limit is not known yet: a batch of Standard's 256 KB without its envelope."""
 
+LEAST = 16_384
+"""Bytes of a chunk at least, on however narrow a way."""
+
 RESERVE = 15.0
 """Seconds that a lock has to last when a batch begins: an answer to it may take so long."""
 
@@ -40,3 +43,13 @@ def together(first: Group | None, then: Group | None) -> Group | None:
 def reserve(left: float) -> float:
     """Seconds that are to be left of a lock when a batch begins, where `left` were left when its chunk did: less where locks are short."""
     return min(RESERVE, max(left, 0.0) / 4)
+
+
+def narrower(chunk: int) -> int:
+    """Bytes of the next chunk after one that failed: what does not get through in the time for an answer may in half of it."""
+    return max(LEAST, chunk // 2)
+
+
+def wider(chunk: int, most: int) -> int:
+    """Bytes of the next chunk after one that got through."""
+    return min(most, chunk * 2)

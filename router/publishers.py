@@ -24,7 +24,7 @@ from common.message import Message
 from common.retry import Backoff
 from common.throttling import THROTTLED_BACKOFF, Spell
 from router.awaited import Awaited, Destination
-from router.chunks import MOST, USUAL
+from router.chunks import MOST, USUAL, narrower, wider
 from router.tally import Tally
 from router.turns import Turns, nothing
 
@@ -95,7 +95,8 @@ class Publisher:
         self._clock = clock
         self._chance = chance
         self._turns = Turns()
-        self._chunk_bytes: int | None = None
+        self._batch_bytes: int | None = None
+        self._chunk_bytes = USUAL
         self._provide = provide
         self._spell = spell or Spell(clock)
         self._tally = tally or Tally()
@@ -163,7 +164,7 @@ class Publisher:
     @property
     def chunk_bytes(self) -> int:
         """What is best sent at once: about one batch of the service's."""
-        return self._chunk_bytes or USUAL
+        return self._chunk_bytes
 
     def send(
         self,
@@ -212,8 +213,9 @@ class Publisher:
             raise SendInterrupted(error.message, hint=error.hint) from error
         self._refused_in_a_row = 0
         self._recovered()
-        if self._chunk_bytes is None:
+        if self._batch_bytes is None:
             self._measure()
+        self._chunk_bytes = wider(self._chunk_bytes, self._batch_bytes or USUAL)
 
     def _provided(self) -> None:
         if self._to_be_provided:
@@ -223,7 +225,7 @@ class Publisher:
     def _measure(self) -> None:
         """The link is open: its limit is known."""
         try:
-            self._chunk_bytes = min(self._sender.batch_bytes(), MOST)
+            self._chunk_bytes = self._batch_bytes = min(self._sender.batch_bytes(), MOST)
         except DStreamError as error:
             log.debug("size of a batch not known", topic=self.topic, error=error.message)
 
@@ -257,6 +259,7 @@ class Publisher:
         self._spell.refused(error.message)
 
     def _failed(self, error: DStreamError) -> None:
+        self._chunk_bytes = narrower(self._chunk_bytes)
         self._failures += 1
         if isinstance(error, PermanentError) and (self._provide_again or not self._worked):
             self._to_be_provided = True

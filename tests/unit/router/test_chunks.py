@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from common.message import Message, weight
-from router.chunks import RESERVE, leading, reserve, together
+from router.chunks import LEAST, RESERVE, leading, narrower, reserve, together, wider
 from router.routes import Group
 from tests.fakes.bus import FakeDelivery, Held
 
@@ -57,3 +57,15 @@ def test_a_lock_has_to_last_for_an_answer_or_for_a_quarter_of_itself_where_it_is
     left: float, kept: float
 ) -> None:
     assert reserve(left) == kept
+
+
+def test_chunks_get_smaller_until_they_get_through_and_large_again_afterwards() -> None:
+    chunk, tried = 1_048_576, []
+    for _ in range(8):
+        tried.append(chunk)
+        chunk = narrower(chunk)
+    assert tried[:3] == [1_048_576, 524_288, 262_144]
+    assert chunk == LEAST
+    for _ in range(8):
+        chunk = wider(chunk, 260_096)
+    assert chunk == 260_096

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 
 import pytest
 from structlog.testing import capture_logs
@@ -279,3 +280,18 @@ def test_a_link_in_use_is_not_closed() -> None:
     publishers = Publishers([Publisher("orders", Slow(), clock=clock)], clock=clock)
     publishers["orders"].send([MESSAGE])
     assert rested.is_set()
+
+
+def test_after_a_send_that_failed_less_is_sent_at_once_until_sends_succeed() -> None:
+    broker, clock = FakeBroker(), Clock()
+    entity = broker.create("orders")
+    orders = publisher(broker, clock)
+    orders.open()
+    assert orders.chunk_bytes == 262_144
+    entity.faults.extend([TransientError("no answer within 15 s")] * 2)
+    sizes = []
+    for _ in range(4):
+        with suppress(TransientError):
+            orders.send([MESSAGE])
+        sizes.append(orders.chunk_bytes)
+    assert sizes == [131_072, 65_536, 131_072, 262_144]
