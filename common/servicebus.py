@@ -18,7 +18,7 @@ class ServiceBus:
     """One namespace: where senders and receivers come from. Holds no connection of theirs; callable from any thread."""
 
     def __init__(self, address: ServiceBusAddress, *, proven: bool = False) -> None:
-        """`proven`: another process has been let in with this key or identity, so that a refusal is a passing trouble to receivers."""
+        """`proven`: another process has been let in with this key or identity, so that a refusal is a passing trouble to whoever opens a link."""
         quiet_sdk()
         self.address = address
         self._proven = proven
@@ -56,7 +56,7 @@ class ServiceBus:
     def sender(self, entity: str) -> BusSender:
         """A sender for a queue or topic, not opened yet."""
         self._check(entity)
-        return BusSender(self.address, entity)
+        return BusSender(self.address, entity, proven=self._proven)
 
     def receivers(
         self, queue: str, *, sessions: bool, prefetch: int, ahead: FetchAhead | None = None

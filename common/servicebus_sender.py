@@ -55,7 +55,9 @@ log = structlog.get_logger(__name__)
 class BusSender:
     """A `common.bus.Sender` for a queue or a topic. Opens its link on `open` or on first use, and again after a fault."""
 
-    def __init__(self, address: ServiceBusAddress, entity: str) -> None:
+    def __init__(self, address: ServiceBusAddress, entity: str, *, proven: bool = False) -> None:
+        """`proven`: another process could send with this key or identity, so that `open` takes a refusal for a passing trouble."""
+        self._proven = proven
         self._address = address
         self._entity = entity
         self._client: ServiceBusClient | None = None
@@ -71,7 +73,7 @@ class BusSender:
 
     def open(self) -> None:
         """Open the link now, so that a missing entity or right shows. Raises TransientError or DestinationUnavailable."""
-        self._opened()
+        self._opened(proven=self._proven)
 
     def batch_bytes(self) -> int:
         return self._batch(self._opened()).max_size_in_bytes
@@ -124,7 +126,7 @@ class BusSender:
             close_quietly(self._guard, sender, client)
             self._guard.handle = None
 
-    def _opened(self) -> ServiceBusSender:
+    def _opened(self, *, proven: bool = False) -> ServiceBusSender:
         if self._sender is None:
             seconds = min(OPEN_TIMEOUT, self._left())
             client = open_client(self._address, try_timeout=seconds)
@@ -135,7 +137,7 @@ class BusSender:
             keep_when_refused(sender)
             try:
                 with (
-                    translated(self._opening, used_before=self._used_before),
+                    translated(self._opening, used_before=self._used_before, proven=proven),
                     self._guard.within(seconds, self._opening),
                 ):
                     sender.__enter__()

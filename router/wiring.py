@@ -84,14 +84,15 @@ def route(
     pace: Pace | None = None,
     tally: Tally | None = None,
     provisioned: bool = False,
+    proven: bool = False,
     started: Callable[[], None] = lambda: None,
     latest: Latest | None = None,
 ) -> int:
-    """As `run`, in this process. `provisioned`: another process has seen to queue and topics; `started` is called when all links are open.
+    """As `run`, in this process. `provisioned`: another process has seen to queue and topics; `proven`: and has routed.
 
-    `stop` is set when it ends by an error of its own.
+    `started` is called when all links are open. `stop` is set when it ends by an error of its own.
     """
-    source, output = ServiceBus.of(settings.source), ServiceBus.of(settings.output)
+    source, output = ServiceBus.of(settings.source, proven=proven), ServiceBus.of(settings.output, proven=proven)
     provide_descriptors(len(settings.destinations) + (1 + 2 * PARKED_PER_SLOT) * settings.sessions)
     tally = tally or Tally()
     publishers = _publishers(settings, output, latest, tally)

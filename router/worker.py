@@ -109,6 +109,7 @@ def main() -> int:
             stop,
             tally=tally,
             provisioned=True,
+            proven=job.proven,
             started=lambda: parent.say(Started()),
             latest=job.latest,
         )

@@ -66,6 +66,8 @@ class Job:
     log_level: LogLevel
     log_format: LogFormat
     latest: Latest | None
+    proven: bool = False
+    """Whether a worker has routed already: what refuses this one is a passing trouble."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +198,7 @@ class Workers:
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0
         )
         assert process.stdout is not None
-        job = pickle.dumps(Job(worker.number, self._settings, level, format, self._latest))
+        job = pickle.dumps(Job(worker.number, self._settings, level, format, self._latest, self._begun))
         worker.listener = threading.Thread(
             target=self._listen, args=(worker, process.stdout, job), name=f"worker-{worker.number}", daemon=True
         )

@@ -326,6 +326,17 @@ def test_a_right_to_receive_that_is_refused_after_it_worked_is_asked_for_again(p
             assert "policy's name and key" in (refused.value.hint or "")
 
 
+def test_a_right_to_send_that_is_refused_after_it_worked_elsewhere_passes_when_the_link_is_opened(
+    emulator: ServiceBusEmulator,
+) -> None:
+    """What is sent all the same meets the refusal as it is: whoever sends knows how to wait for a person."""
+    wrong = read_address(emulator.connection_string.replace("SharedAccessKey=SAS_KEY_VALUE", "SharedAccessKey=b3RoZXI"))
+    with pytest.raises(TransientError, match="signature"):
+        ServiceBus(wrong, proven=True).sender("plain").open()
+    with pytest.raises(DestinationUnavailable, match="signature"):
+        ServiceBus(wrong, proven=True).sender("plain").send(some(1))
+
+
 def test_a_policy_that_may_only_send_is_told_when_it_listens() -> None:
     with ServiceBusEmulator(keys={"worker": "a2V5"}, rights={"worker": ["Send"]}) as emulator:
         emulator.admin.create("plain", QueueDescription())

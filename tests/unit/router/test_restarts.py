@@ -11,7 +11,7 @@ import pytest
 from pydantic import SecretStr
 from structlog.testing import capture_logs
 
-from common.errors import TransientError
+from common.errors import PermanentError, TransientError
 from common.names import TableName
 from common.retry import Backoff
 from common.topology import BusSettings
@@ -103,6 +103,30 @@ def test_a_worker_with_a_slot_that_stands_still_is_killed_and_started_again_with
     assert {(entry["worker"], entry["reason"]) for entry in told} == {(1, "MainThread has not turned for 201 s")}
     assert not [entry for entry in logs if "died" in entry["event"]]
     assert len(seen) >= 3
+
+
+PROVEN = """
+import pickle, sys
+from common.errors import PermanentError, TransientError
+from router.workers import Failed, Started
+
+def say(word):
+    pickle.dump(word, sys.stdout.buffer)
+    sys.stdout.flush()
+
+job = pickle.load(sys.stdin.buffer)
+if job.proven:
+    say(Failed(PermanentError("it knows")))
+else:
+    say(Started())
+"""
+"""A worker that routes and dies; the next one says whether it was told that one has routed."""
+
+
+def test_a_worker_that_is_started_again_knows_that_the_rights_were_there() -> None:
+    workers = Workers(SETTINGS, command=[sys.executable, "-c", PROVEN], backoff=Backoff(first=0.01, longest=0.01))
+    with capture_logs(), pytest.raises(PermanentError, match="it knows"):
+        workers.run(threading.Event())
 
 
 class Clock:
