@@ -7,7 +7,7 @@ from datetime import timedelta
 from fractions import Fraction
 from typing import Annotated, Any
 
-from pydantic import PlainValidator
+from pydantic import AfterValidator, PlainValidator
 
 # Microseconds in each unit of Go's time.ParseDuration; both micro signs (U+00B5 and U+03BC) are in its table.
 _UNITS = {
@@ -80,6 +80,17 @@ def _read_zero_or_more(value: Any) -> timedelta:
     if duration < timedelta(0):
         raise ValueError("must not be negative")
     return duration
+
+
+def between(shortest: timedelta, longest: timedelta) -> AfterValidator:
+    """Raises ValueError for a duration that is shorter or longer."""
+
+    def check(value: timedelta) -> timedelta:
+        if not shortest <= value <= longest:
+            raise ValueError(f"must be from {format_duration(shortest)} to {format_duration(longest)}")
+        return value
+
+    return AfterValidator(check)
 
 
 PositiveDuration = Annotated[timedelta, PlainValidator(_read_positive)]

@@ -83,6 +83,13 @@ class Origin:
         labels = (self.server, self.database, *schema, table.table)
         return _shortened(".".join(_escaped(label.lower(), _TOPIC_REFUSES) for label in labels), TOPIC_LIMIT, ".events")
 
+    @property
+    def topics_begin(self) -> tuple[str, ...]:
+        """How the topics of all its tables begin; nothing where its names are so long that they are shortened."""
+        topic, last = self.topic(TableName("dbo", "t")), "t.events"
+        begin = topic.removesuffix(last)
+        return (begin,) if begin.endswith(".") and len(topic) < TOPIC_LIMIT else ()
+
     def lock_path(self, table: TableName) -> str:
         """`server/database/schema.table.lock`, spelled as configured, at most 1,024 characters."""
         folders = f"{_escaped(self.server.lower(), _PATH_REFUSES)}/{_escaped(self.database, _PATH_REFUSES)}"

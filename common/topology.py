@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from typing import Annotated, Any, Literal, Self, cast
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, SecretStr, ValidationInfo, model_validator
 
 from common.config import Location, Problem, Secret, Settings, Unset, UnsetSecret, complain
+from common.durations import Duration, between
 from common.names import Ordering, Origin, TableName, check_server_name, colliding, server_label
 from common.packing import MOST
 from common.servicebus_address import Proxy, Way, is_private
@@ -196,6 +198,10 @@ class BusSettings(Settings):
         return Way(self.transport == "websocket", proxy, self.ca_file)
 
 
+DuplicateWindow = Annotated[Duration, between(timedelta(seconds=20), timedelta(days=7))]
+"""What the service takes (https://learn.microsoft.com/azure/service-bus-messaging/duplicate-detection)."""
+
+
 class QueueSettings(BusSettings):
     """The ingest queue: where the ingester sends and the router receives."""
 
@@ -224,6 +230,14 @@ class QueueSettings(BusSettings):
             "topics get single messages as ever. More than 1 saves queue operations, see operations.md, and is for the router alone to read. "
             "Update routers before the ingester: one that knows no packs dead-letters them. 1, the default, because every reader of the "
             "queue understands it."
+        ),
+    )
+    duplicate_window: DuplicateWindow = Field(
+        default=timedelta(minutes=10),
+        description=(
+            "For how long a queue that DStream creates remembers the ids of messages, `20s` to `168h`: a change that is sent again within it is "
+            "dropped. `10m` covers a failover; a longer one covers a longer outage between two sends, and costs throughput. Of a queue that is "
+            "there it is left as it is."
         ),
     )
     provision: Provision = Field(

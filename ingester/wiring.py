@@ -129,7 +129,7 @@ class _Reload:
 def _open_queue(settings: IngesterSettings) -> None:
     """The queue is there before anything is read; the router does the same, whoever comes first."""
     queue = settings.queue
-    need = QueueNeed(queue.name, sessions=queue.ordering != "none")
+    need = QueueNeed(queue.name, sessions=queue.ordering != "none", duplicate_window=queue.duplicate_window)
     with closing(ServiceBus.of(queue)) as bus:
         provision(bus.address, [need], how=queue.provision, management_endpoint=queue.management_endpoint)
         with closing(bus.sender(queue.name)) as sender:

@@ -17,7 +17,7 @@ from common.durations import Duration
 from common.health_settings import HealthSettings
 from common.names import Ordering, TableName
 from common.sizes import MemorySize, Size
-from common.topology import BusSettings, Provision, Topology, one_way_in, twice_listed
+from common.topology import BusSettings, DuplicateWindow, Provision, Topology, one_way_in, twice_listed
 
 LEAST_MEMORY = Size(16 << 20)
 
@@ -124,10 +124,26 @@ class RouterBlock(Settings):
         default="dead_letter",
         description=(
             "What becomes of a message for a topic that belongs to no configured table. `dead_letter`: it is poison after `unknown_grace`, see "
-            "`on_poison`. `create`: "
-            "the topic is made with its `subscriptions` as `provision` allows, and used from then on (also one that was deleted while the "
-            "router ran is made again); with `provision` other than `create` the topic must be there. A name that is no topic's name, or that "
-            "of the ingest queue, is poison all the same."
+            "`on_poison`. `create`: a topic under `create_under` is made with its `subscriptions` as `provision` allows, up to "
+            "`create_at_most`, and used from then on (also one that was deleted while the router ran is made again); with `provision` other than "
+            "`create` the topic must be there. A name that is no topic's name, or that of the ingest queue, is poison all the same."
+        ),
+    )
+    create_under: tuple[str, ...] | None = Field(
+        default=None,
+        description=(
+            'With `unknown_destination = "create"`: how the names of topics that are made so must begin, in lower case; `[""]`: in any way. None, '
+            "the default: as those of this configuration's own tables do, `SERVER.DATABASE.`. Any other topic is unknown as ever: who may send to "
+            "the queue must not be able to write to every topic of the namespace."
+        ),
+    )
+    create_at_most: int = Field(
+        default=100,
+        ge=1,
+        le=10_000,
+        description=(
+            'With `unknown_destination = "create"`: so many topics that no table has are made or used, counted by each process from its start. '
+            "`100` is more than a forgotten list of tables needs, and keeps names that come with messages from filling the namespace."
         ),
     )
     unknown_grace: Duration = Field(
@@ -136,6 +152,14 @@ class RouterBlock(Settings):
             "How long a change for a topic that belongs to no configured table waits before it is poison. The configuration is looked at again "
             "all the while, and once it has the table the changes go through in their order; one that cannot be read is no answer, and they wait "
             "on. `5m` covers a ConfigMap that reaches the router's pod after the ingester's. `0s`: poison at the first answer."
+        ),
+    )
+    duplicate_window: DuplicateWindow = Field(
+        default=timedelta(minutes=10),
+        description=(
+            "For how long topics that DStream creates remember the ids of messages, `20s` to `168h`. A send whose answer was lost is repeated "
+            "until it is answered; where that takes longer than this, subscribers get the change twice. `10m` covers most outages; longer ones "
+            "cost throughput. Of topics that are there it is left as it is. The queue has its own, `ingester.queue.duplicate_window`."
         ),
     )
     health: HealthSettings | None = Field(
@@ -150,6 +174,8 @@ class RouterSettings(RouterBlock):
     queue_name: str
     ordering: Ordering
     most_packed: int = 1
+    queue_duplicate_window: timedelta = timedelta(minutes=10)
+    create_under: tuple[str, ...] = ()
     destinations: Mapping[str, TableName]
 
 
@@ -167,11 +193,17 @@ def from_document(document: Document) -> Bound[RouterSettings]:
         problems += _sessionless(document, shared, block.value)
     if problems or block.value is None or shared is None:
         return Bound(None, problems)
+    under = shared.origin.topics_begin if block.value.create_under is None else block.value.create_under
     settings = RouterSettings(
-        **{**dict(block.value), "workers": block.value.workers or min(usable_cores(), MOST_WORKERS)},
+        **{
+            **dict(block.value),
+            "workers": block.value.workers or min(usable_cores(), MOST_WORKERS),
+            "create_under": under,
+        },
         queue_name=shared.queue.name,
         ordering=shared.queue.ordering,
         most_packed=shared.queue.most_packed,
+        queue_duplicate_window=shared.queue.duplicate_window,
         destinations={shared.origin.topic(table): table for table in shared.tables},
     )
     return Bound(settings, [])

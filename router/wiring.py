@@ -127,7 +127,7 @@ def route(
 
 
 def _publishers(settings: RouterSettings, output: ServiceBus, latest: Latest | None, tally: Tally) -> Publishers:
-    spell = Spell()
+    spell, created = Spell(), set[str]()
 
     def configured(topic: str) -> Publisher:
         provide = partial(_provide_topics, settings, output, [topic])
@@ -137,10 +137,25 @@ def _publishers(settings: RouterSettings, output: ServiceBus, latest: Latest | N
         provide = partial(_provide_topics, settings, output, [topic])
         return Publisher(topic, output.sender(topic), provide=provide, spell=spell, tally=tally)
 
+    def forbidden(topic: str) -> str | None:
+        if not topic.startswith(settings.create_under):
+            return f"it is not under {' or '.join(settings.create_under) or 'any name'} (router.create_under)"
+        if len(created) >= settings.create_at_most:
+            return f"{settings.create_at_most} topics were created already, and no more may be (router.create_at_most)"
+        return None
+
     def made(topic: str) -> Publisher:
+        if (why := forbidden(topic)) is not None:
+            try:
+                if latest is not None:
+                    return configured_by_now(topic)
+            except PermanentError as error:
+                why = f"{why}; {error.message}"
+            raise PermanentError(why)
         _provide_topics(settings, output, [topic])
         publisher = provided(topic)
         publisher.open()
+        created.add(topic)
         return publisher
 
     def configured_by_now(topic: str) -> Publisher:
@@ -180,7 +195,7 @@ def _provision(
 ) -> Collection[str]:
     provision(
         source.address,
-        [QueueNeed(settings.queue_name, sessions=settings.ordering != "none")],
+        [QueueNeed(settings.queue_name, settings.ordering != "none", settings.queue_duplicate_window)],
         how=settings.provision,
         management_endpoint=settings.source.management_endpoint,
         stop=stop,
@@ -193,7 +208,7 @@ def _provide_topics(
 ) -> Collection[str]:
     return provision(
         output.address,
-        [TopicNeed(topic, settings.subscriptions) for topic in topics],
+        [TopicNeed(topic, settings.subscriptions, settings.duplicate_window) for topic in topics],
         how=settings.provision,
         management_endpoint=settings.output.management_endpoint,
         stop=stop,

@@ -54,6 +54,7 @@ def settings(emulator: ServiceBusEmulator, **changes: Any) -> RouterSettings:
         "ordering": "table",
         "destinations": {PERSONS: TableName("dbo", "Persons"), ORDERS: TableName("dbo", "Orders")},
         "sessions": 3,
+        "create_under": ("srv.db.",),
     }
     return RouterSettings(**{**values, **changes})
 

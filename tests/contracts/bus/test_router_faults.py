@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 
 import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusSubQueue
 from azure.servicebus.exceptions import SessionCannotBeLockedError
 
 from common.message import Message
-from emulators.servicebus.description import SubscriptionDescription, TopicDescription
+from emulators.servicebus.description import QueueDescription, SubscriptionDescription, TopicDescription
 from emulators.servicebus.faults.catalogue import LocksLost, SendsRefused
 from emulators.servicebus.server import ServiceBusEmulator
 from tests.contracts.bus.test_router import (
@@ -163,6 +164,38 @@ def test_a_name_that_cannot_be_a_destination_is_dead_lettered(
         [dead] = receiver.receive_messages(1, max_wait_time=2)
     assert dead.dead_letter_reason == "UnknownDestination"
     assert part in (dead.dead_letter_error_description or "")
+
+
+def test_topics_are_made_under_the_prefixes_alone_and_so_many_at_most(emulator: ServiceBusEmulator) -> None:
+    """Who may send to the queue may not choose any topic of the namespace, nor fill it with topics."""
+    emulator.admin.create("payroll", TopicDescription())
+    asked = ["payroll", "srv.db.a.events", "srv.db.b.events"]
+    put(emulator, [change(topic, 1, "names") for topic in asked])
+    chosen = settings(emulator, unknown_destination="create", create_at_most=1, unknown_grace="0s")
+    with routing(chosen, routed(3)) as tally:
+        pass
+    assert tally.routed == {"srv.db.a.events": 1}
+    assert {info.path for info in emulator.admin.topics()} == {"payroll", PERSONS, ORDERS, "srv.db.a.events"}
+    with (
+        ServiceBusClient.from_connection_string(emulator.connection_string) as client,
+        client.get_queue_receiver("ingest-queue", sub_queue=ServiceBusSubQueue.DEAD_LETTER) as receiver,
+    ):
+        dead = [found.dead_letter_error_description or "" for found in receiver.receive_messages(2, max_wait_time=2)]
+    assert [("payroll" in text, "create_under" in text, "create_at_most" in text) for text in sorted(dead)] == [
+        (True, True, False),
+        (False, False, True),
+    ]
+
+
+def test_queue_and_topics_are_made_with_the_windows_of_the_settings(emulator: ServiceBusEmulator) -> None:
+    hour, day = timedelta(hours=1), timedelta(days=1)
+    with routing(settings(emulator, duplicate_window=day, queue_duplicate_window=hour), lambda tally: True):
+        waited_for(lambda: len(list(emulator.admin.topics())) == 2)
+    found = [emulator.admin.get(path).description for path in ("ingest-queue", PERSONS)]
+    assert isinstance(found[0], QueueDescription)
+    assert isinstance(found[1], TopicDescription)
+    assert found[0].duplicate_detection_history_time_window == hour
+    assert found[1].duplicate_detection_history_time_window == day
 
 
 @pytest.mark.parametrize("how", ["by its owner", "by the router"])

@@ -192,3 +192,18 @@ def test_there_is_a_worker_for_each_core_but_four_at_the_most_unless_more_are_as
     settings = bound(tmp_path, {"BUS": BUS}, names=NAMES, more=more).value
     assert settings is not None
     assert settings.workers == workers
+
+
+def test_topics_are_made_as_this_configurations_own_begin_unless_it_says_otherwise(tmp_path: Path) -> None:
+    own = bound(tmp_path, {"BUS": BUS}, names=NAMES).value
+    other = bound(tmp_path, {"BUS": BUS}, names=NAMES, more='create_under = ["a.", "b."]').value
+    assert own is not None
+    assert other is not None
+    assert (own.create_under, other.create_under) == (("sql01.shop.",), ("a.", "b."))
+
+
+@pytest.mark.parametrize("window", ["19s", "169h", "0s"])
+def test_a_duplicate_window_that_the_service_does_not_take_is_refused(tmp_path: Path, window: str) -> None:
+    [problem] = bound(tmp_path, {"BUS": BUS}, names=NAMES, more=f'duplicate_window = "{window}"').problems
+    assert "20s" in problem.text
+    assert "168h" in problem.text
