@@ -61,6 +61,7 @@ def run(
     reports = Reports()
     with endpoint(settings.health, reports.figures):
         source, output = ServiceBus.of(settings.source), ServiceBus.of(settings.output)
+        provide_descriptors(len(settings.destinations))
         publishers, over = _publishers(settings, output, None, reports.start), threading.Event()
         try:
             _open_all(settings, source, output, publishers, stop)
