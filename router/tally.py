@@ -15,9 +15,10 @@ from typing import Literal
 
 from common.metrics import MESSAGES, SECONDS, Distribution, resident_bytes
 
-STUCK_SECONDS = 200.0
+STUCK_SECONDS = 240.0
 """After so long without a turn a slot counts as stuck. The most that it does in between, each call with a bound of its own, is to have a topic
-made that was deleted (three calls of 45 s), to open the link to it (20 s) and to send a batch (15 s): 170 s."""
+made that was deleted (three calls of 60 s with their repetitions, 15 s for one that another makes too), to open the link to it (20 s) and to
+send a batch (15 s): 230 s."""
 
 START_STUCK_SECONDS = 120.0
 """The same for a start, between one link that was opened or refused and the next: looking for the queue takes 20 s, and a link 20 s."""

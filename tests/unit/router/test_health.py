@@ -179,7 +179,7 @@ def test_slots_that_have_no_turn_for_long_are_hung(clock: Clock, tally: Tally) -
     clock.now += STUCK_SECONDS
     assert tally.figures().ready() is None
     clock.now += 1
-    assert tally.figures().ready() == "MainThread has not turned for 201 s"
+    assert tally.figures().ready() == "MainThread has not turned for 241 s"
     assert tally.figures().alive() is None
     clock.now += HUNG_SECONDS - STUCK_SECONDS
     assert tally.figures().alive() == "MainThread has not turned for 301 s"
@@ -198,8 +198,8 @@ def test_one_slot_that_stands_still_is_named_whatever_the_others_do(clock: Clock
         in_slot("slot-1", tally.turned)
         in_slot("slot-2", tally.turn)
     still = tally.figures().still
-    assert (still.stuck, str(still)) == (True, "slot-3 has not turned for 300 s")
-    assert tally.figures().ready() == "slot-3 has not turned for 300 s"
+    assert (still.stuck, str(still)) == (True, "slot-3 has not turned for 360 s")
+    assert tally.figures().ready() == "slot-3 has not turned for 360 s"
 
 
 def test_a_slot_turns_when_it_settles_and_with_every_round_of_its_loop(clock: Clock, tally: Tally) -> None:
@@ -276,7 +276,7 @@ def test_a_slot_that_stands_still_is_named_with_its_worker(clock: Clock) -> None
     clock.now += STUCK_SECONDS + 1
     reports.told(1, worked(clock, 1))
     reports.told(2, made.figures())
-    assert reports.figures().ready() == "worker 2: slot-5 has not turned for 201 s"
+    assert reports.figures().ready() == "worker 2: slot-5 has not turned for 241 s"
 
 
 def test_figures_cross_a_process_boundary(clock: Clock) -> None:
