@@ -41,8 +41,9 @@ def emulator() -> Iterator[ServiceBusEmulator]:
         yield running
 
 
-def settings(emulator: ServiceBusEmulator, **changes: Any) -> RouterSettings:
+def settings(emulator: ServiceBusEmulator, *, transport: str = "amqp", **changes: Any) -> RouterSettings:
     namespace = {
+        "transport": transport,
         "type": "servicebus",
         "connection_string": emulator.connection_string,
         "management_endpoint": f"http://127.0.0.1:{emulator.http_port}",
@@ -143,8 +144,8 @@ class Outcome:
     left: tuple[int, int]
 
 
-@pytest.fixture(scope="module")
-def outcome() -> Iterator[Outcome]:
+@pytest.fixture(scope="module", params=["amqp", "websocket"])
+def outcome(request: pytest.FixtureRequest) -> Iterator[Outcome]:
     """Two tables with 400 changes each, poison among them, and one message with all its properties."""
     with ServiceBusEmulator() as emulator:
         poison = [
@@ -160,7 +161,7 @@ def outcome() -> Iterator[Outcome]:
                 value = AmqpAnnotatedMessage(value_body="text", properties={"message_id": "value", "group_id": PERSONS})
                 assert value.body_type is AmqpMessageBodyType.VALUE
                 sender.send_messages(value)
-            with routing(settings(emulator), routed(805)):
+            with routing(settings(emulator, transport=request.param), routed(805)):
                 pass
             with client.get_queue_receiver("ingest-queue", sub_queue=ServiceBusSubQueue.DEAD_LETTER) as receiver:
                 dead = {found.message_id: found for found in receiver.receive_messages(4, max_wait_time=2)}
