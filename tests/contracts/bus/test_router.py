@@ -285,7 +285,10 @@ def test_cut_connections_lose_nothing_and_the_topics_drop_what_came_twice(emulat
 def test_provision_creates_queue_topics_and_subscriptions_as_the_settings_ask(
     emulator: ServiceBusEmulator, ordering: str, subscriptions: tuple[str, ...]
 ) -> None:
-    with routing(settings(emulator, ordering=ordering, subscriptions=subscriptions), lambda tally: True):
+    with routing(
+        settings(emulator, ordering=ordering, subscriptions=subscriptions),
+        lambda tally: tally.figures().ready() is None,
+    ):
         pass
     queue = emulator.admin.get("ingest-queue").description
     assert isinstance(queue, QueueDescription)
