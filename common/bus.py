@@ -168,8 +168,9 @@ class Receiver(Protocol):
 class Receivers(Protocol):
     """Where receivers come from: the sessions of a queue, or a queue without sessions. Callable from any thread."""
 
-    def open(self, *, max_wait: float) -> Receiver | None:
-        """A receiver for the next session that holds messages and nobody's lock; None when none came within `max_wait` seconds.
+    def open(self, *, max_wait: float, give_up: Callable[[], bool] | None = None) -> Receiver | None:
+        """A receiver for the next session that holds messages and nobody's lock; None when none came within `max_wait` seconds, or soon
+        after `give_up` says so, which is asked now and then meanwhile.
 
         Of a queue without sessions: a receiver for the queue, at once. Raises TransientError, or DestinationUnavailable (missing
         entity, missing right, a queue whose sessions do not match).

@@ -24,6 +24,7 @@ from typing import Any
 
 from azure.servicebus.exceptions import ServiceBusError
 
+from common.errors import TransientError
 from common.servicebus_deadline import Guard
 from common.servicebus_errors import refusal
 from common.servicebus_reach import bound_reaching
@@ -34,13 +35,32 @@ _LOOKING = 0.5
 """Seconds of looking before the SDK may check its own deadline again."""
 
 
+class Waiting:
+    """For a link to be attached: the service answers when there is a session. `give_up`: whether nobody wants it any more."""
+
+    def __init__(self, give_up: Callable[[], bool] | None = None) -> None:
+        self._give_up = give_up
+        self.given_up = False
+
+    def look(self) -> None:
+        """Raises TransientError when it is over."""
+        if self._give_up is not None and self._give_up():
+            self.given_up = True
+            raise TransientError("opening a link was given up")
+
+
 def tend(
-    handle: Any, guard: Guard, *, heartbeat: int | None = None, attached: Callable[[Any], None] | None = None
+    handle: Any,
+    guard: Guard,
+    *,
+    heartbeat: int | None = None,
+    attached: Callable[[Any], None] | None = None,
+    waits: Waiting | None = None,
 ) -> None:
     """Call once for one of the SDK's senders or receivers, before it is opened: `guard` bounds its calls from now on.
 
     `heartbeat`: seconds within which the service is asked to say something at least, which is for those that read all the time.
-    `attached`: called with the handler once its link is attached, before anything is received.
+    `attached`: called with the handler once its link is attached, before anything is received. `waits`: asked while it is not, whether to go on.
     """
     guard.handle = handle
     create = getattr(handle, "_create_handler", None)
@@ -52,7 +72,7 @@ def tend(
         if heartbeat is not None and hasattr(handle._handler, "_idle_timeout"):
             handle._handler._idle_timeout = heartbeat
         bound_reaching(handle._handler, guard)
-        _open_without_naps(handle._handler, attached)
+        _open_without_naps(handle._handler, attached, waits or Waiting())
         _close_with_socket(handle._handler)
 
     handle._create_handler = create_and_tend
@@ -77,7 +97,7 @@ def keep_when_refused(sender: Any) -> None:
     sender._handle_exception = handle_and_keep
 
 
-def _open_without_naps(handler: Any, attached: Callable[[Any], None] | None) -> None:
+def _open_without_naps(handler: Any, attached: Callable[[Any], None] | None, waits: Waiting) -> None:
     ready = getattr(handler, "client_ready", None)
     if ready is None:
         return
@@ -85,6 +105,7 @@ def _open_without_naps(handler: Any, attached: Callable[[Any], None] | None) -> 
     def ready_soon() -> bool:
         until = time.monotonic() + _LOOKING
         while time.monotonic() < until:
+            waits.look()
             if ready():
                 handler.client_ready = ready  # it is asked before every frame from now on: no detour there
                 if attached is not None:

@@ -34,7 +34,7 @@ from common.servicebus_arrivals import carried, read_arrivals
 from common.servicebus_client import CLOSE_TIMEOUT, OPEN_TIMEOUT, SLACK, close_quietly, open_client
 from common.servicebus_deadline import Guard
 from common.servicebus_errors import translated
-from common.servicebus_links import tend
+from common.servicebus_links import Waiting, tend
 from common.servicebus_messages import from_sdk
 
 SETTLE_TIMEOUT = 15.0
@@ -427,7 +427,8 @@ class QueueReceivers:
         self._sessions = sessions
         self._ahead = ahead
 
-    def open(self, *, max_wait: float) -> Receiver | None:
+    def open(self, *, max_wait: float, give_up: Callable[[], bool] | None = None) -> Receiver | None:
+        waits = Waiting(give_up)
         seconds = max_wait + OPEN_TIMEOUT if self._sessions else OPEN_TIMEOUT
         client, guard = open_client(self._address, try_timeout=seconds), Guard(str(self._address))
         receiver = client.get_queue_receiver(
@@ -439,7 +440,7 @@ class QueueReceivers:
             # it read can be queued behind what was read after it. This receiver is always being read and needs no such thread.
             keep_alive=None,
         )
-        tend(receiver, guard, heartbeat=HEARTBEAT, attached=read_arrivals)
+        tend(receiver, guard, heartbeat=HEARTBEAT, attached=read_arrivals, waits=waits)
         doing = f"opening a receiver for {self._queue}"
         try:
             with _all_translated(doing, proven=self._proven), guard.within(seconds, doing):
@@ -449,6 +450,8 @@ class QueueReceivers:
             return BusReceiver(client, receiver, self._queue, guard, self._ahead)
         except TransientError as error:
             close_quietly(guard, receiver, client)
+            if waits.given_up:
+                return None
             if (
                 self._sessions
                 and not guard.over

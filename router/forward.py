@@ -42,7 +42,9 @@ class Pace:
     batch: int = 200
     """Most messages planned, sent and settled together."""
     accept_wait: float = 3.0
-    """Waiting for a session with messages. It delays a stop by as much, and costs a connection each time it ends empty."""
+    """Waiting for a session with messages. It costs a connection each time it ends empty, so an idle slot waits for longer and longer."""
+    longest_wait: float = 30.0
+    """The longest of these waits."""
     poll: float = 0.25
     """Waiting for messages of an open session before looking at the stop again. While others may be waiting, a session that stays
     empty for it is given up, and sooner where opening one takes little: to wait for much longer than that is to lose by it."""
@@ -108,15 +110,21 @@ class Forwarder:
     def _next(self) -> Receiver | None:
         if not self.sessions:
             return self.receivers.open(max_wait=self.pace.accept_wait)
-        question = self.gate.enter(self.stop, self.pace.poll)
+        question = self.gate.enter(
+            self.stop, self.pace.poll, first=self.pace.accept_wait, longest=self.pace.longest_wait
+        )
         if question is None:
             return None
-        receiver = None
         try:
-            receiver = self.receivers.open(max_wait=self.pace.accept_wait)
-        finally:
-            self.gate.leave(question, found=receiver is not None)
+            receiver = self.receivers.open(max_wait=question.wait, give_up=self._has_other_work)
+        except BaseException:
+            self.gate.leave(question, found=False, failed=True)
+            raise
+        self.gate.leave(question, found=receiver is not None)
         return receiver
+
+    def _has_other_work(self) -> bool:
+        return self.stop.is_set() or (self.parking is not None and self.parking.anyone_ready())
 
     def _work(self, receiver: Receiver, left_over: Sequence[Group]) -> None:
         """From what is left of an earlier batch to the end of the session's turn."""

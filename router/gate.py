@@ -13,27 +13,30 @@ SLOW = 4
 waits), and the next message of an open one (to wait longer loses more than opening it again)."""
 
 
-GIVEN_UP = 30.0
-"""Seconds after which a question for a session that has no answer is as good as none; its call ends after 23."""
+GIVEN_UP = 27.0
+"""Seconds beyond its wait after which a question for a session that has no answer is as good as none; its call ends after 20."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Question:
-    """For a session: since when, and whether on behalf of all slots."""
+    """For a session: since when, whether on behalf of all slots, and for how long it may stand open, in seconds."""
 
     asked_at: float
     for_all: bool
+    wait: float
 
 
 class Gate:
     """Who asks for sessions. It keeps idle slots from all asking at once, and knows whether a session is waiting for a slot.
 
-    While there is nothing to do, one slot asks for all: each question is a connection; eight of them every three seconds for nothing would be
-    noise on the wire and in the bill. A question that is not answered says that no session waits. Where no slot is free to ask, nobody knows.
+    While there is nothing to do, one slot asks for all, and lets its question stand for longer each time: each question is a connection; eight of
+    them every three seconds for nothing would be noise on the wire and in the bill. A question that is not answered says that no session waits.
+    Where no slot is free to ask, nobody knows.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
+        self._in_vain = 0
         self._guard = threading.Lock()
         self._free = threading.Condition(self._guard)
         self._idle = False
@@ -42,13 +45,19 @@ class Gate:
         self._last_empty = -math.inf
         self._opening = math.inf
 
-    def enter(self, stop: threading.Event, patience: float) -> Question | None:
-        """The caller's question, to be handed back to `leave`; None: not its turn, ask again later."""
+    def enter(
+        self, stop: threading.Event, patience: float, *, first: float = 3.0, longest: float = 30.0
+    ) -> Question | None:
+        """The caller's question, to be handed back to `leave`; None: not its turn, ask again later.
+
+        It may stand open for `first` seconds, and after others without an answer for twice as long each time, up to `longest`.
+        """
         with self._guard:
             for_all = self._idle
             if for_all and (not self._free.wait_for(self._nobody_asks, patience) or stop.is_set()):
                 return None
-            question = Question(self._clock(), for_all)
+            wait = min(longest, first * 2 ** min(self._in_vain, 20))
+            question = Question(self._clock(), for_all, wait)
             self._open.append(question)
             if for_all:
                 self._asker = question
@@ -59,14 +68,15 @@ class Gate:
         return self._asker is None or self._overdue(self._asker)
 
     def _overdue(self, question: Question) -> bool:
-        return self._clock() - question.asked_at > GIVEN_UP
+        return self._clock() - question.asked_at > question.wait + GIVEN_UP
 
-    def leave(self, question: Question, *, found: bool) -> None:
-        """It is answered."""
+    def leave(self, question: Question, *, found: bool, failed: bool = False) -> None:
+        """It is answered, by a session or by none; or it `failed`, and the next is to show soon whether the queue is there."""
         now = self._clock()
         with self._guard:
             self._open.remove(question)
             self._idle = not found
+            self._in_vain = 0 if found or failed else self._in_vain + 1
             if found:
                 # Most of a long answer was waiting for a session to come; a few of them in a row are a slow link.
                 self._opening = min(2 * self._opening, now - question.asked_at)

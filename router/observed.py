@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from common.bus import Delivery, Receiver, Receivers
@@ -17,9 +17,9 @@ class ObservedReceivers:
         self._receivers = receivers
         self._tally = tally
 
-    def open(self, *, max_wait: float) -> Receiver | None:
+    def open(self, *, max_wait: float, give_up: Callable[[], bool] | None = None) -> Receiver | None:
         try:
-            found = self._receivers.open(max_wait=max_wait)
+            found = self._receivers.open(max_wait=max_wait, give_up=give_up)
         except TransientError as error:
             self._tally.turned(away=error.message)
             raise

@@ -190,8 +190,8 @@ class UnpackingReceivers:
     resend: Callable[[], Sender]
     seen: Seen = field(default_factory=lambda: Seen(1))
 
-    def open(self, *, max_wait: float) -> Receiver | None:
-        receiver = self.inner.open(max_wait=max_wait)
+    def open(self, *, max_wait: float, give_up: Callable[[], bool] | None = None) -> Receiver | None:
+        receiver = self.inner.open(max_wait=max_wait, give_up=give_up)
         return None if receiver is None else UnpackingReceiver(receiver, self.resend, self.seen)
 
 

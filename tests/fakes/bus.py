@@ -9,7 +9,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from common.bus import Delivery, MessageRefused, MessageTooLarge, TimeLeft
@@ -225,7 +225,7 @@ class FakeReceivers:
         self._sessions = sessions
         self.opened: list[str | None] = []
 
-    def open(self, *, max_wait: float) -> FakeReceiver | None:
+    def open(self, *, max_wait: float, give_up: Callable[[], bool] | None = None) -> FakeReceiver | None:
         if self._broker.open_faults:
             raise self._broker.open_faults.popleft()
         entity = self._broker.entity(self._name)
@@ -236,9 +236,9 @@ class FakeReceivers:
             while True:
                 session = self._free_session(entity) if self._sessions else None
                 left = deadline - time.monotonic()
-                if session is not None or not self._sessions or left <= 0:
+                if session is not None or not self._sessions or left <= 0 or (give_up is not None and give_up()):
                     break
-                self._broker.changed.wait(left)
+                self._broker.changed.wait(left if give_up is None else min(left, 0.01))
             if self._sessions and session is None:
                 return None
             self.opened.append(session)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from datetime import timedelta
@@ -299,3 +301,25 @@ def test_a_receiver_says_that_its_connection_is_cut(bus: Bus, lane_sender: Opena
             receiver.receive(max_count=1, max_wait=WAIT)
     with closing(opened(bus, bus.lanes)) as receiver:
         assert bodies(take(receiver, 1)) == [b'{"n":0}']
+
+
+def test_who_waits_for_a_session_can_give_up_and_gets_the_first_that_comes(bus: Bus) -> None:
+    """Long before the wait is over, in both cases."""
+    asked: list[None] = []
+
+    def after_some() -> bool:
+        asked.append(None)
+        return len(asked) > 2
+
+    began = time.monotonic()
+    assert bus.receivers(bus.lanes).open(max_wait=60, give_up=after_some) is None
+    found: list[Receiver | None] = []
+    waiting = threading.Thread(target=lambda: found.append(bus.receivers(bus.lanes).open(max_wait=60)))
+    waiting.start()
+    sender = bus.sender(bus.lanes)
+    sender.send([Message(b"{}", "m", "s")])
+    waiting.join(30)
+    assert found[0] is not None
+    found[0].close()
+    bus.close_later(sender)
+    assert time.monotonic() - began < 50

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -214,8 +215,8 @@ def test_a_failed_settlement_loses_nothing() -> None:
     bench.put("persons", 0)
     opened = bench.receivers.open
 
-    def faulty(*, max_wait: float) -> object:
-        receiver = opened(max_wait=max_wait)
+    def faulty(**how: Any) -> object:
+        receiver = opened(**how)
         if receiver is not None and len(bench.receivers.opened) == 1:
             receiver.settle_faults.append(TransientError("no answer"))
         return receiver

@@ -35,7 +35,7 @@ class TestGate:
         now[0] += 0.02
         gate.leave(asked(gate), found=False)
         hung = asked(gate)
-        now[0] += GIVEN_UP - 1
+        now[0] += hung.wait + GIVEN_UP - 1
         assert gate.enter(threading.Event(), 0.01) is None
         now[0] += 2
         assert not gate.nobody_waits(0.5)  # what is not answered any more says nothing
@@ -46,6 +46,23 @@ class TestGate:
         gate.leave(other, found=False)
         assert asked(gate).for_all
         assert gate.enter(threading.Event(), 0.01) is None
+
+    def test_an_idle_router_asks_less_and_less_often_until_there_is_something_or_a_question_fails(self) -> None:
+        gate = Gate()
+
+        def waits(count: int) -> list[float]:
+            found = []
+            for _ in range(count):
+                question = asked(gate)
+                found.append(question.wait)
+                gate.leave(question, found=False)
+            return found
+
+        assert waits(6) == [3.0, 6.0, 12.0, 24.0, 30.0, 30.0]
+        gate.leave(asked(gate), found=True)
+        assert waits(2) == [3.0, 6.0]
+        gate.leave(asked(gate), found=False, failed=True)
+        assert waits(1) == [3.0]
 
     def test_a_question_without_an_answer_says_that_no_session_waits(self) -> None:
         now = [50.0]

@@ -39,7 +39,7 @@ class Queue:
     calls: list[str] = field(default_factory=list)
     session_id: str | None = "dbo.Persons"
 
-    def open(self, *, max_wait: float) -> Receiver | None:
+    def open(self, *, max_wait: float, give_up: Callable[[], bool] | None = None) -> Receiver | None:
         if self.fail is not None:
             raise self.fail
         return self

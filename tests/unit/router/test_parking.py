@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from common.bus import Delivery
 from common.errors import TransientError
@@ -55,6 +56,16 @@ def test_a_parked_session_goes_on_where_it_stood_when_its_destination_is_back() 
     bench.run()
     assert bodies(bench.topics["persons"]) == [f"persons-{number}" for number in range(25)]
     assert bench.receivers.opened == ["persons"]
+
+
+def test_a_parked_session_goes_on_at_once_although_its_slot_waits_for_another() -> None:
+    """For a minute, if nobody told it."""
+    pace = replace(PARK_AT_ONCE, accept_wait=60.0, longest_wait=60.0)
+    bench = Bench(pace=pace, destination_backoff=Backoff(first=0.02, longest=0.02))
+    bench.put("persons", 0, 1)
+    bench.topics["persons"].faults.append(TransientError("throttled"))
+    bench.run()
+    assert bodies(bench.topics["persons"]) == ["persons-0", "persons-1"]
 
 
 def test_where_there_is_no_room_a_slot_waits_with_its_session() -> None:
