@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -26,7 +27,7 @@ from common.in_time import in_time
 from common.retry import Backoff
 from common.servicebus_address import ServiceBusAddress, Way
 from common.servicebus_errors import quiet_sdk
-from common.servicebus_reach import unreachable
+from common.servicebus_reach import unreachable, untrusted
 
 MANAGEMENT_TIMEOUT = 45.0
 """Seconds for one call to the management API, attempts and pages included."""
@@ -57,8 +58,8 @@ _WRONG_KEY = re.compile(r"signature|malformed|expired", re.IGNORECASE)
 """What the service says of a token that is not good, unlike one whose policy lacks the right ("Manage,EntityRead claims required")."""
 
 _REACH = (
-    "check management_endpoint in the configuration (without it the namespace itself is asked, over https: that is right on Azure), the namespace's "
-    "name, and that a firewall lets this machine out to it (port 443)"
+    "check management_endpoint and proxy in the configuration (without the former the namespace itself is asked, over https, as is right on Azure), "
+    "the namespace's name, and that a firewall lets this machine out to it (port 443)"
 )
 
 _T = TypeVar("_T")
@@ -169,8 +170,10 @@ def management_error(error: Exception, doing: str) -> DStreamError:
     if isinstance(error, ClientAuthenticationError) or status in {401, 403}:
         return PermanentError(text, hint=_KEY if _WRONG_KEY.search(said) else _MANAGE)
     if status is None and (cause := _of_the_network(error)) is not None:
-        told = unreachable("the management API", cause)
-        return TransientError(f"{doing}: {told.message}", hint=_REACH)
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            told = untrusted("the management API", cause)
+            return TransientError(f"{doing}: {told.message}", hint=told.hint)
+        return TransientError(f"{doing}: {unreachable('the management API', cause).message}", hint=_REACH)
     if isinstance(error, HttpResponseError) and status is not None and 400 <= status < 500 and status not in {408, 429}:
         return PermanentError(text)
     return TransientError(text)
@@ -184,7 +187,7 @@ def _of_the_network(error: BaseException) -> OSError | None:
         if id(one) in seen:
             continue
         seen.add(id(one))
-        if isinstance(one, (socket.gaierror, ConnectionError, TimeoutError)):
+        if isinstance(one, (socket.gaierror, ConnectionError, TimeoutError, ssl.SSLCertVerificationError)):
             return one
         below = (getattr(one, "inner_exception", None), getattr(one, "reason", None), one.__cause__, one.__context__)
         waiting += [each for each in (*below, *one.args) if isinstance(each, BaseException)]

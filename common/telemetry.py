@@ -75,8 +75,9 @@ def logging_as_configured() -> tuple[LogLevel, LogFormat]:
 
 
 def register_secret(value: str) -> None:
-    """Mask `value` in every line logged from now on, and by itself each key or password inside a connection string."""
+    """Mask `value` in every line logged from now on, and by itself each key or password inside a connection string or URL."""
     parts = re.findall(r"(?:key|password|pwd|signature)\s*=\s*([^;]+)", value, re.IGNORECASE)
+    parts += re.findall(r"://[^:/@]*:([^@/]+)@", value)
     for secret in (value, *parts):
         if len(secret := secret.strip()) >= _SHORTEST:
             # As the renderers may write it: plain, in JSON, in a repr.

@@ -136,6 +136,19 @@ def test_an_authority_of_ones_own_is_trusted_on_amqp_as_it_is(
 
 
 @pytest.mark.filterwarnings("ignore:unclosed <s:ResourceWarning")
+def test_the_management_api_s_certificate_is_told_apart_as_well(emulator: ServiceBusEmulator, proxy: HttpProxy) -> None:
+    settings = through(proxy, emulator)
+    with closing(ServiceBus.of(settings)) as bus, pytest.raises(TransientError, match="not trusted") as refused:
+        provision(
+            bus.address,
+            [QueueNeed("made", sessions=True)],
+            how="create",
+            management_endpoint=settings.management_endpoint,
+        )
+    assert "ca_file" in (refused.value.hint or "")
+
+
+@pytest.mark.filterwarnings("ignore:unclosed <s:ResourceWarning")
 @pytest.mark.parametrize(
     ("change", "words", "remedy"),
     [

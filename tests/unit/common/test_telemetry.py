@@ -115,6 +115,8 @@ def test_a_registered_secret_is_masked_wherever_it_comes_from(
 def test_the_key_inside_a_connection_string_is_a_secret_of_its_own() -> None:
     register_secret("Endpoint=sb://x;SharedAccessKeyName=n;SharedAccessKey=abcd1234=")
     register_secret("Server=h;Password=swordfish;Encrypt=yes")
+    register_secret("http://corp:p%40ssword@proxy:3128")
+    assert masked("login p%40ssword at proxy:3128") == "login *** at proxy:3128"
     assert masked("401 for abcd1234= and swordfish") == "401 for *** and ***"
 
 
