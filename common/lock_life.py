@@ -43,6 +43,14 @@ class LockLife:
         return now - self.since >= hold(self.length)
 
 
+def clock_ahead(remaining: float) -> float:
+    """Seconds by which this machine's clock is ahead of the service's at least, where by it so many remain of a lock just renewed. Negative: behind.
+    0: nothing is known of it."""
+    if remaining <= 0:
+        return SHORTEST - remaining
+    return min(0.0, LONGEST - remaining)
+
+
 def believed(remaining: float) -> float:
     """Seconds that a lock lasts which was just taken, where the wall clock says that so many remain."""
     return min(max(remaining, SHORTEST), LONGEST)

@@ -27,7 +27,7 @@ from common import servicebus_settle as settle
 from common.bus import Delivery, Receiver
 from common.errors import DStreamError, TransientError, Unanswered
 from common.fetch_ahead import FetchAhead
-from common.lock_life import LockLife, believed
+from common.lock_life import LockLife, believed, clock_ahead
 from common.message import Message, weight
 from common.servicebus_address import ServiceBusAddress
 from common.servicebus_arrivals import carried, read_arrivals
@@ -278,6 +278,8 @@ class BusReceiver:
         with self._bounded(RENEW_TIMEOUT, f"renewing the lock of {self._where}"):
             remaining = ask()
         lock.renewed(remaining, asked)
+        if ahead := clock_ahead(remaining):
+            _warn_of_the_clock(round(ahead))
 
     def _renew_session(self) -> float:
         self._receiver.session.renew_lock(timeout=RENEW_TIMEOUT + SLACK)
@@ -355,6 +357,22 @@ def _message_lock(received: ServiceBusReceivedMessage) -> float:
 def _until(moment: datetime | None) -> float:
     """Seconds from now, by this machine's wall clock."""
     return (moment - datetime.now(UTC)).total_seconds() if moment is not None else 0.0
+
+
+_told_of_the_clock: list[int] = []
+
+
+def _warn_of_the_clock(ahead: int) -> None:
+    """Once a process."""
+    if _told_of_the_clock:
+        return
+    _told_of_the_clock.append(ahead)
+    log.warning(
+        "this machine's clock differs from Service Bus's",
+        seconds=abs(ahead),
+        clock="ahead" if ahead > 0 else "behind",
+        hint="set it (NTP, chrony). Locks do not depend on it here; tokens do, and are refused once they seem to be over",
+    )
 
 
 class _Fitting:

@@ -214,6 +214,24 @@ def test_message_locks_are_renewed_one_by_one(
         assert receiver.settle_many(deliveries) == []
 
 
+def test_a_clock_that_is_far_ahead_is_told_of_once_and_nothing_fails(
+    monkeypatch: pytest.MonkeyPatch, bus: ServiceBus, clock: Clock, steady: Clock
+) -> None:
+    monkeypatch.setattr(common.servicebus_receiver, "_told_of_the_clock", [])
+    clock.ahead -= 3600  # the service's
+    put(bus, "lanes", some(3, "a"))
+    with closing(opened(bus.receivers("lanes", sessions=True, prefetch=10))) as receiver, capture_logs() as lines:
+        for _ in range(3):
+            receiver.renew(())
+            (delivery,) = receiver.receive(max_count=1, max_wait=3)
+            assert receiver.lock_left([delivery]) > 0
+            assert receiver.settle_many([delivery]) == []
+            steady.ahead += 30
+    (told,) = [line for line in lines if line["log_level"] == "warning"]
+    assert (told["event"], told["clock"]) == ("this machine's clock differs from Service Bus's", "ahead")
+    assert 3_500 < told["seconds"] < 3_600
+
+
 def test_a_receiver_asks_to_be_reopened_long_before_the_sdk_fails(
     monkeypatch: pytest.MonkeyPatch, bus: ServiceBus, steady: Clock
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from common.lock_life import LONGEST, SHORTEST, LockLife, hold
+from common.lock_life import LONGEST, SHORTEST, LockLife, clock_ahead, hold
 
 
 @pytest.mark.parametrize(("length", "held"), [(60, 20), (30, 15), (5, 2.5), (3, 2), (300, 20), (0, 0)])
@@ -33,3 +33,10 @@ def test_a_lock_that_seems_to_be_over_is_renewed_before_anything_is_sent(ahead: 
 
 def test_no_lock_is_believed_to_last_for_longer_than_locks_do() -> None:
     assert LockLife.taken(86_400.0, 0.0).left(0.0) == LONGEST
+
+
+@pytest.mark.parametrize(
+    ("remaining", "ahead"), [(60.0, 0.0), (4.0, 0.0), (300.0, 0.0), (-55.0, 60.0), (-3540.0, 3545.0), (360.0, -60.0)]
+)
+def test_what_no_lock_lasts_is_the_difference_of_the_clocks(remaining: float, ahead: float) -> None:
+    assert clock_ahead(remaining) == ahead
