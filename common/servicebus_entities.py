@@ -8,11 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from azure.core.exceptions import ResourceNotFoundError
-from azure.servicebus.management import QueueProperties, TopicProperties, TopicRuntimeProperties
+from azure.servicebus.management import (
+    QueueProperties,
+    QueueRuntimeProperties,
+    TopicProperties,
+    TopicRuntimeProperties,
+)
 
 from common.check_clock import seconds_ahead
 from common.servicebus_address import ServiceBusAddress
@@ -140,7 +146,7 @@ class Entities:
             status=_status(found),
             waiting=counts.active_message_count or 0,
             dead=counts.dead_letter_message_count or 0,
-            storage=Storage(counts.size_in_bytes or 0, (found.max_size_in_megabytes or 0) * _MEGABYTE),
+            storage=_storage(found, counts),
             keeping=_keeping(found),
             largest=_largest(found),
         )
@@ -170,6 +176,26 @@ class Entities:
             )
             return dict(zip(names, facts, strict=True))
 
+    def queue_storage(self, name: str) -> Storage | None:
+        """None when there is no such queue."""
+        found = self._get(f"queue {name}", lambda: self._client.get_queue(name))
+        counts = self._get(f"queue {name}", lambda: self._client.get_queue_runtime_properties(name))
+        return None if found is None or counts is None else _storage(found, counts)
+
+    def topics_storage(self, names: Sequence[str]) -> Mapping[str, Storage]:
+        """Of those that are there, by name as given: a few calls, whatever their number."""
+        if len(names) <= AT_ONCE:
+            settings = {
+                name.lower(): self._get(f"topic {name}", partial(self._client.get_topic, name)) for name in names
+            }
+            ask = self._client.get_topic_runtime_properties
+            counts = {name.lower(): self._get(f"topic {name}", partial(ask, name)) for name in names}
+        else:
+            settings = self._listed(self._client.list_topics)
+            counts = self._listed(self._client.list_topics_runtime_properties)
+        pairs = ((name, settings.get(name.lower()), counts.get(name.lower())) for name in names)
+        return {name: _storage(found, used) for name, found, used in pairs if found is not None and used is not None}
+
     def _listed(self, listing: Callable[[], Any]) -> dict[str, Any]:
         """By name in lower case."""
         pages, found = listing().by_page(), dict[str, Any]()
@@ -188,7 +214,7 @@ class Entities:
         return TopicFacts(
             duplicate_window=_window(found),
             status=_status(found),
-            storage=Storage(counts.size_in_bytes or 0, (found.max_size_in_megabytes or 0) * _MEGABYTE),
+            storage=_storage(found, counts),
             subscriptions=tuple(
                 SubscriptionFacts(each.name, each.active_message_count or 0, each.dead_letter_message_count or 0)
                 for each in subscriptions or ()
@@ -209,6 +235,12 @@ class Entities:
 
     def _ask(self, what: str, call: Callable[[], _T]) -> _T:
         return asked(f"reading the settings of the {what} at {self._where}", call, stop=self._stop)
+
+
+def _storage(
+    found: QueueProperties | TopicProperties, counts: QueueRuntimeProperties | TopicRuntimeProperties
+) -> Storage:
+    return Storage(counts.size_in_bytes or 0, (found.max_size_in_megabytes or 0) * _MEGABYTE)
 
 
 def _window(found: QueueProperties | TopicProperties) -> timedelta | None:

@@ -68,7 +68,8 @@ class Reports:
         """All together. A worker that tells nothing any more stands as still as its last word is old."""
         with self._guard:
             found, now = self._past, self._clock()
-            found = replace(found, topics_away=self.start.figures().topics_away)
+            own_figures = self.start.figures()
+            found = replace(found, topics_away=own_figures.topics_away, fills=own_figures.fills)
             for worker, (at, figures) in self._told.items():
                 own = replace(figures.still, what=f"worker {worker}: {figures.still.what}")
                 silence = Stillness(now - at, SILENT_SECONDS, f"worker {worker} has said nothing")

@@ -62,6 +62,12 @@ TOPICS_AWAY = Metric(
     "gauge",
     "Topics that have taken nothing for 10 s although something is to be sent to them.",
 )
+FILL = Metric(
+    "dstream_router_storage_used_ratio",
+    "gauge",
+    "Used share of the quota of the ingest queue or a topic, looked at once a minute; needs the Manage right.",
+    ("entity",),
+)
 BATCHES = Metric("dstream_router_batch_messages", "histogram", "Messages received together.")
 SETTLED = Metric(
     "dstream_router_settle_seconds",
@@ -71,7 +77,7 @@ SETTLED = Metric(
 
 METRICS = (
     *(ROUTED, DEAD_LETTERED, RETRIES, LOST, SESSIONS_LOST, RECEIVING, TOPICS_AWAY, UP, PARKED, STOPPED),
-    *(REPLACED, MEMORY, BATCHES, SETTLED),
+    *(REPLACED, MEMORY, FILL, BATCHES, SETTLED),
 )
 
 
@@ -90,5 +96,6 @@ def samples(figures: Figures) -> Iterator[Sample]:
     yield STOPPED(figures.stopped)
     yield from (REPLACED(figures.replaced[reason], reason) for reason in ("died", "hung"))
     yield from (MEMORY(octets, str(worker)) for worker, octets in sorted(figures.memory.items()))
+    yield from (FILL(share, entity) for entity, share in sorted(figures.fills.items()))
     yield BATCHES(figures.batches)
     yield SETTLED(figures.seconds)

@@ -93,6 +93,8 @@ class Figures:
     parked: int = 0
     stopped: int = 0
     memory: Mapping[int, int] = field(default_factory=dict)
+    fills: Mapping[str, float] = field(default_factory=dict)
+    """Used shares of the quotas of queue and topics, as far as they are looked at."""
 
     def ended(self) -> Figures:
         """What is left of them when their process is gone: what it did stays done, what it was is no more."""
@@ -119,6 +121,7 @@ class Figures:
             self.parked + other.parked,
             self.stopped + other.stopped,
             {**self.memory, **other.memory},
+            {**self.fills, **other.fills},
         )
 
     def alive(self) -> str | None:
@@ -176,6 +179,11 @@ class Tally:
     _opening: float | None = None
     _away: str | None = None
     _outages: dict[str, _Outage] = field(default_factory=dict)
+    _fills: Mapping[str, float] = field(default_factory=dict)
+
+    def filled(self, shares: Mapping[str, float]) -> None:
+        """Of their quotas, queue and topics have used these."""
+        self._fills = dict(shares)
 
     def topic_failed(self, topic: str, why: str) -> None:
         """A send to it failed; by `why` a person knows what to do."""
@@ -254,6 +262,7 @@ class Tally:
                 parked=held.parked,
                 stopped=held.stopped,
                 memory={} if resident is None else {self.worker: resident},
+                fills=self._fills,
             )
 
     def _still(self) -> Stillness:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import closing, suppress
 from functools import partial
 
 import structlog
@@ -15,9 +15,11 @@ from common.fetch_ahead import FetchAhead
 from common.file_limit import provide_descriptors
 from common.provision import QueueNeed, TopicNeed, provision
 from common.servicebus import ServiceBus
+from common.servicebus_entities import Entities, Storage
 from common.stacks import tell_stacks
 from common.throttling import Spell
 from router.forward import Forwarder, Pace
+from router.fullness import Fullness
 from router.gate import Gate
 from router.health import Reports, endpoint
 from router.observed import ObservedReceivers
@@ -66,6 +68,7 @@ def run(
         try:
             _open_all(settings, source, output, publishers, stop)
             publishers.rest()
+            _watch_fullness(settings, source, output, reports.start, over)
             # Those that were away are tried again here: a worker does so only when something is to be sent to them.
             threading.Thread(target=publishers.keep, args=[over], name="publishers", daemon=True).start()
             return Workers(settings, reports=reports, latest=latest).run(stop)
@@ -100,6 +103,7 @@ def route(
     try:
         if not provisioned:
             _open_all(settings, source, output, publishers, stop)
+            _watch_fullness(settings, source, output, tally, stop)
         tally.opening()
         if stop.is_set():
             return 0
@@ -214,6 +218,27 @@ def _provide_topics(
         management_endpoint=settings.output.management_endpoint,
         stop=stop,
     )
+
+
+def _watch_fullness(
+    settings: RouterSettings, source: ServiceBus, output: ServiceBus, tally: Tally, stop: threading.Event
+) -> None:
+    """In a thread of its own; `provision = "none"` makes no management call, and so knows nothing of it."""
+    if settings.provision == "none":
+        return
+
+    def queue() -> Mapping[str, Storage]:
+        with closing(Entities(source.address, settings.source.management_endpoint, stop=stop)) as entities:
+            found = entities.queue_storage(settings.queue_name)
+        return {} if found is None else {f"queue {settings.queue_name}": found}
+
+    def topics() -> Mapping[str, Storage]:
+        with closing(Entities(output.address, settings.output.management_endpoint, stop=stop)) as entities:
+            found = entities.topics_storage(list(settings.destinations))
+        return {f"topic {topic}": storage for topic, storage in found.items()}
+
+    fullness = Fullness([queue, topics], tally)
+    threading.Thread(target=fullness.run, args=[stop], name="fullness", daemon=True).start()
 
 
 def _find_queue(settings: RouterSettings, source: ServiceBus) -> None:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 
 import pytest
 from structlog.testing import capture_logs
@@ -13,9 +14,12 @@ from structlog.testing import capture_logs
 from common import provision as provisioning
 from common import servicebus_management
 from common.errors import PermanentError, Stopped, TransientError
+from common.message import Message
 from common.provision import QueueNeed, TopicNeed, provision
 from common.retry import Backoff
+from common.servicebus import ServiceBus
 from common.servicebus_address import ServiceBusAddress, read_address
+from common.servicebus_entities import Entities
 from common.topology import Provision
 from emulators.servicebus.administration.api import AdminApi, Answer, refusal
 from emulators.servicebus.description import QueueDescription, SubscriptionDescription, TopicDescription
@@ -212,3 +216,23 @@ def test_a_stop_ends_it_although_a_call_hangs(world: World) -> None:
         assert time.monotonic() - began < 20
     finally:
         end.set()
+
+
+@pytest.mark.parametrize("others", [0, 30])
+def test_how_full_queue_and_topics_are_is_read_in_few_calls(world: World, others: int) -> None:
+    description = QueueDescription(max_size_in_megabytes=2)
+    world.emulator.admin.create("q", description)
+    names = ["T", *(f"t{number}" for number in range(others))]
+    for name in names:
+        world.emulator.admin.create(name, TopicDescription(max_size_in_megabytes=4))
+    with closing(ServiceBus(world.address).sender("q")) as sender:
+        sender.send([Message(b"x" * 200_000, str(number)) for number in range(6)])
+    with closing(Entities(world.address, f"http://127.0.0.1:{world.emulator.http_port}")) as entities:
+        queue = entities.queue_storage("q")
+        topics = entities.topics_storage([*names, "missing"])
+        assert entities.queue_storage("missing") is None
+    assert queue is not None
+    assert 0.5 < queue.share < 0.7
+    assert set(topics) == set(names)
+    assert {storage.limit for storage in topics.values()} == {4 * 2**20}
+    assert world.calls["GET"] <= 8

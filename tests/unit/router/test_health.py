@@ -289,6 +289,7 @@ def test_every_metric_that_is_told_is_declared(tally: Tally) -> None:
     tally.count_dead_letter("Oversize")
     tally.count_retry("t")
     tally.destinations = frozenset({"t"})
+    tally.filled({"queue q": 0.5})
     assert {s.metric.name for s in samples(tally.figures())} == {m.name for m in METRICS}
 
 

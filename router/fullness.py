@@ -1,0 +1,76 @@
+"""How full the queue and the topics are: looked at beside the routing, told in the log and by a gauge before sends fail.
+
+All tables share the queue, and a topic that nobody reads fills: its changes then back up in the queue, until nobody's are taken any more. A
+policy without the Manage right cannot know, and is not asked again. Never on the path of a message; changes nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+import structlog
+
+from common.errors import PermanentError, Stopped, TransientError
+from common.servicebus_entities import Storage
+from router.tally import Tally
+
+LOOK = 60.0
+"""Seconds between two looks. One costs two calls for each entity, or for many topics two for a hundred of them."""
+
+HALF, NEARLY = 0.5, 0.9
+"""Shares of the quota at which a warning and an error are due."""
+
+_BACK = 0.4
+"""Below this what was told may be told again."""
+
+Ask = Callable[[], Mapping[str, Storage]]
+"""By what they are called in words ("queue ingest"). Raises PermanentError, TransientError or Stopped."""
+
+log = structlog.get_logger(__name__)
+
+
+class Fullness:
+    """`run` in a thread of its own."""
+
+    def __init__(self, asks: Sequence[Ask], tally: Tally, *, seconds: float = LOOK) -> None:
+        """`asks`: one for each namespace."""
+        self._seconds = seconds
+        self._asks = list(asks)
+        self._tally = tally
+        self._told: dict[str, float] = {}
+
+    def run(self, stop: threading.Event) -> None:
+        """Until `stop`, or until nothing may be asked."""
+        while self._asks and not stop.wait(self._seconds):
+            self.look()
+
+    def look(self) -> None:
+        found = dict[str, Storage]()
+        for ask in list(self._asks):
+            try:
+                found.update(ask())
+            except PermanentError as error:
+                self._asks.remove(ask)
+                log.debug("fill levels cannot be looked at", error=error.message)
+            except (TransientError, Stopped) as error:
+                log.debug("fill levels not looked at", error=error.message)
+        self._tally.filled({entity: storage.share for entity, storage in found.items()})
+        for entity, storage in found.items():
+            self._judge(entity, storage)
+
+    def _judge(self, entity: str, storage: Storage) -> None:
+        told = self._told.get(entity, 0.0)
+        due = NEARLY if storage.share >= NEARLY else HALF if storage.share >= HALF else 0.0
+        if storage.share < _BACK:
+            self._told.pop(entity, None)
+        elif due > told:
+            self._told[entity] = due
+            report = log.error if due == NEARLY else log.warning
+            report(
+                "entity is filling up",
+                entity=entity,
+                used=f"{storage.share:.0%} of {storage.limit // 2**20} MB",
+                hint="a queue: see what keeps the router from its topics; a topic: read its subscriptions or delete those that nobody reads, for "
+                "when it is full its changes fill the queue that all tables share; `dstream check` names the subscription",
+            )
