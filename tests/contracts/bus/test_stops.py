@@ -129,6 +129,25 @@ def test_while_batches_are_sent_and_the_service_falls_mute(
             ends(router, status=None)
 
 
+def test_workers_whose_parent_is_killed_while_the_service_is_mute_end_as_well(
+    emulator: ServiceBusEmulator, tmp_path: Path
+) -> None:
+    with TcpRelay(emulator.port) as relay:
+
+        def led(text: str) -> str:
+            return text.replace(f":{emulator.port};", f":{relay.port};")
+
+        with routing(tmp_path, emulator, workers=2, change=led) as router:
+            eventually(begun(router), router, 90)
+            put(emulator, [change(PERSONS, number, f"persons/{number % 8}") for number in range(4_000)])
+            eventually(lambda: unrouted(emulator) < 4_000, router, 60)
+            workers = router.workers()
+            assert len(workers) == 2
+            relay.mute()
+            router.process.kill()
+            eventually(lambda: not any(map(running, workers)), router, WITHIN + 10)
+
+
 def test_while_sessions_are_parked(emulator: ServiceBusEmulator, tmp_path: Path) -> None:
     with routing(tmp_path, emulator, workers=2) as router:
         eventually(begun(router), router, 90)
