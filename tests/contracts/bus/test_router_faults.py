@@ -214,3 +214,19 @@ def test_a_topic_deleted_while_the_router_runs_is_sent_to_again_when_it_is_back(
             emulator.admin.create(f"{PERSONS}/Subscriptions/sub1", SubscriptionDescription())
     assert ids(emulator, PERSONS, 20) == numbered(PERSONS, 20, 1)
     assert left(emulator) == (0, 0)
+
+
+def test_a_topic_deleted_while_the_router_runs_is_an_error_with_the_remedy_and_shows_in_the_readiness(
+    emulator: ServiceBusEmulator, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(emulator, [change(PERSONS, 0, PERSONS)])
+    with routing(settings(emulator), lambda tally: tally.routed[PERSONS] == 6) as tally:
+        waited_for(lambda: tally.routed[PERSONS] == 1)
+        emulator.admin.delete(PERSONS)
+        put(emulator, [change(PERSONS, number, PERSONS) for number in range(1, 6)])
+        waited_for(lambda: PERSONS in (tally.figures().ready() or ""), 60)
+        emulator.admin.create(PERSONS, TopicDescription())
+    told = [line for line in capsys.readouterr().out.splitlines() if "destination away" in line and "[error" in line]
+    assert len(told) == 1
+    assert "hint=" in told[0]
+    assert left(emulator) == (0, 0)
