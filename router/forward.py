@@ -173,10 +173,12 @@ class Forwarder:
 
     def _forward(self, receiver: Receiver, deliveries: Sequence[Delivery]) -> None:
         """Send and settle all of a batch, or raise: SessionGone and TransientError leave the rest to come again."""
+        behind = len(deliveries)
         for decided in self._plans(receiver, deliveries):
             for poison in decided.poison:
                 self._put_aside(receiver, poison)
-            self._deliver(receiver, decided.groups)
+            behind -= len(decided.poison) + sum(len(group.deliveries) for group in decided.groups)
+            self._deliver(receiver, decided.groups, parks=behind == 0)
 
     def _plans(self, receiver: Receiver, deliveries: Sequence[Delivery]) -> Iterator[Plan]:
         """One plan for all; where the first poison is the end, one for each run of neighbours, so that nothing goes before its turn."""
@@ -197,7 +199,8 @@ class Forwarder:
     def _stops_at_poison(self, receiver: Receiver) -> bool:
         return self.on_poison == "stop" and receiver.session_id is not None
 
-    def _deliver(self, receiver: Receiver, planned: Sequence[Group]) -> None:
+    def _deliver(self, receiver: Receiver, planned: Sequence[Group], *, parks: bool = True) -> None:
+        """`parks`: not where more was received than `planned`, which would be passed by what comes after it."""
         groups, held = list(planned), math.inf
         while groups:
             # Those that are well go first, so that a destination that is away holds up only its own.
@@ -207,7 +210,7 @@ class Forwarder:
                 left_over = sum(len(group.deliveries) for group in groups)
                 if left_over < held:  # one that takes a little now and then is no outage
                     held, deadline = left_over, self.clock() + self.pace.turn
-                self._wait(receiver, groups, deadline)
+                self._wait(receiver, groups, deadline, parks=parks)
 
     def _round(self, receiver: Receiver, groups: Sequence[Group]) -> list[Group]:
         """Each group as far as its topic takes it now; what is left of them."""
@@ -321,10 +324,10 @@ class Forwarder:
             session=message.session_id,
         )
 
-    def _wait(self, receiver: Receiver, groups: Sequence[Group], deadline: float) -> None:
+    def _wait(self, receiver: Receiver, groups: Sequence[Group], deadline: float, *, parks: bool) -> None:
         """Until a destination may be tried again, holding the locks; gives everything back at a stop or when the turn is over."""
         pause = self._pause(groups)
-        if pause > self.pace.linger and self._parked(receiver, groups):
+        if parks and pause > self.pace.linger and self._parked(receiver, groups):
             raise SessionParked
         until = self.clock() + pause
         held = [delivery for group in groups for delivery in group.deliveries]

@@ -9,9 +9,13 @@ import pytest
 
 from common.errors import PermanentError, TransientError
 from common.message import Message
+from common.retry import Backoff
+from router.forward import Pace
 from router.publishers import Publisher
 from tests.fakes.bus import Held
 from tests.unit.router.test_forward import Bench, bodies
+
+PARK_AT_ONCE = Pace(batch=10, accept_wait=0.01, poll=0.005, idle=0.01, turn=60.0, linger=0.0)
 
 
 def put_raw(bench: Bench, body: bytes, message_id: str, session: str) -> None:
@@ -164,3 +168,15 @@ def test_slots_that_meet_a_new_topic_together_make_it_once() -> None:
         thread.join()
     assert further.made == ["invoices"]
     assert len(further.bench.topics["invoices"].held) == 4
+
+
+def test_nothing_goes_past_a_poisoned_message_after_what_came_before_it_was_waited_with() -> None:
+    """A session is not parked with a part of what was received of it: what comes next would be sent before the rest."""
+    bench = Bench(on_poison="stop", pace=PARK_AT_ONCE, destination_backoff=Backoff(first=0.02, longest=0.02))
+    bench.topics["persons"].faults.extend(TransientError("throttled") for _ in range(3))
+    bench.put("persons", 0, 1)
+    put_raw(bench, b"{", "bad", "persons")
+    bench.put("persons", *range(2, 30))
+    bench.run(until=lambda: bench.parking.stopped == 1)
+    assert bodies(bench.topics["persons"]) == ["persons-0", "persons-1"]
+    assert [held.message.message_id for held in bench.queue.held][:2] == ["bad", "persons-2"]
