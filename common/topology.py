@@ -163,7 +163,7 @@ class BusSettings(Settings):
     proxy: Annotated[ProxyUrl | None, BeforeValidator(_or_none)] = Field(
         default=None,
         description=(
-            "HTTP proxy on the way to the namespace and its management API, `http://HOST:PORT` or `http://USER:PASSWORD@HOST:PORT`. Secret. It wants "
+            "HTTP proxy on the way to the namespace and its management API, `http://HOST:PORT` or `http://USER:PASSWORD@HOST:PORT`. Secret. It needs "
             '`transport = "websocket"`. None, the default, or `""`: none.'
         ),
     )
@@ -320,7 +320,7 @@ def _ways_in(given: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
     if by_identity and isinstance(endpoint, str) and endpoint.lower().startswith("http:"):
         yield ("management_endpoint",), "must be https:// beside a namespace: a token must not travel in the clear"
     if given.get("proxy") not in (None, "") and given.get("transport") != "websocket":
-        yield ("proxy",), 'wants transport = "websocket": AMQP as it is passes no HTTP proxy'
+        yield ("proxy",), 'needs transport = "websocket": AMQP as it is passes no HTTP proxy'
 
 
 def twice_listed(data: Any) -> list[tuple[Location, str]]:

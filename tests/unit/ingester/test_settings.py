@@ -228,7 +228,7 @@ def test_every_kind_of_lock_loads(tmp_path: Path, kind: str) -> None:
         ('ordering = "session"\n', 'must be one of "table", "key", "none"'),
         ('management_endpoint = "localhost:5300"\n', "http:// or https://"),
         ('management_endpoint = "http://ns.servicebus.windows.net"\n', "must be https://"),
-        ('proxy = "http://proxy:3128"\n', 'wants transport = "websocket"'),
+        ('proxy = "http://proxy:3128"\n', 'needs transport = "websocket"'),
         ('proxy = "proxy:3128"\ntransport = "websocket"\n', "must be http://HOST:PORT"),
         ('transport = "udp"\n', "amqp"),
         ("key_buckets = 0\n", "at least 1"),
