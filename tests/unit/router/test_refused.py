@@ -6,7 +6,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from common.bus import MessageRefused, SendInterrupted
-from common.errors import TransientError
 from common.message import Message
 from common.retry import Backoff
 from router.packs import UnpackingReceivers
@@ -142,14 +141,17 @@ def test_messages_that_are_too_large_say_nothing_of_the_topic() -> None:
     refuse(publisher, 1, Message(b"x" * 11, "large"))
 
 
-def test_a_packed_change_that_the_queue_refuses_too_stays_in_its_pack(broker: FakeBroker, queue: FakeEntity) -> None:
+def test_a_packed_change_that_the_queue_refuses_too_is_dead_lettered_with_its_pack(
+    broker: FakeBroker, queue: FakeEntity
+) -> None:
     queue.held.append(Held(pack(*(change(number) for number in range(3)))))
     queue.refuses = ["m1"]
     receivers = UnpackingReceivers(broker.receivers("ingest", sessions=True), lambda: broker.sender("ingest"))
     receiver = receivers.open(max_wait=0)
     assert receiver is not None
     deliveries = receiver.receive(max_count=10, max_wait=0)
-    with pytest.raises(TransientError, match="Refused"):
-        receiver.dead_letter(deliveries[1], reason="Refused", description="not here")
+    receiver.dead_letter(deliveries[1], reason="Refused", description="not here")
+    assert len(queue.held) == 1  # the others are not sent yet
     receiver.settle_many([deliveries[0], deliveries[2]])
-    assert len(queue.held) == 1
+    assert queue.held == []
+    assert [reason for _, reason, _ in queue.dead] == ["Refused"]
