@@ -6,7 +6,6 @@ It refuses to hide a lost lock: what was not completed is returned, and comes ag
 from __future__ import annotations
 
 import math
-import select
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,10 +26,11 @@ from common import servicebus_settle as settle
 from common.bus import Delivery, Receiver
 from common.errors import DStreamError, TransientError, Unanswered
 from common.fetch_ahead import FetchAhead
-from common.lock_life import LockLife, believed, clock_ahead
+from common.lock_life import SHORTEST, LockLife, believed, clock_ahead
 from common.message import Message, weight
 from common.servicebus_address import ServiceBusAddress
 from common.servicebus_arrivals import carried, read_arrivals
+from common.servicebus_buffer import Fitting, readable
 from common.servicebus_client import CLOSE_TIMEOUT, OPEN_TIMEOUT, SLACK, close_quietly, open_client
 from common.servicebus_deadline import Guard
 from common.servicebus_errors import translated
@@ -110,7 +110,7 @@ class BusReceiver:
         self._session_id = receiver.session.session_id if receiver.session else None
         self._renewals = 0
         self._lock = LockLife.taken(_session_lock(receiver), time.monotonic())
-        self._longest = 0.0
+        self._longest = -math.inf
         self._ranged = settle.supported(receiver)
         self._heard: object = None
         self._heard_at = time.monotonic()
@@ -150,17 +150,28 @@ class BusReceiver:
             deliveries += [BusDelivery(message) for message in self._at_hand(max_count - 1, room)]
             self._ask_by_size(deliveries)
         if self._session_id is None:
-            self._note_locks(deliveries)
+            deliveries = self._still_locked(deliveries)
             self._handed_out = [*self._unsettled(), *deliveries]
         return deliveries
 
-    def _note_locks(self, deliveries: Sequence[BusDelivery]) -> None:
-        """What was fetched ahead was locked when the service sent it: its lock is as old as it ends before the one that ends last."""
+    def _still_locked(self, deliveries: Sequence[BusDelivery]) -> list[BusDelivery]:
+        """What was fetched ahead was locked when the service sent it: its lock is as old as it ends before the one that ends last. One that was not
+        read before its lock was over comes again, and is dropped here."""
         now = time.monotonic()
         remaining = [_message_lock(delivery.received) for delivery in deliveries]
         self._longest = max(self._longest, *remaining)
         for delivery, left in zip(deliveries, remaining, strict=True):
             delivery.lock = LockLife(believed(self._longest), now - (self._longest - left))
+        if (
+            self._longest < SHORTEST
+        ):  # this machine's clock is ahead, and how long locks last is not known: the service is asked, by renewing
+            return list(deliveries)
+        held = [delivery for delivery in deliveries if delivery.lock is None or delivery.lock.left(now) > 0]
+        if len(held) < len(deliveries):
+            log.warning(
+                "locks over before their messages were read", queue=self._queue, messages=len(deliveries) - len(held)
+            )
+        return held
 
     def _nothing(self) -> Sequence[BusDelivery]:
         """All that has arrived was read, and no message was in it. Raises TransientError when nothing at all has come for long."""
@@ -180,7 +191,7 @@ class BusReceiver:
         """Whether a message or a frame is there, or comes; True where the SDK is built otherwise, and has to be asked."""
         handler: Any = getattr(self._receiver, "_handler", None)
         buffered: Any = getattr(handler, "_received_messages", None)
-        return buffered is None or buffered.qsize() > 0 or _readable(handler, seconds)
+        return buffered is None or buffered.qsize() > 0 or readable(handler, seconds)
 
     def _at_hand(self, count: int, room: float) -> Sequence[ServiceBusReceivedMessage]:
         """What the SDK has buffered and what lies in the socket, up to `room` bytes: no waiting. Nothing where the SDK is built otherwise."""
@@ -188,9 +199,9 @@ class BusReceiver:
         buffered: Any = getattr(handler, "_received_messages", None)
         if buffered is None or count <= 0:
             return ()
-        fitting = _Fitting(buffered, count, room)
+        fitting = Fitting(buffered, count, room)
         try:
-            while fitting.more() and _readable(handler, 0) and handler.do_work():
+            while fitting.more() and readable(handler, 0) and handler.do_work():
                 continue
         except Exception as error:
             # What came before the fault is handed over. What comes behind it is not: the fault may have swallowed a message.
@@ -375,58 +386,10 @@ def _warn_of_the_clock(ahead: int) -> None:
     )
 
 
-class _Fitting:
-    """How many of the messages that the SDK has buffered are wanted: `count` at most, and `room` bytes."""
-
-    def __init__(self, buffered: Any, count: int, room: float) -> None:
-        self._buffered, self._count, self._room = buffered, count, room
-        self.ready = 0
-
-    def more(self) -> bool:
-        """Whether there is room for more than is there."""
-        while self.ready < min(self._count, self._buffered.qsize()):
-            size = _octets(self._buffered.queue[self.ready])
-            if size > self._room:
-                return False
-            self._room -= size
-            self.ready += 1
-        return self.ready < self._count
-
-
-def _octets(message: Any) -> int:
-    """What a message that the SDK has buffered weighs, about."""
-    if (held := carried(message)) is not None:
-        return weight(held[0])
-    return sum(map(len, getattr(message, "data", None) or ()))
-
-
 def _own(delivery: Delivery) -> BusDelivery:
     if not isinstance(delivery, BusDelivery):
         raise TypeError(f"a {type(delivery).__name__} was not received here")
     return delivery
-
-
-def _readable(handler: Any, seconds: float) -> bool:
-    """Whether a frame has begun to arrive, or does so in time: reading it will not wait."""
-    transport: Any = getattr(getattr(handler, "_connection", None), "_transport", None)
-    sock = getattr(transport, "sock", None)
-    if sock is None:
-        return False
-    if (below := getattr(sock, "sock", None)) is not None:  # a WebSocket, whose messages may hold several frames
-        if transport._read_buffer.tell() < len(transport._read_buffer.getbuffer()):
-            return True
-        sock = below
-    pending = getattr(sock, "pending", None)
-    if pending is not None and pending() > 0:
-        return True
-    try:
-        if hasattr(select, "poll"):  # select() itself refuses descriptors from 1,024 on
-            poll = select.poll()
-            poll.register(sock, select.POLLIN)
-            return bool(poll.poll(seconds * 1000))
-        return bool(select.select([sock], [], [], seconds)[0])
-    except (OSError, ValueError):  # closed under our hands: reading will tell how
-        return True
 
 
 class QueueReceivers:
