@@ -226,7 +226,7 @@ def test_a_name_that_nobody_resolves_in_time_holds_up_nobody(monkeypatch: pytest
     release = threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: release.wait(60))
     try:
-        bus = ServiceBus.from_connection_string(f"Endpoint=sb://unresolved.example;{KEY};UseDevelopmentEmulator=true")
+        bus = ServiceBus.from_connection_string(f"Endpoint=sb://unresolved.example;{KEY}")
         with pytest.raises(TransientError, match=r"DNS did not answer for unresolved\.example") as raised:
             bus.sender("q").open()
         assert "DNS" in (raised.value.hint or "")
@@ -235,7 +235,7 @@ def test_a_name_that_nobody_resolves_in_time_holds_up_nobody(monkeypatch: pytest
 
 
 def test_a_name_that_does_not_exist_is_told_in_plain_words() -> None:
-    bus = ServiceBus.from_connection_string(f"Endpoint=sb://nowhere.invalid;{KEY};UseDevelopmentEmulator=true")
+    bus = ServiceBus.from_connection_string(f"Endpoint=sb://nowhere.invalid;{KEY}")
     with pytest.raises(TransientError, match=r"the name nowhere\.invalid cannot be resolved|DNS did not answer"):
         bus.sender("q").open()
 
