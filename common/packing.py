@@ -29,6 +29,12 @@ MOST: Final = 500
 INDEX_BYTES: Final = 30_000
 """Bytes of an index; Service Bus takes 32 KB a property (https://learn.microsoft.com/azure/service-bus-messaging/service-bus-quotas)."""
 
+MOST_CELLS: Final = 65_536
+"""Values of properties in a pack: names times changes. An index says one value for all in a few bytes, and each is an entry of a dict here."""
+
+PREFIX: Final = 1_024
+"""Characters that the values of a column may have in common: an index says them once, and each change has a copy."""
+
 SPARE: Final = 4_096
 """Bytes kept free in a packed message beside body and index: for its own properties, and for what `condemned` adds to one change."""
 
@@ -79,32 +85,32 @@ def is_pack(message: Message) -> bool:
 
 
 def unpack(message: Message) -> tuple[Message, ...]:
-    """The changes of a packed message, each as it would have been sent alone. Raises BadPack."""
+    """The changes of a packed message, each as it would have been sent alone. Raises BadPack.
+
+    Whoever may send to the queue may send what looks like a pack, so nothing is made that is larger than what `packed` makes.
+    """
     if not is_pack(message):
         raise BadPack(f"the content type is {message.content_type!r}, not {PACK_TYPE}")
-    count, text, body = (
-        message.application_properties.get(_COUNT),
-        message.application_properties.get(_INDEX),
-        message.body,
-    )
-    if type(count) is not int or not isinstance(text, str):
-        raise BadPack(f"the application properties {_COUNT} (a number) and {_INDEX} (text) are missing")
-    if body[:1] != b"[" or body[-1:] != b"]":
-        raise BadPack("the body is no JSON array")
-    bodies = body[1:-1].split(_SEPARATOR)
-    if len(bodies) != count or not all(bodies):
-        raise BadPack(f"the body has {len(bodies)} changes, one a line, and the property {_COUNT} says {count}")
+    count, text = _sized(message)
     try:
         index = json.loads(text)
+        names = len(index["properties"])
+        if names * count > MOST_CELLS:
+            raise BadPack(f"{names} properties of {count} changes are more than {MOST_CELLS:,} values")
         ids = _values(index["ids"], count)
         subjects = _values(index["subjects"], count)
         columns = {name: _values(column, count) for name, column in index["properties"].items()}
+    except BadPack:
+        raise
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
         raise BadPack(f"the property {_INDEX} cannot be read: {type(error).__name__}: {error}") from error
     _check("id", ids, (str,))
     _check("subject", subjects, (str, type(None)))
     for name, values in columns.items():
         _check(name, values, _PLAIN)
+    if len(set(ids)) != count:
+        raise BadPack(f"{count} changes have {len(set(ids))} different ids")
+    bodies = message.body[1:-1].split(_SEPARATOR)
     return tuple(
         Message(
             body=bodies[at],
@@ -116,6 +122,26 @@ def unpack(message: Message) -> tuple[Message, ...]:
         )
         for at in range(count)
     )
+
+
+def _sized(message: Message) -> tuple[int, str]:
+    """Number of changes and index of a pack whose body has so many lines. Raises BadPack, before anything is made of it."""
+    count, text = (message.application_properties.get(name) for name in (_COUNT, _INDEX))
+    if type(count) is not int or not isinstance(text, str):
+        raise BadPack(f"the application properties {_COUNT} (a number) and {_INDEX} (text) are missing")
+    if count > MOST:
+        raise BadPack(f"the property {_COUNT} says {count:,} changes, and a pack holds up to {MOST}")
+    if (length := len(text.encode(errors="surrogatepass"))) > INDEX_BYTES:
+        raise BadPack(f"the property {_INDEX} has {length:,} bytes, and may have {INDEX_BYTES:,}")
+    body = message.body
+    if body[:1] != b"[" or body[-1:] != b"]":
+        raise BadPack("the body is no JSON array")
+    lines = b"\n" + body[1:-1] + _SEPARATOR
+    found, empty = lines.count(_SEPARATOR), b"\n" + _SEPARATOR in lines
+    if found != count or empty:
+        empties = ", with empty ones" if empty else ""
+        raise BadPack(f"the body has {found} changes, one a line{empties}, and the property {_COUNT} says {count}")
+    return count, text
 
 
 def _check(what: str, values: Sequence[Any], kinds: Collection[type]) -> None:
@@ -159,21 +185,25 @@ def _kind(message: Message) -> tuple[str, ...] | None:
 
 def _packs(run: Sequence[Message], most: int, limit: int) -> Iterator[Parcel]:
     held: list[Message] = []
+    ids: set[str | None] = set()
     size = 1
     for message in run:
         length = len(message.body) + len(_SEPARATOR)
-        if held and (len(held) == most or size + length > limit):
+        if held and (len(held) == most or size + length > limit or message.message_id in ids):
             yield from _fitting(_parcel(held), limit)
-            held, size = [], 1
+            held, ids, size = [], set(), 1
         held.append(message)
+        ids.add(message.message_id)
         size += length
     yield from _fitting(_parcel(held), limit)
 
 
 def _fitting(parcel: Parcel, limit: int) -> Iterator[Parcel]:
-    """`parcel`, or its halves where the index makes it too large."""
+    """`parcel`, or its halves where the index makes it too large, or its properties are too many."""
     index = len(str(parcel.message.application_properties.get(_INDEX, "")).encode())
-    if len(parcel.changes) == 1 or (index <= INDEX_BYTES and len(parcel.message.body) + index <= limit):
+    cells = len(parcel.changes) * len(parcel.changes[0].application_properties)
+    small = index <= INDEX_BYTES and cells <= MOST_CELLS
+    if len(parcel.changes) == 1 or (small and len(parcel.message.body) + index <= limit):
         yield parcel
         return
     for half in parcel.halves():
@@ -215,6 +245,7 @@ def _column(values: Sequence[Any]) -> Any:
         return {"each": list(values)}
     least, most = min(values), max(values)  # what these two begin with, all others do
     length = next((at for at, (one, other) in enumerate(zip(least, most, strict=False)) if one != other), len(least))
+    length = min(length, PREFIX)
     return {"prefix": first[:length], "each": [value[length:] for value in values]}
 
 
@@ -227,4 +258,6 @@ def _values(column: Any, count: int) -> list[Any]:
         raise ValueError(f"a column has not {count} values")
     if "prefix" not in column:
         return each
+    if len(column["prefix"]) > PREFIX:
+        raise ValueError(f"the values of a column begin with more than {PREFIX:,} common characters")
     return [column["prefix"] + value for value in each]

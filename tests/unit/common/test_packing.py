@@ -183,7 +183,7 @@ def index(text: str) -> dict[str, Any]:
         (spoilt(body=b"[{}]"), "1 changes"),
         (spoilt(body=b"[{},\n]"), "2 changes"),
         (spoilt(**index("{")), "JSONDecodeError"),
-        (spoilt(**index("[" * 100_000)), "cannot be read"),
+        (spoilt(**index("[" * 29_000)), "cannot be read"),
         (spoilt(**index("[]")), "TypeError"),
         (spoilt(**index('{"ids":{"each":["a"]},"subjects":null,"properties":{}}')), "has not 2 values"),
         (spoilt(**index('{"ids":null,"subjects":null,"properties":{}}')), "id of type NoneType"),
@@ -217,3 +217,58 @@ def test_a_condemned_change_says_why_and_is_otherwise_itself() -> None:
     )
     assert sent.application_properties.items() >= change(1).application_properties.items()
     assert condemnation(change(1)) is None
+
+
+def bomb(count: int, index: dict[str, Any]) -> Message:
+    """Small to send, and as large to take apart as it says."""
+    text = json.dumps(index, separators=(",", ":"))
+    body = b"[" + b",\n".join([b"1"] * count) + b"]"
+    properties: dict[str, Any] = {"pack": count, "pack_index": text}
+    return Message(body, "p", "s", content_type=PACK_TYPE, application_properties=properties)
+
+
+def numbered(count: int) -> dict[str, list[str]]:
+    return {"each": [f"{n:x}" for n in range(count)]}
+
+
+BOMBS = {
+    "more changes": (bomb(MOST + 1, {"ids": numbered(MOST + 1), "subjects": None, "properties": {}}), "up to 500"),
+    "long index": (
+        bomb(2, {"ids": numbered(2), "subjects": "x" * INDEX_BYTES, "properties": {}}),
+        "may have 30,000",
+    ),
+    "many values": (
+        bomb(MOST, {"ids": numbered(MOST), "subjects": None, "properties": {f"{n:x}": 1 for n in range(3_000)}}),
+        "3000 properties of 500 changes",
+    ),
+    "long beginning": (
+        bomb(2, {"ids": {"prefix": "x" * 20_000, "each": ["a", "b"]}, "subjects": None, "properties": {}}),
+        "common characters",
+    ),
+    "one id for all": (bomb(3, {"ids": "x", "subjects": None, "properties": {}}), "3 changes have 1 different ids"),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_pack_that_no_ingester_makes_is_refused_before_it_is_taken_apart(name: str) -> None:
+    message, words = BOMBS[name]
+    with pytest.raises(BadPack, match=words):
+        unpack(message)
+
+
+def test_the_largest_packs_that_are_made_can_be_taken_apart() -> None:
+    few = [replace(change(n), application_properties={f"{p}": 1 for p in range(131)}) for n in range(MOST)]
+    many = [replace(change(n), application_properties={f"{p:x}": 1 for p in range(3_000)}) for n in range(MOST)]
+    long = [
+        replace(
+            change(n), message_id="i" * 100 + f"{n:028}", subject="s" * 128, application_properties={"t": "ü" * 2_000}
+        )
+        for n in range(MOST)
+    ]
+    alike = [replace(change(n), application_properties={"t": "x" * 5_000 + str(n)}) for n in range(8)]
+    same = [replace(change(n), message_id=f"{n % 3}") for n in range(MOST)]
+    for held in (few, many, long, alike, same):
+        parcels = packed(held, most=MOST, limit=1_000_000)
+        assert [each for parcel in parcels for each in unpacked(parcel.message)] == held
+    assert [len(parcel.changes) for parcel in packed(few, most=MOST, limit=1_000_000)] == [MOST]
+    assert max(len(parcel.changes) for parcel in packed(many, most=MOST, limit=1_000_000)) * 3_000 <= 65_536

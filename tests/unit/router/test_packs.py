@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -12,8 +13,8 @@ import pytest
 
 from common.bus import Delivery, MessageRefused, MessageTooLarge
 from common.errors import DestinationUnavailable, DStreamError, TransientError
-from common.message import Message
-from common.packing import MOST, packed
+from common.message import Message, PropertyValue
+from common.packing import MOST, PACK_TYPE, packed
 from common.retry import Backoff
 from router.forward import Forwarder, Pace
 from router.packs import Seen, UnpackingReceiver, UnpackingReceivers
@@ -294,3 +295,20 @@ def test_a_topics_own_refusal_names_the_change(broker: FakeBroker, receiver: Unp
     with pytest.raises(MessageTooLarge) as refused:
         broker.sender("small").send([delivery.message for delivery in deliveries])
     assert refused.value.refused is deliveries[0].message
+
+
+def test_a_pack_larger_than_any_that_is_made_says_nothing_of_what_messages_hold(
+    broker: FakeBroker, queue: FakeEntity
+) -> None:
+    count = 20 * MOST
+    index = json.dumps({"ids": "x", "subjects": None, "properties": {}})
+    properties: dict[str, PropertyValue] = {"pack": count, "pack_index": index}
+    body = b"[" + b",\n".join([b"1"] * count) + b"]"
+    queue.held.append(Held(Message(body, "p", SESSION, content_type=PACK_TYPE, application_properties=properties)))
+    seen = Seen(1)
+    receivers = UnpackingReceivers(broker.receivers("ingest", sessions=True), lambda: broker.sender("ingest"), seen)
+    with closing(opened(receivers)) as receiver:
+        (delivery,) = take(receiver)
+        assert delivery.fault is not None
+        assert "up to 500" in delivery.fault
+    assert seen.most == 1
