@@ -93,8 +93,9 @@ class Identity:
     `seconds`: the longest wait for a token, TOKEN_TIMEOUT if None.
 
     A token is kept until five minutes before its end, since not every credential keeps its own (AzureCliCredential starts a process for
-    each); one thread asks for the next one, and the others wait for the same. Where the credential hangs, the last token is given for as long
-    as it is good: Azure's clients ask for another minutes before theirs runs out, and give up their request when none comes.
+    each); one thread asks for the next one, and the others wait for the same. Where the credential hangs or has a passing trouble (no
+    connection, 429, 5xx), the last token is given for as long as it is good: Azure's clients ask for another minutes before theirs runs out,
+    and give up their request when none comes. A refusal is never bridged.
     """
 
     def __init__(
@@ -129,7 +130,7 @@ class Identity:
                 same=("token", id(self), key),
             )
         except (AzureError, OSError, ValueError) as error:
-            if isinstance(error, TimeoutError) and (last := self._good(key, options, for_seconds=_LASTS)) is not None:
+            if _passing(error) and (last := self._good(key, options, for_seconds=_LASTS)) is not None:
                 return last
             raise self._translate(error) from error
 
@@ -166,11 +167,16 @@ class Identity:
     def _translate(self, error: Exception) -> DStreamError:
         told = " ".join(str(error).split())[:MAX_TEXT] or type(error).__name__
         text = f"asking for a token of Microsoft Entra ID: {told}"
-        status = getattr(error, "status_code", None) or 0
-        unanswered = isinstance(error, (AzureError, OSError)) and not isinstance(error, ClientAuthenticationError)
-        if self._proven or unanswered or status in _PASSING_STATUS or status >= 500:
+        if self._proven or _passing(error):
             return TransientError(text)
         return PermanentError(text, hint=self._hint)
+
+
+def _passing(error: Exception) -> bool:
+    """Whether the same identity may have a token later: nobody answered, or answered that they cannot now."""
+    status = getattr(error, "status_code", None) or 0
+    unanswered = isinstance(error, (AzureError, OSError)) and not isinstance(error, ClientAuthenticationError)
+    return unanswered or status in _PASSING_STATUS or status >= 500
 
 
 class SqlTokens:

@@ -1,4 +1,4 @@
-"""A message from AMQP 1.0 octets: the counterpart of servicebus_encoding. Pure; no SDK. It never fails: what cannot be read is a named fault.
+"""A message from AMQP 1.0 octets: the counterpart of servicebus_encoding. Pure; no SDK. What cannot be read is a named fault, never an exception.
 
 azure-servicebus 7.15 fails at values that it has no decoder for (char, decimal32, decimal64; AMQP 1.0, part 1, 1.6), and with the message
 its connection. It also tells neither a long from an int, nor a timestamp from either, nor a float from a double, nor text from binary. Here a
@@ -30,7 +30,7 @@ _PARTITION_KEY: Final = b"x-opt-partition-key"
 _LONGEST_LIFE: Final = timedelta(milliseconds=0xFFFF_FFFF)
 """What a header can say; of what lives longer, the two times in the properties say how long."""
 _LATEST: Final = 253_402_300_799_999
-"""Milliseconds to the end of the year 9999, the latest expiry there is."""
+"""Milliseconds to the end of the year 9999, the latest expiry there is: no life is longer, whatever a foreign sender writes."""
 
 _SECTION: Final = b"\x00\x53"
 """What a section begins with as a rule: a descriptor that is a small ulong."""
@@ -80,7 +80,10 @@ class Arrived:
 
 
 def decoded(octets: bytes) -> Arrived:
-    """As much as can be read of a message; `fault` says why the rest cannot."""
+    """As much as can be read of a message; `fault` says why the rest cannot.
+
+    Raises nothing but MemoryError: that is this process's trouble, and the same octets can be read later.
+    """
     found, told, data = Arrived(), dict[str, Any](content_type=None), list[bytes]()
     try:
         for code, start in _sections(octets):
@@ -94,6 +97,12 @@ def decoded(octets: bytes) -> Arrived:
         found.fault = f"its AMQP encoding cannot be read: {error}"
     except (IndexError, struct.error):
         found.fault = "its AMQP encoding cannot be read: it is cut short"
+    except MemoryError:
+        raise
+    except (
+        Exception
+    ) as error:  # a value that nobody thought of is a fault of this message: it would fail again each time
+        found.fault = f"its AMQP encoding cannot be read: {type(error).__name__}: {error}"
     told.setdefault("message_id", None)
     found.message = Message(b"".join(data), **told)
     return found
@@ -213,8 +222,8 @@ def _read_header(octets: bytes, at: int, found: Arrived, told: dict[str, Any]) -
     """Part 3, 3.2.1."""
     for place, (begin, _) in enumerate(_values(octets, at)):
         if place == _TTL:
-            if milliseconds := _number(octets, begin):
-                told["time_to_live"] = timedelta(milliseconds=milliseconds)
+            if (milliseconds := _number(octets, begin) or 0) > 0:
+                told["time_to_live"] = _life(milliseconds)
         elif place == _DELIVERY_COUNT:
             found.delivery_count = _number(octets, begin)
 
@@ -268,7 +277,11 @@ def _lengthen(told: dict[str, Any], times: dict[str, int | None]) -> None:
     life = told.get("time_to_live")
     expiry, created = (times.get(name) for name in _TIMES)
     if life == _LONGEST_LIFE and expiry is not None and created is not None:
-        told["time_to_live"] = max(life, timedelta(milliseconds=min(expiry - created, _LATEST)))
+        told["time_to_live"] = max(life, _life(expiry - created))
+
+
+def _life(milliseconds: int) -> timedelta:
+    return timedelta(milliseconds=max(0, min(milliseconds, _LATEST)))
 
 
 def _read_application_properties(octets: bytes, at: int, found: Arrived, told: dict[str, Any]) -> None:

@@ -205,6 +205,47 @@ def test_a_token_that_is_still_good_bridges_a_service_that_hangs(monkeypatch: py
         release.set()
 
 
+@pytest.mark.parametrize(
+    "error",
+    [refused(429), refused(503), ServiceRequestError("no answer"), OSError("no route")],
+    ids=lambda error: f"{type(error).__name__}-{getattr(error, 'status_code', None)}",
+)
+def test_a_token_that_is_still_good_bridges_a_passing_trouble(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    clock = Clock()
+    identity = Identity(clock=clock)
+    monkeypatch.setattr(
+        StandIn, "get_token", lambda self, *scopes, **options: AccessToken(SECRET, int(clock.now) + 200)
+    )
+    last = identity.get_token("scope")
+
+    def fails(*_: object, **__: object) -> AccessToken:
+        raise error
+
+    monkeypatch.setattr(StandIn, "get_token", fails)
+    assert identity.get_token("scope") is last
+    clock.now = last.expires_on - 1
+    with pytest.raises(TransientError):
+        identity.get_token("scope")
+
+
+def test_a_refusal_is_not_bridged(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    identity = Identity(clock=clock)
+    monkeypatch.setattr(
+        StandIn, "get_token", lambda self, *scopes, **options: AccessToken(SECRET, int(clock.now) + 200)
+    )
+    identity.get_token("scope")
+
+    def fails(*_: object, **__: object) -> AccessToken:
+        raise refused(401)
+
+    monkeypatch.setattr(StandIn, "get_token", fails)
+    with pytest.raises(TransientError, match="refused"):
+        identity.get_token("scope")
+
+
 class Tokens(StandIn):
     """A new one each time, good for an hour."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import common.servicebus_decoding
 from common.message import Message, Opaque
 from common.servicebus_decoding import decoded
 from common.servicebus_encoding import encoded
@@ -108,3 +110,46 @@ def test_no_octets_are_an_exception(data: Any) -> None:
         whole[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
     found = decoded(bytes(whole[: data.draw(st.integers(0, len(whole)))]))
     encoded(found.message, now=0)
+
+
+NUMBERS = st.integers(-(2**63), 2**64 - 1) | st.sampled_from([-(2**63), -1, 0, 2**32 - 1, 2**63 - 1, 2**64 - 1])
+
+
+def number(value: int) -> bytes:
+    """As a long, or as a ulong where it is too large for one."""
+    return struct.pack(">Bq", 0x81, value) if value < 2**63 else struct.pack(">BQ", 0x80, value)
+
+
+def living(life: bytes, expiry: bytes, created: bytes) -> bytes:
+    """A message with these values as its time to live, its expiry and the time it was made."""
+    header = b"".join((b"\x40\x40", life))
+    properties = b"".join((b"\x40" * 8, expiry, created))
+    return (
+        b"\x00\x53\x70\xc0" + bytes([len(header) + 1, 3]) + header
+        + b"\x00\x53\x73\xc0" + bytes([len(properties) + 1, 10]) + properties
+        + b"\x00\x53\x75\xa0\x02{}"
+    )  # fmt: skip
+
+
+@settings(max_examples=1_000)
+@given(life=NUMBERS, expiry=NUMBERS, created=NUMBERS)
+def test_whatever_times_a_sender_writes_the_message_goes_on(life: int, expiry: int, created: int) -> None:
+    for first in (number(life), b"\x70\xff\xff\xff\xff"):
+        found = decoded(living(first, number(expiry), number(created)))
+        assert (found.fault, found.message.body) == (None, b"{}")
+        assert found.message.time_to_live is None or found.message.time_to_live > timedelta()
+        assert encoded(replace(found.message, message_id="m"), now=1_700_000_000) is not None
+
+
+@settings(max_examples=1_000)
+@given(st.binary(max_size=200), st.sampled_from([b"", *(bytes([0, 0x53, code]) for code in range(0x70, 0x79))]))
+def test_random_octets_are_no_exception(random: bytes, section: bytes) -> None:
+    encoded(decoded(section + random).message, now=0)
+
+
+def test_an_error_that_nobody_thought_of_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> None:
+        raise ArithmeticError("surprise")
+
+    monkeypatch.setitem(common.servicebus_decoding._READERS, 0x70, fails)
+    assert "ArithmeticError: surprise" in str(decoded(octets(WHOLE)).fault)
