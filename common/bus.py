@@ -63,6 +63,10 @@ class MessageRefused(PermanentError):
         self.words = words
 
 
+class MessageUnwritable(MessageRefused):
+    """No broker can be told of it: an id of more than 128 characters, a text that is no Unicode. It was not sent, so the entity had no say."""
+
+
 class MessageTooLarge(MessageRefused):
     """It fits no message of the entity. `size`: bytes of its body; `limit`: bytes of the entity's largest message, properties included."""
 

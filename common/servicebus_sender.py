@@ -13,7 +13,15 @@ import structlog
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusMessageBatch, ServiceBusSender
 from azure.servicebus.exceptions import MessageSizeExceededError, ServiceBusError
 
-from common.bus import MessageRefused, MessageTooLarge, OutOfTime, SendInterrupted, TimeLeft, for_ever
+from common.bus import (
+    MessageRefused,
+    MessageTooLarge,
+    MessageUnwritable,
+    OutOfTime,
+    SendInterrupted,
+    TimeLeft,
+    for_ever,
+)
 from common.errors import DestinationDisabled, DestinationUnavailable, Throttled, TransientError
 from common.message import Message
 from common.servicebus_address import ServiceBusAddress
@@ -231,9 +239,9 @@ class BusSender:
             raise verdict from error
         accepted.append(message)
 
-    def _unwritable(self, message: Message, error: Exception, accepted: Sequence[Message]) -> MessageRefused:
+    def _unwritable(self, message: Message, error: Exception, accepted: Sequence[Message]) -> MessageUnwritable:
         words = f"cannot be written: {error}"
-        return MessageRefused(self._entity, message, words, accepted=accepted, hint=_WRITABLE)
+        return MessageUnwritable(self._entity, message, words, accepted=accepted, hint=_WRITABLE)
 
     def _verdict(
         self, sender: ServiceBusSender, error: ServiceBusError, message: Message, accepted: Sequence[Message]

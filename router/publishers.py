@@ -18,7 +18,16 @@ from typing import Protocol, TypeVar
 
 import structlog
 
-from common.bus import MessageRefused, MessageTooLarge, OutOfTime, Sender, SendInterrupted, TimeLeft, for_ever
+from common.bus import (
+    MessageRefused,
+    MessageTooLarge,
+    MessageUnwritable,
+    OutOfTime,
+    Sender,
+    SendInterrupted,
+    TimeLeft,
+    for_ever,
+)
 from common.errors import DestinationDisabled, DStreamError, PermanentError
 from common.message import Message
 from common.retry import Backoff
@@ -233,15 +242,14 @@ class Publisher:
         """Raises SendInterrupted where so many were refused that the topic is to be mended, and no message is to be set aside."""
         if error.accepted:
             self._refused_in_a_row = 0
-        is_size = isinstance(
-            error, MessageTooLarge
-        )  # told by the message and the entity's limit: it says nothing of the topic's health
-        if not is_size:
+        # Told by the message, and by the entity's limit: these say nothing of the topic's health.
+        by_itself = isinstance(error, (MessageTooLarge, MessageUnwritable))
+        if not by_itself:
             self._refused_in_a_row += 1
         if self._refused_in_a_row <= REFUSED_IN_A_ROW:
             self._recovered()
             return
-        if is_size:
+        if by_itself:
             return
         away = PermanentError(
             f"the topic refused more than {REFUSED_IN_A_ROW} messages in a row and took none, lastly: {error.message}",

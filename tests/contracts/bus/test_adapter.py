@@ -20,7 +20,7 @@ import common.servicebus_arrivals
 import common.servicebus_receiver
 import common.servicebus_sender
 import common.servicebus_settle
-from common.bus import MessageRefused, MessageTooLarge, Receivers, SendInterrupted
+from common.bus import MessageRefused, MessageTooLarge, MessageUnwritable, Receivers, SendInterrupted
 from common.errors import DestinationUnavailable, TransientError
 from common.message import Message, Opaque
 from common.servicebus import ServiceBus
@@ -519,7 +519,7 @@ def test_a_message_that_cannot_be_written_is_told_and_those_before_it_are_in(
     with closing(bus.sender("plain")) as sender:
         for each, bad in enumerate(unwritable):
             sent = [*(Message(b"", f"{each}-{number}") for number in range(3)), bad, *some(3)]
-            with pytest.raises(MessageRefused, match="cannot be written") as raised:
+            with pytest.raises(MessageUnwritable, match="cannot be written") as raised:
                 sender.send(sent)
             assert raised.value.refused is bad
             assert raised.value.accepted == tuple(sent[:3])
@@ -641,9 +641,9 @@ def test_foreign_types_of_a_message_larger_than_a_batch_are_kept_where_the_sdk_c
     char = Message(LARGE, "char", application_properties={"char": Opaque(b"\x73\x00\x00\x00\x41")})
     with closing(bus.sender("huge")) as sender:
         sender.send([sent])
-        with pytest.raises(MessageRefused, match=r"cannot be written: .* type 0x73"):
+        with pytest.raises(MessageUnwritable, match=r"cannot be written: .* type 0x73"):
             sender.send([char])
-        with pytest.raises(MessageRefused, match=r"cannot be written: .* subject of type 0x73"):
+        with pytest.raises(MessageUnwritable, match=r"cannot be written: .* subject of type 0x73"):
             sender.send([Message(LARGE, "char", subject="A", foreign={"subject": Opaque(b"\x73\x00\x00\x00\x41")})])
     with closing(opened(bus.receivers("huge", sessions=False, prefetch=1))) as receiver:
         (delivery,) = receiver.receive(max_count=1, max_wait=5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from common.bus import MessageRefused, SendInterrupted
+from common.bus import MessageRefused, MessageUnwritable, SendInterrupted
 from common.message import Message
 from common.retry import Backoff
 from router.packs import UnpackingReceivers
@@ -155,3 +155,20 @@ def test_a_packed_change_that_the_queue_refuses_too_is_dead_lettered_with_its_pa
     receiver.settle_many([deliveries[0], deliveries[2]])
     assert queue.held == []
     assert [reason for _, reason, _ in queue.dead] == ["Refused"]
+
+
+def test_messages_that_cannot_be_written_say_nothing_of_the_topic() -> None:
+    """Nothing was sent of them, so the topic had no say."""
+    publisher, entity = orders(["bad"])
+    odd = Message(b"{}", "x" * 129)
+    for _ in range(3 * REFUSED_IN_A_ROW):
+        entity.faults.append(MessageUnwritable("orders", odd, "cannot be written: too long"))
+        with pytest.raises(MessageUnwritable):
+            publisher.send([odd])
+    assert publisher.pause() == 0
+    refuse(publisher, REFUSED_IN_A_ROW, Message(b"{}", "bad"))
+    with pytest.raises(SendInterrupted):
+        publisher.send([Message(b"{}", "bad")])
+    entity.faults.append(MessageUnwritable("orders", odd, "cannot be written: too long"))
+    with pytest.raises(MessageUnwritable):
+        publisher.send([odd])
