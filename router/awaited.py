@@ -2,7 +2,8 @@
 
 An ingester takes an edit of the configuration over within seconds, and the router's copy of the file may come minutes later: the first changes
 of a new table are no poison. They are refused only when the grace is over and the latest look gave an answer, and that answer was no: a
-configuration that cannot be read says nothing about any table. Reads no file itself; sends nothing but what the destination found sends.
+configuration that cannot be read says nothing about any table, nor does a right that is refused. Reads no file itself; sends nothing but what the
+destination found sends.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import structlog
 
 from common.bus import MessageRefused, SendInterrupted, TimeLeft, for_ever
 from common.durations import format_duration
-from common.errors import PermanentError, TransientError
+from common.errors import DStreamError, PermanentError, Stopped
 from common.message import Message
 from router.chunks import USUAL
 from router.routes import SEND_AGAIN
@@ -25,6 +26,8 @@ from router.turns import Turns, nothing
 
 LOOK = 2.0
 """Seconds between two looks for the same destination."""
+
+AWAY = "the topic is neither made nor found: put right what the error says; the changes then go on in their order, and no grace ends"
 
 log = structlog.get_logger(__name__)
 
@@ -45,6 +48,10 @@ class Destination(Protocol):
     ) -> bool: ...
 
 
+class NotADestination(PermanentError):
+    """The answer to a look: no table has the topic, and by the settings it is not made. No fault of a service's is this answer."""
+
+
 class NoDestination(MessageRefused):
     """No configured table has the topic that the message names, and the grace is over."""
 
@@ -61,7 +68,7 @@ class Awaited:
         clock: Callable[[], float] = time.monotonic,
         tally: Tally | None = None,
     ) -> None:
-        """`find` raises PermanentError (there is none, and why) or TransientError (nobody knows just now). `grace`: in seconds."""
+        """`find` raises NotADestination (there is none, and why); any other DStreamError says that nobody knows just now. `grace`: in seconds."""
         self.topic = topic
         self._find = find
         self._grace = grace
@@ -73,7 +80,8 @@ class Awaited:
         self._next_look = self._since
         self._answer: str | None = None
         """Why there is none, as the latest look found; None while nobody knows."""
-        self._told = False
+        self._told: str | None = None
+        """What of this wait the log has already."""
 
     def quiet_for(self) -> float:
         """Seconds since something was to be sent to it."""
@@ -105,37 +113,46 @@ class Awaited:
         if (
             now - self._asked > self._grace + LOOK
         ):  # the changes before were given up: these are other changes, of a table added since
-            self._since, self._told = now, False
+            self._since, self._told = now, None
         self._asked = now
         if now < self._next_look:
             return None
         try:
             self._found = self._find()
-        except PermanentError as error:
-            self._answer, why = error.message, error.message
-        except TransientError as error:
-            self._answer, why = None, error.message
+        except Stopped:
+            return None
+        except DStreamError as error:
+            fault = error
         else:
             self._tally.topic_works(self.topic)
             log.info("destination added", topic=self.topic, waited_seconds=round(now - self._since, 1))
             return self._found
+        self._answer = fault.message if isinstance(fault, NotADestination) else None
         self._next_look = self._clock() + LOOK
         if not self._judged():
-            self._tell(why)
+            self._tell(fault)
         return None
 
     def _judged(self) -> bool:
         return self._answer is not None and self._clock() - self._since >= self._grace
 
-    def _tell(self, why: str) -> None:
-        """Once a wait in the log; in the readiness as long as it lasts."""
-        self._tally.topic_failed(self.topic, f"no configured table has it: {why}")
-        if not self._told:
-            self._told = True
+    def _tell(self, fault: DStreamError) -> None:
+        """Once a wait in the log, and once more when it turns out that a person must act; in the readiness as long as it lasts."""
+        if isinstance(fault, PermanentError) and not isinstance(fault, NotADestination):
+            self._tally.topic_failed(self.topic, str(fault))
+            if self._told != "away":
+                self._told = "away"
+                log.error(
+                    "destination away; its changes wait", topic=self.topic, error=fault.message, hint=fault.hint or AWAY
+                )
+            return
+        self._tally.topic_failed(self.topic, f"no configured table has it: {fault.message}")
+        if self._told is None:
+            self._told = "unknown"
             log.warning(
                 "destination unknown; its changes wait",
                 topic=self.topic,
-                error=why,
+                error=fault.message,
                 grace=self._grace_text(),
                 hint="add the table to the router's configuration: the changes then go on in their order; after the grace they are poison",
             )

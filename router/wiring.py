@@ -10,7 +10,7 @@ from functools import partial
 
 import structlog
 
-from common.errors import ConfigurationError, DStreamError, PermanentError, Stopped, TransientError
+from common.errors import ConfigurationError, DStreamError, Stopped, TransientError
 from common.fetch_ahead import FetchAhead
 from common.file_limit import provide_descriptors
 from common.provision import QueueNeed, TopicNeed, provision
@@ -18,6 +18,7 @@ from common.servicebus import ServiceBus
 from common.servicebus_entities import Entities, Storage
 from common.stacks import tell_stacks
 from common.throttling import Spell
+from router.awaited import NotADestination
 from router.forward import Forwarder, Pace
 from router.fullness import Fullness
 from router.gate import Gate
@@ -154,12 +155,16 @@ def _publishers(settings: RouterSettings, output: ServiceBus, latest: Latest | N
             try:
                 if latest is not None:
                     return configured_by_now(topic)
-            except PermanentError as error:
+            except NotADestination as error:
                 why = f"{why}; {error.message}"
-            raise PermanentError(why)
+            raise NotADestination(why)
         _provide_topics(settings, output, [topic])
         publisher = provided(topic)
-        publisher.open()
+        try:
+            publisher.open()
+        except DStreamError:
+            publisher.close()
+            raise
         created.add(topic)
         return publisher
 
@@ -171,7 +176,7 @@ def _publishers(settings: RouterSettings, output: ServiceBus, latest: Latest | N
         except ConfigurationError as error:
             raise TransientError(f"the configuration cannot be used: {error.problems[0]}") from error
         if topic not in known:
-            raise PermanentError("the configuration does not name it by now either")
+            raise NotADestination("the configuration does not name it by now either")
         provide = partial(_provide_topics, settings, output, [topic])
         return Publisher(topic, output.sender(topic), provide=provide, provide_first=True, spell=spell, tally=tally)
 

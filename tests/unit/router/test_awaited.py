@@ -8,10 +8,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from common.bus import SendInterrupted
-from common.errors import PermanentError, TransientError
+from common.errors import DestinationUnavailable, TransientError
 from common.message import Message
 from router import publishers
-from router.awaited import LOOK, Awaited, NoDestination
+from router.awaited import LOOK, Awaited, NoDestination, NotADestination
 from router.publishers import Publisher, Publishers
 from router.settings import OnPoison
 from router.tally import Tally
@@ -52,7 +52,7 @@ class Configuration:
 
 
 def no(times: int) -> list[Exception]:
-    return [PermanentError("the configuration does not name it by now either")] * times
+    return [NotADestination("the configuration does not name it by now either")] * times
 
 
 def test_changes_of_a_table_that_is_configured_within_the_grace_arrive_in_their_order() -> None:
@@ -94,6 +94,36 @@ def test_a_configuration_that_cannot_be_read_is_no_verdict_however_long_it_lasts
     assert world.bench.queue.dead == []
 
 
+def test_a_right_that_is_refused_for_longer_than_the_grace_loses_no_change() -> None:
+    """A rotated key, a lost role, a full namespace: nobody has said that no table has the topic."""
+    refused: list[Exception] = [DestinationUnavailable("creating the topic: Status 401", hint="renew the key")] * 200
+    world = Configuration(*refused)
+    world.bench.put("invoices", *range(12))
+    world.bench.run()
+    assert world.arrived() == [f"invoices-{number}" for number in range(12)]
+    assert world.bench.queue.dead == []
+
+
+def test_what_is_refused_is_told_once_as_an_error_with_its_remedy_and_shows_in_the_readiness() -> None:
+    clock = Clock()
+    tally = Tally(clock=clock)
+    tally.turned()
+
+    def refused() -> Publisher:
+        raise DestinationUnavailable("creating the topic: Status 401", hint="renew the key")
+
+    one = awaited(clock, refused, tally)
+    with capture_logs() as logs:
+        for _ in range(100):
+            with pytest.raises(SendInterrupted):
+                one.send([MESSAGE])
+            clock.now += one.pause()
+    assert [(line["log_level"], line["event"], line["hint"]) for line in logs] == [
+        ("error", "destination away; its changes wait", "renew the key")
+    ]
+    assert "Status 401" in (tally.figures().ready() or "")
+
+
 def test_where_poison_stops_a_session_it_stops_after_the_grace() -> None:
     world = Configuration(*no(1_000_000), on_poison="stop")
     world.bench.put("invoices", *range(3))
@@ -118,7 +148,7 @@ def asked_until_refused(clock: Clock, one: Awaited) -> float:
 
 
 def never() -> Publisher:
-    raise PermanentError("it is not there")
+    raise NotADestination("it is not there")
 
 
 def test_the_grace_is_over_at_the_first_look_after_it_and_begins_again_for_changes_that_come_much_later() -> None:
@@ -157,7 +187,7 @@ def test_one_look_serves_all_slots() -> None:
 
     def find() -> Publisher:
         looks.append(None)
-        raise PermanentError("it is not there")
+        raise NotADestination("it is not there")
 
     one = awaited(clock, find)
     for _ in range(5):

@@ -7,9 +7,10 @@ from itertools import count
 
 import pytest
 
-from common.errors import PermanentError, TransientError
+from common.errors import TransientError
 from common.message import Message
 from common.retry import Backoff
+from router.awaited import NotADestination
 from router.forward import Pace
 from router.publishers import Publisher
 from tests.fakes.bus import Held
@@ -135,12 +136,12 @@ def test_a_destination_that_is_no_topics_name_is_dead_lettered_and_says_so(name:
 
 def test_a_topic_that_may_not_be_made_is_dead_lettered_with_the_reason() -> None:
     further = Further()
-    further.fault = PermanentError("no Manage right")
+    further.fault = NotADestination("it is not under srv.db.")
     further.bench.put("invoices", 1)
     further.bench.run()
     [(_, reason, description)] = further.bench.queue.dead
     assert reason == "UnknownDestination"
-    assert "no Manage right" in description
+    assert "it is not under srv.db." in description
 
 
 def test_a_topic_that_cannot_be_made_just_now_is_tried_again() -> None:
