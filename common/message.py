@@ -19,7 +19,7 @@ PropertyValue = str | int | float | bool | bytes | Opaque
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One change on its way (SPEC 5): what must arrive unchanged at the topic."""
+    """One change on its way (docs/messages.md): what must arrive unchanged at the topic."""
 
     body: bytes
     message_id: str | None

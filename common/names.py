@@ -69,7 +69,7 @@ class TableName:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The database that changes come from, as names spell it (SPEC 4): server label and database."""
+    """The database that changes come from, as names spell it: server label and database."""
 
     server: str
     database: str

@@ -330,7 +330,7 @@ class BusReceiver:
 def _all_translated(doing: str, *, proven: bool) -> Iterator[None]:
     """As `translated`; whatever else the SDK raises concerns this receiver alone as well, and the next may do better."""
     try:
-        with translated(doing, proven=proven):
+        with translated(doing, used_before=proven, proven=proven):
             yield
     except DStreamError:
         raise

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -14,8 +16,15 @@ _WORST_FIRST = (Outcome.FAIL, Outcome.WARN, Outcome.OK)
 
 
 def report(stages: ByStage, *, as_json: bool = False, strict: bool = False) -> int:
-    """Print what each stage finds: lines as they come, or one document at the end; 1 when there is a fail, or with `strict` a warning."""
-    told = list(_as_json(stages) if as_json else _as_lines(stages))
+    """Print what each stage finds: lines as they come, or one document at the end; 1 when there is a fail, or with `strict` a warning.
+
+    Where nobody reads on (`dstream check | head`), the rest is not looked for, and the status is 1: it is not known what else there is.
+    """
+    try:
+        told = list(_as_json(stages) if as_json else _as_lines(stages))
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what Python writes as it ends goes there
+        return 1
     return int(Outcome.FAIL in told or (strict and Outcome.WARN in told))
 
 

@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from enum import StrEnum
 from functools import partial, wraps
@@ -227,7 +227,7 @@ def _options(
 
 
 def main() -> None:
-    """The entry point; ends the process with SPEC 2's exit status: 0 clean, 1 failed, 2 bad configuration or usage."""
+    """The entry point; ends the process with an exit status: 0 clean, 1 failed, 2 bad configuration or usage."""
     app(prog_name="dstream")
 
 
@@ -300,14 +300,28 @@ def _imported(module: str) -> Any:
 
 def _tell(error: DStreamError) -> int:
     problems = error.problems if isinstance(error, ConfigurationError) else (error.message,)
-    for problem in problems:
-        _say(problem)
-    if error.hint:
-        _say(f"hint: {error.hint}")
+    if not _log_as_json(problems, error.hint):
+        for problem in problems:
+            _say(problem)
+        if error.hint:
+            _say(f"hint: {error.hint}")
     _say_traceback()
     if isinstance(error, ConfigurationError):
         return MISUSED
     return _status_of_passing() if isinstance(error, TransientError) else FAILED
+
+
+def _log_as_json(problems: Sequence[str], hint: str | None) -> bool:
+    """The last words as lines of the log where all others are JSON, so that whoever collects them loses none; False where they are not."""
+    from common.telemetry import logging_as_configured
+
+    if logging_as_configured()[1] != Format.JSON.value:
+        return False
+    import structlog
+
+    for problem in problems:
+        structlog.get_logger("dstream").error("ended with an error", error=problem, hint=hint)
+    return True
 
 
 def _status_of_passing() -> int:

@@ -121,7 +121,7 @@ class Latest(Generic[T]):
         try:
             return self._load()
         except ConfigurationError as error:
-            log.warning("the configuration cannot be used", problems=list(error.problems), hint=error.hint)
+            log.error("the configuration cannot be used", problems=list(error.problems), hint=error.hint)
             return error
 
     def __reduce__(self) -> tuple[type[Latest[T]], tuple[Path, Callable[[], T]]]:

@@ -26,7 +26,7 @@ OPERATION_NAMES = {Operation.DELETE: "Delete", Operation.INSERT: "Insert", Opera
 class Change:
     """What happened to one row; an update's two images are one change.
 
-    `data`: every captured column that capture holds, values ready for JSON (SPEC 9); a delete's is the deleted row.
+    `data`: every captured column that capture holds, values ready for JSON (docs/values.md); a delete's is the deleted row.
     `before`: the row before an update or a delete, where before images were asked for. `changed_columns`: of an update, from its mask.
     `unavailable`: columns that capture does not hold in `data` or `before`. `commit_time`: UTC, ISO 8601 with a Z.
     """

@@ -1,4 +1,4 @@
-"""Change -> Message (SPEC 5), deterministic: the same change gives the same bytes and the same id, whoever encodes it and when."""
+"""Change -> Message (docs/messages.md), deterministic: the same change gives the same bytes and the same id, whoever encodes it and when."""
 
 from __future__ import annotations
 

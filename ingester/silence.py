@@ -25,7 +25,7 @@ _ENTRY_SECONDS = 900.0
 
 
 class Silence(Enum):
-    """FLOWING: there is no silence. The next three are the ones to tell apart (SPEC 6)."""
+    """FLOWING: there is no silence. The next three are the ones to tell apart."""
 
     FLOWING = "flowing"
     IDLE = "idle"

@@ -1,4 +1,4 @@
-"""How each SQL Server type is read and written (SPEC 9): the expression that selects it, and what makes its JSON value.
+"""How each SQL Server type is read and written (docs/values.md): the expression that selects it, and what makes its JSON value.
 
 Types that Python or the driver would shorten are converted to text by the server. Nothing is rounded, shifted or guessed. Text itself comes
 as UTF-16 in binary: the driver (FreeTDS, with iconv) puts a question mark in the place of every character that its tables lack, such as

@@ -1,6 +1,6 @@
 """Where each delivery goes: pure decisions over what was received. Sends nothing, settles nothing.
 
-The destination is the application property `destination`; where it is missing, the body's `metadata.Destination` (SPEC 5).
+The destination is the application property `destination`; where it is missing, the body's `metadata.Destination`.
 A message that names no destination with a publisher is poison: it is dead-lettered with a reason, and the others go on.
 """
 

@@ -317,5 +317,5 @@ class ThreadExecutor:
 
 
 def encoder() -> Encoder:
-    """An encoder of the SPEC's example names."""
+    """An encoder of the example names in docs/messages.md."""
     return Encoder(Origin("server", "database"), "ingest-queue")

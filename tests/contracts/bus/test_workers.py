@@ -274,6 +274,7 @@ def test_a_queue_deleted_while_it_runs_ends_the_router_with_1_and_one_reason(
     emulator.admin.delete("ingest-queue")
     assert router.wait(40) == 1
     assert sum(line.startswith("dstream: ") and "ingest-queue" in line for line in router.said.splitlines()) == 1
+    assert "When a queue was deleted" in router.said, "what was in it is gone"
 
 
 def test_the_parent_alone_provisions(emulator: ServiceBusEmulator, start: Start) -> None:

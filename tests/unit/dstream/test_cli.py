@@ -295,6 +295,28 @@ def test_strict_ends_with_1_for_a_warning_too(
     assert (status, json.loads(out)) == (usual, {"outcome": outcome, "findings": [finding]})
 
 
+def test_who_reads_no_further_gets_no_traceback() -> None:
+    program = (
+        "import sys; from common.check import Finding, Outcome; from dstream.check import report; "
+        "sys.exit(report([('router', (Finding(Outcome.OK, 'topic', 'x' * 999, None) for _ in range(9999)))]))"
+    )
+    shell = f'{sys.executable} -c "{program}" | head -1; exit ${{PIPESTATUS[0]}}'
+    ran = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, timeout=120, cwd=ROOT)
+    assert (ran.returncode, ran.stderr) == (1, "")
+
+
+def test_the_last_words_are_json_where_all_others_are(run: Run, existing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any, **__: Any) -> int:
+        raise PermanentError("the queue is gone", hint="create it")
+
+    made = types.ModuleType("router.wiring")
+    made.__dict__["run"] = fails
+    monkeypatch.setitem(sys.modules, "router.wiring", made)
+    status, _, err = run("router", "-c", existing, "--log-format", "json")
+    told = json.loads(err.splitlines()[-1])
+    assert (status, told["level"], told["error"], told["hint"]) == (1, "error", "the queue is gone", "create it")
+
+
 def test_the_demo_gets_its_choices(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[dict[str, Any]] = []
 

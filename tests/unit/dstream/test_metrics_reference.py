@@ -21,7 +21,7 @@ def test_the_page_holds_the_metrics_as_they_are_declared() -> None:
 
 
 def test_what_is_to_be_seen_from_outside_has_a_metric_each() -> None:
-    """The list of SPEC 11, in its order."""
+    """The promised metrics, in their order."""
     ingester = {metric.name.removeprefix("dstream_ingester_"): metric for metric in INGESTER}
     router = {metric.name.removeprefix("dstream_router_"): metric for metric in ROUTER}
     assert ingester["changes_total"].labels == ("table",)  # read and sent

@@ -185,7 +185,7 @@ def test_a_latest_that_cannot_be_used_is_told_once_and_taken_up_when_it_is_mende
             with pytest.raises(ConfigurationError):
                 asked()
     [entry] = logs
-    assert (entry["log_level"], entry["problems"]) == ("warning", ["dstream.hcl:1: this", "dstream.hcl:2: that"])
+    assert (entry["log_level"], entry["problems"]) == ("error", ["dstream.hcl:1: this", "dstream.hcl:2: that"])
     world.path.unlink()
     with pytest.raises(TransientError):
         asked()
