@@ -120,6 +120,7 @@ class Awaited:
         try:
             self._found = self._find()
         except Stopped:
+            self._answer = None
             return None
         except DStreamError as error:
             fault = error

@@ -6,6 +6,7 @@ itself alone. No management call is made here, except by what the wiring hands o
 
 from __future__ import annotations
 
+import math
 import random
 import re
 import threading
@@ -28,7 +29,7 @@ from common.bus import (
     TimeLeft,
     for_ever,
 )
-from common.errors import DestinationDisabled, DStreamError, PermanentError
+from common.errors import DestinationDisabled, DStreamError, PermanentError, Stopped
 from common.message import Message
 from common.retry import Backoff
 from common.throttling import THROTTLED_BACKOFF, Spell
@@ -49,6 +50,9 @@ IDLE = 180.0
 
 MOST_OPEN = 100
 """Links that stay open in a process, those that were used last."""
+
+CLOSE_WITHIN = 1.0
+"""Seconds that a stop waits for links in use; the process ends with those that take longer."""
 
 DESTINATION_BACKOFF = Backoff(first=0.5, longest=30.0)
 
@@ -144,6 +148,8 @@ class Publisher:
             try:
                 self._provided()
                 self._sender.open()
+            except Stopped:
+                return
             except DStreamError as error:
                 self._failed(error)
                 self._shut()
@@ -215,6 +221,8 @@ class Publisher:
                 self._failed(error)
                 self._shut()
             raise
+        except Stopped as error:
+            raise SendInterrupted(error.message) from error
         except DStreamError as error:
             self._failed(error)
             self._shut()  # a link to a topic that was deleted stays dead when the topic is back
@@ -292,9 +300,20 @@ class Publisher:
         self._worked, self._unopened = True, False
         self._spell.look()
 
-    def close(self) -> None:
-        with self._turns.mine():
-            self._shut()
+    def close(self, until: float = math.inf) -> None:
+        """Gives up at this moment of `time.monotonic` while a send or a look is at it: what hangs there holds up no stop."""
+
+        def give_up() -> None:
+            if time.monotonic() >= until:
+                raise OutOfTime(f"closing the link to {self.topic}: it is in use")
+
+        try:
+            with self._turns.mine(give_up):
+                self._shut()
+        except OutOfTime as error:
+            log.warning(
+                "link not closed in time", topic=self.topic, error=error.message, effect="the process ends with it"
+            )
 
 
 class Publishers:
@@ -415,16 +434,22 @@ class Publishers:
     def keep(self, stop: threading.Event) -> None:
         """In a thread of its own, until `stop`."""
         while not stop.wait(LOOK):
-            self.look()
+            try:
+                self.look(stop)
+            except Exception:
+                # A defect here must not end what closes idle links and opens those that were away.
+                log.exception("looking at the links failed", effect="the next look tries again")
 
-    def look(self) -> None:
-        """Close links that are idle or too many, and try those that could not be opened at the start."""
+    def look(self, stop: threading.Event | None = None) -> None:
+        """Close links that are idle or too many, and try those that could not be opened at the start; until `stop`."""
         opened, now = sorted(self._opened(), key=lambda each: each[0]), self._clock()
         spare = len(opened) - MOST_OPEN
         for number, (used, publisher) in enumerate(opened):
             if number < spare or now - used >= IDLE:
                 publisher.rest()
         for publisher in self._publishers():
+            if stop is not None and stop.is_set():
+                return
             publisher.reopen()
 
     def _opened(self) -> list[tuple[float, Publisher]]:
@@ -438,7 +463,9 @@ class Publishers:
         self._side_by_side(Publisher.rest)
 
     def close(self) -> None:
-        self._side_by_side(Publisher.close)
+        """As far as CLOSE_WITHIN allows: what is in use then stays open, and is told."""
+        until = time.monotonic() + CLOSE_WITHIN
+        self._side_by_side(lambda publisher: publisher.close(until))
 
     def _side_by_side(self, work: Callable[[Publisher], _T]) -> list[_T]:
         publishers = self._publishers()

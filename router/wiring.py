@@ -65,7 +65,8 @@ def run(
     with endpoint(settings.health, reports.figures):
         source, output = ServiceBus.of(settings.source), ServiceBus.of(settings.output)
         provide_descriptors(len(settings.destinations))
-        publishers, over = _publishers(settings, output, None, reports.start), threading.Event()
+        over = threading.Event()
+        publishers = _publishers(settings, output, None, reports.start, over)
         try:
             _open_all(settings, source, output, publishers, stop)
             publishers.rest()
@@ -100,7 +101,7 @@ def route(
     source, output = ServiceBus.of(settings.source, proven=proven), ServiceBus.of(settings.output, proven=proven)
     provide_descriptors(len(settings.destinations) + (1 + 2 * PARKED_PER_SLOT) * settings.sessions)
     tally = tally or Tally()
-    publishers = _publishers(settings, output, latest, tally)
+    publishers = _publishers(settings, output, latest, tally, stop)
     try:
         if not provisioned:
             _open_all(settings, source, output, publishers, stop)
@@ -132,15 +133,17 @@ def route(
         output.close()
 
 
-def _publishers(settings: RouterSettings, output: ServiceBus, latest: Latest | None, tally: Tally) -> Publishers:
+def _publishers(
+    settings: RouterSettings, output: ServiceBus, latest: Latest | None, tally: Tally, stop: threading.Event
+) -> Publishers:
     spell, created = Spell(), set[str]()
 
     def configured(topic: str) -> Publisher:
-        provide = partial(_provide_topics, settings, output, [topic])
+        provide = partial(_provide_topics, settings, output, [topic], stop)
         return Publisher(topic, output.sender(topic), provide=provide, provide_again=False, spell=spell, tally=tally)
 
     def provided(topic: str) -> Publisher:
-        provide = partial(_provide_topics, settings, output, [topic])
+        provide = partial(_provide_topics, settings, output, [topic], stop)
         return Publisher(topic, output.sender(topic), provide=provide, spell=spell, tally=tally)
 
     def forbidden(topic: str) -> str | None:
@@ -158,7 +161,7 @@ def _publishers(settings: RouterSettings, output: ServiceBus, latest: Latest | N
             except NotADestination as error:
                 why = f"{why}; {error.message}"
             raise NotADestination(why)
-        _provide_topics(settings, output, [topic])
+        _provide_topics(settings, output, [topic], stop)
         publisher = provided(topic)
         try:
             publisher.open()
@@ -177,7 +180,7 @@ def _publishers(settings: RouterSettings, output: ServiceBus, latest: Latest | N
             raise TransientError(f"the configuration cannot be used: {error.problems[0]}") from error
         if topic not in known:
             raise NotADestination("the configuration does not name it by now either")
-        provide = partial(_provide_topics, settings, output, [topic])
+        provide = partial(_provide_topics, settings, output, [topic], stop)
         return Publisher(topic, output.sender(topic), provide=provide, provide_first=True, spell=spell, tally=tally)
 
     creates = settings.unknown_destination == "create"
