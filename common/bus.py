@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from common.errors import PermanentError, TransientError
 from common.message import Message
@@ -51,8 +51,11 @@ class MessageRefused(PermanentError):
     """The entity takes other messages and not this one, whatever is done. `refused` is that message, `accepted` those that the broker
     took before it.
 
-    `words`: what the broker said, or what of the message cannot be written.
+    `words`: what the broker said, or what of the message cannot be written. `by_entity`: the entity had a say, so that it may be the entity's
+    fault when it refuses many.
     """
+
+    by_entity: ClassVar[bool] = True
 
     def __init__(
         self, entity: str, refused: Message, words: str, *, accepted: Sequence[Message] = (), hint: str | None = None
@@ -66,9 +69,13 @@ class MessageRefused(PermanentError):
 class MessageUnwritable(MessageRefused):
     """No broker can be told of it: an id of more than 128 characters, a text that is no Unicode. It was not sent, so the entity had no say."""
 
+    by_entity = False
+
 
 class MessageTooLarge(MessageRefused):
     """It fits no message of the entity. `size`: bytes of its body; `limit`: bytes of the entity's largest message, properties included."""
+
+    by_entity = False
 
     def __init__(self, entity: str, refused: Message, *, limit: int, accepted: Sequence[Message] = ()) -> None:
         self.size, self.limit = len(refused.body), limit

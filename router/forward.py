@@ -175,8 +175,9 @@ class Forwarder:
         """Send and settle all of a batch, or raise: SessionGone and TransientError leave the rest to come again."""
         behind = len(deliveries)
         for decided in self._plans(receiver, deliveries):
-            for poison in decided.poison:
-                self._put_aside(receiver, poison)
+            held = [*(poison.delivery for poison in decided.poison), *_all_of(decided.groups)]
+            for at, poison in enumerate(decided.poison):
+                self._put_aside(receiver, poison, held[at:])
             behind -= len(decided.poison) + sum(len(group.deliveries) for group in decided.groups)
             self._deliver(receiver, decided.groups, parks=behind == 0)
 
@@ -256,7 +257,7 @@ class Forwarder:
             if not publisher.send(messages, left=left, meanwhile=meanwhile):
                 return chunk
         except MessageRefused as error:
-            return self._around(receiver, chunk, error)
+            return self._around(receiver, chunk, error, held)
         except SendInterrupted as error:
             if not isinstance(error, OutOfTime):
                 self.tally.count_retry(chunk.destination)
@@ -282,12 +283,15 @@ class Forwarder:
         self._settle(receiver, self.publishers[group.destination], done)
         return {id(delivery) for delivery in done}
 
-    def _around(self, receiver: Receiver, group: Group, error: MessageRefused) -> Group | None:
+    def _around(
+        self, receiver: Receiver, group: Group, error: MessageRefused, held: Sequence[Delivery]
+    ) -> Group | None:
         """A message that the topic cannot take is poison; what was accepted before it is settled, the others are still to be sent."""
         done = self._settle_accepted(receiver, group, error.accepted)
         refused = [delivery for delivery in group.deliveries if delivery.message is error.refused]
+        left = [delivery for delivery in held if id(delivery) not in done]
         for delivery in refused:
-            self._put_aside(receiver, Poison(delivery, _reason(error), error.message))
+            self._put_aside(receiver, Poison(delivery, _reason(error), error.message), left)
         return without(group, done | {id(delivery) for delivery in refused})
 
     def _settle(self, receiver: Receiver, publisher: Destination, deliveries: Sequence[Delivery]) -> None:
@@ -298,8 +302,13 @@ class Forwarder:
         if lost and receiver.session_id is not None:
             raise SessionGone(f"the lock was lost before {len(lost)} messages were completed")
 
-    def _put_aside(self, receiver: Receiver, poison: Poison) -> None:
-        """Dead-letter it, or stop its session there: raises SessionParked, or SessionGone while the router stops."""
+    def _put_aside(self, receiver: Receiver, poison: Poison, held: Sequence[Delivery]) -> None:
+        """Dead-letter it, or stop its session there: raises SessionParked, or SessionGone while the router stops.
+
+        `held`: what else is not settled, and the poison. Each costs an answer of the broker, and there may be hundreds.
+        """
+        self._give_back_at_a_stop(receiver, held)
+        receiver.renew(held)
         message = poison.delivery.message
         if poison.stops and self._stops_at_poison(receiver):
             log.error(
@@ -330,7 +339,7 @@ class Forwarder:
         if parks and pause > self.pace.linger and self._parked(receiver, groups):
             raise SessionParked
         until = self.clock() + pause
-        held = [delivery for group in groups for delivery in group.deliveries]
+        held = _all_of(groups)
         while (left := until - self.clock()) > 0:
             if until > deadline or self.stop.wait(min(left, 1.0)):
                 self._give_back(receiver, held, "its destination is away")
@@ -353,6 +362,10 @@ class Forwarder:
 
     def _pause(self, groups: Sequence[Group]) -> float:
         return min(self.publishers[group.destination].pause() for group in groups)
+
+
+def _all_of(groups: Sequence[Group]) -> list[Delivery]:
+    return [delivery for group in groups for delivery in group.deliveries]
 
 
 def _reason(error: MessageRefused) -> Reason:

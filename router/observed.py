@@ -56,6 +56,7 @@ class _Observed:
     def dead_letter(self, delivery: Delivery, *, reason: str, description: str) -> None:
         with self._counted():
             self._receiver.dead_letter(delivery, reason=reason, description=description)
+        self._tally.turn()
 
     def release(self, deliveries: Sequence[Delivery]) -> None:
         self._receiver.release(deliveries)

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from common.bus import Delivery, Receiver, Receivers, Sender
+from common.bus import Delivery, Receiver, Receivers, Sender, TimeLeft
 from common.errors import PermanentError, TransientError
 from common.message import Message
 from common.packing import BadPack, condemnation, condemned, is_pack, unpack
+from router.chunks import reserve
 
 log = structlog.get_logger(__name__)
 
@@ -159,12 +160,20 @@ class UnpackingReceiver:
         try:
             if self._sender is None:
                 self._sender = self.resend()
-            self._sender.send([condemned(change.message, reason=reason, description=description)])
+            self._sender.send(
+                [condemned(change.message, reason=reason, description=description)], left=self._lasts(change)
+            )
         except PermanentError as error:  # no right to send, or the queue refuses this message
             log.debug("poison change stays in its pack", message_id=change.message.message_id, error=error.message)
             return False
         log.debug("poison change sent to the queue alone", message_id=change.message.message_id)
         return True
+
+    def _lasts(self, change: _Change) -> TimeLeft:
+        """Of the lock, until its pack should be settled."""
+        held = [change.pack.delivery]
+        end = reserve(self.inner.lock_left(held))
+        return lambda: self.inner.lock_left(held) - end
 
     def release(self, deliveries: Sequence[Delivery]) -> None:
         """As the port says; a pack is given back whole, its settled changes with it: topics remove what they have."""

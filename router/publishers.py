@@ -19,16 +19,7 @@ from typing import Protocol, TypeVar
 
 import structlog
 
-from common.bus import (
-    MessageRefused,
-    MessageTooLarge,
-    MessageUnwritable,
-    OutOfTime,
-    Sender,
-    SendInterrupted,
-    TimeLeft,
-    for_ever,
-)
+from common.bus import MessageRefused, OutOfTime, Sender, SendInterrupted, TimeLeft, for_ever
 from common.errors import DestinationDisabled, DStreamError, PermanentError, Stopped
 from common.message import Message
 from common.retry import Backoff
@@ -250,14 +241,12 @@ class Publisher:
         """Raises SendInterrupted where so many were refused that the topic is to be mended, and no message is to be set aside."""
         if error.accepted:
             self._refused_in_a_row = 0
-        # Told by the message, and by the entity's limit: these say nothing of the topic's health.
-        by_itself = isinstance(error, (MessageTooLarge, MessageUnwritable))
-        if not by_itself:
+        if error.by_entity:
             self._refused_in_a_row += 1
         if self._refused_in_a_row <= REFUSED_IN_A_ROW:
             self._recovered()
             return
-        if by_itself:
+        if not error.by_entity:
             return
         away = PermanentError(
             f"the topic refused more than {REFUSED_IN_A_ROW} messages in a row and took none, lastly: {error.message}",

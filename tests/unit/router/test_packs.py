@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from common.bus import Delivery, MessageRefused, MessageTooLarge
+from common.bus import Delivery, MessageRefused, MessageTooLarge, TimeLeft
 from common.errors import DestinationUnavailable, DStreamError, TransientError
 from common.message import Message, PropertyValue
 from common.packing import MOST, PACK_TYPE, packed
@@ -20,7 +20,7 @@ from router.forward import Forwarder, Pace
 from router.packs import Seen, UnpackingReceiver, UnpackingReceivers
 from router.publishers import Publisher, Publishers
 from router.tally import Tally
-from tests.fakes.bus import FakeBroker, FakeEntity, Held
+from tests.fakes.bus import FakeBroker, FakeEntity, FakeReceiver, Held
 
 SESSION = "s"
 QUICK = Backoff(first=0.001, longest=0.001)
@@ -312,3 +312,22 @@ def test_a_pack_larger_than_any_that_is_made_says_nothing_of_what_messages_hold(
         assert delivery.fault is not None
         assert "up to 500" in delivery.fault
     assert seen.most == 1
+
+
+def test_a_poison_change_is_sent_alone_only_while_the_lock_of_its_pack_lasts(
+    broker: FakeBroker, receiver: UnpackingReceiver
+) -> None:
+    sender, times = broker.sender("ingest"), list[float]()
+
+    def send(messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
+        assert left is not None
+        times.append(left())
+
+    sender.send = send  # type: ignore[method-assign]
+    receiver.resend = lambda: sender
+    first, second, *_ = take(receiver)
+    assert isinstance(receiver.inner, FakeReceiver)
+    for delivery, lasts in ((first, 8.0), (second, -1.0)):
+        receiver.inner.lock_lasts = lasts
+        receiver.dead_letter(delivery, reason="UnknownDestination", description="")
+    assert times == [6.0, -1.0]

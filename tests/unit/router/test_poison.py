@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from itertools import count
 
 import pytest
 
+from common.bus import Delivery
 from common.errors import TransientError
 from common.message import Message
 from common.retry import Backoff
 from router.awaited import NotADestination
 from router.forward import Pace
+from router.observed import ObservedReceivers
 from router.publishers import Publisher
-from tests.fakes.bus import Held
+from router.tally import Tally
+from tests.fakes.bus import FakeReceiver, Held
 from tests.unit.router.test_forward import Bench, bodies
 
 PARK_AT_ONCE = Pace(batch=10, accept_wait=0.01, poll=0.005, idle=0.01, turn=60.0, linger=0.0)
@@ -181,3 +185,45 @@ def test_nothing_goes_past_a_poisoned_message_after_what_came_before_it_was_wait
     bench.run(until=lambda: bench.parking.stopped == 1)
     assert bodies(bench.topics["persons"]) == ["persons-0", "persons-1"]
     assert [held.message.message_id for held in bench.queue.held][:2] == ["bad", "persons-2"]
+
+
+@pytest.mark.parametrize("sessions", [True, False])
+@pytest.mark.parametrize("kind", ["no destination", "refused"])
+def test_a_stop_waits_for_no_more_than_one_poisoned_message(
+    monkeypatch: pytest.MonkeyPatch, kind: str, sessions: bool
+) -> None:
+    bench = Bench(sessions=sessions)
+    bench.put("persons" if kind == "refused" else "nowhere", *range(8), session="s")
+    bench.topics["persons"].refuses = [f"persons-{number}" for number in range(8)]
+    locks = watched(monkeypatch, lambda dead: bench.stop.set() if dead == 3 else None)
+    bench.run(until=bench.stop.is_set)
+    assert len(bench.queue.dead) == 3
+    assert [held.holder for held in bench.queue.held] == [None] * 5
+    assert all(renewed > 0 for renewed in locks)
+
+
+def watched(monkeypatch: pytest.MonkeyPatch, then: Callable[[int], None]) -> list[int]:
+    """How often a lock was renewed before each message that was dead-lettered, since the one before; `then` learns how many those are."""
+    dead_letter, renewals = FakeReceiver.dead_letter, list[int]()
+
+    def told(self: FakeReceiver, delivery: Delivery, *, reason: str, description: str) -> None:
+        renewals.append(self.renewals - sum(renewals))
+        dead_letter(self, delivery, reason=reason, description=description)
+        then(len(renewals))
+
+    monkeypatch.setattr(FakeReceiver, "dead_letter", told)
+    return renewals
+
+
+def test_a_slot_has_its_turn_with_each_poisoned_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a slot that sets aside a pack of 500 would be taken for one that is stuck."""
+    bench, turns = Bench(), list[Tally]()
+    bench.put("nowhere", *range(8))
+    monkeypatch.setattr(Tally, "turn", lambda self: turns.append(self))
+    opened = ObservedReceivers(bench.receivers, bench.tally).open(max_wait=0)
+    assert opened is not None
+    (first, *_) = opened.receive(max_count=8, max_wait=0)
+    turns.clear()
+    opened.dead_letter(first, reason="UnknownDestination", description="")
+    assert turns == [bench.tally]
+    opened.close()
