@@ -3,6 +3,8 @@
 A message that azure-servicebus 7.15 cannot decode ends the connection, and comes again on the next. So each link is given frames without
 what they carry, which the SDK takes for an empty message, and that one is exchanged for what servicebus_decoding made of the octets.
 Changes single links, and nothing where the SDK is built otherwise: then it reads, and knows at least the types that it lacks.
+The SDK catches what is raised here and goes on with the next message. So nothing is raised: a link that has failed to read one message hands
+over none of those behind it, and `failure` says why.
 """
 
 from __future__ import annotations
@@ -22,6 +24,9 @@ from common.servicebus_decoding import Arrived, decoded
 
 _MORE, _PAYLOAD, _FIELDS = 5, 11, 12
 """Places in a transfer as the SDK hands it to a link (AMQP 1.0, 2.7.5), the octets behind the performative last."""
+
+_FAILURE: Final = "dstream_failure"
+"""Attribute of a link: why it hands over no more."""
 
 _LACKING: Final = {0x73: 4, 0x74: 4, 0x84: 8, 0x94: 16}
 """Octets of types that the SDK has no decoder for (char, decimal32, decimal64), or one that fails (decimal128)."""
@@ -50,6 +55,12 @@ def carried(message: object) -> tuple[Message, str | None] | None:
     return (arrived.message, arrived.fault) if isinstance(arrived, Arrived) else None
 
 
+def failure(handler: Any) -> str | None:
+    """Why this handler's link hands over no more messages; None while it does."""
+    told = getattr(getattr(handler, "_link", None), _FAILURE, None)
+    return told if isinstance(told, str) else None
+
+
 def read_arrivals(handler: Any) -> None:
     """Call once for a handler whose link is attached, before it has credit."""
     link: Any = getattr(handler, "_link", None)
@@ -72,11 +83,19 @@ def _take_over(link: Any, transfer: Callable[[Any], None], deliver: Callable[[An
         return transfer([*frame[:_PAYLOAD], b""])
 
     def delivered(frame: Any, message: Any) -> Any:
-        if not pieces:
-            return deliver(frame, message)
-        octets = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        pieces.clear()
-        return deliver(frame, Carrier.of(octets))
+        if getattr(link, _FAILURE, None) is not None:
+            pieces.clear()
+            return None
+        try:
+            if not pieces:
+                return deliver(frame, message)
+            octets = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            pieces.clear()
+            return deliver(frame, Carrier.of(octets))
+        except Exception as error:
+            setattr(link, _FAILURE, f"a message could not be read: {type(error).__name__}: {error}")
+            pieces.clear()
+            return None
 
     link._incoming_transfer, link._on_transfer = incoming, delivered
 

@@ -24,12 +24,13 @@ from azure.servicebus.exceptions import (
 
 from common import servicebus_settle as settle
 from common.bus import Delivery, Receiver
+from common.dead_letter_text import MAX_DESCRIPTION, MAX_REASON, tellable
 from common.errors import DStreamError, TransientError, Unanswered
 from common.fetch_ahead import FetchAhead
 from common.lock_life import SHORTEST, LockLife, believed, clock_ahead
 from common.message import Message, weight
 from common.servicebus_address import ServiceBusAddress
-from common.servicebus_arrivals import carried, read_arrivals
+from common.servicebus_arrivals import carried, failure, read_arrivals
 from common.servicebus_buffer import Fitting, readable
 from common.servicebus_client import CLOSE_TIMEOUT, OPEN_TIMEOUT, SLACK, close_quietly, open_client
 from common.servicebus_deadline import Guard
@@ -59,9 +60,6 @@ MAX_RENEWALS = 5_000
 """Lock renewals on one receiver before it asks to be reopened: the SDK dies silently after 10,000 management answers on a link."""
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
-
-MAX_DEAD_LETTER_TEXT = 4_000
-"""Characters of a dead letter's description that are kept: the service limits a message's properties to 32 KB in all."""
 
 log = structlog.get_logger(__name__)
 
@@ -174,8 +172,11 @@ class BusReceiver:
         return held
 
     def _nothing(self) -> Sequence[BusDelivery]:
-        """All that has arrived was read, and no message was in it. Raises TransientError when nothing at all has come for long."""
+        """All that has arrived was read, and no message was in it. Raises TransientError when nothing at all has come for long, and when a
+        message that came could not be read: those before it were handed over, and those behind it are held back."""
         handler: Any = getattr(self._receiver, "_handler", None)
+        if (why := failure(handler)) is not None:
+            raise TransientError(f"receiving from {self._where}: {why}", hint="the receiver is opened again")
         last = getattr(getattr(handler, "_connection", None), "_last_frame_received_time", None)
         now = time.monotonic()
         if last is None or last != self._heard:
@@ -263,10 +264,12 @@ class BusReceiver:
         return lost
 
     def dead_letter(self, delivery: Delivery, *, reason: str, description: str) -> None:
+        told = {
+            "reason": tellable(reason, MAX_REASON),
+            "error_description": tellable(description, MAX_DESCRIPTION),
+        }
         with self._bounded(SETTLE_TIMEOUT, f"dead-lettering a message of {self._where}"):
-            self._receiver.dead_letter_message(
-                _own(delivery).received, reason=reason, error_description=description[:MAX_DEAD_LETTER_TEXT]
-            )
+            self._receiver.dead_letter_message(_own(delivery).received, **told)
 
     def release(self, deliveries: Sequence[Delivery]) -> None:
         with self._bounded(SETTLE_TIMEOUT, f"giving back {len(deliveries)} messages of {self._where}"):

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from azure.servicebus import ServiceBusClient, ServiceBusSubQueue
 from azure.servicebus._pyamqp import _decode
 from azure.servicebus._pyamqp.receiver import ReceiverLink
 from structlog.testing import capture_logs
@@ -686,3 +687,27 @@ def test_with_a_patched_sdk_messages_are_read_by_it_and_that_is_told_once(
             (delivery,) = receiver.receive(max_count=10, max_wait=3)
             assert receiver.settle_many([delivery]) == []
     assert [line["log_level"] for line in told if "reads messages by itself" in line["event"]] == ["warning"]
+
+
+def dead(emulator: ServiceBusEmulator, queue: str) -> tuple[str | None, str | None]:
+    with (
+        ServiceBusClient.from_connection_string(emulator.connection_string) as client,
+        client.get_queue_receiver(queue, sub_queue=ServiceBusSubQueue.DEAD_LETTER) as receiver,
+    ):
+        (message,) = receiver.receive_messages(1, max_wait_time=5)
+        return message.dead_letter_reason, message.dead_letter_error_description
+
+
+def test_a_dead_letter_s_texts_are_cut_in_bytes_and_can_be_written(
+    bus: ServiceBus, emulator: ServiceBusEmulator
+) -> None:
+    put(bus, "plain", some(1))
+    with closing(opened(bus.receivers("plain", sessions=False, prefetch=10))) as receiver:
+        (delivery,) = receiver.receive(max_count=1, max_wait=3)
+        receiver.dead_letter(delivery, reason="\ud800" + "ä" * 9_000, description="\udfff" + "\U0001f600" * 9_000)
+    reason, description = dead(emulator, "plain")
+    assert reason is not None
+    assert description is not None
+    assert reason.startswith("\\ud800ä")
+    assert description.startswith("\\udfff\U0001f600")
+    assert (len(reason.encode()), len(description.encode())) == (256, 3_998)

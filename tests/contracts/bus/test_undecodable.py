@@ -7,8 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
+import common.servicebus_arrivals
 from common.provision import QueueNeed, provision
 from common.servicebus import ServiceBus
+from common.servicebus_decoding import Arrived, decoded
 from emulators.servicebus.server import ServiceBusEmulator
 from tests.contracts.bus.foreign import application_properties, data, mapped, properties, put_raw, section, text
 from tests.contracts.bus.test_router import PERSONS, emulator, left, read, routed, routing, settings
@@ -80,3 +82,35 @@ def test_a_value_that_the_sdk_cannot_decode_goes_its_way(emulator: ServiceBusEmu
         pass
     assert tally.routed.total() == 3
     assert left(emulator) == (0, 0)
+
+
+def test_a_message_whose_reading_fails_holds_up_those_behind_it(
+    emulator: ServiceBusEmulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The SDK catches what our reader raises, and would go on with the next message."""
+    failed: list[bytes] = []
+
+    def flaky(octets: bytes) -> Arrived:
+        if b"good-3" in octets and not failed:
+            failed.append(octets)
+            raise MemoryError("once")
+        return decoded(octets)
+
+    monkeypatch.setattr(common.servicebus_arrivals, "decoded", flaky)
+    queue(emulator, [good(number) for number in range(8)], sessions=True)
+    with routing(settings(emulator), until=routed(8)):
+        pass
+    assert failed
+    assert left(emulator) == (0, 0)
+    assert [each.message_id for each in read(emulator, PERSONS, 8)] == [f"good-{number}" for number in range(8)]
+
+
+def test_an_oversize_key_with_half_a_surrogate_pair_is_dead_lettered(emulator: ServiceBusEmulator) -> None:
+    """nvarchar may hold one, and JSON can say it; UTF-8, which AMQP writes, cannot."""
+    body = rb'{"metadata":{"Oversize":{"Bytes":1,"Limit":1},"LSN":"0","SeqVal":"0"},"data":{"key":"\ud800"}}'
+    told = application_properties(destination=text(PERSONS), oversize=b"\x41", table=text("persons"))
+    queue(emulator, [properties(text("half"), SESSION) + told + data(body), good(0)], sessions=True)
+    with routing(settings(emulator), until=routed(2)) as tally:
+        pass
+    assert dict(tally.dead_lettered) == {"Oversize": 1}
+    assert left(emulator) == (0, 1)
