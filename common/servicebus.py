@@ -53,18 +53,21 @@ class ServiceBus:
     def __repr__(self) -> str:
         return f"<ServiceBus {self.address}>"
 
-    def sender(self, entity: str) -> BusSender:
-        """A sender for a queue or topic, not opened yet."""
+    def sender(self, entity: str, *, proven: bool | None = None) -> BusSender:
+        """A sender for a queue or topic, not opened yet. `proven`: whether the right to this one was there; None: as for all."""
         self._check(entity)
-        return BusSender(self.address, entity, proven=self._proven)
+        return BusSender(self.address, entity, proven=self._proven if proven is None else proven)
 
     def receivers(
-        self, queue: str, *, sessions: bool, prefetch: int, ahead: FetchAhead | None = None
+        self, queue: str, *, sessions: bool, prefetch: int, ahead: FetchAhead | None = None, proven: bool = False
     ) -> QueueReceivers:
-        """Receivers of a queue that has sessions, or has none; `prefetch` messages are asked for ahead (at least 1), or as `ahead` says."""
+        """Receivers of a queue that has sessions, or has none; `prefetch` messages are asked for ahead (at least 1), or as `ahead` says.
+
+        `proven`: the queue was there, with the right to it.
+        """
         self._check(queue)
         ahead = ahead or FetchAhead(max(prefetch, 1))
-        return QueueReceivers(self.address, queue, sessions=sessions, ahead=ahead, proven=self._proven)
+        return QueueReceivers(self.address, queue, sessions=sessions, ahead=ahead, proven=proven or self._proven)
 
     def close(self) -> None:
         """Close the identity, where there is one; senders and receivers are closed by whoever opened them."""

@@ -262,12 +262,17 @@ def _ahead(settings: RouterSettings) -> FetchAhead:
     return FetchAhead(max(settings.prefetch, 1), settings.memory / 2 / settings.sessions / 4)
 
 
-def _receivers(settings: RouterSettings, source: ServiceBus, ahead: FetchAhead | None = None) -> UnpackingReceivers:
-    """Packs are taken apart whatever `queue.pack` says: messages of another ingester, or of an earlier setting, may be there."""
+def _receivers(
+    settings: RouterSettings, source: ServiceBus, ahead: FetchAhead | None = None, *, found: bool = False
+) -> UnpackingReceivers:
+    """Packs are taken apart whatever `queue.pack` says: messages of another ingester, or of an earlier setting, may be there.
+
+    `found`: the queue was there. The right to send to it never was: a router needs it for poison in a pack alone.
+    """
     queue, sessions = settings.queue_name, settings.ordering != "none"
     return UnpackingReceivers(
-        source.receivers(queue, sessions=sessions, prefetch=settings.prefetch, ahead=ahead),
-        resend=lambda: source.sender(queue),
+        source.receivers(queue, sessions=sessions, prefetch=settings.prefetch, ahead=ahead, proven=found),
+        resend=lambda: source.sender(queue, proven=False),
         seen=Seen(settings.most_packed),
     )
 
@@ -297,7 +302,7 @@ def _route(
 ) -> int:
     sessions = settings.ordering != "none"
     ahead = _ahead(settings)
-    receivers = ObservedReceivers(_receivers(settings, source, ahead), tally)
+    receivers = ObservedReceivers(_receivers(settings, source, ahead, found=True), tally)
     gate, spell = Gate(), Spell()
     parking = Parking(
         stop,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
+import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusReceivedMessage, ServiceBusSubQueue
 
 from common.message import Message
@@ -105,7 +106,8 @@ def dead(emulator: ServiceBusEmulator) -> int:
     return int(counts.dead_letter)
 
 
-def test_a_router_that_may_only_listen_delivers_the_others_and_dead_letters_the_pack() -> None:
+@pytest.mark.parametrize("proven", [False, True], ids=["first start", "started again"])
+def test_a_router_that_may_only_listen_delivers_the_others_and_dead_letters_the_pack(proven: bool) -> None:
     rights = {"root": ["Manage", "Send", "Listen"], "reader": ["Listen"]}
     with ServiceBusEmulator(keys=dict.fromkeys(rights, "a2V5"), rights=rights) as emulator:
         everything = settings(emulator)
@@ -117,7 +119,7 @@ def test_a_router_that_may_only_listen_delivers_the_others_and_dead_letters_the_
         assert reader != emulator.connection_string
         source = {**everything.source.model_dump(), "connection_string": reader}
         chosen = settings(emulator, source=source, provision="none", unknown_grace="1ms")
-        with routing(chosen, until=routed(4)) as tally:
+        with routing(chosen, until=routed(4), proven=proven) as tally:
             pass
         assert dict(tally.dead_lettered) == {"UnknownDestination": 1}
         assert [each.message_id for each in read(emulator, PERSONS, 3)] == ["e0", "e2", "e3"]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -29,7 +30,7 @@ from emulators.servicebus.server import ServiceBusEmulator
 from router.forward import Pace
 from router.settings import RouterSettings
 from router.tally import Tally
-from router.wiring import run
+from router.wiring import route, run
 
 PERSONS, ORDERS = "srv.db.persons.events", "srv.db.orders.events"
 QUICK = Pace(batch=200, accept_wait=0.5)
@@ -61,10 +62,16 @@ def settings(emulator: ServiceBusEmulator, *, transport: str = "amqp", **changes
 
 
 @contextmanager
-def routing(chosen: RouterSettings, until: Callable[[Tally], bool], *, seconds: float = 30) -> Iterator[Tally]:
-    """A running router; leaving waits for `until`, stops it and checks that it ended cleanly."""
+def routing(
+    chosen: RouterSettings, until: Callable[[Tally], bool], *, seconds: float = 30, proven: bool = False
+) -> Iterator[Tally]:
+    """A running router; leaving waits for `until`, stops it and checks that it ended cleanly. `proven`: as one that is started again."""
     stop, tally, ended = threading.Event(), Tally(), list[int]()
-    thread = threading.Thread(target=lambda: ended.append(run(chosen, stop, pace=QUICK, tally=tally)))
+    thread = threading.Thread(
+        target=lambda: ended.append(
+            (partial(route, proven=True) if proven else run)(chosen, stop, pace=QUICK, tally=tally)
+        )
+    )
     thread.start()
     try:
         yield tally
