@@ -15,15 +15,27 @@ REPLICAS = 2
 """Routers that are assumed to run: one, and its successor while it is replaced."""
 
 
-def judge_connections(*, topics: int, sessions: int, workers: int, shared: bool) -> Finding:
-    """The most that a router has when all topics are written to and all slots are at work: each topic and each session is a connection of
-    every worker. `shared`: queue and topics are in one namespace.
+def judge_connections(
+    *, topics: int, most_open: int, sessions: int, parked: int, workers: int, shared: bool
+) -> Finding:
+    """The most that a router has when all topics are written to, all slots are at work, and as many sessions as it holds wait without a slot:
+    each topic and each session is a connection of every worker.
+
+    `most_open`: topics that a worker keeps a link to; it closes those beyond. `sessions`: slots of a worker; `parked`: sessions held without
+    a slot, for each slot, while their topics are away or since they met poison. `shared`: queue and topics are in one namespace.
     """
-    sending, receiving = topics * workers, sessions * workers
-    router = sending + receiving if shared else max(sending, receiving)
-    each = f"topics: {topics}{f', sessions: {sessions}' if shared else ''}, times workers: {workers}"
-    text = f"a router has up to {router:,} with one namespace ({each}), of {MOST:,} that it takes: "
-    if router * REPLICAS < MOST * NEAR:
-        return ok("connections", f"{text}room for {MOST // max(router, 1)} routers")
-    found = f"{text}{REPLICAS} routers, as while one replaces another, would have {router * REPLICAS:,}"
-    return warn("connections", found, "lower router.workers, or spread tables over several namespaces")
+    links = min(topics, most_open)
+    usual = _of_one_namespace(links, sessions, shared) * workers
+    worst = _of_one_namespace(links, sessions * (1 + parked), shared) * workers
+    each = f"topics with an open link: {links}{f', sessions: {sessions}' if shared else ''}, times workers: {workers}"
+    text = f"a router has up to {usual:,} with one namespace ({each}), and {worst:,} while topics are away, of {MOST:,} that it takes: "
+    if worst * REPLICAS < MOST * NEAR:
+        return ok("connections", f"{text}room for {MOST // max(worst, 1)} routers")
+    found = f"{text}{REPLICAS} routers, as while one replaces another, would have {worst * REPLICAS:,}"
+    return warn(
+        "connections", found, "lower router.workers or router.sessions, or spread tables over several namespaces"
+    )
+
+
+def _of_one_namespace(sending: int, receiving: int, shared: bool) -> int:
+    return sending + receiving if shared else max(sending, receiving)

@@ -11,6 +11,8 @@ from common.check_entities import queue_findings, queue_seen, topic_findings, tr
 from common.check_port import port_findings
 from common.errors import PermanentError
 from common.servicebus import ServiceBus
+from router.parking import PARKED_PER_SLOT
+from router.publishers import MOST_OPEN
 from router.settings import RouterSettings
 
 _SEND = "give the router's policy the Send right on the queue too: with queue.pack above 1 it sends such a change to the queue by itself"
@@ -59,7 +61,9 @@ def _connections(settings: RouterSettings) -> Finding:
     source, output = ServiceBus.of(settings.source), ServiceBus.of(settings.output)
     return judge_connections(
         topics=len(settings.destinations),
+        most_open=MOST_OPEN,
         sessions=settings.sessions,
+        parked=2 * PARKED_PER_SLOT,
         workers=settings.workers,
         shared=source.address.host == output.address.host,
     )

@@ -28,6 +28,9 @@ LOOK = 1.0
 HANDS = 16
 """Locks renewed, and sessions given back, side by side: a connection that hangs keeps one of these, and no other session."""
 
+PARKED_PER_SLOT = 8
+"""Sessions that wait for their destination without a slot, for each slot, and as many that are stopped; every one of them is a connection."""
+
 log = structlog.get_logger(__name__)
 
 Ready = Callable[[], bool]

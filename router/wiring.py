@@ -25,7 +25,7 @@ from router.gate import Gate
 from router.health import Reports, endpoint
 from router.observed import ObservedReceivers
 from router.packs import Seen, UnpackingReceivers
-from router.parking import Parking
+from router.parking import PARKED_PER_SLOT, Parking
 from router.publishers import Publisher, Publishers
 from router.settings import Latest, RouterSettings
 from router.tally import Tally
@@ -36,9 +36,6 @@ STOP_WITHIN = 18.0
 
 LOOK = 10.0
 """Seconds between two looks at the slots of this process. Its parent, where it has one, finds a slot that is stuck sooner, and kills it."""
-
-PARKED_PER_SLOT = 8
-"""Sessions that wait for their destination without a slot, for each slot; every one of them is a connection."""
 
 log = structlog.get_logger(__name__)
 

@@ -1,0 +1,16 @@
+"""What the router tells `dstream check` of itself."""
+
+from __future__ import annotations
+
+from common.names import TableName
+from router.check import _connections
+from router.parking import PARKED_PER_SLOT
+from router.publishers import MOST_OPEN
+from tests.unit.router.test_restarts import SETTINGS
+
+
+def test_connections_are_counted_with_the_bounds_that_the_router_keeps() -> None:
+    topics = {f"t{number}": TableName("dbo", f"t{number}") for number in range(MOST_OPEN + 50)}
+    found = _connections(SETTINGS.model_copy(update={"destinations": topics, "sessions": 2, "workers": 3}))
+    assert f"up to {(MOST_OPEN + 2) * 3:,} " in found.text
+    assert f"{(MOST_OPEN + 2 * (1 + 2 * PARKED_PER_SLOT)) * 3:,} while topics are away" in found.text
