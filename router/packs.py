@@ -77,11 +77,15 @@ class _Unreadable:
 
 @dataclass(eq=False, slots=True)
 class UnpackingReceiver:
-    """A `common.bus.Receiver`. `resend` gives a sender to the queue that is received from, when the first poison change asks for one."""
+    """A `common.bus.Receiver`. `resend` gives a sender to the queue that is received from, when the first poison change asks for one.
+
+    `goes_on` is asked before each marked message that is dead-lettered in `receive`: there may be hundreds, and each costs an answer.
+    """
 
     inner: Receiver
     resend: Callable[[], Sender]
     seen: Seen = field(default_factory=lambda: Seen(1))
+    goes_on: Callable[[], bool] = lambda: True
     _most: int = field(default=1, init=False)
     """Changes a message of this session may hold, as far as known."""
     _sender: Sender | None = field(default=None, init=False)
@@ -98,12 +102,12 @@ class UnpackingReceiver:
         found: list[Delivery] = []
         largest = 1
         received = self.inner.receive(max_count=max(1, max_count // self._most), max_wait=max_wait)
-        for delivery in received:
+        for at, delivery in enumerate(received):
             if not is_pack(delivery.message):
                 if (sentence := condemnation(delivery.message)) is None:
                     found.append(delivery)
                 else:
-                    self.inner.dead_letter(delivery, reason=sentence[0], description=sentence[1])
+                    self._execute(sentence, [*received[at:], *_wholes(found)])
                 continue
             try:
                 changes = unpack(delivery.message)
@@ -117,6 +121,15 @@ class UnpackingReceiver:
             self._most = max(largest, self._most // 2)
             self.seen.note(largest)
         return found
+
+    def _execute(self, sentence: tuple[str, str], held: Sequence[Delivery]) -> None:
+        """Dead-letter the first of what is held, a marked message; at a stop it is left to come again."""
+        marked = held[0]
+        if self.goes_on():
+            self.inner.renew(held)
+            self.inner.dead_letter(marked, reason=sentence[0], description=sentence[1])
+        elif self.session_id is None:  # a session's come again when it is closed
+            self.inner.release([marked])
 
     def settle_many(self, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
         """As the port says; of a pack whose lock was lost, the changes given here are returned."""
@@ -198,10 +211,11 @@ class UnpackingReceivers:
     inner: Receivers
     resend: Callable[[], Sender]
     seen: Seen = field(default_factory=lambda: Seen(1))
+    goes_on: Callable[[], bool] = lambda: True
 
     def open(self, *, max_wait: float, give_up: Callable[[], bool] | None = None) -> Receiver | None:
         receiver = self.inner.open(max_wait=max_wait, give_up=give_up)
-        return None if receiver is None else UnpackingReceiver(receiver, self.resend, self.seen)
+        return None if receiver is None else UnpackingReceiver(receiver, self.resend, self.seen, self.goes_on)
 
 
 def _whole(delivery: Delivery, *, finished: bool = False) -> Delivery | None:

@@ -260,7 +260,12 @@ def _ahead(settings: RouterSettings) -> FetchAhead:
 
 
 def _receivers(
-    settings: RouterSettings, source: ServiceBus, ahead: FetchAhead | None = None, *, found: bool = False
+    settings: RouterSettings,
+    source: ServiceBus,
+    ahead: FetchAhead | None = None,
+    *,
+    found: bool = False,
+    goes_on: Callable[[], bool] = lambda: True,
 ) -> UnpackingReceivers:
     """Packs are taken apart whatever `queue.pack` says: messages of another ingester, or of an earlier setting, may be there.
 
@@ -271,6 +276,7 @@ def _receivers(
         source.receivers(queue, sessions=sessions, prefetch=settings.prefetch, ahead=ahead, proven=found),
         resend=lambda: source.sender(queue, proven=False),
         seen=Seen(settings.most_packed),
+        goes_on=goes_on,
     )
 
 
@@ -299,7 +305,12 @@ def _route(
 ) -> int:
     sessions = settings.ordering != "none"
     ahead = _ahead(settings)
-    receivers = ObservedReceivers(_receivers(settings, source, ahead, found=True), tally)
+
+    def goes_on() -> bool:
+        tally.turn()
+        return not stop.is_set()
+
+    receivers = ObservedReceivers(_receivers(settings, source, ahead, found=True, goes_on=goes_on), tally)
     gate, spell = Gate(), Spell()
     parking = Parking(
         stop,

@@ -14,7 +14,7 @@ import pytest
 from common.bus import Delivery, MessageRefused, MessageTooLarge, TimeLeft
 from common.errors import DestinationUnavailable, DStreamError, TransientError
 from common.message import Message, PropertyValue
-from common.packing import MOST, PACK_TYPE, packed
+from common.packing import MOST, PACK_TYPE, condemned, packed
 from common.retry import Backoff
 from router.forward import Forwarder, Pace
 from router.packs import Seen, UnpackingReceiver, UnpackingReceivers
@@ -331,3 +331,27 @@ def test_a_poison_change_is_sent_alone_only_while_the_lock_of_its_pack_lasts(
         receiver.inner.lock_lasts = lasts
         receiver.dead_letter(delivery, reason="UnknownDestination", description="")
     assert times == [6.0, -1.0]
+
+
+@pytest.mark.parametrize("sessions", [True, False])
+def test_a_stop_waits_for_no_more_than_one_marked_message(sessions: bool) -> None:
+    """What 500 poison changes of a pack leave behind comes back in hundreds."""
+    broker, stop = FakeBroker(), threading.Event()
+    queue = broker.create("ingest", sessions=sessions)
+    queue.held += [Held(condemned(change(number), reason="Refused", description="")) for number in range(5)]
+
+    def goes_on() -> bool:
+        if len(queue.dead) == 2:
+            stop.set()
+        return not stop.is_set()
+
+    receivers = UnpackingReceivers(
+        broker.receivers("ingest", sessions=sessions), lambda: broker.sender("ingest"), goes_on=goes_on
+    )
+    receiver = opened(receivers)
+    assert take(receiver) == []
+    assert len(queue.dead) == 2
+    assert isinstance(receiver.inner, FakeReceiver)
+    assert receiver.inner.renewals == 2
+    receiver.close()
+    assert [held.holder for held in queue.held] == [None] * 3
