@@ -89,9 +89,15 @@ def provision(
     if wrong:
         raise PermanentError(
             f"verifying the Service Bus entities: {_texts(wrong)}",
-            hint='create them so, or set provision = "create"; provision = "none" skips this check',
+            hint=_remedies(wrong),
         )
     return ()
+
+
+def _remedies(wrong: Sequence[Finding]) -> str:
+    """What to do about all of them: `provision = "create"` helps where something is missing, and changes nothing that is there."""
+    remedies = list(dict.fromkeys(finding.remedy for finding in wrong if finding.remedy))
+    return "; ".join([*remedies, 'provision = "create" makes what is missing, and "none" skips this check'])
 
 
 class _Provisioner:
@@ -126,7 +132,10 @@ class _Provisioner:
             return
         subject = f"queue {need.name}"
         if wrong := _told(judge_use(subject, facts, sessions=need.sessions)):
-            raise PermanentError(f"checking the {_texts(wrong)}", hint=wrong[0].remedy)
+            raise PermanentError(
+                f"checking the {_texts(wrong)}",
+                hint="; ".join(dict.fromkeys(finding.remedy for finding in wrong if finding.remedy)),
+            )
         _blame(judge_keeping(subject, facts))
 
     def _provide_topics(self, needs: Sequence[TopicNeed]) -> Collection[str]:

@@ -36,6 +36,11 @@ def _subscription_name(text: str) -> str:
     return text
 
 
+def _in_lower_case(prefixes: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Topics' names have no case at Service Bus, and DStream's own are in lower case."""
+    return None if prefixes is None else tuple(prefix.lower() for prefix in prefixes)
+
+
 def _each_once(names: tuple[str, ...]) -> tuple[str, ...]:
     if len({name.lower() for name in names}) < len(names):
         raise ValueError("names a subscription twice; Service Bus does not tell upper from lower case")
@@ -129,10 +134,10 @@ class RouterBlock(Settings):
             "`create` the topic must be there. A name that is no topic's name, or that of the ingest queue, is poison all the same."
         ),
     )
-    create_under: tuple[str, ...] | None = Field(
+    create_under: Annotated[tuple[str, ...] | None, AfterValidator(_in_lower_case)] = Field(
         default=None,
         description=(
-            'With `unknown_destination = "create"`: how the names of topics that are made so must begin, in lower case; `[""]`: in any way. None, '
+            'With `unknown_destination = "create"`: how the names of topics that are made so must begin, in whatever case; `[""]`: in any way. None, '
             "the default: as those of this configuration's own tables do, `SERVER.DATABASE.`. Any other topic is unknown as ever: who may send to "
             "the queue must not be able to write to every topic of the namespace."
         ),

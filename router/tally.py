@@ -9,7 +9,7 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -66,6 +66,10 @@ class Held:
 
     parked: int = 0
     stopped: int = 0
+
+
+_NAMED = 20
+"""Topics that readiness names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +140,17 @@ class Figures:
             return str(self.still)
         if self.away is not None:
             return f"the ingest queue is away: {self.away}"
-        if self.topics_away:
-            topic, why = min(self.topics_away.items())
-            others = len(self.topics_away) - 1
-            return f"topic {topic} is unavailable{f', and {others} more' if others else ''}: {why}"
+        return "\n".join(self._away_or_stopped()) or None
+
+    def _away_or_stopped(self) -> Iterator[str]:
+        """A line each: topics that tables have first, then others, then sessions."""
+        away = sorted(self.topics_away.items(), key=lambda each: (each[0] not in self.destinations, each[0]))
+        for topic, why in away[:_NAMED]:
+            yield f"topic {topic} is unavailable: {why}"
+        if len(away) > _NAMED:
+            yield f"and {len(away) - _NAMED} more topics"
         if self.stopped:
-            return f'{self.stopped} sessions stand at a poisoned message (on_poison = "stop"); the log says at which'
-        return None
+            yield f'{self.stopped} sessions stand at a poisoned message (on_poison = "stop"); the log says at which'
 
     @property
     def receives(self) -> bool:

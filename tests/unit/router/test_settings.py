@@ -196,7 +196,7 @@ def test_there_is_a_worker_for_each_core_but_four_at_the_most_unless_more_are_as
 
 def test_topics_are_made_as_this_configurations_own_begin_unless_it_says_otherwise(tmp_path: Path) -> None:
     own = bound(tmp_path, {"BUS": BUS}, names=NAMES).value
-    other = bound(tmp_path, {"BUS": BUS}, names=NAMES, more='create_under = ["a.", "b."]').value
+    other = bound(tmp_path, {"BUS": BUS}, names=NAMES, more='create_under = ["A.", "b."]').value
     assert own is not None
     assert other is not None
     assert (own.create_under, other.create_under) == (("sql01.shop.",), ("a.", "b."))
