@@ -140,7 +140,8 @@ class _Provisioner:
 
     def _provide_topics(self, needs: Sequence[TopicNeed]) -> Collection[str]:
         """One that cannot be had just now holds up its own table and nobody else's."""
-        there = self._entities.topics([need.name for need in needs])
+        unsubscribed = [need.name for need in needs if not need.subscriptions]
+        there = self._entities.topics([need.name for need in needs], unsubscribed=unsubscribed)
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="provision") as pool:
             faults = [*pool.map(lambda need: self._fault_of_providing(need, there[need.name]), needs)]
         late = {need.name: fault for need, fault in zip(needs, faults, strict=True) if fault is not None}
@@ -156,7 +157,9 @@ class _Provisioner:
             log.error("topic not provided; its changes wait", error=fault.message, hint=fault.hint)
         return late
 
-    def _fault_of_providing(self, need: TopicNeed, facts: TopicFacts | None) -> DStreamError | None:
+    def _fault_of_providing(self, need: TopicNeed, facts: TopicFacts | DStreamError | None) -> DStreamError | None:
+        if isinstance(facts, DStreamError):
+            return facts
         try:
             self._provide_topic(need, facts)
         except DStreamError as error:
@@ -254,15 +257,21 @@ class _Provisioner:
 
     def differences(self, needs: Sequence[Need]) -> list[Finding]:
         """What cannot be worked with; what a person should only know is logged."""
-        found = list[Finding]()
+        found, unread = list[Finding](), list[DStreamError]()
         topics = self._entities.topics([need.name for need in needs if isinstance(need, TopicNeed)])
         for need in needs:
             subject = f"{'queue' if isinstance(need, QueueNeed) else 'topic'} {need.name}"
             if isinstance(need, QueueNeed):
                 facts = self._entities.queue(need.name)
                 found += judge_queue(subject, facts, sessions=need.sessions, provision="verify")
+            elif isinstance(topic := topics[need.name], DStreamError):
+                unread.append(topic)
             else:
-                found += judge_topic(subject, topics[need.name], subscriptions=need.subscriptions, provision="verify")
+                found += judge_topic(subject, topic, subscriptions=need.subscriptions, provision="verify")
+        if unread and (len(unread) == len(topics) or isinstance(unread[0], PermanentError)):
+            raise unread[0]
+        for fault in unread:
+            log.error("topic not verified", error=fault.message, hint=fault.hint)
         return _told(found)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from http import HTTPStatus
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
@@ -21,10 +22,14 @@ from azure.servicebus.management import (
 )
 
 from common.check_clock import seconds_ahead
+from common.errors import DStreamError, Stopped
 from common.servicebus_address import ServiceBusAddress
 from common.servicebus_management import AT_ONCE, administration, asked
 
 _MEGABYTE = 2**20
+
+AT_ONCE_THROTTLED = 4
+"""Calls side by side once the service has refused AT_ONCE of them as too many."""
 
 _NO_END = timedelta(days=36_500)
 """From here on a time means that nothing ends: by default it is the longest that .NET can say, P10675199DT2H48M5.4775807S
@@ -158,23 +163,44 @@ class Entities:
 
     def topic(self, name: str) -> TopicFacts | None:
         """None when there is no such topic."""
-        found = self._get(f"topic {name}", lambda: self._client.get_topic(name))
-        counts = self._get(f"topic {name}", lambda: self._client.get_topic_runtime_properties(name))
-        return self._facts(name, found, counts)
+        return self._topic(name)
 
-    def topics(self, names: Sequence[str]) -> Mapping[str, TopicFacts | None]:
-        """By name, as `topic`. Calls go side by side; for many topics, one listing of all stands for two calls each."""
+    def topics(
+        self, names: Sequence[str], *, unsubscribed: Collection[str] = ()
+    ) -> Mapping[str, TopicFacts | DStreamError | None]:
+        """By name, as `topic`, or what it could not be read for. Calls go side by side; for many topics, one listing of all stands for two
+        calls each, and raises for all. Of `unsubscribed` the subscriptions are not looked at, and told as none.
+
+        What was refused because too much was asked at once is asked again a few at a time.
+        """
         if not names:
             return {}
-        with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="topics") as pool:
-            if len(names) <= AT_ONCE:
-                return dict(zip(names, pool.map(self.topic, names), strict=True))
-            listings = pool.map(self._listed, (self._client.list_topics, self._client.list_topics_runtime_properties))
-            settings, counts = listings
-            facts = pool.map(
-                lambda name: self._facts(name, settings.get(name.lower()), counts.get(name.lower())), names
-            )
-            return dict(zip(names, facts, strict=True))
+        look = partial(self._topic, unsubscribed=frozenset(unsubscribed))
+        if len(names) > AT_ONCE:
+            with ThreadPoolExecutor(2, thread_name_prefix="topics") as pool:
+                listings = pool.map(
+                    self._listed, (self._client.list_topics, self._client.list_topics_runtime_properties)
+                )
+                settings, counts = listings
+            look = partial(look, listed=(settings, counts))
+        found = _each(look, names, AT_ONCE)
+        if throttled := [name for name, facts in found.items() if _is_throttled(facts)]:
+            found |= _each(look, throttled, AT_ONCE_THROTTLED)
+        return found
+
+    def _topic(
+        self,
+        name: str,
+        *,
+        unsubscribed: Collection[str] = (),
+        listed: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None,
+    ) -> TopicFacts | None:
+        if listed is None:
+            found = self._get(f"topic {name}", lambda: self._client.get_topic(name))
+            counts = self._get(f"topic {name}", lambda: self._client.get_topic_runtime_properties(name))
+        else:
+            found, counts = (each.get(name.lower()) for each in listed)
+        return self._facts(name, found, counts, subscribed=name not in unsubscribed)
 
     def queue_storage(self, name: str) -> Storage | None:
         """None when there is no such queue."""
@@ -204,13 +230,20 @@ class Entities:
         return found
 
     def _facts(
-        self, name: str, found: TopicProperties | None, counts: TopicRuntimeProperties | None
+        self,
+        name: str,
+        found: TopicProperties | None,
+        counts: TopicRuntimeProperties | None,
+        *,
+        subscribed: bool = True,
     ) -> TopicFacts | None:
         if found is None or counts is None:
             return None
-        subscriptions = self._get(
-            f"subscriptions of {name}", lambda: list(self._client.list_subscriptions_runtime_properties(name))
-        )
+        subscriptions = None
+        if subscribed:
+            subscriptions = self._get(
+                f"subscriptions of {name}", lambda: list(self._client.list_subscriptions_runtime_properties(name))
+            )
         return TopicFacts(
             duplicate_window=_window(found),
             status=_status(found),
@@ -235,6 +268,28 @@ class Entities:
 
     def _ask(self, what: str, call: Callable[[], _T]) -> _T:
         return asked(f"reading the settings of the {what} at {self._where}", call, stop=self._stop)
+
+
+def _each(
+    look: Callable[[str], TopicFacts | None], names: Sequence[str], at_once: int
+) -> dict[str, TopicFacts | DStreamError | None]:
+    """One that cannot be read is told beside the others. Raises Stopped."""
+
+    def looked(name: str) -> TopicFacts | DStreamError | None:
+        try:
+            return look(name)
+        except Stopped:
+            raise
+        except DStreamError as error:
+            return error
+
+    with ThreadPoolExecutor(at_once, thread_name_prefix="topics") as pool:
+        return dict(zip(names, pool.map(looked, names), strict=True))
+
+
+def _is_throttled(found: object) -> bool:
+    cause = found.__cause__ if isinstance(found, DStreamError) else None
+    return getattr(cause, "status_code", None) == HTTPStatus.TOO_MANY_REQUESTS
 
 
 def _storage(

@@ -112,6 +112,45 @@ def test_topics_that_are_missing_are_named_all_at_once(world: World) -> None:
     assert "t0" not in str(refused.value)
 
 
+@pytest.mark.parametrize("how", ["create", "verify"])
+def test_a_topic_that_cannot_be_read_just_now_holds_up_itself_alone(world: World, how: Provision) -> None:
+    for need in many():
+        world.emulator.admin.create(need.name, TopicDescription(requires_duplicate_detection=True))
+        world.emulator.admin.create(f"{need.name}/Subscriptions/sub1", SubscriptionDescription())
+    garbled = refusal(500, "SubCode=50000. The service was unable to process the request.")
+    world.instead = lambda method, path, body: garbled if "/t7/" in path else None
+    with capture_logs() as logs:
+        world.provision(*many(), how=how)
+    told = [(line["event"], "t7" in line["error"]) for line in logs if line["log_level"] == "error"]
+    assert told == [("topic not provided; its changes wait" if how == "create" else "topic not verified", True)]
+
+
+def test_subscriptions_are_listed_where_some_are_wanted_alone(world: World) -> None:
+    wanted = [TopicNeed(f"t{number}") for number in range(3)]
+    for need in wanted:
+        world.emulator.admin.create(need.name, TopicDescription(requires_duplicate_detection=True))
+    world.provision(*wanted)
+    assert world.calls == {"GET": 2 * 3}
+
+
+def test_what_was_throttled_is_asked_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(servicebus_management, "PATIENCE", 0.0)
+    for need in many():
+        world.emulator.admin.create(need.name, TopicDescription(requires_duplicate_detection=True))
+        world.emulator.admin.create(f"{need.name}/Subscriptions/sub1", SubscriptionDescription())
+    busy, asked = refusal(429, "SubCode=50009. The request has been throttled."), list[str]()
+
+    def throttled_at_first(method: str, path: str, body: bytes) -> Answer | None:
+        asked.extend([path] if "/t7/" in path else [])
+        return busy if "/t7/" in path and len(asked) <= 3 else None  # the client itself asks three times
+
+    world.instead = throttled_at_first
+    with capture_logs() as logs:
+        world.provision(*many())
+    assert len(asked) == 4
+    assert [line for line in logs if line["log_level"] == "error"] == []
+
+
 def first(times: int, answer: Answer, *, method: str = "PUT", path: str = "") -> Ask:
     """The first so many calls of a method, to paths that end so, are answered like that."""
     left = [times]
