@@ -57,6 +57,8 @@ _KEY = "check the policy's name and key in the connection string, and this machi
 _WRONG_KEY = re.compile(r"signature|malformed|expired", re.IGNORECASE)
 """What the service says of a token that is not good, unlike one whose policy lacks the right ("Manage,EntityRead claims required")."""
 
+_PROXY = "check proxy in the configuration (host, port, name and password), and that the proxy lets this machine out to port 443 of the namespace"
+
 _REACH = (
     "check management_endpoint and proxy in the configuration (without the former the namespace itself is asked, over https, as is right on Azure), "
     "the namespace's name, and that a firewall lets this machine out to it (port 443)"
@@ -169,6 +171,10 @@ def management_error(error: Exception, doing: str) -> DStreamError:
     status = getattr(error, "status_code", None)
     if isinstance(error, ClientAuthenticationError) or status in {401, 403}:
         return PermanentError(text, hint=_KEY if _WRONG_KEY.search(said) else _MANAGE)
+    if status is None and any(type(each).__name__ == "ProxyError" for each in _wrapped(error)):  # requests', urllib3's
+        return TransientError(
+            f"{doing}: the proxy does not let the request through: {_proxys_words(error)}", hint=_PROXY
+        )
     if status is None and (cause := _of_the_network(error)) is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
             told = untrusted("the management API", cause)
@@ -181,14 +187,23 @@ def management_error(error: Exception, doing: str) -> DStreamError:
 
 def _of_the_network(error: BaseException) -> OSError | None:
     """The socket's own error below those that the HTTP client has wrapped it in; None when there is none."""
+    kinds = (socket.gaierror, ConnectionError, TimeoutError, ssl.SSLCertVerificationError)
+    return next((each for each in _wrapped(error) if isinstance(each, kinds)), None)
+
+
+def _proxys_words(error: BaseException) -> str:
+    """What its answer or the socket says: the innermost text."""
+    return " ".join(str(list(_wrapped(error))[-1]).split())[:200]
+
+
+def _wrapped(error: BaseException) -> Iterator[BaseException]:
+    """The error and those below it, from the outside in."""
     waiting, seen = [error], set[int]()
     while waiting:
         one = waiting.pop(0)
         if id(one) in seen:
             continue
         seen.add(id(one))
-        if isinstance(one, (socket.gaierror, ConnectionError, TimeoutError, ssl.SSLCertVerificationError)):
-            return one
+        yield one
         below = (getattr(one, "inner_exception", None), getattr(one, "reason", None), one.__cause__, one.__context__)
         waiting += [each for each in (*below, *one.args) if isinstance(each, BaseException)]
-    return None

@@ -10,7 +10,7 @@ import requests
 from azure.core.exceptions import ClientAuthenticationError, HttpResponseError, ServiceRequestError
 from azure.core.pipeline.transport import RequestsTransport
 from urllib3 import HTTPConnectionPool
-from urllib3.exceptions import MaxRetryError
+from urllib3.exceptions import MaxRetryError, ProxyError
 
 from common.errors import ConfigurationError, PermanentError, TransientError
 from common.servicebus_address import read_address
@@ -111,3 +111,12 @@ def test_a_retry_goes_where_the_first_attempt_went(monkeypatch: pytest.MonkeyPat
     transport.send(request)
     transport.send(request)
     assert sent == ["http://localhost:5300/a%20queue?enrich=false&api-version=2021-05"] * 2
+
+
+def test_a_proxy_that_refuses_is_told_as_the_proxy() -> None:
+    inner = OSError("Tunnel connection failed: 407 Proxy Authentication Required")
+    proxys = requests.exceptions.ProxyError(MaxRetryError(HTTPConnectionPool("h"), "/", ProxyError("no way", inner)))
+    told = management_error(ServiceRequestError(proxys, error=proxys), "creating q")
+    assert isinstance(told, TransientError)
+    assert told.message == f"creating q: the proxy does not let the request through: {inner}"
+    assert "proxy in the configuration" in (told.hint or "")
