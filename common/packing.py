@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final
 
+from common.dead_letter_text import MAX_REASON, tellable
 from common.message import Message, PropertyValue
 
 PACK_TYPE: Final = "application/vnd.dstream.pack+json"
@@ -155,8 +156,7 @@ def condemned(change: Message, *, reason: str, description: str) -> Message:
 
     Same id, body and session: a copy that is sent after a crash is the queue's duplicate. The description is cut to 1,500 bytes.
     """
-    short = description.encode()[:_DESCRIPTION_BYTES].decode(errors="ignore")
-    marks = {_REASON: reason, _DESCRIPTION: short}
+    marks = {_REASON: tellable(reason, MAX_REASON), _DESCRIPTION: tellable(description, _DESCRIPTION_BYTES)}
     return replace(change, application_properties={**change.application_properties, **marks})
 
 

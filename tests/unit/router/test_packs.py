@@ -107,6 +107,17 @@ def test_a_poison_change_leaves_the_pack_alone_and_is_dead_lettered_when_it_come
     assert (dead.message_id, reason, description) == ("m1", "UnknownDestination", "no people here")
 
 
+def test_a_poison_change_whose_description_utf_8_cannot_hold_leaves_its_pack(
+    receiver: UnpackingReceiver, queue: FakeEntity
+) -> None:
+    deliveries = take(receiver)
+    receiver.dead_letter(deliveries[1], reason="Oversize", description="key \ud800")
+    receiver.settle_many([deliveries[0], *deliveries[2:]])
+    assert take(receiver) == []
+    ((dead, reason, description),) = queue.dead
+    assert (dead.message_id, reason, description) == ("m1", "Oversize", "key \\ud800")
+
+
 def test_a_pack_of_nothing_but_poison_is_completed_too(receiver: UnpackingReceiver, queue: FakeEntity) -> None:
     deliveries = take(receiver)
     for delivery in deliveries[:4]:
