@@ -29,6 +29,7 @@ from router.publishers import Publishers
 from router.routes import Group, Plan, Poison, Reason, before, plan, runs, without
 from router.settings import OnPoison
 from router.tally import Tally
+from router.troubled import Troubled, ready_after
 
 SOURCE_BACKOFF = Backoff(first=0.5, longest=15.0)
 
@@ -82,6 +83,7 @@ class Forwarder:
     on_poison: OnPoison = "dead_letter"
     spell: Spell = field(default_factory=Spell)
     """Of the namespace that is received from."""
+    troubled: Troubled = field(default_factory=Troubled)
 
     def run(self) -> None:
         """Until `stop`. Raises PermanentError for a queue that is missing, not permitted, or of the wrong kind."""
@@ -131,14 +133,39 @@ class Forwarder:
         try:
             self._deliver(receiver, left_over)
             self._drain(receiver)
+            self.troubled.well(receiver.session_id or "")
         except SessionParked:
             return
         except SessionGone as reason:
             log.debug("session given up", session=receiver.session_id, reason=str(reason))
+        except TransientError as error:
+            left_alone = self._left_alone(receiver, error)  # before it is closed, or another slot has it at once
+            receiver.close()
+            if not left_alone:
+                raise
+            self.stop.wait(self.backoff.delay(1))
+            return
         except BaseException:
             receiver.close()
             raise
         receiver.close()
+
+    def _left_alone(self, receiver: Receiver, error: TransientError) -> bool:
+        """Whether a session that failed again is parked for its own back-off when it comes: the slot need not wait for it."""
+        session = receiver.session_id
+        if self.parking is None or session is None or isinstance(error, Throttled):
+            return False
+        failures = self.troubled.failed(session, self.clock())
+        if failures == 1 or not self.parking.remember(session, ready_after(self.backoff, failures, self.clock)):
+            return False
+        if failures == 2:
+            log.warning(
+                "session fails again and again",
+                session=session,
+                error=error.message,
+                hint=error.hint or "it is tried again with longer and longer pauses, and the others go on",
+            )
+        return True
 
     def _drain(self, receiver: Receiver) -> None:
         began = heard = self.clock()

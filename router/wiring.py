@@ -29,6 +29,7 @@ from router.parking import PARKED_PER_SLOT, Parking
 from router.publishers import Publisher, Publishers
 from router.settings import Latest, RouterSettings
 from router.tally import Tally
+from router.troubled import Troubled
 from router.workers import Workers
 
 STOP_WITHIN = 18.0
@@ -311,7 +312,7 @@ def _route(
         return not stop.is_set()
 
     receivers = ObservedReceivers(_receivers(settings, source, ahead, found=True, goes_on=goes_on), tally)
-    gate, spell = Gate(), Spell()
+    gate, spell, troubled = Gate(), Spell(), Troubled()
     parking = Parking(
         stop,
         room=PARKED_PER_SLOT * settings.sessions,
@@ -336,6 +337,7 @@ def _route(
                 parking=parking,
                 on_poison=settings.on_poison,
                 spell=spell,
+                troubled=troubled,
             ).run()
         except BaseException as error:
             # Not only DStreamError: a slot that died of a defect must not leave a router that looks alive.

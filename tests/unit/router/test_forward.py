@@ -19,7 +19,7 @@ from router.parking import Parking
 from router.publishers import Publisher, Publishers
 from router.settings import OnPoison
 from router.tally import Tally
-from tests.fakes.bus import FakeBroker, FakeEntity, FakeReceivers, Held
+from tests.fakes.bus import FakeBroker, FakeEntity, FakeReceiver, FakeReceivers, Held
 
 QUICK = Backoff(first=0.001, longest=0.001)
 PACE = Pace(batch=10, accept_wait=0.01, poll=0.005, idle=0.01, turn=5.0)
@@ -270,6 +270,35 @@ def test_each_interruption_is_told_once_and_the_pauses_after_it_grow_anew(monkey
         bench.run(until=twice)
     assert asked == [1, 2, 3, 1, 2]
     assert [entry["event"] for entry in logs].count("receiving interrupted") == 2
+
+
+def test_a_session_that_fails_again_and_again_holds_up_no_other_and_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench, now, broken = Bench(), [0.0], [True]
+    bench.slot.clock, bench.slot.backoff = lambda: now[0], Backoff(first=0.001, factor=1e6, longest=1_000.0)
+    bench.put("persons", 0, session="bad")
+    bench.put("orders", 0, 1, session="good")
+    real = FakeReceiver.receive
+
+    def receive(self: FakeReceiver, *, max_count: int, max_wait: float) -> Any:
+        if broken[0] and self.session_id == "bad":
+            raise TransientError("this session cannot be read")
+        now[0] += 0.02  # an empty session is given up after a while
+        return real(self, max_count=max_count, max_wait=max_wait)
+
+    monkeypatch.setattr(FakeReceiver, "receive", receive)
+
+    def both() -> bool:
+        if broken[0] and len(bench.topics["orders"].bodies) == 2:
+            broken[0] = False
+            now[0] += 1_000.0
+        return bool(bench.topics["persons"].bodies)
+
+    with capture_logs() as logs:
+        bench.run(until=both)
+    told = [entry for entry in logs if entry["event"] == "session fails again and again"]
+    assert [entry["session"] for entry in told] == ["bad"]
 
 
 def test_a_missing_queue_ends_the_slot_with_a_permanent_error() -> None:
