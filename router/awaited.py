@@ -126,6 +126,7 @@ class Awaited:
             fault = error
         else:
             self._tally.topic_works(self.topic)
+            self._tally.destination_added(self.topic)
             log.info("destination added", topic=self.topic, waited_seconds=round(now - self._since, 1))
             return self._found
         self._answer = fault.message if isinstance(fault, NotADestination) else None
@@ -138,7 +139,8 @@ class Awaited:
         return self._answer is not None and self._clock() - self._since >= self._grace
 
     def _tell(self, fault: DStreamError) -> None:
-        """Once a wait in the log, and once more when it turns out that a person must act; in the readiness as long as it lasts."""
+        """Once a wait in the log, and once more when it turns out that a person must act. A fault shows in the readiness as long as it
+        lasts; a name that no table has does not, since anybody who may send to the queue can make one up."""
         if isinstance(fault, PermanentError) and not isinstance(fault, NotADestination):
             self._tally.topic_failed(self.topic, str(fault))
             if self._told != "away":
@@ -147,7 +149,8 @@ class Awaited:
                     "destination away; its changes wait", topic=self.topic, error=fault.message, hint=fault.hint or AWAY
                 )
             return
-        self._tally.topic_failed(self.topic, f"no configured table has it: {fault.message}")
+        if not isinstance(fault, NotADestination):
+            self._tally.topic_failed(self.topic, f"no configured table has it: {fault.message}")
         if self._told is None:
             self._told = "unknown"
             log.warning(

@@ -287,7 +287,7 @@ class Forwarder:
             return self._around(receiver, chunk, error, held)
         except SendInterrupted as error:
             if not isinstance(error, OutOfTime):
-                self.tally.count_retry(chunk.destination)
+                self.tally.count_retry(self.publishers.label(chunk.destination))
             return without(chunk, self._settle_accepted(receiver, chunk, error.accepted))
         self._settle(receiver, publisher, chunk.deliveries)
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from common.metrics import Metric, Sample
-from router.tally import Figures
+from router.tally import UNKNOWN, Figures
 
 ROUTED = Metric(
     "dstream_router_messages_routed_total",
@@ -90,8 +90,8 @@ def samples(figures: Figures) -> Iterator[Sample]:
     yield from (SESSIONS_LOST(figures.sessions_lost[reason], reason) for reason in ("lock_lost", "unanswered"))
     yield RECEIVING(int(figures.receives))
     yield TOPICS_AWAY(len(figures.topics_away))
-    known = figures.destinations | figures.topics_away.keys()
-    yield from (UP(int(topic not in figures.topics_away), topic) for topic in sorted(known))
+    away = {topic if topic in figures.destinations else UNKNOWN for topic in figures.topics_away}
+    yield from (UP(int(topic not in away), topic) for topic in sorted(figures.destinations | away))
     yield PARKED(figures.parked)
     yield STOPPED(figures.stopped)
     yield from (REPLACED(figures.replaced[reason], reason) for reason in ("died", "hung"))

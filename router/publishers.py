@@ -26,7 +26,7 @@ from common.retry import Backoff
 from common.throttling import THROTTLED_BACKOFF, Spell
 from router.awaited import Awaited, Destination
 from router.chunks import MOST, USUAL, narrower, wider
-from router.tally import Tally
+from router.tally import UNKNOWN, Tally
 from router.turns import Turns, nothing
 
 OPENED_AT_ONCE = 16
@@ -314,18 +314,21 @@ class Publishers:
         *,
         further: Callable[[str], Publisher] | None = None,
         never: Mapping[str, str] = MappingProxyType({}),
+        elsewhere: Callable[[str], str | None] = lambda topic: None,
         grace: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
         tally: Tally | None = None,
     ) -> None:
         """`further` finds or makes the publisher of a topic that turns up later, as `Awaited` asks for it; None: there are none but the configured.
 
-        `never`: why a topic (lower case) must not be one of them. `grace`: seconds for which `further` is asked again before what goes to such
+        `never`: why a topic (lower case) must not be one of them. `elsewhere`: why no table could have it, so that nobody waits for it; None
+        where one could. `grace`: seconds for which `further` is asked again before what goes to such
         a topic is refused.
         """
         self._by_topic: Mapping[str, Destination] = {publisher.topic.lower(): publisher for publisher in publishers}
         self._further = further
         self._never = never
+        self._elsewhere = elsewhere
         self._grace = grace
         self._clock = clock
         self._tally = tally
@@ -344,6 +347,10 @@ class Publishers:
                 self._put(topic, self._awaited(topic, self._further))
         return self._by_topic[topic]
 
+    def label(self, topic: str) -> str:
+        """What it is counted as: itself, or one name for all that are waited for."""
+        return UNKNOWN if isinstance(self._by_topic.get(topic), Awaited) else topic
+
     def admit(self, topics: Iterable[str]) -> Mapping[str, str]:
         """Wait for each of these (lower case), where there may be further ones; why not, by topic, for those that nobody waits for."""
         refused: dict[str, str] = {}
@@ -357,6 +364,8 @@ class Publishers:
                     refused[topic] = "it is no name that a topic can have"
                 elif topic in self._never:
                     refused[topic] = self._never[topic]
+                elif (why := self._elsewhere(topic)) is not None:
+                    refused[topic] = why
                 elif not self._room():
                     refused[topic] = f"{MOST_AWAITED} other unknown topics are waited for already"
                 else:

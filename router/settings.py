@@ -180,6 +180,8 @@ class RouterSettings(RouterBlock):
     ordering: Ordering
     most_packed: int = 1
     queue_duplicate_window: timedelta = timedelta(minutes=10)
+    topics_begin: tuple[str, ...] = ()
+    """How the names of this configuration's own topics begin; empty: in any way."""
     create_under: tuple[str, ...] = ()
     destinations: Mapping[str, TableName]
 
@@ -204,6 +206,7 @@ def from_document(document: Document) -> Bound[RouterSettings]:
             **dict(block.value),
             "workers": block.value.workers or min(usable_cores(), MOST_WORKERS),
             "create_under": under,
+            "topics_begin": shared.origin.topics_begin,
         },
         queue_name=shared.queue.name,
         ordering=shared.queue.ordering,

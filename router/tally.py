@@ -15,6 +15,9 @@ from typing import Literal
 
 from common.metrics import MESSAGES, SECONDS, Distribution, resident_bytes
 
+UNKNOWN = "unknown"
+"""The label of all topics that no table has: their names come with the messages, and each would be a time series for good."""
+
 STUCK_SECONDS = 240.0
 """After so long without a turn a slot counts as stuck. The most that it does in between, each call with a bound of its own, is to have a topic
 made that was deleted (three calls of 60 s with their repetitions, 15 s for one that another makes too), to open the link to it (20 s) and to
@@ -200,6 +203,11 @@ class Tally:
             known = self._outages.get(topic)
             since = now if known is None or now - known.last > _FORGOTTEN_SECONDS else known.since
             self._outages[topic] = _Outage(since, now, why)
+
+    def destination_added(self, topic: str) -> None:
+        """It is sent to from now on."""
+        with self._guard:
+            self.destinations |= {topic}
 
     def topic_works(self, topic: str) -> None:
         """It took what was sent to it."""

@@ -181,11 +181,23 @@ def _publishers(
         provide = partial(_provide_topics, settings, output, [topic], stop)
         return Publisher(topic, output.sender(topic), provide=provide, provide_first=True, spell=spell, tally=tally)
 
+    def elsewhere(topic: str) -> str | None:
+        """The file is asked as well: it may have another server's or database's name by now. One that cannot be read is no answer."""
+        if not settings.topics_begin or topic.startswith((*settings.topics_begin, *settings.create_under)):
+            return None
+        try:
+            if latest is not None and topic in latest().destinations:
+                return None
+        except DStreamError:
+            return None
+        return f"no table of this configuration could have it: their topics begin with {' or '.join(settings.topics_begin)}"
+
     creates = settings.unknown_destination == "create"
     return Publishers(
         map(provided if creates else configured, settings.destinations),
         further=made if creates else None if latest is None else configured_by_now,
         never={settings.queue_name.lower(): "it is the ingest queue"},
+        elsewhere=elsewhere,
         grace=settings.unknown_grace.total_seconds(),
         tally=tally,
     )

@@ -103,3 +103,11 @@ def test_what_no_configuration_names_after_the_grace_is_dead_lettered(emulator: 
     with routing(known, File(known)) as tally:
         waited_for(lambda: tally.dead_lettered == {"UnknownDestination": 1})
     assert left(emulator) == (0, 1)
+
+
+def test_a_topic_that_no_table_could_have_is_not_waited_for(emulator: ServiceBusEmulator) -> None:
+    known = settings(emulator, topics_begin=("srv.db.",), create_under=())
+    put(emulator, [change("elsewhere", 1, PERSONS), change(PERSONS, 2, PERSONS)])
+    with routing(known, File(known)) as tally:
+        waited_for(lambda: tally.routed[PERSONS] == 1)
+    assert tally.dead_lettered == {"UnknownDestination": 1}
