@@ -155,8 +155,10 @@ class RouterBlock(Settings):
         default=timedelta(minutes=5),
         description=(
             "How long a change for a topic that belongs to no configured table waits before it is poison. The configuration is looked at again "
-            "all the while, and once it has the table the changes go through in their order; one that cannot be read is no answer, and they wait "
-            "on. `5m` covers a ConfigMap that reaches the router's pod after the ingester's. `0s`: poison at the first answer."
+            "all the while, and once it has the table the changes go through in their order; one that cannot be read is no answer, nor is "
+            "a topic that cannot be made for want of a right or of room, and they wait on. `5m` covers a "
+            "ConfigMap that reaches the router's pod after the ingester's. `0s`: poison at the first answer. "
+            "A topic whose name does not begin as those of this configuration or of `create_under` is poison at once."
         ),
     )
     duplicate_window: DuplicateWindow = Field(
