@@ -69,7 +69,12 @@ class Reports:
         with self._guard:
             found, now = self._past, self._clock()
             own_figures = self.start.figures()
-            found = replace(found, topics_away=own_figures.topics_away, fills=own_figures.fills)
+            found = replace(
+                found,
+                topics_away=own_figures.topics_away,
+                fills=own_figures.fills,
+                destinations=found.destinations | own_figures.destinations,
+            )
             for worker, (at, figures) in self._told.items():
                 own = replace(figures.still, what=f"worker {worker}: {figures.still.what}")
                 silence = Stillness(now - at, SILENT_SECONDS, f"worker {worker} has said nothing")

@@ -64,6 +64,7 @@ def run(
         source, output = ServiceBus.of(settings.source), ServiceBus.of(settings.output)
         provide_descriptors(len(settings.destinations))
         over = threading.Event()
+        reports.start.destinations = frozenset(settings.destinations)
         publishers = _publishers(settings, output, None, reports.start, over)
         try:
             _open_all(settings, source, output, publishers, stop)

@@ -382,3 +382,13 @@ def test_the_endpoint_tells_all_three(tally: Tally) -> None:
 def test_without_a_block_no_port_is_opened(tally: Tally) -> None:
     with endpoint(None, tally.figures) as opened_port:
         assert opened_port is None
+
+
+def test_a_topic_that_is_away_at_the_start_has_its_name_before_a_worker_has_told_anything() -> None:
+    now = [0.0]
+    reports = Reports(clock=lambda: now[0])
+    reports.start.destinations = frozenset({"persons"})
+    reports.start.topic_failed("persons", "it is disabled")
+    now[0] = 20.0
+    told = {sample.labels for sample in samples(reports.figures()) if sample.metric.name.endswith("destination_up")}
+    assert told == {("persons",)}
