@@ -41,6 +41,7 @@ bench: setup
 	$(BIN)/python bench/hot_table.py
 	$(BIN)/python bench/sender.py
 	$(BIN)/python bench/router.py
+	$(BIN)/python bench/topics.py
 	$(BIN)/python -m bench.questions
 	$(BIN)/python -m bench.packs
 	$(BIN)/python -m bench.throttled
