@@ -101,12 +101,13 @@ def test_sigterm_ends_both_services_with_status_0(tmp_path: Path) -> None:
         assert (pipeline.ingester.stop(20), pipeline.router.stop(20)) == (0, 0)
 
 
+@pytest.mark.timeout(400)
 def test_the_demo_command_ends_by_itself_with_status_0_and_a_verdict() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "dstream", "demo", "--seconds", "2", "--changes", "600"],
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
