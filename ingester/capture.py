@@ -63,12 +63,16 @@ class CaptureError:
 
 @dataclass(frozen=True, slots=True)
 class CaptureFacts:
-    """`scans`: the latest first; None where this login may not see them. `log_wait`: log_reuse_wait_desc of sys.databases."""
+    """`scans`: the latest first; None where this login may not see them. `log_wait`: log_reuse_wait_desc of sys.databases.
+
+    `tracked`: some table is under CDC; the first one brings the database its jobs.
+    """
 
     enabled: bool
     log_wait: str
     scans: tuple[Scan, ...] | None
     errors: tuple[CaptureError, ...] = ()
+    tracked: bool = True
 
 
 class CaptureView(Protocol):

@@ -35,7 +35,11 @@ JOBS_OF_SERVICE = _JOBS.format("cdc.cdc_jobs")
 """There the table is in schema cdc of the database, and interval and mode are of no meaning.
 https://learn.microsoft.com/azure/azure-sql/database/change-data-capture-overview"""
 
-DATABASE = "SELECT is_cdc_enabled, log_reuse_wait_desc FROM sys.databases WHERE name = DB_NAME()"
+DATABASE = """\
+SELECT d.is_cdc_enabled, d.log_reuse_wait_desc,
+       CASE WHEN EXISTS (SELECT 1 FROM sys.tables AS t WHERE t.is_tracked_by_cdc = 1) THEN 1 ELSE 0 END
+FROM sys.databases AS d
+WHERE d.name = DB_NAME()"""
 
 SCANS = """\
 SELECT TOP (50) DATEDIFF(second, s.start_time, GETDATE()) AS began, DATEDIFF(second, s.end_time, GETDATE()) AS ended,

@@ -51,6 +51,8 @@ def explain(facts: CaptureFacts, jobs: CaptureJobs | None, newest: float | None)
             "Change Data Capture is switched off for the database",
             "EXEC sys.sp_cdc_enable_db, then sys.sp_cdc_enable_table for each table",
         )
+    if not facts.tracked:
+        return Finding(Silence.IDLE, "nothing to read: no table of the database is under Change Data Capture")
     if jobs is not None and not jobs.capture:
         return Finding(
             Silence.STOPPED,

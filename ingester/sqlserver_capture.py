@@ -50,7 +50,7 @@ class SqlServerCapture:
         return CaptureJobs(True, float(capture[0]) if capture[1] else None, retention)
 
     def facts(self) -> CaptureFacts:
-        enabled, log_wait = self._connection.rows(queries.DATABASE)[0]
+        enabled, log_wait, tracked = self._connection.rows(queries.DATABASE)[0]
         scans = self._seen(queries.SCANS)
         errors = None if scans is None else self._seen(queries.ERRORS)
         return CaptureFacts(
@@ -69,6 +69,7 @@ class SqlServerCapture:
                 for began, ended, transactions, latency, failures in scans
             ),
             errors=tuple(CaptureError(number, text or "") for number, text in errors or ()),
+            tracked=bool(tracked),
         )
 
     def _seen(self, sql: str) -> list[tuple[Any, ...]] | None:

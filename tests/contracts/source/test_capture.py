@@ -127,6 +127,12 @@ def test_a_database_that_is_not_under_cdc_any_more_is_told(observed: Observed) -
     observed.place.execute("EXEC sys.sp_cdc_enable_db")
 
 
+def test_a_database_without_a_captured_table_is_idle_and_wants_no_job(observed: Observed) -> None:
+    observed.place.execute("EXEC sys.sp_cdc_disable_db")
+    observed.place.execute("EXEC sys.sp_cdc_enable_db")
+    assert observed.state() == (Silence.IDLE, "nothing to read: no table of the database is under Change Data Capture")
+
+
 def test_failing_scans_are_told_with_number_and_text(observed: Observed, log: Log) -> None:
     with capture_failing(log(observed.place), "the log is unreadable"):
         with pytest.raises(Exception, match="unreadable"):

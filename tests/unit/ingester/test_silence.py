@@ -67,6 +67,12 @@ def test_a_stopped_capture_is_told_with_the_remedy_and_what_it_does_to_the_log()
     assert "sys.sp_cdc_start_job" in (found.remedy or "")
 
 
+def test_a_database_whose_first_table_is_still_to_come_is_idle() -> None:
+    """sys.sp_cdc_enable_table creates the jobs, for the first table."""
+    found = explained(newest=None, jobs=CaptureJobs(False, None, None), tracked=False)
+    assert (found.state, "no table" in found.text) == (Silence.IDLE, True)
+
+
 def test_a_server_that_has_not_scanned_since_its_start() -> None:
     assert explained(newest=None).state is Silence.STOPPED
     assert explained(newest=4_000.0).state is Silence.STOPPED
