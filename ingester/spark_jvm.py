@@ -10,12 +10,14 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
 import struct
 import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from subprocess import PIPE, STDOUT, Popen, TimeoutExpired
 from typing import IO, Any
@@ -59,11 +61,12 @@ class Jvm:
         submit = str(Path(_find_spark_home(), "bin", "spark-submit"))
         try:
             self._process: Popen[bytes] = Popen(
-                # An interrupt from the terminal goes to the whole group; what is ignored here stays so in the JVM.
-                ["bash", "-c", "trap '' INT; exec \"$@\"", "spark-submit", submit, *spark],
+                [submit, *spark],
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=STDOUT,
+                # A group of its own: an interrupt from the terminal is not for it, and a kill takes all that its scripts started.
+                process_group=0,
                 env={
                     **os.environ,
                     **environment,
@@ -110,7 +113,8 @@ class Jvm:
 
     def kill(self) -> None:
         """End it at once. Python workers on this machine end with it, executors elsewhere a little later."""
-        self._process.kill()
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def end(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -51,10 +52,17 @@ def test_a_java_that_ends_with_status_0_is_not_waited_for(tmp_path: Path) -> Non
     assert "JAVA_HOME" in said
 
 
-def test_a_java_that_hangs_is_given_up_in_time(tmp_path: Path) -> None:
-    said = started("local[2]", {"JAVA_HOME": java(tmp_path, "exec sleep 600")}, seconds=3)
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds processes in /proc")
+def test_a_java_that_hangs_is_given_up_in_time_and_left_nowhere(tmp_path: Path) -> None:
+    """Spark's scripts start it as a child of theirs."""
+    said = started("local[2]", {"JAVA_HOME": java(tmp_path, f"echo $$ > {tmp_path}/pid; exec sleep 600")}, seconds=3)
     assert "no task has run after 3 s" in said
     assert said.endswith("closed\n")
+    left = Path("/proc", (tmp_path / "pid").read_text().strip())
+    deadline = time.monotonic() + 20
+    while left.exists():  # whoever inherits it may take a moment to see its end
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize(
