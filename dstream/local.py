@@ -88,6 +88,8 @@ class Login:
             database=self.database,
             autocommit=True,
             appname="an application",
+            login_timeout=30,
+            timeout=120,
         )
 
 

@@ -6,7 +6,8 @@ Azure's gateway finds the server by it. So two connects wait for each other only
 
 The variable is set when this module is imported and never changed after that: other threads may be reading the environment in C,
 which setenv does not allow for (https://man7.org/linux/man-pages/man3/setenv.3.html: MT-Unsafe). The content is replaced as a whole,
-by another file under the same descriptor (dup2): whoever has opened the one before reads it to its end.
+by another file under the same descriptor (dup2): whoever has opened the one before reads it to its end. The path names this process, not
+/proc/self: programs started from here inherit the variable, and the same descriptor of theirs may be a pipe that nothing comes through.
 https://www.freetds.org/userguide/freetdsconf.html
 https://man7.org/linux/man-pages/man2/memfd_create.2.html
 """
@@ -118,10 +119,14 @@ def _file(content: bytes) -> int:
 
 
 def _readable(descriptor: int) -> str:
-    path = f"/proc/self/fd/{descriptor}"
+    path = _path(descriptor)
     if not Path(path).exists():  # the driver would go on with its defaults, and verify nothing
         raise PermanentError("connecting to SQL Server: /proc is not mounted, and the driver reads its settings there")
     return path
+
+
+def _path(descriptor: int) -> str:
+    return f"/proc/{os.getpid()}/fd/{descriptor}"
 
 
 def _first() -> None:
@@ -129,15 +134,17 @@ def _first() -> None:
     global _descriptor
     if hasattr(os, "memfd_create"):
         _descriptor = _file(b"")
-        os.environ[VARIABLE] = f"/proc/self/fd/{_descriptor}"
+        os.environ[VARIABLE] = _path(_descriptor)
 
 
 def _begin_again() -> None:
-    """After a fork: whoever used or awaited a section is in the parent, whose file stays as it is."""
+    """After a fork: whoever used or awaited a section is in the parent, whose file stays as it is. There is one thread again."""
     global _turn
     _turn = threading.Condition()
     for table in (_users, _texts, _waiting):
         table.clear()
+    if _descriptor is not None:
+        os.environ[VARIABLE] = _path(_descriptor)
 
 
 _first()

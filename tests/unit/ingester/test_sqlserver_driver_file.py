@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -27,6 +29,20 @@ def test_the_variable_never_changes() -> None:
         with driver_file("b.example", OTHER, LONG):
             assert os.environ[VARIABLE] == before
     assert os.environ[VARIABLE] == before
+
+
+def test_a_program_started_from_here_reads_no_descriptor_of_its_own() -> None:
+    """It inherits the variable, and may have a pipe where this process has the file: a read of that would never end."""
+    mine = int(os.environ[VARIABLE].rpartition("/")[2])
+    reading, writing = os.pipe()
+    program = f"import os; os.dup2({reading}, {mine}); print(open(os.environ[{VARIABLE!r}]).read())"
+    with driver_file("a.example", ONE, LONG):
+        ran = subprocess.run(
+            [sys.executable, "-c", program], pass_fds=(reading, writing), capture_output=True, text=True, timeout=60
+        )
+    os.close(reading)
+    os.close(writing)
+    assert ran.stdout.strip() == "[a.example]\nhost = 10.0.0.1"
 
 
 def test_other_hosts_and_the_same_settings_wait_for_nobody() -> None:
@@ -93,7 +109,8 @@ def test_a_forked_process_waits_for_nobody_of_its_parents() -> None:
         if (child := os.fork()) == 0:
             try:
                 with driver_file("a.example", OTHER, 0):
-                    os._exit(0 if "10.0.0.2" in content() else 2)
+                    mine = f"/proc/{os.getpid()}/" in os.environ[VARIABLE]
+                    os._exit(0 if mine and "10.0.0.2" in content() else 2)
             finally:
                 os._exit(1)
         assert os.waitpid(child, 0)[1] == 0
