@@ -367,9 +367,15 @@ class Forwarder:
             raise SessionParked
         until = self.clock() + pause
         held = _all_of(groups)
-        while (left := until - self.clock()) > 0:
-            if until > deadline or self.stop.wait(min(left, 1.0)):
+        while (
+            True
+        ):  # looked at first: a send that a stop ended is no fault of its topic's, and leaves nothing to wait for
+            self._give_back_at_a_stop(receiver, held)
+            if until > deadline:
                 self._give_back(receiver, held, "its destination is away")
+            if (left := until - self.clock()) <= 0:
+                return
+            self.stop.wait(min(left, 1.0))
             receiver.renew(held)
 
     def _parked(self, receiver: Receiver, groups: Sequence[Group]) -> bool:

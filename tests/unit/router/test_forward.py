@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
-from common.errors import PermanentError, TransientError
+from common.errors import PermanentError, Stopped, TransientError
 from common.message import Message
 from common.retry import Backoff
 from router.forward import Forwarder, Pace
@@ -315,6 +316,20 @@ def test_a_stop_gives_back_what_waits_for_its_destination() -> None:
     bench.run(until=lambda: bench.tally.retries["persons"] == 1)
     assert [(held.holder, held.count) for held in bench.queue.held] == [(None, 0), (None, 0)]
     assert bench.broker.open_receivers == []
+
+
+def test_a_send_that_a_stop_ended_is_not_tried_until_the_process_is_killed() -> None:
+    """Such an end is no fault of the topic's, so there is no pause in which the stop would be seen."""
+
+    class Endless(deque[Exception]):
+        def popleft(self) -> Exception:
+            return Stopped("making the topic: the router stops")
+
+    bench = Bench()
+    bench.put("persons", 0, 1)
+    bench.topics["persons"].faults = Endless([TransientError("one")])
+    bench.run(until=lambda: bench.tally.retries["persons"] >= 1)
+    assert [(held.holder, held.count) for held in bench.queue.held] == [(None, 0), (None, 0)]
 
 
 def test_locks_are_renewed_while_a_destination_is_waited_for() -> None:
