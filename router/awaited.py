@@ -33,7 +33,7 @@ log = structlog.get_logger(__name__)
 
 
 class Destination(Protocol):
-    """Where a slot sends to. `pause`: seconds until the next attempt is worth making. `send` as `router.publishers.Publisher.send`."""
+    """Where a slot sends to. `pause`: seconds until the next attempt is worth making. `send` as `router.publisher.Publisher.send`."""
 
     @property
     def topic(self) -> str: ...

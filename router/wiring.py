@@ -26,7 +26,8 @@ from router.health import Reports, endpoint
 from router.observed import ObservedReceivers
 from router.packs import Seen, UnpackingReceivers
 from router.parking import PARKED_PER_SLOT, Parking
-from router.publishers import Publisher, Publishers
+from router.publisher import Publisher
+from router.publishers import Publishers
 from router.settings import Latest, RouterSettings
 from router.tally import Tally
 from router.troubled import Troubled

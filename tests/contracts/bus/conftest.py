@@ -23,7 +23,7 @@ from common.provision import QueueNeed, provision
 from common.servicebus import ServiceBus
 from emulators.servicebus.faults.catalogue import SendsRefused
 from emulators.servicebus.server import ServiceBusEmulator
-from router.publishers import OpenableSender
+from router.publisher import OpenableSender
 from tests.fakes.bus import FakeBroker
 
 

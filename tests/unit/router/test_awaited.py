@@ -12,7 +12,8 @@ from common.errors import DestinationUnavailable, TransientError
 from common.message import Message
 from router import publishers
 from router.awaited import LOOK, Awaited, NoDestination, NotADestination
-from router.publishers import Publisher, Publishers
+from router.publisher import Publisher
+from router.publishers import Publishers
 from router.settings import OnPoison
 from router.tally import Tally
 from tests.fakes.bus import FakeBroker

@@ -17,7 +17,8 @@ from common.retry import Backoff
 from router.forward import Forwarder, Pace
 from router.gate import Gate
 from router.parking import Parking
-from router.publishers import Publisher, Publishers
+from router.publisher import Publisher
+from router.publishers import Publishers
 from router.settings import OnPoison
 from router.tally import Tally
 from tests.fakes.bus import FakeBroker, FakeEntity, FakeReceiver, FakeReceivers, Held

@@ -18,7 +18,8 @@ from common.packing import MOST, PACK_TYPE, condemned, packed
 from common.retry import Backoff
 from router.forward import Forwarder, Pace
 from router.packs import Seen, UnpackingReceiver, UnpackingReceivers
-from router.publishers import Publisher, Publishers
+from router.publisher import Publisher
+from router.publishers import Publishers
 from router.tally import Tally
 from tests.fakes.bus import FakeBroker, FakeEntity, FakeReceiver, Held
 

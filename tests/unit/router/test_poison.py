@@ -15,7 +15,7 @@ from common.retry import Backoff
 from router.awaited import NotADestination
 from router.forward import Pace
 from router.observed import ObservedReceivers
-from router.publishers import Publisher
+from router.publisher import Publisher
 from router.tally import Tally
 from tests.fakes.bus import FakeReceiver, Held
 from tests.unit.router.test_forward import Bench, bodies

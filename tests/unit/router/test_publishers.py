@@ -13,7 +13,8 @@ from common.bus import SendInterrupted, TimeLeft
 from common.errors import DestinationDisabled, DStreamError, PermanentError, TransientError
 from common.message import Message
 from common.retry import Backoff
-from router.publishers import IDLE, MOST_OPEN, OPENED_AT_ONCE, Publisher, Publishers
+from router.publisher import Publisher
+from router.publishers import IDLE, MOST_OPEN, OPENED_AT_ONCE, Publishers
 from router.tally import Tally
 from tests.fakes.bus import FakeBroker
 

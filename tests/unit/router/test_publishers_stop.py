@@ -13,7 +13,8 @@ from common.bus import SendInterrupted
 from common.errors import DestinationUnavailable, Stopped
 from common.message import Message
 from router import publishers
-from router.publishers import Publisher, Publishers
+from router.publisher import Publisher
+from router.publishers import Publishers
 from router.tally import Tally
 from tests.fakes.bus import FakeBroker
 

@@ -9,7 +9,7 @@ from common.bus import MessageRefused, MessageUnwritable, SendInterrupted
 from common.message import Message
 from common.retry import Backoff
 from router.packs import UnpackingReceivers
-from router.publishers import REFUSED_IN_A_ROW, Publisher
+from router.publisher import REFUSED_IN_A_ROW, Publisher
 from tests.fakes.bus import FakeBroker, FakeEntity, Held
 from tests.unit.router.test_forward import Bench, bodies
 from tests.unit.router.test_packs import broker, change, pack, queue, routed

@@ -10,7 +10,7 @@ import pytest
 from common.bus import Delivery
 from common.errors import TransientError
 from common.message import Message, weight
-from router.publishers import Publisher
+from router.publisher import Publisher
 from router.turns import Turns
 from tests.fakes.bus import FakeReceiver, Held
 from tests.unit.router.test_forward import Bench, bodies

@@ -14,7 +14,8 @@ from common.message import Message
 from common.retry import Backoff
 from common.throttling import QUIET, Spell
 from router.forward import Forwarder, Pace
-from router.publishers import Publisher, Publishers
+from router.publisher import Publisher
+from router.publishers import Publishers
 from router.tally import Tally
 from tests.fakes.bus import FakeBroker
 

@@ -1,0 +1,270 @@
+"""The sender of one topic: it opens its link for the first message, can be closed when it is idle, and backs off after a fault.
+
+It makes no management call itself, except by what the wiring hands over.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import structlog
+
+from common.bus import MessageRefused, OutOfTime, Sender, SendInterrupted, TimeLeft, for_ever
+from common.errors import DestinationDisabled, DStreamError, PermanentError, Stopped
+from common.message import Message
+from common.retry import Backoff
+from common.throttling import THROTTLED_BACKOFF, Spell
+from router.chunks import MOST, USUAL, narrower, wider
+from router.tally import Tally
+from router.turns import Turns, nothing
+
+DESTINATION_BACKOFF = Backoff(first=0.5, longest=30.0)
+
+REFUSED_IN_A_ROW = 10
+"""Messages that a topic may refuse, and take none, until that is held to be the topic's fault and not theirs."""
+
+log = structlog.get_logger(__name__)
+
+
+class OpenableSender(Sender, Protocol):
+    """A sender that can show a missing entity or right before the first message."""
+
+    def open(self) -> None: ...
+
+
+class Publisher:
+    """The sender of one topic, shared by the slots, and the memory of how it has been doing."""
+
+    def __init__(
+        self,
+        topic: str,
+        sender: OpenableSender,
+        *,
+        backoff: Backoff = DESTINATION_BACKOFF,
+        clock: Callable[[], float] = time.monotonic,
+        chance: Callable[[], float] = random.random,
+        provide: Callable[[], object] = lambda: None,
+        provide_first: bool = False,
+        provide_again: bool = True,
+        spell: Spell | None = None,
+        tally: Tally | None = None,
+    ) -> None:
+        """`provide` sees to it that the topic exists; it is called before the next send after a fault that time does not heal.
+
+        `provide_first`: before the first send as well. `provide_again`: also once the topic has been there, and was deleted. `spell`: the
+        namespace's, where others send to it as well. `tally` learns how the topic is doing.
+        """
+        self.topic = topic
+        self._sender = sender
+        self._backoff = backoff
+        self._clock = clock
+        self._chance = chance
+        self._turns = Turns()
+        self._batch_bytes: int | None = None
+        self._chunk_bytes = USUAL
+        self._provide = provide
+        self._spell = spell or Spell(clock)
+        self._tally = tally or Tally()
+        self._refusals = 0
+        self._refused_in_a_row = 0
+        self._failures = 0
+        self._reported_permanent = False
+        self._not_before = 0.0
+        self._to_be_provided = provide_first
+        self._provide_again = provide_again
+        self._worked = False
+        self._unopened = False
+        self._used: float | None = None
+
+    def open(self) -> None:
+        """Raises TransientError or PermanentError."""
+        with self._turns.mine():
+            try:
+                self._sender.open()
+                self._used, self._worked = self._clock(), True
+                self._measure()
+            finally:
+                self._tally.opening()
+
+    def unavailable(self, error: DStreamError) -> None:
+        """It could not be opened at the start: `reopen` tries again, and so does what is to be sent to it."""
+        with self._turns.mine():
+            self._unopened = True
+            self._failed(error)
+
+    def reopen(self) -> None:
+        """Try a link that could not be opened at the start."""
+        with self._turns.if_free() as free:
+            if not free or not self._unopened or self.pause() > 0:
+                return
+            try:
+                self._provided()
+                self._sender.open()
+            except Stopped:
+                return
+            except DStreamError as error:
+                self._failed(error)
+                self._shut()
+            else:
+                self._used = self._clock()
+                self._recovered()
+
+    @property
+    def last_used(self) -> float | None:
+        """When the link was; None while it is closed."""
+        return self._used
+
+    def rest(self) -> None:
+        """Close the link unless it is in use; the next send opens it again."""
+        with self._turns.if_free() as free:
+            if free:
+                self._shut()
+
+    def _shut(self) -> None:
+        self._used = None
+        self._sender.close()
+
+    def pause(self) -> float:
+        """Seconds until the topic may be tried again; 0 when all is well."""
+        return max(0.0, self._not_before - self._clock())
+
+    @property
+    def chunk_bytes(self) -> int:
+        """What is best sent at once: about one batch of the service's."""
+        return self._chunk_bytes
+
+    def send(
+        self,
+        messages: Sequence[Message],
+        *,
+        left: TimeLeft = for_ever,
+        meanwhile: Callable[[], None] = nothing,
+    ) -> bool:
+        """True when the topic has all of `messages`; False, and nothing was sent, when it turned out to be away while others had their turn.
+
+        `left`: seconds during which a batch may still begin. `meanwhile` is done now and then while others have their turn; what it raises ends
+        the wait. Raises OutOfTime once `left` gives none, which is no fault of the topic's; SendInterrupted, having backed off: what the sender
+        knows to be accepted is. Raises MessageRefused as the sender does.
+
+        A topic that has refused one message after the other and taken none is away, whatever it says of the next one.
+        """
+        with self._turns.mine(meanwhile) as waited:
+            if waited and self.pause() > 0:
+                return False
+            if left() <= 0:
+                raise OutOfTime(f"sending to {self.topic}: the lock of what is sent does not last")
+            self._send(messages, left)
+            return True
+
+    def _send(self, messages: Sequence[Message], left: TimeLeft) -> None:
+        try:
+            self._provided()
+            self._used = self._clock()
+            self._sender.send(messages, left=left)
+        except MessageRefused as error:
+            self._weigh(error)
+            raise
+        except SendInterrupted as error:
+            if error.accepted:
+                self._refused_in_a_row = 0
+            if error.throttled:
+                self._refused(error)
+            elif not isinstance(error, OutOfTime) or error.__cause__ is not None:
+                self._failed(error)
+                self._shut()
+            raise
+        except Stopped as error:
+            raise SendInterrupted(error.message) from error
+        except DStreamError as error:
+            self._failed(error)
+            self._shut()  # a link to a topic that was deleted stays dead when the topic is back
+            # A topic deleted, or a right taken away, while the router runs holds up its own table and nobody else's.
+            raise SendInterrupted(error.message, hint=error.hint) from error
+        self._refused_in_a_row = 0
+        self._recovered()
+        if self._batch_bytes is None:
+            self._measure()
+        self._chunk_bytes = wider(self._chunk_bytes, self._batch_bytes or USUAL)
+
+    def _provided(self) -> None:
+        if self._to_be_provided:
+            self._provide()
+            self._to_be_provided = False
+
+    def _measure(self) -> None:
+        """The link is open: its limit is known."""
+        try:
+            self._chunk_bytes = self._batch_bytes = min(self._sender.batch_bytes(), MOST)
+        except DStreamError as error:
+            log.debug("size of a batch not known", topic=self.topic, error=error.message)
+
+    def _weigh(self, error: MessageRefused) -> None:
+        """Raises SendInterrupted where so many were refused that the topic is to be mended, and no message is to be set aside."""
+        if error.accepted:
+            self._refused_in_a_row = 0
+        if error.by_entity:
+            self._refused_in_a_row += 1
+        if self._refused_in_a_row <= REFUSED_IN_A_ROW:
+            self._recovered()
+            return
+        if not error.by_entity:
+            return
+        away = PermanentError(
+            f"the topic refused more than {REFUSED_IN_A_ROW} messages in a row and took none, lastly: {error.message}",
+            hint="no more are dead-lettered and the others wait in the queue until it takes one: mend the topic; where it is the messages "
+            f"after all, a restart has {REFUSED_IN_A_ROW} more of them dead-lettered",
+        )
+        self._failed(away)
+        self._shut()
+        raise SendInterrupted(away.message, hint=away.hint) from error
+
+    def _refused(self, error: SendInterrupted) -> None:
+        """The namespace is busy, the topic and the link are well."""
+        self._refusals = 1 if error.accepted else self._refusals + 1
+        self._not_before = self._clock() + THROTTLED_BACKOFF.delay(self._refusals, self._chance)
+        self._spell.refused(error.message)
+
+    def _failed(self, error: DStreamError) -> None:
+        self._chunk_bytes = narrower(self._chunk_bytes)
+        self._failures += 1
+        if isinstance(error, PermanentError) and (self._provide_again or not self._worked):
+            self._to_be_provided = True
+        self._not_before = self._clock() + self._backoff.delay(self._failures, self._chance)
+        self._tally.topic_failed(self.topic, str(error))
+        self._report(error)
+
+    def _report(self, error: DStreamError) -> None:
+        """Once an outage; and once more when it turns out that time does not heal it: a deleted topic first shows as a link that ends."""
+        permanent = isinstance(error, (PermanentError, DestinationDisabled)) or getattr(error, "disabled", False)
+        if self._failures == 1 or (permanent and not self._reported_permanent):
+            report = log.error if permanent else log.warning
+            report("destination away", topic=self.topic, error=error.message, hint=error.hint)
+            self._reported_permanent = permanent
+
+    def _recovered(self) -> None:
+        if self._failures:
+            log.info("destination back", topic=self.topic, failed_sends=self._failures)
+            self._reported_permanent = False
+            self._tally.topic_works(self.topic)
+        self._failures = self._refusals = 0
+        self._worked, self._unopened = True, False
+        self._spell.look()
+
+    def close(self, until: float = math.inf) -> None:
+        """Gives up at this moment of `time.monotonic` while a send or a look is at it: what hangs there holds up no stop."""
+
+        def give_up() -> None:
+            if time.monotonic() >= until:
+                raise OutOfTime(f"closing the link to {self.topic}: it is in use")
+
+        try:
+            with self._turns.mine(give_up):
+                self._shut()
+        except OutOfTime as error:
+            log.warning(
+                "link not closed in time", topic=self.topic, error=error.message, effect="the process ends with it"
+            )
