@@ -5,7 +5,7 @@
 Messages a second and processor time a message for 1 and 2 workers and 1, 8 and 64 sessions, with 8 slots a worker, as by default; and of changes
 that come in packs of 50, and of as many as fit: then a message of the queue holds several, and each leaves as one of its own. Beside it, in
 the same run and on one session: `ceiling`, a bare loop of the SDK (iterate, send batches of 200, complete each by one disposition) that looks at
-nothing; `once`, the same with the router's own encoding; `naive`, receive one, send one, complete one. The last two lines of the table add a
+nothing; `once`, the same with the router's own encoding; `naive`, receive one, send one, complete one. The last lines of the table add a
 millisecond to every round trip, as a near network would. Then the delay of single messages at a tenth of the load. The emulator, each loop and
 the router are processes of their own, on whatever cores there are; medians of the rounds. Linux only. The last line is JSON with the figures.
 """
@@ -94,15 +94,18 @@ def main() -> None:
                 rates[workers, sessions, pack] = shown(figures, about, done)
         far = [loop("naive", folder, count // 10, round_trip=NEAR) for _ in range(rounds)]
         naive = shown(figures, f"naive, {NEAR:g} ms added", far)
-        near = [routed(folder, count, 1, 8, round_trip=NEAR) for _ in range(rounds)]
-        distant = shown(figures, f"router: workers 1, sessions 8, {NEAR:g} ms added", near)
+        distant: dict[int, float] = {}
+        for workers in (1, 2):
+            near = [routed(folder, count, workers, 8, round_trip=NEAR) for _ in range(rounds)]
+            distant[workers] = shown(figures, f"router: workers {workers}, sessions 8, {NEAR:g} ms added", near)
         middle, late = delayed(folder, max(200, count // 10), rates[1, 1, "1"] / 10)
         print(f"delay at a tenth of the load: median {middle:.1f} ms, 99 % within {late:.1f} ms")
     figures |= {"delay: median ms": middle, "delay: 99 % ms": late}
     ratios = {
         "ratio_to_ceiling": rates[1, 1, "1"] / ceiling,
         "ratio_to_once": rates[1, 1, "1"] / once,
-        "ratio_to_naive": distant / naive,
+        "ratio_to_naive": distant[1] / naive,
+        "ratio_to_naive, 2 workers": distant[2] / naive,
     }
     print(json.dumps({name: round(value, 2) for name, value in (figures | ratios).items()}))
 

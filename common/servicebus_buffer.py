@@ -1,12 +1,16 @@
-"""What of a receiver's messages is here already: in the SDK's buffer, and in the socket. Waits for nothing but a frame, and reads none itself."""
+"""What of a receiver's messages is here already: in the SDK's buffer, and in the socket. Waits for nothing but a frame, and decodes none itself."""
 
 from __future__ import annotations
 
 import select
-from typing import Any
+from io import BytesIO
+from typing import Any, Final
 
 from common.message import weight
 from common.servicebus_arrivals import carried
+
+_AHEAD: Final = 64 * 1024
+"""Octets taken from a socket at once."""
 
 
 class Fitting:
@@ -40,18 +44,44 @@ def readable(handler: Any, seconds: float) -> bool:
     sock = getattr(transport, "sock", None)
     if sock is None:
         return False
-    if (below := getattr(sock, "sock", None)) is not None:  # a WebSocket, whose messages may hold several frames
-        if transport._read_buffer.tell() < len(transport._read_buffer.getbuffer()):
-            return True
-        sock = below
+    if _unread(transport):
+        return True
+    below = getattr(sock, "sock", None)
+    try:
+        if not _comes(sock if below is None else below, seconds):
+            return False
+        if below is None:  # a WebSocket has a buffer of its own
+            _read_ahead(transport, sock)
+    except (OSError, ValueError):  # closed under our hands: reading will tell how
+        return True
+    return True
+
+
+def _unread(transport: Any) -> bool:
+    """Whether the transport has octets that it has not made a frame of."""
+    buffer = getattr(transport, "_read_buffer", None)
+    return isinstance(buffer, BytesIO) and buffer.tell() < buffer.getbuffer().nbytes
+
+
+def _comes(sock: Any, seconds: float) -> bool:
     pending = getattr(sock, "pending", None)
     if pending is not None and pending() > 0:
         return True
-    try:
-        if hasattr(select, "poll"):  # select() itself refuses descriptors from 1,024 on
-            poll = select.poll()
-            poll.register(sock, select.POLLIN)
-            return bool(poll.poll(seconds * 1000))
-        return bool(select.select([sock], [], [], seconds)[0])
-    except (OSError, ValueError):  # closed under our hands: reading will tell how
-        return True
+    if hasattr(select, "poll"):  # select() itself refuses descriptors from 1,024 on
+        poll = select.poll()
+        poll.register(sock, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+    return bool(select.select([sock], [], [], seconds)[0])
+
+
+def _read_ahead(transport: Any, sock: Any) -> None:
+    """Everything that has arrived, in one call: the SDK makes four for each frame, and threads of one process wait for each other at each.
+
+    Its transport looks into this buffer, which is where it keeps the beginning of a frame that is cut short, before it asks the socket.
+    """
+    buffer, lock = getattr(transport, "_read_buffer", None), getattr(transport, "socket_lock", None)
+    if not isinstance(buffer, BytesIO) or lock is None:
+        return
+    with lock:
+        if not _unread(transport) and (octets := sock.recv(_AHEAD)):
+            transport._read_buffer = BytesIO(octets)
