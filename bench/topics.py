@@ -2,7 +2,7 @@
 
     .venv/bin/python bench/topics.py [--topics 300] [--workers 8]
 
-A namespace in a process of its own has the topics already; nothing is sent. Linux only. The last line is JSON with the figures.
+The namespace has the topics already; nothing is sent. Linux only. The last line is JSON with the figures.
 """
 
 from __future__ import annotations
@@ -21,11 +21,17 @@ from emulators.servicebus.server import ServiceBusEmulator
 
 _CONFIG = """\
 ingester {{
-    server_name = "srv"
-    database    = "db"
+    db_type              = "sqlserver"
+    db_connection_string = "Server=localhost;Database=db;User Id=u;Password=pass"
+    server_name          = "srv"
+    database             = "db"
     queue {{
-        type = "azure_service_bus"
-        name = "ingest-queue"
+        type              = "azure_service_bus"
+        name              = "ingest-queue"
+        connection_string = "{bus}"
+    }}
+    locks {{
+        type = "local"
     }}
     tables = [{tables}]
 }}
