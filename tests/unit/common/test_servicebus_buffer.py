@@ -37,7 +37,8 @@ class Line:
         self.handler = SimpleNamespace(_connection=SimpleNamespace(_transport=self.transport))
 
     def take(self, count: int) -> bytes:
-        return self.transport._read_buffer.read(count)
+        kept: BytesIO = self.transport._read_buffer
+        return kept.read(count)
 
 
 @pytest.fixture
