@@ -73,6 +73,17 @@ class Document:
         """The first block with one of `names`, or None. That there is only one is what `problems` sees to."""
         return next((entry for key, _, entry in self.root.entries if key in names and isinstance(entry, Block)), None)
 
+    def line(self, block: Block, *names: str) -> int:
+        """The line of a setting below `block`, or of the nearest block around it that is there."""
+        for name in names:
+            found = next(((line, entry) for key, line, entry in block.entries if key == name), None)
+            if found is None:
+                break
+            if not isinstance(found[1], Block):
+                return found[0]
+            block = found[1]
+        return block.line
+
     def problems(self, known: Sequence[tuple[str, ...]]) -> list[Problem]:
         """What is wrong at the top level: unreadable values, unknown names, and a block given twice.
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import ssl
-
+from common.authorities import REMEDY, fault_of
 from common.azure_identity import Identity
 from common.errors import ConfigurationError
 from common.fetch_ahead import FetchAhead
@@ -84,14 +83,7 @@ class ServiceBus:
 
 
 def _checked(way: Way) -> Way:
-    """Raises ConfigurationError: the libraries would say of a file that is not there only that no connection can be made."""
-    if way.ca_file is not None:
-        try:
-            ssl.create_default_context(cafile=way.ca_file)
-        except OSError as error:
-            why = "it holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror
-            raise ConfigurationError(
-                [f"ca_file = {way.ca_file!r} cannot be used: {why}"],
-                hint="name a PEM file with the certificates of the authorities that are to be trusted",
-            ) from error
+    """Raises ConfigurationError. Loading the configuration has looked at the file, but perhaps on another machine than this worker's."""
+    if way.ca_file is not None and (fault := fault_of(way.ca_file)) is not None:
+        raise ConfigurationError([f"ca_file = {way.ca_file!r} cannot be used: {fault}"], hint=REMEDY)
     return way

@@ -28,7 +28,10 @@ _NAMES = {
     )
 }
 
-_HINT = "Endpoint=sb://NAME.servicebus.windows.net/;SharedAccessKeyName=POLICY;SharedAccessKey=KEY"
+REMEDY = "it should read Endpoint=sb://NAME.servicebus.windows.net/;SharedAccessKeyName=POLICY;SharedAccessKey=KEY"
+
+PORT = 5671
+"""Where a namespace takes AMQP over TLS."""
 
 _PRIVATE_ENDINGS = (".localhost", ".local", ".localdomain", ".internal", ".lan", ".test", ".home.arpa", ".svc")
 """Names that only a machine or a private network knows (RFC 6761, 6762 and 8375, ICANN's .internal, services inside Kubernetes)."""
@@ -126,50 +129,75 @@ def is_private(host: str) -> bool:
 
 def read_address(text: str, way: Way = Way()) -> ServiceBusAddress:  # it cannot be changed
     """Raises ConfigurationError that says which part is missing or malformed, without showing any value of it."""
+    parts, found = _read(text)
+    if found:
+        raise ConfigurationError([f"the Service Bus connection string {fault}" for fault in found], hint=REMEDY)
+    emulator = _of_an_emulator(parts)
+    if emulator:
+        parts["UseDevelopmentEmulator"] = "true"  # the SDK knows this one spelling only
+    rebuilt = ";".join(f"{name}={value}" for name, value in parts.items())
+    host = urlsplit(parts["Endpoint"]).netloc
+    return ServiceBusAddress(host, emulator, parts.get("EntityPath") or None, rebuilt, way=way)
+
+
+def faults(text: str) -> list[str]:
+    """What is wrong with a connection string, each as the end of a sentence that begins with its name. Shows nothing of it but the host."""
+    return _read(text)[1]
+
+
+def entity_path(text: str) -> str | None:
+    """The one entity that a connection string is for; None: the whole namespace."""
+    return _read(text)[0].get("EntityPath") or None
+
+
+def _read(text: str) -> tuple[dict[str, str], list[str]]:
     parts: dict[str, str] = {}
-    problems: list[str] = []
+    found: list[str] = []
     for part in filter(None, (piece.strip() for piece in text.split(";"))):
         name, separator, value = part.partition("=")
         known = _NAMES.get(name.strip().lower())
         if known is None or not separator:
-            problems.append(
-                "the Service Bus connection string has a part that is none of " + ", ".join(_NAMES.values())
-            )
+            found.append("has a part that is none of " + ", ".join(_NAMES.values()))
         else:
             parts[known] = value.strip()
-    problems += _missing(parts)
-    host = urlsplit(parts.get("Endpoint", "")).netloc
-    if parts.get("Endpoint") and not host:
-        problems.append(
-            "the Endpoint of the Service Bus connection string is no address such as sb://NAME.servicebus.windows.net"
+    found += _missing(parts)
+    if parts.get("Endpoint"):
+        found += _faults_of_endpoint(parts["Endpoint"], emulator=_of_an_emulator(parts))
+    return parts, list(dict.fromkeys(found))
+
+
+def _of_an_emulator(parts: Mapping[str, str]) -> bool:
+    return parts.get("UseDevelopmentEmulator", "").lower() == "true"
+
+
+def _faults_of_endpoint(endpoint: str, *, emulator: bool) -> list[str]:
+    """A port is for emulators: to a namespace the SDK goes by 5671 (WebSocket: 443) whatever is written, so another one would be ignored."""
+    try:
+        url = urlsplit(endpoint)
+        host, port = url.hostname, url.port
+    except ValueError:
+        host, port = None, None
+    if not host:
+        return ["has an Endpoint that is not an address such as sb://NAME.servicebus.windows.net"]
+    if emulator and not is_private(host):
+        sent = (
+            f"has UseDevelopmentEmulator=true, which sends everything in clear text, and {host} is not a private host"
         )
-    if problems:
-        raise ConfigurationError(list(dict.fromkeys(problems)), hint=f"it should read {_HINT}")
-    emulator = parts.get("UseDevelopmentEmulator", "").lower() == "true"
-    if emulator and not is_private(urlsplit(f"//{host}").hostname or host):
-        raise ConfigurationError(
-            [
-                f"the Service Bus connection string for {host} has UseDevelopmentEmulator=true, which sends everything in clear text"
-            ],
-            hint="that is for an emulator on this machine or in a private network: take it out of the connection string",
+        return [f"{sent}: take it out"]
+    if not emulator and port not in (None, PORT):
+        fixed = (
+            f"has port {port} in its Endpoint, and the ports of a namespace are fixed (AMQP: {PORT}, WebSocket: 443)"
         )
-    if emulator:
-        parts["UseDevelopmentEmulator"] = "true"  # the SDK knows this one spelling only
-    rebuilt = ";".join(f"{name}={value}" for name, value in parts.items())
-    return ServiceBusAddress(host, emulator, parts.get("EntityPath") or None, rebuilt, way=way)
+        return [f"{fixed}: take the port out, or add UseDevelopmentEmulator=true where it is an emulator's"]
+    return []
 
 
 def _missing(parts: dict[str, str]) -> list[str]:
-    problems = []
-    if not parts.get("Endpoint"):
-        problems.append("the Service Bus connection string has no Endpoint")
+    missing = [] if parts.get("Endpoint") else ["has no Endpoint"]
     if parts.get("SharedAccessSignature"):
-        if parts.get("SharedAccessKey"):
-            problems.append("the Service Bus connection string has both a SharedAccessKey and a SharedAccessSignature")
-        return problems
-    problems += [
-        f"the Service Bus connection string has no {name}"
-        for name in ("SharedAccessKeyName", "SharedAccessKey")
-        if not parts.get(name)
-    ]
-    return problems
+        return (
+            [*missing, "has both a SharedAccessKey and a SharedAccessSignature"]
+            if parts.get("SharedAccessKey")
+            else missing
+        )
+    return missing + [f"has no {name}" for name in ("SharedAccessKeyName", "SharedAccessKey") if not parts.get(name)]

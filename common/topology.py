@@ -18,10 +18,12 @@ from common.config import Location, Problem, Secret, Settings, Unset, UnsetSecre
 from common.durations import Duration, between
 from common.names import Ordering, Origin, TableName, check_server_name, colliding, server_label
 from common.packing import MOST
-from common.servicebus_address import Proxy, Way, is_private
+from common.servicebus_address import REMEDY, Proxy, Way, entity_path, faults, is_private
 from common.sqladdress import SqlAddress
 
 Provision = Literal["create", "verify", "none"]
+
+WHOLE_NAMESPACE = "use a connection string of the namespace, which has no EntityPath"
 
 
 def _bus_type(value: Any) -> Any:
@@ -32,9 +34,11 @@ def _bus_string(secret: SecretStr) -> SecretStr:
     """A Service Bus connection string has an endpoint; anything else is a mix-up that would only show at the first connect."""
     if isinstance(secret, UnsetSecret):
         return secret
-    parts = secret.get_secret_value().split(";")
-    if not any(part.strip().lower().startswith("endpoint=sb://") for part in parts):
-        raise ValueError("is no Service Bus connection string: it has no Endpoint=sb://...")
+    text = secret.get_secret_value()
+    if not any(part.strip().lower().startswith("endpoint=sb://") for part in text.split(";")):
+        raise ValueError("is not a Service Bus connection string: it has no Endpoint=sb://...")
+    if found := faults(text):
+        raise ValueError(f"{', and '.join(found)}; {REMEDY}")
     return secret
 
 
@@ -57,6 +61,8 @@ def _http_url(text: str) -> str:
         raise ValueError(
             "must be https://: a token must not travel in the clear, except to this machine or a private host"
         )
+    if url.path.strip("/"):
+        raise ValueError("must end after host and port: the management API has no path")
     return text.rstrip("/")
 
 
@@ -313,7 +319,7 @@ def one_way_in(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
 def _ways_in(given: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
     by_key, by_identity = (given.get(key) is not None for key in ("connection_string", "namespace"))
     if not by_key and not by_identity:
-        yield (), "wants a connection_string or a namespace"
+        yield (), "needs connection_string (a key) or namespace (an identity)"
     if by_key and by_identity:
         yield ("namespace",), "is given beside a connection_string; one of them is the way in"
     endpoint = given.get("management_endpoint")
@@ -321,6 +327,17 @@ def _ways_in(given: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
         yield ("management_endpoint",), "must be https:// beside a namespace: a token must not travel in the clear"
     if given.get("proxy") not in (None, "") and given.get("transport") != "websocket":
         yield ("proxy",), 'needs transport = "websocket": AMQP as it is passes no HTTP proxy'
+    scope, name = scope_of(given.get("connection_string")), given.get("name")
+    if scope is not None and isinstance(name, str) and scope.lower() != name.lower():
+        yield ("connection_string",), f"is for {scope} alone (EntityPath), and the queue is {name}: {WHOLE_NAMESPACE}"
+
+
+def scope_of(connection_string: Any) -> str | None:
+    """The one entity that a connection string is for; None: the whole namespace, or its variable is not set."""
+    if isinstance(connection_string, UnsetSecret):
+        return None
+    text = connection_string.get_secret_value() if isinstance(connection_string, SecretStr) else connection_string
+    return entity_path(text) if isinstance(text, str) else None
 
 
 def twice_listed(data: Any) -> list[tuple[Location, str]]:

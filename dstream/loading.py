@@ -1,4 +1,7 @@
-"""`dstream.hcl` to the settings of a command. The whole file is checked each time: a typo in the other stage's block is one too."""
+"""`dstream.hcl` to the settings of a command. The whole file is checked each time: a typo in the other stage's block is one too.
+
+Of the machine, only the files that the settings name are looked at.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,19 @@ from typing import TypeVar
 
 import ingester.settings
 import router.settings
+from common.authorities import REMEDY, fault_of
 from common.config import Document, Problem, complain, read
+from common.topology import BusSettings
 from ingester.settings import IngesterSettings
 from router.settings import RouterSettings
 
-BLOCKS = (("ingester",), ("router", "publisher"))
+INGESTER, ROUTER = ("ingester",), ("router", "publisher")
+BLOCKS = (INGESTER, ROUTER)
 
 T = TypeVar("T")
+
+_Bus = tuple[tuple[str, ...], str, BusSettings]
+"""The names of the block of a stage, the block in it, and its settings."""
 
 
 def load_ingester(path: str | Path, environ: Mapping[str, str]) -> IngesterSettings:
@@ -24,6 +33,7 @@ def load_ingester(path: str | Path, environ: Mapping[str, str]) -> IngesterSetti
     problems = bound.problems + document.problems(BLOCKS)
     if document.block("router", "publisher") is not None:
         problems += router.settings.bind_block(document, unset="ignore").problems
+    problems += [] if bound.value is None else _untrusting(document, (INGESTER, "queue", bound.value.queue))
     return _settled(document, bound.value, problems)
 
 
@@ -34,6 +44,7 @@ def load_router(path: str | Path, environ: Mapping[str, str]) -> RouterSettings:
     problems = bound.problems + document.problems(BLOCKS)
     if document.block("ingester") is not None:
         problems += ingester.settings.from_document(document, unset="ignore").problems
+    problems += [] if bound.value is None else _untrusting(document, *_buses_of(bound.value))
     return _settled(document, bound.value, problems)
 
 
@@ -42,6 +53,8 @@ def load_both(path: str | Path, environ: Mapping[str, str]) -> tuple[IngesterSet
     document = read(path, environ)
     first, second = ingester.settings.from_document(document), router.settings.from_document(document)
     problems = first.problems + second.problems + document.problems(BLOCKS)
+    problems += [] if first.value is None else _untrusting(document, (INGESTER, "queue", first.value.queue))
+    problems += [] if second.value is None else _untrusting(document, *_buses_of(second.value))
     if problems or first.value is None or second.value is None:
         raise complain(document.path, problems)
     return first.value, second.value
@@ -51,3 +64,18 @@ def _settled(document: Document, value: T | None, problems: list[Problem]) -> T:
     if problems or value is None:
         raise complain(document.path, problems)
     return value
+
+
+def _buses_of(settings: RouterSettings) -> tuple[_Bus, ...]:
+    return (ROUTER, "source", settings.source), (ROUTER, "output", settings.output)
+
+
+def _untrusting(document: Document, *buses: _Bus) -> list[Problem]:
+    """Files of authorities that cannot be used. Only those of the stages that are to run here: the other's may be on another machine."""
+    found = []
+    for names, name, bus in buses:
+        block = document.block(*names)
+        if block is not None and bus.ca_file is not None and (fault := fault_of(bus.ca_file)) is not None:
+            text = f"{block.name}.{name}.ca_file names {bus.ca_file!r}, which cannot be used: {fault}; {REMEDY}"
+            found.append(Problem(document.line(block, name, "ca_file"), text))
+    return found

@@ -17,7 +17,16 @@ from common.durations import Duration
 from common.health_settings import HealthSettings
 from common.names import Ordering, TableName
 from common.sizes import MemorySize, Size
-from common.topology import BusSettings, DuplicateWindow, Provision, Topology, one_way_in, twice_listed
+from common.topology import (
+    WHOLE_NAMESPACE,
+    BusSettings,
+    DuplicateWindow,
+    Provision,
+    Topology,
+    one_way_in,
+    scope_of,
+    twice_listed,
+)
 
 LEAST_MEMORY = Size(16 << 20)
 
@@ -199,7 +208,7 @@ def from_document(document: Document) -> Bound[RouterSettings]:
     shared = topology.value
     problems = block.problems + topology.problems + ([] if shared is None else _nameless(shared))
     if shared is not None and block.value is not None:
-        problems += _sessionless(document, shared, block.value)
+        problems += _sessionless(document, shared, block.value) + _scoped(document, shared, block.value)
     if problems or block.value is None or shared is None:
         return Bound(None, problems)
     under = shared.origin.topics_begin if block.value.create_under is None else block.value.create_under
@@ -240,6 +249,28 @@ def _sessionless(document: Document, shared: Topology, block: RouterBlock) -> li
     found = document.block("router", "publisher")
     line = next((line for key, line, _ in found.entries if key == "on_poison"), found.line) if found else 1
     return [Problem(line, 'on_poison = "stop" needs sessions, and queue.ordering = "none" has none')]
+
+
+def _scoped(document: Document, shared: Topology, given: RouterBlock) -> list[Problem]:
+    """Connection strings for one entity (EntityPath), where another is needed."""
+    block = document.block("router", "publisher")
+    if block is None or shared.nameless is not None:
+        return []
+    topics = [shared.origin.topic(table) for table in shared.tables]
+    needed = (
+        ("source", given.source, [shared.queue.name], "the queue is "),
+        ("output", given.output, topics, "the router sends to "),
+    )
+    return [
+        Problem(
+            document.line(block, name, "connection_string"),
+            f"{block.name}.{name}.connection_string is for {scope} alone (EntityPath), and {words}{entities[0]}"
+            f"{' and others' if entities[1:] else ''}: {WHOLE_NAMESPACE}",
+        )
+        for name, bus, entities, words in needed
+        if (scope := scope_of(bus.connection_string)) is not None
+        and {each.lower() for each in entities} != {scope.lower()}
+    ]
 
 
 def _topology(document: Document) -> Bound[Topology]:

@@ -201,7 +201,7 @@ def test_a_namespace_that_speaks_no_websocket_is_told(emulator: ServiceBusEmulat
 def test_a_file_without_authorities_ends_a_start(tmp_path: Path) -> None:
     (tmp_path / "empty.pem").write_text("nothing")
     string = "Endpoint=sb://localhost/;SharedAccessKeyName=n;SharedAccessKey=a2V5"
-    for name, words in (("empty.pem", "holds no certificate"), ("none.pem", "No such file")):
+    for name, words in (("empty.pem", "holds no PEM certificate"), ("none.pem", "No such file")):
         settings = BusSettings.model_validate({"connection_string": string, "ca_file": str(tmp_path / name)})
         with pytest.raises(ConfigurationError, match=rf"ca_file = .*{words}"):
             ServiceBus.of(settings)

@@ -56,8 +56,30 @@ def test_no_key_goes_in_clear_text_to_anybody_else(host: str) -> None:
 
 
 def test_the_port_is_part_of_the_host_and_not_of_its_name() -> None:
-    address = read_address(WHOLE.replace("ns.servicebus.windows.net", "127.0.0.1:5673"))
+    address = read_address(
+        f"{WHOLE.replace('ns.servicebus.windows.net', '127.0.0.1:5673')};UseDevelopmentEmulator=true"
+    )
     assert (address.host, address.hostname) == ("127.0.0.1:5673", "127.0.0.1")
+
+
+@pytest.mark.parametrize("host", ["ns.servicebus.windows.net:5672", "localhost:5672", "[::1]:443"])
+def test_a_port_that_nobody_would_go_by_is_refused(host: str) -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"has port \d+ .*take the port out, or add UseDevelopmentEmulator=true"
+    ):
+        read_address(WHOLE.replace("ns.servicebus.windows.net", host))
+
+
+def test_the_port_that_a_namespace_has_may_be_written() -> None:
+    assert read_address(WHOLE.replace(".net/", ".net:5671/")).hostname == "ns.servicebus.windows.net"
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["sb://ns:99999/", "sb://[::1/", "sb:///", "sb://:5671/", "ns.servicebus.windows.net"]
+)
+def test_an_endpoint_that_is_no_address_is_told(endpoint: str) -> None:
+    with pytest.raises(ConfigurationError, match="has an Endpoint that is not an address"):
+        read_address(WHOLE.replace("sb://ns.servicebus.windows.net/", endpoint))
 
 
 @pytest.mark.parametrize("missing", ["Endpoint", "SharedAccessKeyName", "SharedAccessKey"])

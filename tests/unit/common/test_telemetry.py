@@ -122,7 +122,9 @@ def test_the_key_inside_a_connection_string_is_a_secret_of_its_own() -> None:
 
 def test_every_secret_inside_settings_is_found() -> None:
     address = SqlAddress.parse("Server=h;Database=d;UID=u;PWD=swordfish")
-    bus = BusSettings.model_validate({"connection_string": "Endpoint=sb://x;SharedAccessKey=abcd1234"})
+    bus = BusSettings.model_validate(
+        {"connection_string": "Endpoint=sb://x;SharedAccessKeyName=n;SharedAccessKey=abcd1234"}
+    )
     unset = UnsetSecret(Unset("X", "f.hcl", 1))
     register_secrets(({"a": [address]}, bus, unset, SecretStr("sesame"), None, 7))
     assert masked("swordfish abcd1234 sesame 7") == "*** *** *** 7"

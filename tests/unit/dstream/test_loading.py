@@ -117,6 +117,28 @@ def test_a_typo_in_the_other_stages_block_is_told_too(loader: Loader, tmp_path: 
     assert any('unknown block "ouput" (did you mean "output"?)' in problem for problem in told)
 
 
+def test_a_file_of_authorities_that_cannot_be_used_is_told_with_its_line_to_the_stage_that_needs_it(
+    tmp_path: Path,
+) -> None:
+    path, authorities = tmp_path / "f.hcl", tmp_path / "ca.pem"
+    text = (GOLDEN / "existing.hcl").read_text(encoding="utf-8")
+    queue, source = (text.replace(block, f'{block}\nca_file = "{authorities}"') for block in ("queue {", "source {"))
+    for wrong, needing, other, told in (
+        (queue, load_ingester, load_router, "f.hcl:9: ingester.queue.ca_file"),
+        (source, load_router, load_ingester, "f.hcl:29: publisher.source.ca_file"),
+    ):
+        path.write_text(wrong, encoding="utf-8")
+        for loader in (needing, load_both):
+            authorities.unlink(missing_ok=True)
+            (problem,) = problems(loader, path, ENVIRON)
+            assert problem.startswith(told)
+            assert "cannot be used: No such file or directory; name a PEM file" in problem
+            authorities.write_text("no certificate")
+            (problem,) = problems(loader, path, ENVIRON)
+            assert "cannot be used: it holds no PEM certificate; name a PEM file" in problem
+        assert other(path, ENVIRON)
+
+
 def test_router_and_publisher_at_once_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "f.hcl"
     path.write_text((GOLDEN / "existing.hcl").read_text(encoding="utf-8") + "router {\n}\n", encoding="utf-8")

@@ -189,7 +189,7 @@ def test_a_required_key_that_is_missing_is_told_at_its_block(tmp_path: Path) -> 
         (2, 'ingester: key "db_connection_string" is missing'),
         (2, 'ingester: key "db_type" is missing'),
         (2, 'ingester: key "tables" is missing'),
-        (3, "ingester.queue wants a connection_string or a namespace"),
+        (3, "ingester.queue needs connection_string (a key) or namespace (an identity)"),
         (3, 'ingester.queue: key "name" is missing'),
     ]
 
@@ -228,6 +228,7 @@ def test_every_kind_of_lock_loads(tmp_path: Path, kind: str) -> None:
         ('ordering = "session"\n', 'must be one of "table", "key", "none"'),
         ('management_endpoint = "localhost:5300"\n', "http:// or https://"),
         ('management_endpoint = "http://ns.servicebus.windows.net"\n', "must be https://"),
+        ('management_endpoint = "http://localhost:5300/api"\n', "must end after host and port"),
         ('proxy = "http://proxy:3128"\n', 'needs transport = "websocket"'),
         ('proxy = "proxy:3128"\ntransport = "websocket"\n', "must be http://HOST:PORT"),
         ('transport = "udp"\n', "amqp"),
@@ -287,7 +288,7 @@ def test_key_and_identity_exclude_each_other_and_a_token_does_not_travel_in_the_
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({}, "wants a connection_string or a namespace"),
+        ({}, r"needs connection_string \(a key\) or namespace"),
         ({"connection_string": BUS, "namespace": NS}, "namespace is given beside a connection_string"),
         ({"namespace": NS, "management_endpoint": "http://x"}, "management_endpoint must be https://"),
     ],
@@ -300,8 +301,27 @@ def test_a_queue_made_in_code_has_one_way_in(given: dict[str, str], words: str) 
 def test_a_connection_string_for_something_else_is_found_before_the_first_connect(tmp_path: Path) -> None:
     told = complaints(tmp_path, source().replace(BUS, "DefaultEndpointsProtocol=https;AccountKey=hunter2"))
     assert told == [
-        (7, "ingester.queue.connection_string is no Service Bus connection string: it has no Endpoint=sb://...")
+        (7, "ingester.queue.connection_string is not a Service Bus connection string: it has no Endpoint=sb://...")
     ]
+
+
+@pytest.mark.parametrize(
+    ("string", "words"),
+    [
+        ("Endpoint=sb://x;SharedAccessKeyName=n", "has no SharedAccessKey; it should read Endpoint=sb://NAME"),
+        (f"{BUS};Key=v", "has a part that is none of Endpoint, SharedAccessKeyName"),
+        (BUS.replace("//x", "//x:5672"), "has port 5672 in its Endpoint"),
+        (f"{BUS};EntityPath=other", "is for other alone (EntityPath), and the queue is ingest-queue: use a connection"),
+    ],
+)
+def test_a_connection_string_that_cannot_serve_is_told_with_its_line(tmp_path: Path, string: str, words: str) -> None:
+    ((line, text),) = complaints(tmp_path, source().replace(BUS, string))
+    assert line == 7
+    assert text.startswith(f"ingester.queue.connection_string {words}")
+
+
+def test_a_connection_string_of_the_queue_alone_serves(tmp_path: Path) -> None:
+    load(tmp_path, source().replace(BUS, f"{BUS};EntityPath=Ingest-Queue"))
 
 
 def test_an_address_that_asks_for_integrated_login_is_refused(tmp_path: Path) -> None:

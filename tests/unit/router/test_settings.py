@@ -156,13 +156,32 @@ def test_each_side_has_one_way_in(tmp_path: Path) -> None:
     )
     told = [(problem.line, problem.text) for problem in from_document(read(path, {"BUS": BUS})).problems]
     assert sorted(told) == [
-        (17, "router.source wants a connection_string or a namespace"),
+        (17, "router.source needs connection_string (a key) or namespace (an identity)"),
         (20, "router.output.namespace is given beside a connection_string; one of them is the way in"),
         (
             22,
             "router.output.management_endpoint must be https:// beside a namespace: a token must not travel in the clear",
         ),
     ]
+
+
+@pytest.mark.parametrize("block", ["router", "publisher"])
+def test_a_connection_string_of_another_entity_is_told_with_its_line(tmp_path: Path, block: str) -> None:
+    found = bound(tmp_path, {"BUS": f"{BUS};EntityPath=sql01.shop.persons.events"}, names=NAMES, block=block).problems
+    scope = "connection_string is for sql01.shop.persons.events alone (EntityPath)"
+    remedy = "use a connection string of the namespace, which has no EntityPath"
+    assert [(problem.line, problem.text) for problem in found] == [
+        (18, f"{block}.source.{scope}, and the queue is ingest-queue: {remedy}"),
+        (22, f"{block}.output.{scope}, and the router sends to sql01.shop.persons.events and others: {remedy}"),
+    ]
+
+
+def test_a_connection_string_of_the_one_entity_that_is_needed_serves(tmp_path: Path) -> None:
+    path = tmp_path / "f.hcl"
+    text = FILE.replace("NAMES", NAMES).replace("BLOCK", "router").replace("MORE", "").replace(', "sales.Orders"', "")
+    text = text.replace('{{ env "BUS" }}', f"{BUS};EntityPath=Ingest-Queue", 1)
+    path.write_text(text.replace('{{ env "BUS" }}', f"{BUS};EntityPath=SQL01.shop.persons.events"), encoding="utf-8")
+    assert from_document(read(path, {})).problems == []
 
 
 def test_a_file_without_blocks_says_which_are_missing(tmp_path: Path) -> None:
