@@ -113,6 +113,21 @@ class Publisher:
                 self._used = self._clock()
                 self._recovered()
 
+    def prove(self) -> None:
+        """Open the link and close it again, unless it was used already: a missing right shows before the first message."""
+        with self._turns.if_free() as free:
+            if not free or self._worked or self._failures:
+                return
+            try:
+                self._sender.open()
+            except DStreamError as error:
+                self._unopened = True
+                self._failed(error)
+            else:
+                self._worked = True
+                self._measure()
+            self._shut()
+
     @property
     def last_used(self) -> float | None:
         """When the link was; None while it is closed."""

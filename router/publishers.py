@@ -1,7 +1,8 @@
 """The destinations of all tables, by topic: the configured ones, and those that turn up later and are waited for.
 
-One process opens them all at the start, before anything is received: a topic that is missing ends the start, one that is away for a time holds up
-itself alone. Links that are idle or too many are closed, as the namespace counts connections.
+One process opens them at the start, before anything is received: a topic that is missing ends the start, one that is unavailable for a time holds
+up itself alone. Where all topics are known to exist, only the first of many are opened before the start and the others next to the routing, so that
+a thousand topics do not delay it. Links that are idle or too many are closed, as the namespace counts connections.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import MappingProxyType
@@ -19,6 +21,7 @@ import structlog
 
 from common.errors import DStreamError, PermanentError
 from router.awaited import Awaited, Destination
+from router.hands import Hands
 from router.publisher import Publisher
 from router.tally import UNKNOWN, Tally
 
@@ -34,6 +37,10 @@ IDLE = 180.0
 
 MOST_OPEN = 100
 """Links that stay open in a process, those that were used last."""
+
+PROVED_AT_A_LOOK = 50
+"""Links opened for the first time at one look, of the topics that were not opened before the start: 1,000 of them take two minutes, and the
+routing keeps most of the processor."""
 
 CLOSE_WITHIN = 1.0
 """Seconds that a stop waits for links in use; the process ends with those that take longer."""
@@ -81,6 +88,8 @@ class Publishers:
         self._clock = clock
         self._tally = tally
         self._guard = threading.Lock()
+        self._unproved: deque[Publisher] = deque()
+        """Known to exist, and not opened yet."""
 
     @property
     def topics(self) -> Collection[str]:
@@ -147,15 +156,21 @@ class Publishers:
     def _waited_for(self) -> int:
         return sum(isinstance(each, Awaited) for each in self._by_topic.values())
 
-    def open(self, stop: threading.Event, *, excused: Collection[str] = ()) -> None:
+    def open(self, stop: threading.Event, *, excused: Collection[str] = (), exist: bool = False) -> None:
         """Open each once, side by side, until `stop`; the links stay open as far as there is room. `excused` may be missing.
 
-        Raises one PermanentError that names every topic it concerns; the first TransientError, if each was met by one. Others are told, and
-        tried again by `keep`.
+        `exist`: all others are known to exist, so that only a right can be missing. Then the first MOST_OPEN and the excused are opened here, and
+        `keep` opens the rest. Raises one PermanentError that names every topic it concerns; the first TransientError, if each was met by one.
+        Other faults are logged, and `keep` tries their topics again.
         """
-        tried = [each for each in self._side_by_side(partial(self._tried, stop)) if each is not None]
-        faults = [(publisher, fault) for publisher, fault in tried if fault is not None]
         late = {topic.lower() for topic in excused}
+        first = self._publishers()
+        if exist:
+            certain = [publisher for publisher in first if publisher.topic.lower() not in late]
+            self._unproved.extend(certain[MOST_OPEN:])
+            first = [publisher for publisher in first if publisher.topic.lower() in late] + certain[:MOST_OPEN]
+        tried = [each for each in _side_by_side(partial(self._tried, stop), first) if each is not None]
+        faults = [(publisher, fault) for publisher, fault in tried if fault is not None]
         permanent = [
             fault
             for publisher, fault in faults
@@ -187,16 +202,32 @@ class Publishers:
                 log.exception("looking at the links failed", effect="the next look tries again")
 
     def look(self, stop: threading.Event | None = None) -> None:
-        """Close links that are idle or too many, and try those that could not be opened at the start; until `stop`."""
+        """Close links that are idle or too many, try those that could not be opened at the start, and prove some of the rest; until `stop`."""
+        stop = stop or threading.Event()
         opened, now = sorted(self._opened(), key=lambda each: each[0]), self._clock()
         spare = len(opened) - MOST_OPEN
         for number, (used, publisher) in enumerate(opened):
             if number < spare or now - used >= IDLE:
                 publisher.rest()
         for publisher in self._publishers():
-            if stop is not None and stop.is_set():
+            if stop.is_set():
                 return
             publisher.reopen()
+        self._prove_some(stop)
+
+    def _prove_some(self, stop: threading.Event) -> None:
+        """In threads that keep no process from its end: a link may take 20 s to open."""
+
+        def prove(publisher: Publisher) -> None:
+            if not stop.is_set():
+                publisher.prove()
+
+        if not self._unproved:
+            return
+        hands = Hands(OPENED_AT_ONCE, "publishers")
+        for _ in range(min(PROVED_AT_A_LOOK, len(self._unproved))):
+            hands.do(partial(prove, self._unproved.popleft()))
+        hands.finish()
 
     def _opened(self) -> list[tuple[float, Publisher]]:
         return [(used, each) for each in self._publishers() if (used := each.last_used) is not None]
@@ -206,19 +237,19 @@ class Publishers:
 
     def rest(self) -> None:
         """Close all links that are not in use."""
-        self._side_by_side(Publisher.rest)
+        _side_by_side(Publisher.rest, self._publishers())
 
     def close(self) -> None:
         """As far as CLOSE_WITHIN allows: what is in use then stays open, and is told."""
         until = time.monotonic() + CLOSE_WITHIN
-        self._side_by_side(lambda publisher: publisher.close(until))
+        _side_by_side(lambda publisher: publisher.close(until), self._publishers())
 
-    def _side_by_side(self, work: Callable[[Publisher], _T]) -> list[_T]:
-        publishers = self._publishers()
-        if not publishers:
-            return []
-        with ThreadPoolExecutor(min(OPENED_AT_ONCE, len(publishers)), thread_name_prefix="publishers") as pool:
-            return list(pool.map(work, publishers))
+
+def _side_by_side(work: Callable[[Publisher], _T], publishers: Sequence[Publisher]) -> list[_T]:
+    if not publishers:
+        return []
+    with ThreadPoolExecutor(min(OPENED_AT_ONCE, len(publishers)), thread_name_prefix="publishers") as pool:
+        return list(pool.map(work, publishers))
 
 
 def _fault_of_opening(publisher: Publisher) -> DStreamError | None:

@@ -210,7 +210,7 @@ def _open_all(
 ) -> None:
     """Entities provided, and each topic opened once. Raises as `route`, and Stopped."""
     late = _provision(settings, source, output, stop)
-    publishers.open(stop, excused=late)
+    publishers.open(stop, excused=late, exist=settings.provision != "none")
     if stop.is_set():
         raise Stopped("asked to stop")
 

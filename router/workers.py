@@ -1,4 +1,4 @@
-"""Routers side by side, one process each, and the parent that starts them: it opens no link, routes nothing, and replaces what dies or hangs.
+"""Routers side by side, one process each, and the parent that starts them: it routes nothing, and replaces what dies or hangs.
 
 A worker is told its settings through its standard input, which stays open as long as the parent lives: its end is the parent's end, and
 nobody routes on unwatched. What a worker has to say comes back through its standard output. It is in a process group of its own, so

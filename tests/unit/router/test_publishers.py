@@ -14,7 +14,7 @@ from common.errors import DestinationDisabled, DStreamError, PermanentError, Tra
 from common.message import Message
 from common.retry import Backoff
 from router.publisher import Publisher
-from router.publishers import IDLE, MOST_OPEN, OPENED_AT_ONCE, Publishers
+from router.publishers import IDLE, LOOK, MOST_OPEN, OPENED_AT_ONCE, PROVED_AT_A_LOOK, Publishers
 from router.tally import Tally
 from tests.fakes.bus import FakeBroker
 
@@ -296,3 +296,108 @@ def test_after_a_send_that_failed_less_is_sent_at_once_until_sends_succeed() -> 
             orders.send([MESSAGE])
         sizes.append(orders.chunk_bytes)
     assert sizes == [131_072, 65_536, 131_072, 262_144]
+
+
+class Counted(Opening):
+    """Counts its openings."""
+
+    def __init__(self, fault: Exception | None = None) -> None:
+        super().__init__(fault)
+        self.opened = 0
+
+    def open(self) -> None:
+        self.opened += 1
+        super().open()
+
+
+def looked_until_all_are_opened(publishers: Publishers, links: Sequence[Counted], clock: Clock) -> int:
+    """How many looks it took."""
+    for look in range(1, 100):
+        clock.now += LOOK
+        publishers.look()
+        if all(link.opened for link in links):
+            return look
+    raise AssertionError("some links were never opened")
+
+
+def test_of_many_topics_that_exist_only_the_first_are_opened_before_the_start_and_the_others_soon_after() -> None:
+    clock, links = Clock(), [Counted() for _ in range(400)]
+    publishers = Publishers((Publisher(f"t{n}", link, clock=clock) for n, link in enumerate(links)), clock=clock)
+    publishers.open(threading.Event(), exist=True)
+    assert [link.opened for link in links] == [1] * MOST_OPEN + [0] * 300
+    assert looked_until_all_are_opened(publishers, links, clock) == 300 / PROVED_AT_A_LOOK
+    assert max(link.opened for link in links) == 1
+    assert sum(link.links for link in links) <= MOST_OPEN
+
+
+def test_where_nothing_else_finds_a_missing_topic_all_are_opened_before_the_start() -> None:
+    links = [Counted() for _ in range(250)]
+    links[-1].fault = PermanentError("opening t249: it does not exist")
+    publishers = Publishers(Publisher(f"t{n}", link) for n, link in enumerate(links))
+    with pytest.raises(PermanentError, match="t249"):
+        publishers.open(threading.Event())
+    assert {link.opened for link in links} == {1}
+
+
+def test_topics_that_may_be_missing_are_opened_before_the_start_whatever_their_place() -> None:
+    clock, links = Clock(), [Counted() for _ in range(250)]
+    links[-1].fault = PermanentError("opening t249: it does not exist")
+    publishers = Publishers((Publisher(f"t{n}", link, clock=clock) for n, link in enumerate(links)), clock=clock)
+    with capture_logs() as logs:
+        publishers.open(threading.Event(), excused=["T249"], exist=True)
+    assert [(line["event"], line["topic"]) for line in logs] == [("destination away", "t249")]
+
+
+def test_a_right_that_is_missing_for_a_topic_opened_after_the_start_is_logged_and_makes_it_unready() -> None:
+    clock, links = Clock(), [Counted() for _ in range(MOST_OPEN + 10)]
+    tally = Tally(clock=clock)
+    tally.turned()
+    publishers = Publishers(
+        (Publisher(f"t{n}", link, clock=clock, chance=lambda: 1.0, tally=tally) for n, link in enumerate(links)),
+        clock=clock,
+    )
+    links[-1].fault = PermanentError("opening the link: no Send right", hint="assign the role")
+    with capture_logs() as logs:
+        publishers.open(threading.Event(), exist=True)
+        for _ in range(5):
+            clock.now += LOOK
+            publishers.look()
+        ready = tally.figures().ready()
+        links[-1].fault = None
+        for _ in range(20):
+            clock.now += LOOK
+            publishers.look()
+    assert ready == f"topic t{MOST_OPEN + 9} is unavailable: opening the link: no Send right (assign the role)"
+    assert tally.figures().ready() is None
+    assert [(line["log_level"], line["event"], line.get("hint")) for line in logs] == [
+        ("error", "destination away", "assign the role"),
+        ("info", "destination back", None),
+    ]
+
+
+def test_a_topic_that_was_sent_to_meanwhile_is_not_opened_for_a_look() -> None:
+    clock, links = Clock(), [Counted() for _ in range(MOST_OPEN + 2)]
+    publishers = Publishers((Publisher(f"t{n}", link, clock=clock) for n, link in enumerate(links)), clock=clock)
+    publishers.open(threading.Event(), exist=True)
+    publishers[f"t{MOST_OPEN}"].send([MESSAGE])
+    clock.now += LOOK
+    publishers.look()
+    assert [link.opened for link in links[MOST_OPEN:]] == [1, 1]
+    assert links[MOST_OPEN].links == 1, "its link stays open"
+
+
+def test_a_stop_ends_the_opening_of_topics_after_the_start() -> None:
+    clock, stop = Clock(), threading.Event()
+
+    class Stopping(Counted):
+        def open(self) -> None:
+            super().open()
+            if not before:
+                stop.set()
+
+    before, links = [True], [Stopping() for _ in range(MOST_OPEN + PROVED_AT_A_LOOK)]
+    publishers = Publishers((Publisher(f"t{n}", link, clock=clock) for n, link in enumerate(links)), clock=clock)
+    publishers.open(stop, exist=True)
+    before.clear()
+    publishers.look(stop)
+    assert sum(link.opened for link in links) <= MOST_OPEN + OPENED_AT_ONCE
