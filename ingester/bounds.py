@@ -11,20 +11,6 @@ from collections.abc import Callable
 from ingester.locks import Clock
 from ingester.slices import Expired, Slice
 
-_LATE_SECONDS = 30.0
-"""After `send_before` nothing is sent; a commit and a job's end may still be on their way."""
-_HANG_SECONDS = 150.0
-"""For a slice whose lease cannot run out: one statement (120 s), and what a worker needs to start."""
-_SHARE_SECONDS = 600.0
-"""The same for a share of a stride, which goes on however slowly a throttling namespace takes it."""
-
-
-def seconds_out(todo: Slice) -> float:
-    """How long after its start the driver must have heard of `todo`."""
-    if todo.lease_seconds is not None:
-        return todo.lease_seconds + _LATE_SECONDS
-    return todo.seconds + (_HANG_SECONDS if todo.share is None else _SHARE_SECONDS)
-
 
 class Bounds:
     """Of a slice that begins now. `now` is Unix time, `clock` the steady clock; `stopping`: whether a stop was asked for."""

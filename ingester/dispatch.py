@@ -21,7 +21,6 @@ from math import ceil
 import structlog
 
 from common.names import TableName
-from ingester.bounds import seconds_out
 from ingester.executor import Executor
 from ingester.locks import Clock, steady
 from ingester.slices import Overdue, Slice, SliceResult, Trouble, failed
@@ -34,6 +33,12 @@ BUCKET_SIZE = 64
 """Slices a task takes at most: what its eight threads can look after within a poll interval."""
 DEATHS = 3
 """So many workers in a row that read one table and nothing else: what killed them is that table."""
+_LATE_SECONDS = 30.0
+"""After `send_before` nothing is sent; a commit and a job's end may still be on their way."""
+_HANG_SECONDS = 150.0
+"""For a slice whose lease cannot run out: one statement (120 s), and what a worker needs to start."""
+_SHARE_SECONDS = 600.0
+"""The same for a share of a stride, which goes on however slowly a throttling namespace takes it."""
 
 
 def backlog_room(slots: int, running: int, running_backlogs: int) -> int:
@@ -65,6 +70,13 @@ def buckets(
     taken = quick[: count * BUCKET_SIZE]
     size = ceil(len(taken) / count)
     return [list(taken[i : i + size]) for i in range(0, len(taken), size)], lone
+
+
+def seconds_out(todo: Slice) -> float:
+    """How long after its start the driver must have heard of `todo`."""
+    if todo.lease_seconds is not None:
+        return todo.lease_seconds + _LATE_SECONDS
+    return todo.seconds + (_HANG_SECONDS if todo.share is None else _SHARE_SECONDS)
 
 
 @dataclass(slots=True)

@@ -8,8 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from common.names import TableName
-from ingester.bounds import seconds_out
-from ingester.dispatch import BUCKET_SIZE, DEATHS, Dispatcher, buckets
+from ingester.dispatch import BUCKET_SIZE, DEATHS, Dispatcher, buckets, seconds_out
 from ingester.drain import Drain
 from ingester.executor import Early
 from ingester.lsn import Position
