@@ -12,6 +12,7 @@ from typing import Literal
 
 from common.health import HealthEndpoint
 from common.health_settings import HealthSettings
+from router.awake import Awake
 from router.metrics import samples
 from router.tally import Figures, Stillness, Tally, stillest
 
@@ -41,7 +42,7 @@ class Reports:
     """What the workers told last, as the figures of one router. A worker that died keeps its counts, and is not ill any more."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+        self._awake = Awake(clock, 2 * TELL_SECONDS)
         self._guard = threading.Lock()
         self._past = Tally(clock=clock).figures().ended()
         self._told: dict[int, tuple[float, Figures]] = {}
@@ -51,7 +52,7 @@ class Reports:
     def told(self, worker: int, figures: Figures) -> None:
         """By the worker of this number."""
         with self._guard:
-            self._told[worker] = self._clock(), figures
+            self._told[worker] = self._awake(), figures
 
     def died(self, worker: int) -> None:
         """What it did stays done: a counter never falls."""
@@ -67,7 +68,7 @@ class Reports:
     def figures(self) -> Figures:
         """All together. A worker that tells nothing any more stands as still as its last word is old."""
         with self._guard:
-            found, now = self._past, self._clock()
+            found, now = self._past, self._awake()
             own_figures = self.start.figures()
             found = replace(
                 found,

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from common.metrics import MESSAGES, SECONDS, Distribution, resident_bytes
+from router.awake import Awake
 
 UNKNOWN = "unknown"
 """The label of all topics that no table has: their names come with the messages, and each would be a time series for good."""
@@ -28,6 +29,9 @@ START_STUCK_SECONDS = 120.0
 
 HUNG_SECONDS = 300.0
 """After so long the whole router is to be started again: whoever replaces what is stuck has had its time."""
+
+BLINK = 30.0
+"""Seconds that count for stillness between two looks at most: three of those that a router takes (10 s; a worker takes one every 5 s)."""
 
 AWAY_SECONDS = 10.0
 """After so long without a send that succeeds a topic counts as away. Shorter outages heal by the first repetitions."""
@@ -186,11 +190,16 @@ class Tally:
     _batches: Distribution = field(default_factory=lambda: Distribution(MESSAGES))
     _seconds: Distribution = field(default_factory=lambda: Distribution(SECONDS))
     _receiving: bool = False
+    _awake: Awake = field(init=False)
     _turns: dict[str, float] = field(default_factory=dict)
+    """When each slot last turned, by the clock above; and so the start's last link."""
     _opening: float | None = None
     _away: str | None = None
     _outages: dict[str, _Outage] = field(default_factory=dict)
     _fills: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._awake = Awake(self.clock, BLINK)
 
     def filled(self, shares: Mapping[str, float]) -> None:
         """Of their quotas, queue and topics have used these."""
@@ -245,12 +254,12 @@ class Tally:
     def opening(self) -> None:
         """The start has begun to open links, or has come to an end with one of them."""
         with self._guard:
-            self._opening = self.clock()
+            self._opening = self._awake()
 
     def turn(self) -> None:
         """The slot whose thread this is goes on with its loop."""
         with self._guard:
-            self._turns[threading.current_thread().name] = self.clock()
+            self._turns[threading.current_thread().name] = self._awake()
 
     def turned(self, *, away: str | None = None) -> None:
         """The slot whose thread this is asked for messages: it was answered, or the queue is `away` for the reason given."""
@@ -282,7 +291,7 @@ class Tally:
             )
 
     def _still(self) -> Stillness:
-        now = self.clock()
+        now = self._awake()
         if self._turns:
             return stillest(
                 Stillness(now - at, STUCK_SECONDS, f"{slot} has not turned") for slot, at in self._turns.items()

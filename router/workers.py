@@ -23,6 +23,7 @@ import structlog
 from common.errors import DStreamError, PermanentError, TransientError
 from common.retry import Backoff
 from common.telemetry import LogFormat, LogLevel, logging_as_configured
+from router.awake import Awake
 from router.health import SILENT_SECONDS, Reports
 from router.settings import Latest, RouterSettings
 from router.tally import Figures
@@ -157,7 +158,8 @@ class Workers:
         self._clock = clock
         self._workers = [_Worker(number) for number in range(1, settings.workers + 1)]
         self._begun = False
-        self._looked = clock()
+        self._awake = Awake(clock, BLINK)
+        self._ran = 0.0
 
     @property
     def pids(self) -> Sequence[int]:
@@ -219,8 +221,8 @@ class Workers:
 
     def _look(self) -> None:
         """Bury who died, replace who hangs, and start again whose time has come."""
-        now, before = self._clock(), self._looked
-        self._looked = now
+        now, before = self._clock(), self._ran
+        self._ran = self._awake()
         for worker in self._workers:
             if worker.process is None:
                 if now >= worker.again_at:
@@ -228,7 +230,7 @@ class Workers:
             elif worker.process.poll() is not None:
                 self._mourn(worker, self._buried(worker))
             else:
-                worker.unheard += min(now - before, BLINK)
+                worker.unheard += self._ran - before
                 if (reason := worker.stuck()) is not None:
                     self._replace(worker, reason)
 
@@ -248,7 +250,7 @@ class Workers:
             "worker hangs; killing it and starting it again",
             worker=worker.number,
             reason=reason,
-            seconds=round(self._pause(worker), 1),
+            restart_in_seconds=round(self._pause(worker), 1),
             effect=_EFFECT,
             hint="if this repeats, the stacks of its threads, which it writes before its end if it can, show where it hangs",
         )
@@ -267,7 +269,7 @@ class Workers:
             worker=worker.number,
             status=status,
             error=error.message if error is not None else None,
-            seconds=round(self._pause(worker), 1),
+            restart_in_seconds=round(self._pause(worker), 1),
             effect=_EFFECT,
         )
 

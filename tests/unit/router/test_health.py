@@ -20,7 +20,7 @@ from router.health import SILENT_SECONDS, TELL_SECONDS, Reports, endpoint
 from router.metrics import MEMORY, METRICS, PARKED, REPLACED, STOPPED, UP, samples
 from router.observed import ObservedReceivers
 from router.parking import Parked, Parking
-from router.tally import AWAY_SECONDS, HUNG_SECONDS, START_STUCK_SECONDS, STUCK_SECONDS, Figures, Tally
+from router.tally import AWAY_SECONDS, BLINK, HUNG_SECONDS, START_STUCK_SECONDS, STUCK_SECONDS, Figures, Tally
 
 
 class Clock:
@@ -28,6 +28,13 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+    def passes(self, seconds: float, look: Callable[[], Figures]) -> None:
+        """In a process that runs, and so looks at its figures every few seconds."""
+        end = self.now + seconds
+        while self.now < end:
+            self.now = min(end, self.now + TELL_SECONDS)
+            look()
 
 
 @dataclass
@@ -120,7 +127,7 @@ def test_everything_else_goes_through_as_it_is(tally: Tally) -> None:
 
 def test_a_slot_that_waits_for_a_destination_has_its_turn(clock: Clock, tally: Tally) -> None:
     receiver = opened(Queue(), tally)
-    clock.now += HUNG_SECONDS + 1
+    clock.passes(HUNG_SECONDS + 1, tally.figures)
     receiver.renew([_DELIVERY])
     assert tally.figures().alive() is None
 
@@ -131,7 +138,7 @@ def test_sessions_that_are_kept_while_all_slots_hang_do_not_hide_it(clock: Clock
     receiver = opened(queue, tally)
     assert parking.hold(receiver) if stopped else parking.park(Parked(receiver, (), ready=lambda: False))
     for _ in range(3):
-        clock.now += HUNG_SECONDS / 2
+        clock.passes(HUNG_SECONDS / 2, tally.figures)
         parking.look()
         while parking._renewing:
             threading.Event().wait(0.002)
@@ -175,15 +182,15 @@ def test_a_topic_that_takes_nothing_is_named_until_it_does_or_nobody_sends_to_it
 
 
 def test_slots_that_have_no_turn_for_long_are_hung(clock: Clock, tally: Tally) -> None:
-    clock.now += 2 * HUNG_SECONDS
+    clock.passes(2 * HUNG_SECONDS, tally.figures)
     assert tally.figures().alive() is None  # it has not begun yet: entities are seen to with limits of their own
     opened(Queue(), tally)
-    clock.now += STUCK_SECONDS
+    clock.passes(STUCK_SECONDS, tally.figures)
     assert tally.figures().ready() is None
     clock.now += 1
     assert tally.figures().ready() == "MainThread has not turned for 241 s"
     assert tally.figures().alive() is None
-    clock.now += HUNG_SECONDS - STUCK_SECONDS
+    clock.passes(HUNG_SECONDS - STUCK_SECONDS, tally.figures)
     assert tally.figures().alive() == "MainThread has not turned for 301 s"
 
 
@@ -196,7 +203,7 @@ def in_slot(name: str, work: Callable[[], object]) -> None:
 def test_one_slot_that_stands_still_is_named_whatever_the_others_do(clock: Clock, tally: Tally) -> None:
     in_slot("slot-3", tally.turned)
     for _ in range(3):
-        clock.now += STUCK_SECONDS / 2
+        clock.passes(STUCK_SECONDS / 2, tally.figures)
         in_slot("slot-1", tally.turned)
         in_slot("slot-2", tally.turn)
     still = tally.figures().still
@@ -218,14 +225,56 @@ def test_a_slot_turns_when_it_settles_and_with_every_round_of_its_loop(clock: Cl
 def test_a_start_that_opens_no_link_any_more_is_stuck(clock: Clock, tally: Tally) -> None:
     tally.opening()
     for _ in range(3):
-        clock.now += START_STUCK_SECONDS
+        clock.passes(START_STUCK_SECONDS, tally.figures)
         assert not tally.figures().still.stuck
         tally.opening()
-    clock.now += START_STUCK_SECONDS + 1
+    clock.passes(START_STUCK_SECONDS + 1, tally.figures)
     assert tally.figures().still.stuck
     assert tally.figures().ready() == "starting: the start has opened no link for 121 s"
     opened(Queue(), tally)
     assert tally.figures().ready() is None
+
+
+FROZEN = 3600.0
+"""Seconds for which the whole machine stood still."""
+
+
+def test_slots_of_a_process_that_was_frozen_do_not_stand_still(clock: Clock, tally: Tally) -> None:
+    for slot in ("slot-1", "slot-2"):
+        in_slot(slot, tally.turned)
+    clock.passes(20, tally.figures)
+    clock.now += FROZEN
+    assert (tally.figures().still.stuck, tally.figures().alive(), tally.figures().ready()) == (False, None, None)
+    clock.passes(20, tally.figures)
+    assert tally.figures().still.seconds <= 40 + BLINK
+
+
+def test_a_slot_that_stands_still_is_found_although_the_machine_is_frozen_now_and_then(
+    clock: Clock, tally: Tally
+) -> None:
+    in_slot("slot-1", tally.turned)
+    for _ in range(4):
+        clock.passes(STUCK_SECONDS / 4, tally.figures)
+        clock.now += FROZEN
+    assert tally.figures().still.stuck
+
+
+def test_a_start_of_a_process_that_was_frozen_is_not_stuck(clock: Clock, tally: Tally) -> None:
+    tally.opening()
+    clock.now += FROZEN
+    assert not tally.figures().still.stuck
+    clock.passes(START_STUCK_SECONDS, tally.figures)
+    assert tally.figures().still.stuck
+
+
+def test_workers_that_were_frozen_with_their_parent_are_not_silent(clock: Clock) -> None:
+    reports = Reports(clock)
+    reports.told(1, worked(clock, 1))
+    clock.passes(TELL_SECONDS, reports.figures)
+    clock.now += FROZEN
+    assert (reports.figures().alive(), reports.figures().ready()) == (None, None)
+    clock.passes(SILENT_SECONDS, reports.figures)
+    assert "worker 1 has said nothing" in (reports.figures().ready() or "")
 
 
 def worked(clock: Clock, routed: int, **more: int) -> Figures:
@@ -262,10 +311,10 @@ def test_a_worker_that_tells_nothing_any_more_is_hung_whoever_else_is_well(clock
     reports.told(1, worked(clock, 1))
     clock.now += TELL_SECONDS
     assert (reports.figures().ready(), reports.figures().still.stuck) == (None, False)
-    clock.now += SILENT_SECONDS
+    clock.passes(SILENT_SECONDS, reports.figures)
     reports.told(2, worked(clock, 1))
     assert reports.figures().ready() == "worker 1 has said nothing for 20 s"
-    clock.now += HUNG_SECONDS
+    clock.passes(HUNG_SECONDS, reports.figures)
     reports.told(2, worked(clock, 1))
     assert reports.figures().alive() == "worker 1 has said nothing for 320 s"
     reports.died(1)
@@ -275,7 +324,7 @@ def test_a_worker_that_tells_nothing_any_more_is_hung_whoever_else_is_well(clock
 def test_a_slot_that_stands_still_is_named_with_its_worker(clock: Clock) -> None:
     reports, made = Reports(clock), Tally(clock=clock)
     in_slot("slot-5", made.turned)
-    clock.now += STUCK_SECONDS + 1
+    clock.passes(STUCK_SECONDS + 1, made.figures)
     reports.told(1, worked(clock, 1))
     reports.told(2, made.figures())
     assert reports.figures().ready() == "worker 2: slot-5 has not turned for 241 s"

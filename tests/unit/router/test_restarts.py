@@ -55,7 +55,9 @@ def test_a_worker_is_started_again_at_once_then_after_pauses_by_chance_and_at_on
             pauses.append(worker.again_at - now)
     assert pauses == [0.0, 1.0, 2.0, 2.0, 0.0]
     assert asked == [1, 2, 3]
-    assert [entry["event"] for entry in logs] == ["worker died; starting it again"] * 5
+    assert [(entry["event"], entry["restart_in_seconds"]) for entry in logs] == [
+        ("worker died; starting it again", pause) for pause in pauses
+    ]
     assert other.again_at == 0.0
 
 
@@ -69,11 +71,13 @@ def say(word):
     sys.stdout.flush()
 
 stuck = pickle.load(sys.stdin.buffer).number == 1
-tally = Tally(clock=lambda: now)
 now = 0.0
+tally = Tally(clock=lambda: now)
 tally.turned()
 say(Started())
-now = STUCK_SECONDS + 1 if stuck else 0.0
+while stuck and now <= STUCK_SECONDS:
+    now += 1
+    tally.figures()
 while True:
     say(Told(tally.figures()))
     time.sleep(0.1)

@@ -1,0 +1,29 @@
+"""How long this process has run: a clock by which stillness is judged. It waits for nothing and decides nothing.
+
+A machine, a container or a virtual machine can be frozen as a whole and go on later. Steady clocks count that time, and all that was to happen
+meanwhile looks overdue although nobody stood still. So the time between two looks at this clock counts up to a bound.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+
+class Awake:
+    """Seconds since it was made, without those in which nobody looked; from any thread."""
+
+    def __init__(self, clock: Callable[[], float], most: float) -> None:
+        """`most`: seconds that count between two looks; a small multiple of what lies between them in a process that runs."""
+        self._clock = clock
+        self._most = most
+        self._guard = threading.Lock()
+        self._looked = clock()
+        self._ran = 0.0
+
+    def __call__(self) -> float:
+        with self._guard:
+            now = self._clock()
+            self._ran += min(now - self._looked, self._most)
+            self._looked = now
+            return self._ran
