@@ -47,7 +47,8 @@ class ServiceBusEmulator:
     With `tls` there are two more ports: AMQP over TLS and the management API over HTTPS.
 
     `keys`: policy name to key. `rights`: policy name to some of Listen, Send, Manage; a policy not named may do everything.
-    `clock`: seconds since the Unix epoch; locks, times to live, schedules, detection windows and tokens go by it.
+    `clock`: seconds since the Unix epoch; locks, times to live, schedules, detection windows and tokens go by it, and so do
+    the dates of the management API's answers.
     `monotonic`: seconds by which links and connections are idle.
     `credits_per_second`: what the namespace may spend (a Standard one 1,000; see throttle.py); None: as much as it likes.
     `data`: directory that keeps the namespace, in use from here to `stop`; None: everything is in memory. Raises OSError when
@@ -93,7 +94,7 @@ class ServiceBusEmulator:
         page = functools.partial(render, inspection, NAMESPACE)
         over_http = LoopAdmin(self._amqp.namespace, journal, self._calls, lambda: self._meter.charge(MANAGEMENT))
         self._http = AdminServer(
-            over_http, keys=keys, manage=manage, host=host, port=http_port, page=page, said=self._said
+            over_http, keys=keys, manage=manage, host=host, port=http_port, page=page, said=self._said, clock=clock
         )
         self._https: SecureAdminServer | None = None
         if tls is not None:
@@ -106,6 +107,7 @@ class ServiceBusEmulator:
                 port=https_port,
                 page=page,
                 said=self._said,
+                clock=clock,
                 context=tls.context,
             )
         self._stopping = threading.Lock()

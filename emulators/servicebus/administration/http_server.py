@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import socket
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, cast
@@ -62,6 +63,10 @@ class _Handler(BaseHTTPRequestHandler):
     # BaseHTTPRequestHandler finds a method by the verb's name.
     do_GET = do_PUT = do_DELETE = do_POST = _serve  # noqa: N815
 
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        """The `Date` of an answer, by the emulator's clock."""
+        return super().date_time_string(cast(_Server, self.server).clock() if timestamp is None else timestamp)
+
     def log_message(self, format: str, *args: Any) -> None:
         """Quiet: the caller sees every answer."""
 
@@ -71,9 +76,16 @@ class _Server(ThreadingHTTPServer):
 
     daemon_threads = False
 
-    def __init__(self, address: tuple[str, int], api: AdminApi, said: Callable[[], float | None]) -> None:
+    def __init__(
+        self,
+        address: tuple[str, int],
+        api: AdminApi,
+        said: Callable[[], float | None],
+        clock: Callable[[], float],
+    ) -> None:
         self.api = api
         self.said = said
+        self.clock = clock
         self._open: set[socket.socket] = set()
         self._guard = threading.Lock()
         super().__init__(address, _Handler)
@@ -106,6 +118,7 @@ class AdminServer:
 
     `keys`: policy name to key; `manage`: the policies with the Manage right (None: all of them). `page`: what `GET /` shows.
     `said`: how much of the next answer is said, as a share (0: its request is not heeded), before the connection falls silent; None: all.
+    `clock`: seconds since the Unix epoch, by which tokens expire and answers are dated.
     """
 
     scheme = "http"
@@ -121,9 +134,11 @@ class AdminServer:
         namespace: str = NAMESPACE,
         page: Callable[[Query], str] | None = None,
         said: Callable[[], float | None] = lambda: None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._said = said
-        self._api = AdminApi(admin, SasCheck(keys, manage), namespace=namespace, scheme=self.scheme, page=page)
+        self._clock = clock
+        self._api = AdminApi(admin, SasCheck(keys, manage, clock), namespace=namespace, scheme=self.scheme, page=page)
         self._address = (host, port)
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
@@ -138,7 +153,7 @@ class AdminServer:
     def start(self) -> None:
         """Raises OSError, which names the address, when it cannot be listened on."""
         try:
-            self._server = _Server(self._address, self._api, self._said)
+            self._server = _Server(self._address, self._api, self._said, self._clock)
         except OSError as error:
             host, port = self._address
             raise OSError(error.errno, f"management API at {host}:{port}: {error.strerror}") from error

@@ -6,12 +6,12 @@ import json
 import socket
 import time
 from datetime import timedelta
-from email.utils import formatdate
-from http.server import BaseHTTPRequestHandler
 
 import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
 
+from emulators.servicebus.description import QueueDescription
+from emulators.servicebus.server import ServiceBusEmulator
 from tests.contracts.check.conftest import LIMITED, LIMITED_KEY, LISTENER, LISTENER_KEY, SENDER, SENDER_KEY, Place
 
 
@@ -288,13 +288,14 @@ def test_that_the_queue_may_be_received_from_is_found_out_without_taking_anythin
         (90, "fail", "longer than the queue's locks last (1m)"),
     ],
 )
-def test_a_clock_that_is_wrong_shows(
-    place: Place, monkeypatch: pytest.MonkeyPatch, ahead: int, outcome: str, words: str
-) -> None:
-    place.make_queue(lock_duration=timedelta(minutes=1))
-    moment = formatdate(time.time() - ahead, usegmt=True)
-    monkeypatch.setattr(BaseHTTPRequestHandler, "date_time_string", lambda self, timestamp=None: moment)
-    assert words in place.check("--stage", "router").said(outcome, "clock")
+def test_a_clock_that_is_wrong_shows(place: Place, ahead: int, outcome: str, words: str) -> None:
+    with ServiceBusEmulator(clock=lambda: time.time() - ahead) as skewed:
+        place.settings |= {
+            "bus": skewed.connection_string,
+            "management": f"http://127.0.0.1:{skewed.http_port}",
+        }
+        skewed.admin.create(place.queue, QueueDescription(requires_session=True, lock_duration=timedelta(minutes=1)))
+        assert words in place.check("--stage", "router").said(outcome, "clock")
 
 
 def test_a_router_of_packs_that_may_not_send_to_the_queue_is_warned_of(place: Place) -> None:

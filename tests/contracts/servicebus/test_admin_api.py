@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import time
 from collections.abc import Iterator
-from datetime import timedelta
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -52,6 +54,25 @@ def client(request: pytest.FixtureRequest) -> Iterator[ServiceBusAdministrationC
     else:
         with ServiceBusEmulator(keys=KEYS) as emulator, connect(emulator) as opened:
             yield opened
+
+
+def test_answers_are_dated_by_the_emulators_clock() -> None:
+    moment = datetime(2031, 5, 6, 7, 8, 9, tzinfo=UTC)
+    with (
+        ServiceBusEmulator(clock=moment.timestamp) as emulator,
+        closing(http.client.HTTPConnection("127.0.0.1", emulator.http_port, timeout=10)) as connection,
+    ):
+        connection.request("GET", "/health")
+        assert connection.getresponse().getheader("Date") == "Tue, 06 May 2031 07:08:09 GMT"
+
+
+def test_a_token_for_the_management_api_expires_by_the_emulators_clock() -> None:
+    with (
+        ServiceBusEmulator(keys=KEYS, clock=lambda: time.time() + 2 * 3600) as emulator,
+        connect(emulator) as client,
+        pytest.raises(ClientAuthenticationError, match="expired"),
+    ):
+        client.create_queue("orders")
 
 
 def test_entity_names_keep_their_slashes_and_compare_without_case(client: ServiceBusAdministrationClient) -> None:
