@@ -28,6 +28,9 @@ from router.tally import UNKNOWN, Tally
 OPENED_AT_ONCE = 16
 """Links opened side by side: each takes about half a second of waiting, and a namespace limits how many come at once."""
 
+_OPENING = 0.5
+"""Seconds that it takes to open one."""
+
 LOOK = 5.0
 """Seconds between two looks at the links."""
 
@@ -58,6 +61,11 @@ manager cannot address (https://learn.microsoft.com/azure/azure-resource-manager
 _T = TypeVar("_T")
 
 log = structlog.get_logger(__name__)
+
+
+def most_links(topics: int, slots: int) -> int:
+    """The most links to topics that a process has at a time: MOST_OPEN, and what is opened at the start or by its slots between two looks."""
+    return min(topics, MOST_OPEN + max(OPENED_AT_ONCE, round(slots * LOOK / _OPENING)))
 
 
 class Publishers:

@@ -27,7 +27,7 @@ from router.observed import ObservedReceivers
 from router.packs import Seen, UnpackingReceivers
 from router.parking import PARKED_PER_SLOT, Parking
 from router.publisher import Publisher
-from router.publishers import Publishers
+from router.publishers import Publishers, most_links
 from router.settings import Latest, RouterSettings
 from router.tally import Tally
 from router.troubled import Troubled
@@ -63,7 +63,7 @@ def run(
     reports = Reports()
     with endpoint(settings.health, reports.figures):
         source, output = ServiceBus.of(settings.source), ServiceBus.of(settings.output)
-        provide_descriptors(len(settings.destinations))
+        provide_descriptors(most_links(len(settings.destinations), slots=0))
         over = threading.Event()
         reports.start.destinations = frozenset(settings.destinations)
         publishers = _publishers(settings, output, None, reports.start, over)
@@ -99,7 +99,7 @@ def route(
     `started` is called when all links are open. `stop` is set when it ends by an error of its own.
     """
     source, output = ServiceBus.of(settings.source, proven=proven), ServiceBus.of(settings.output, proven=proven)
-    provide_descriptors(len(settings.destinations) + (1 + 2 * PARKED_PER_SLOT) * settings.sessions)
+    provide_descriptors(_most_links(settings))
     tally = tally or Tally()
     publishers = _publishers(settings, output, latest, tally, stop)
     try:
@@ -131,6 +131,12 @@ def route(
         publishers.close()
         source.close()
         output.close()
+
+
+def _most_links(settings: RouterSettings) -> int:
+    """Of a process that routes: to topics, and to the queue for each session that it may hold."""
+    held = (1 + 2 * PARKED_PER_SLOT) * settings.sessions
+    return most_links(len(settings.destinations), settings.sessions) + held
 
 
 def _publishers(
