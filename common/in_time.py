@@ -1,7 +1,11 @@
-"""Calls that nothing can interrupt (a name looked up, a token asked for), waited for only so long.
+"""Calls that nothing can interrupt (looking up a name, getting a token), with a limit on the wait for each.
 
-Such a call runs in a thread of its own and is left alone when its time is up. A second request for the same joins the call that is under
-way, so a server that never answers keeps one thread busy and not one for each attempt. Knows nothing of what is called.
+Such a call runs in a thread of its own. When its time is up, nobody waits for it any longer, and it goes on in its thread. A second request
+for the same joins the call that is under way, so a server that never answers keeps one thread busy, not one for each attempt. Knows nothing
+of what is called.
+
+Logins to SQL Server have a wait of their own (ingester/sqlserver_waiting.py): a login that comes late must be closed, a stop gives it some
+seconds more, and two callers must never share a connection.
 """
 
 from __future__ import annotations
@@ -20,28 +24,41 @@ _T = TypeVar("_T")
 _guard = threading.Lock()
 _running: dict[Hashable, Future[Any]] = {}
 
-
 _GLANCE = 0.2
-"""Seconds between two looks whether the caller is to stop."""
+"""Seconds between two checks of `stop`."""
 
 
 def in_time(
-    seconds: float, call: Callable[[], _T], *, same: Hashable | None = None, stop: threading.Event | None = None
+    seconds: float,
+    call: Callable[[], _T],
+    *,
+    same: Hashable | None = None,
+    stop: threading.Event | None = None,
+    name: str = "in-time",
 ) -> _T:
     """What `call` returns or raises, if it does so within `seconds`; TimeoutError otherwise.
 
-    `same`: calls that are alike have it in common; None for one that is like no other. Raises Stopped once `stop` is set.
+    Calls with an equal `same` are one call; None joins no other. Raises Stopped once `stop` is set. `name`: of the thread.
     """
     key = object() if same is None else same
     with _guard:
         future = _running.get(key)
         if future is None:
             future = _running[key] = Future()
-            threading.Thread(target=_run, args=(key, future, call), name="in-time", daemon=True).start()
+            threading.Thread(target=_run, args=(key, future, call), name=name, daemon=True).start()
     if not (_over(future, seconds) if stop is None else _over_or_stopped(future, seconds, stop)):
         raise TimeoutError(f"it took more than {seconds:g} s")
     result: _T = future.result()
     return result
+
+
+def within(seconds: float, work: Callable[[], object], *, name: str) -> bool:
+    """Whether `work`, which must not raise, ended within `seconds`."""
+    try:
+        in_time(seconds, work, name=name)
+    except TimeoutError:
+        return False
+    return True
 
 
 def _over(future: Future[Any], seconds: float) -> bool:
@@ -66,7 +83,7 @@ def _over_or_stopped(future: Future[Any], seconds: float, stop: threading.Event)
 def _run(key: Hashable, future: Future[Any], call: Callable[[], Any]) -> None:
     try:
         result = call()
-    except BaseException as error:  # it is the caller's, whatever it is
+    except BaseException as error:  # the caller gets it, whatever it is
         _forget(key)
         future.set_exception(error)
     else:
@@ -79,11 +96,11 @@ def _forget(key: Hashable) -> None:
         _running.pop(key, None)
 
 
-def _begin_anew() -> None:
+def _start_over() -> None:
     """After a fork: the threads are the parent's, and its lock may have been held."""
     global _guard, _running
     _guard, _running = threading.Lock(), {}
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)
+    os.register_at_fork(after_in_child=_start_over)

@@ -24,6 +24,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 
 from common.errors import DStreamError, PermanentError, TransientError
+from common.in_time import within
 from ingester.early_results import Driver, EarlyResults
 from ingester.executor import Early
 from ingester.java import java_home
@@ -34,7 +35,6 @@ from ingester.spark_conf import RESULTS_PORT, is_local, maskable, results_port, 
 from ingester.spark_health import Answers, ExecutorHealth
 from ingester.spark_jvm import Jvm
 from ingester.spark_reasons import reason, remedy, worker_died
-from ingester.threads import within
 
 log = structlog.get_logger("spark")
 

@@ -28,7 +28,7 @@ from ingester.sqlserver_login_errors import refused
 from ingester.sqlserver_refusal import Answer, Refusal, Words, ask
 from ingester.sqlserver_relay import Relay
 from ingester.sqlserver_trust import authorities, greet, wanted_name
-from ingester.sqlserver_waiting import Patience, Wire, in_time, patient
+from ingester.sqlserver_waiting import Patience, Wire, login_in_time, patient
 
 QUERY_TIMEOUT = 120
 """Seconds before a query counts as hung. The driver then drops the connection; the next use opens another."""
@@ -85,9 +85,9 @@ class Login:
         """
         try:
             if self._tokens is None:
-                return in_time(lambda: self._attempt(proven=proven), self._seconds, self._stop, self._doing)
-            token = in_time(self._tokens.get, TOKEN_TIMEOUT + 1, self._stop, f"{self._doing} as {self._who}")
-            return in_time(lambda: self._by_token(token, proven=proven), self._seconds, self._stop, self._doing)
+                return login_in_time(lambda: self._attempt(proven=proven), self._seconds, self._stop, self._doing)
+            token = login_in_time(self._tokens.get, TOKEN_TIMEOUT + 1, self._stop, f"{self._doing} as {self._who}")
+            return login_in_time(lambda: self._by_token(token, proven=proven), self._seconds, self._stop, self._doing)
         except PermanentError as error:
             if not proven:
                 raise

@@ -195,8 +195,11 @@ def given_up() -> int:
     return _Attempt.given_up
 
 
-def in_time(work: Callable[[], Any], seconds: float, stop: threading.Event | None, doing: str) -> Any:
-    """What `work` returns or raises, in `seconds` and a little; ConnectionLost after that, or soon after the stop."""
+def login_in_time(work: Callable[[], Any], seconds: float, stop: threading.Event | None, doing: str) -> Any:
+    """What `work` returns or raises, in `seconds` and a little; ConnectionLost after that, or soon after the stop.
+
+    Not common.in_time: a login that comes late is closed here, a stop leaves it GRACE, and those given up are counted.
+    """
     if given_up() >= _MOST_GIVEN_UP:
         raise ConnectionLost(f"{doing}: {given_up()} earlier logins are still waiting for an answer")
     attempt = _Attempt(work)

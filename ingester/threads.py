@@ -48,11 +48,3 @@ class Threads:
                     return
                 self._idle.append(orders)
             todo = orders.get()
-
-
-def within(seconds: float, work: Callable[[], object], *, name: str) -> bool:
-    """Whether `work` ended within `seconds`; if not it goes on in its thread. `work` must not raise."""
-    thread = threading.Thread(target=work, name=name, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    return not thread.is_alive()

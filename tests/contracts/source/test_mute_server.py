@@ -259,15 +259,15 @@ def test_logins_that_were_given_up_do_not_pile_up(monkeypatch: pytest.MonkeyPatc
     over = threading.Event()
     monkeypatch.setattr(sqlserver_waiting, "_MOST_GIVEN_UP", 1000)
     with pytest.raises(ConnectionLost, match="no answer within 0 s"):
-        sqlserver_waiting.in_time(lambda: over.wait(BOUND), 0, None, "connecting")
+        sqlserver_waiting.login_in_time(lambda: over.wait(BOUND), 0, None, "connecting")
     monkeypatch.setattr(sqlserver_waiting, "_MOST_GIVEN_UP", 1)
     with pytest.raises(ConnectionLost, match="earlier logins are still waiting"):
-        sqlserver_waiting.in_time(lambda: over.wait(BOUND), 0, None, "connecting")
+        sqlserver_waiting.login_in_time(lambda: over.wait(BOUND), 0, None, "connecting")
     over.set()
     deadline = time.monotonic() + BOUND
     while time.monotonic() < deadline:
         with contextlib.suppress(ConnectionLost):
-            assert sqlserver_waiting.in_time(lambda: "in", 5, None, "connecting") == "in"
+            assert sqlserver_waiting.login_in_time(lambda: "in", 5, None, "connecting") == "in"
             return
     pytest.fail("nobody is let in again")
 

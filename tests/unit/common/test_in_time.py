@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from common.in_time import in_time
+from common.in_time import in_time, within
 
 
 def test_what_a_call_returns_or_raises_is_the_callers() -> None:
@@ -48,3 +48,13 @@ def test_calls_that_are_not_alike_do_not_wait_for_each_other() -> None:
         assert in_time(60, lambda: 2, same="two") == 2
     finally:
         release.set()
+
+
+def test_whether_work_ended_in_time() -> None:
+    hung, names = threading.Event(), list[str]()
+    assert within(60, lambda: names.append(threading.current_thread().name), name="quick")
+    assert names == ["quick"]
+    try:
+        assert not within(0.01, hung.wait, name="hung")
+    finally:
+        hung.set()
