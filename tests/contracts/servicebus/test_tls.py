@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import socket
 import ssl
@@ -122,6 +123,16 @@ def test_administration_is_done_over_https(emulator: ServiceBusEmulator, ca: str
         admin.create_queue("made")
         assert "made" in [queue.name for queue in admin.list_queues()]
         admin.delete_queue("made")
+
+
+def test_the_documentations_way_to_administrate_works(
+    emulator: ServiceBusEmulator, ca: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "emulators.md").read_text()
+    [program] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert "localhost:5301;" in program
+    exec(program.replace("5301", str(emulator.https_port)).replace('"ca.pem"', repr(ca)), {})
+    assert capsys.readouterr().out == "0\n['events']\n"
 
 
 def test_documents_had_over_https_name_addresses_there(emulator: ServiceBusEmulator, ca: str) -> None:

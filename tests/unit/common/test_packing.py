@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -101,6 +103,27 @@ def test_the_body_is_a_json_array_of_the_changes_byte_for_byte() -> None:
         },
     )
     assert json.loads(parcel.message.body)[1]["n"] == 2
+
+
+def test_the_pack_that_the_documentation_shows_is_one() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "decisions" / "packing.md").read_text()
+    body, index = re.findall(r"```json\n(.*?)\n```", page, re.DOTALL)
+    shown = Message(
+        body.encode(),
+        None,
+        session_id="s",
+        content_type=PACK_TYPE,
+        application_properties={"pack": 3, "pack_index": index},
+    )
+    changes = unpack(shown)
+    assert [each.message_id for each in changes] == [
+        "database.dbo.Persons:0000003600000b200003-1-0000003600000b200002-2",
+        "database.dbo.Persons:0000003600000b200003-1-0000003600000b200003-2",
+        "database.dbo.Persons:0000003600000c100005-1-0000003600000b200004-4",
+    ]
+    (made,) = packed(changes, most=MOST, limit=LIMIT)
+    assert made.message.body == shown.body
+    assert json.loads(str(made.message.application_properties["pack_index"])) == json.loads(index)
 
 
 def test_a_packs_id_is_a_function_of_its_changes() -> None:
