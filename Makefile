@@ -11,12 +11,12 @@ FETCHED := $(CLIENTS)/.cache
 AZURITE := tests/azurite
 MISSING := echo "It cannot be had here: the tests that need it are skipped, and fail in CI." >&2
 
-.PHONY: demo test test-emulators check format bench soak lock setup scriptdom clients azurite clean
+.PHONY: demo test test-emulators check format bench soak lock setup scriptdom archive clients azurite clean
 
 demo: setup
 	$(BIN)/dstream demo
 
-test: setup scriptdom azurite
+test: setup scriptdom archive azurite
 	$(BIN)/python -m tests.side_by_side dstream
 
 # The emulators' own: every statement, every frame, and clients that are not ours. What DStream builds on is in `make test`.
@@ -50,7 +50,7 @@ bench: setup
 	$(BIN)/python bench/servicebus_durability.py
 
 # DSTREAM_TEST_KILLS, DSTREAM_TEST_PAIRS and DSTREAM_TEST_SEED shape the campaigns of faults (docs/measurements.md).
-soak: setup azurite
+soak: setup archive azurite
 	$(BIN)/python -m pytest -m soak --timeout 3600
 
 setup: $(READY)
@@ -71,6 +71,13 @@ $(SCRIPTDOM)/.ready: tests/scriptdom/requirements.txt | $(READY)
 	@rm -rf $(@D)
 	@echo "Fetching Microsoft's T-SQL parser into $(@D) (75 MB) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --no-compile --target $(@D) -r $< && touch $@ || $(MISSING)
+
+# The classes of Spark's JVM, read and checked once instead of with every start that a test makes.
+archive: $(VENV)/spark.jsa
+
+$(VENV)/spark.jsa: tests/jvm_archive.py $(READY)
+	@echo "Keeping the classes of Spark's JVM in $@ (70 MB) ..."
+	@$(BIN)/python -m tests.jvm_archive $@ || echo "It cannot be had here: Spark starts more slowly in the tests." >&2
 
 # Clients that are not ours, for tests/clients alone (docs/foreign-clients.md): each where its tool chain is found.
 clients: $(foreach client,sqlserver/python sqlserver/node sqlserver/java sqlserver/go servicebus/node servicebus/go servicebus/sdk,$(FETCHED)/$(client)/.ready)

@@ -11,10 +11,13 @@ from hypothesis import settings
 
 from dstream.local import Login
 from emulators.sqlserver.server import SqlServerEmulator
+from tests import jvm_archive
 
 # How long an example takes is the machine's matter, and whoever else works on it.
 settings.register_profile("any machine", settings(), deadline=None)
 settings.load_profile("any machine")
+
+jvm_archive.use()
 
 USER, PASSWORD = "sa", "test-Password-1"
 
