@@ -148,8 +148,13 @@ def processes(services: Sequence[Service]) -> str:
 
 
 def ask_for_stacks(services: Sequence[Service]) -> str:
-    """Every Python process that knows the signal writes the stacks of its threads into the log of its service; which these are."""
-    asked = [pid for service in services if service.running for pid in tree(service.pid) if _tells_stacks(pid)]
+    """Every Python process of theirs writes its stacks into the log of its service; which these are."""
+    return write_stacks([pid for service in services if service.running for pid in tree(service.pid)])
+
+
+def write_stacks(pids: Sequence[int]) -> str:
+    """Every Python process that knows the signal writes the stacks of its threads to its standard error; which these are."""
+    asked = [pid for pid in pids if _tells_stacks(pid)]
     for pid in asked:  # one after the other: those of a service write to the same file
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGUSR1)

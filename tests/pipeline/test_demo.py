@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -18,17 +20,30 @@ from dstream.demo.pipeline import Pipeline
 from dstream.demo.schema import CUSTOMERS, EVERYTHING, ORDERS, TABLES
 from dstream.demo.verdict import Received, Verdict, judge
 from dstream.demo.workload import Pace
-from tests.faults.dump import tree
+from tests.faults.dump import tree, write_stacks
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A pipeline whose workload has ended, whose messages have arrived, and whose services have been asked to stop: how they ended."""
+
+    pipeline: Pipeline
+    ingester: int
+    router: int
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
-    """A pipeline whose workload has ended and whose messages have arrived; both services still run."""
-    with Pipeline(tmp_path_factory.mktemp("pipeline"), pace=Pace(changes=2500, seconds=6)) as pipeline:
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Finished]:
+    with Pipeline(tmp_path_factory.mktemp("pipeline"), pace=Pace(changes=2500, seconds=4)) as pipeline:
         pipeline.workload.start()
         pipeline.workload.join()
         pipeline.settle(90)
-        yield pipeline
+        yield Finished(pipeline, pipeline.ingester.stop(), pipeline.router.stop())
+
+
+@pytest.fixture(scope="module")
+def finished(ended: Finished) -> Pipeline:
+    return ended.pipeline
 
 
 def damaged(pipeline: Pipeline, received: Mapping[TableName, Sequence[Received]]) -> Verdict:
@@ -93,26 +108,36 @@ def test_no_secret_is_logged(finished: Pipeline) -> None:
         assert "SharedAccessKey=" not in text
 
 
-def test_sigterm_ends_both_services_with_status_0(tmp_path: Path) -> None:
-    with Pipeline(tmp_path, pace=Pace(changes=300, seconds=1, large=0)) as pipeline:
-        pipeline.workload.start()
-        pipeline.workload.join()
-        pipeline.settle(60, quiet=0)
-        assert (pipeline.ingester.stop(20), pipeline.router.stop(20)) == (0, 0)
+def test_sigterm_ends_both_services_with_status_0(ended: Finished) -> None:
+    assert (ended.ingester, ended.router) == (0, 0), ended.pipeline.ingester.tail() + ended.pipeline.router.tail()
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds processes in /proc")
 @pytest.mark.timeout(400)
-def test_the_demo_command_ends_by_itself_with_status_0_and_a_verdict() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "dstream", "demo", "--seconds", "2", "--changes", "600"],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "Every committed change arrived once, in order, with its values." in done.stdout
-    assert done.stderr == ""
+def test_the_demo_command_ends_by_itself_with_status_0_and_a_verdict(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "dstream", "demo", "--seconds", "2", "--changes", "600"]
+    said, errors = tmp_path / "stdout", tmp_path / "stderr"
+    with said.open("wb") as out, errors.open("wb") as err:
+        demo = subprocess.Popen(command, stdout=out, stderr=err, env={**os.environ, "TMPDIR": str(tmp_path)})
+    try:
+        status = demo.wait(300)
+    except subprocess.TimeoutExpired:
+        pytest.fail(f"the demo does not end:\n{_state(demo.pid, tmp_path)}\n{said.read_text()}\n{errors.read_text()}")
+    finally:
+        if demo.poll() is None:
+            demo.kill()
+            demo.wait()
+    assert status == 0, said.read_text() + errors.read_text()
+    assert "Every committed change arrived once, in order, with its values." in said.read_text()
+    assert errors.read_text() == ""
+
+
+def _state(demo: int, folder: Path) -> str:
+    """What runs, the stacks of what is Python, and the ends of the logs of both services."""
+    running = [f"{pid} {command[:200]}" for pid, command in _family(demo).items()]
+    asked = write_stacks(tree(demo))
+    logs = [f"{log}:\n{log.read_text(errors='replace')[-8000:]}" for log in sorted(folder.rglob("*.log"))]
+    return "\n".join([*running, f"stacks of {asked}", *logs])
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds processes in /proc")

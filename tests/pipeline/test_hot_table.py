@@ -17,7 +17,7 @@ from dstream.local import Emulators
 from tests.faults.world import wait_until
 
 DATABASE, HOT = "heat", TableName("dbo", "Hot")
-KEYS, VERSIONS = 300, 40
+KEYS, VERSIONS = 300, 20
 
 CONFIG = """\
 ingester {{
@@ -39,13 +39,14 @@ ingester {{
         type = "local"
     }}
     tables    = ["Hot"]
-    page_rows = 400
+    page_rows = 200
     spark {{
         master = "local[4]"
     }}
 }}
 
 router {{
+    workers = 1
     source {{
         connection_string   = "{{{{ env("DSTREAM_PUBLISHER_CONNECTION_STRING") }}}}"
         management_endpoint = "{management}"

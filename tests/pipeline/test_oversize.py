@@ -45,6 +45,7 @@ ingester {{
 }}
 
 router {{
+    workers = 1
     source {{
         connection_string   = "{{{{ env("DSTREAM_PUBLISHER_CONNECTION_STRING") }}}}"
         management_endpoint = "{management}"

@@ -28,7 +28,7 @@ class World:
     def __init__(self, folder: Path, emulators: Emulators) -> None:
         create(emulators.login)
         variables = environment(emulators)
-        self.config = write_config(folder, emulators, "200ms", tasks=2)
+        self.config = write_config(folder, emulators, "200ms", tasks=2, routing="workers = 1")
         self.edit(ALL, THREE)
         self.ingester = Service("ingester", self.config, variables, folder / "ingester.log")
         self.router = Service("router", self.config, variables, folder / "router.log")

@@ -44,11 +44,10 @@ class Running:
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **environment(emulators)},
             )
-        self.wait_for("ingester started")
         self.wait_for("router started")
 
     def wait_for(self, text: str) -> None:
-        deadline = time.monotonic() + 40
+        deadline = time.monotonic() + 90
         while text not in self.log.read_text():
             assert time.monotonic() < deadline, self.log.read_text()
             assert self.process.poll() is None, self.log.read_text()
@@ -66,7 +65,7 @@ class Running:
 
     def until(self, stage: str, page: str, expected: str) -> None:
         """Wait until a page says so."""
-        deadline = time.monotonic() + 40
+        deadline = time.monotonic() + 90
         while expected not in (told := self.ask(stage, page)[1]):
             assert time.monotonic() < deadline, told
             time.sleep(0.1)
@@ -78,18 +77,24 @@ class Running:
         return found
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Running]:
+@pytest.fixture(scope="module")
+def emulators() -> Iterator[Emulators]:
     with Emulators(database="demo", capture_interval=0.5) as emulators:
         create(emulators.login)
-        running = Running(tmp_path, emulators)
-        yield running
-        if running.process.poll() is None:
-            running.process.kill()
-        running.process.wait()
+        yield emulators
+
+
+@pytest.fixture
+def server(tmp_path: Path, emulators: Emulators) -> Iterator[Running]:
+    running = Running(tmp_path, emulators)
+    yield running
+    if running.process.poll() is None:
+        running.process.kill()
+    running.process.wait()
 
 
 def test_both_stages_tell_of_themselves_until_sigterm_stops_them_with_status_0(server: Running) -> None:
+    server.wait_for("ingester started")
     for stage in server.ports:
         server.until(stage, "/readyz", "ok")
         assert server.ask(stage, "/healthz") == (200, "ok\n")
@@ -102,7 +107,7 @@ def test_both_stages_tell_of_themselves_until_sigterm_stops_them_with_status_0(s
     server.until("ingester", "/metrics", 'dstream_ingester_lag_seconds{table="dbo.Customers"} 0.0')
     server.until("ingester", "/metrics", "dstream_ingester_retention_seconds 259200.0")
     server.process.terminate()
-    assert server.process.wait(25) == 0
+    assert server.process.wait(60) == 0
     text = server.log.read_text()
     assert "ingester stopped" in text
     assert "router stopped" in text
@@ -110,8 +115,8 @@ def test_both_stages_tell_of_themselves_until_sigterm_stops_them_with_status_0(s
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds the children in /proc")
 def test_when_one_stage_dies_the_other_drains_and_the_status_is_1(server: Running) -> None:
-    os.kill(server.child("ingester"), signal.SIGKILL)
-    assert server.process.wait(25) == 1
+    os.kill(server.child("ingester"), signal.SIGKILL)  # which may still be starting
+    assert server.process.wait(60) == 1
     text = server.log.read_text()
     assert "stage ended by itself; stopping the other" in text
     assert "router stopped" in text
@@ -119,10 +124,11 @@ def test_when_one_stage_dies_the_other_drains_and_the_status_is_1(server: Runnin
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds the children in /proc")
 def test_when_the_server_is_killed_both_stages_stop_by_themselves(server: Running) -> None:
+    server.wait_for("ingester started")
     stages = [Path(f"/proc/{server.child(stage)}") for stage in ("ingester", "router")]
     server.process.kill()
     server.process.wait()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while any(stage.exists() and "Z" not in (stage / "stat").read_text().rpartition(")")[2] for stage in stages):
         assert time.monotonic() < deadline, server.log.read_text()
         time.sleep(0.1)
