@@ -24,6 +24,7 @@ from common.throttling import Spell
 from router.awaited import Destination, NoDestination
 from router.chunks import leading, reserve, together
 from router.gate import SLOW, Gate
+from router.interruption import Interruption
 from router.parking import Parked, Parking
 from router.publishers import Publishers
 from router.routes import Group, Plan, Poison, Reason, before, plan, runs, without
@@ -84,6 +85,7 @@ class Forwarder:
     spell: Spell = field(default_factory=Spell)
     """Of the namespace that is received from."""
     troubled: Troubled = field(default_factory=Troubled)
+    interruption: Interruption = field(default_factory=Interruption)
 
     def run(self) -> None:
         """Until `stop`. Raises PermanentError for a queue that is missing, not permitted, or of the wrong kind."""
@@ -102,8 +104,8 @@ class Forwarder:
                 failures += 1
                 if isinstance(error, Throttled):
                     self.spell.refused(error.message)
-                elif failures == 1:
-                    log.warning("receiving interrupted", error=error.message, hint=error.hint)
+                else:
+                    self.interruption.failed(error)
                 self.stop.wait(self.backoff.delay(failures))
 
     def _parked_unread(self, receiver: Receiver) -> bool:
@@ -123,6 +125,8 @@ class Forwarder:
             self.gate.leave(question, found=False, failed=True)
             raise
         self.gate.leave(question, found=receiver is not None)
+        if receiver is None and not self._has_other_work():  # nothing came, and not for want of patience
+            self.interruption.answered()
         return receiver
 
     def _has_other_work(self) -> bool:
@@ -133,7 +137,7 @@ class Forwarder:
         try:
             self._deliver(receiver, left_over)
             self._drain(receiver)
-            self.troubled.well(receiver.session_id or "")
+            self._well(receiver)
         except SessionParked:
             return
         except SessionGone as reason:
@@ -167,6 +171,11 @@ class Forwarder:
             )
         return True
 
+    def _well(self, receiver: Receiver) -> None:
+        failures = self.troubled.well(receiver.session_id or "")
+        if failures > 1:
+            log.info("session works again", session=receiver.session_id, failures=failures)
+
     def _drain(self, receiver: Receiver) -> None:
         began = heard = self.clock()
         fresh = True  # a session is given to us because it holds messages: the first are worth waiting for
@@ -176,6 +185,7 @@ class Forwarder:
             if deliveries:
                 self._forward(receiver, deliveries)
                 heard, fresh = self.clock(), False
+            self.interruption.answered()
             if self.sessions and self._had_enough(began, heard):
                 return
             receiver.renew(())

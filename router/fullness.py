@@ -22,7 +22,7 @@ HALF, NEARLY = 0.5, 0.9
 """Shares of the quota at which a warning and an error are due."""
 
 _BACK = 0.4
-"""Below this what was told may be told again."""
+"""Below this it is over, and what was told may be told again."""
 
 Ask = Callable[[], Mapping[str, Storage]]
 """By what they are called in words ("queue ingest"). Raises PermanentError, TransientError or Stopped."""
@@ -63,14 +63,19 @@ class Fullness:
         told = self._told.get(entity, 0.0)
         due = NEARLY if storage.share >= NEARLY else HALF if storage.share >= HALF else 0.0
         if storage.share < _BACK:
-            self._told.pop(entity, None)
+            if self._told.pop(entity, None) is not None:
+                log.info("entity has room again", entity=entity, used=_used(storage))
         elif due > told:
             self._told[entity] = due
             report = log.error if due == NEARLY else log.warning
             report(
                 "entity is filling up",
                 entity=entity,
-                used=f"{storage.share:.0%} of {storage.limit // 2**20} MB",
+                used=_used(storage),
                 hint="a queue: see what keeps the router from its topics; a topic: read its subscriptions or delete those that nobody reads, for "
                 "when it is full its changes fill the queue that all tables share; `dstream check` names the subscription",
             )
+
+
+def _used(storage: Storage) -> str:
+    return f"{storage.share:.0%} of {storage.limit // 2**20} MB"

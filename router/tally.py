@@ -69,10 +69,12 @@ def stillest(found: Iterable[Stillness]) -> Stillness:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Sessions that are held without a slot: until their destination takes something, and because of `on_poison = "stop"`."""
+    """Sessions that are held without a slot: until their destination takes something, and because of `on_poison = "stop"`. And those that
+    fail again and again."""
 
     parked: int = 0
     stopped: int = 0
+    failing: int = 0
 
 
 _NAMED = 20
@@ -103,6 +105,7 @@ class Figures:
     destinations: frozenset[str] = frozenset()
     parked: int = 0
     stopped: int = 0
+    failing: int = 0
     memory: Mapping[int, int] = field(default_factory=dict)
     fills: Mapping[str, float] = field(default_factory=dict)
     """Used shares of the quotas of queue and topics, as far as they are looked at."""
@@ -110,7 +113,15 @@ class Figures:
     def ended(self) -> Figures:
         """What is left of them when their process is gone: what it did stays done, what it was is no more."""
         return replace(
-            self, receiving=False, still=Stillness(), away=None, topics_away={}, parked=0, stopped=0, memory={}
+            self,
+            receiving=False,
+            still=Stillness(),
+            away=None,
+            topics_away={},
+            parked=0,
+            stopped=0,
+            failing=0,
+            memory={},
         )
 
     def __add__(self, other: Figures) -> Figures:
@@ -131,6 +142,7 @@ class Figures:
             self.destinations | other.destinations,
             self.parked + other.parked,
             self.stopped + other.stopped,
+            self.failing + other.failing,
             {**self.memory, **other.memory},
             {**self.fills, **other.fills},
         )
@@ -158,6 +170,8 @@ class Figures:
             yield f"and {len(away) - _NAMED} more topics"
         if self.stopped:
             yield f'{self.stopped} sessions stand at a poisoned message (on_poison = "stop"); the log says at which'
+        if self.failing:
+            yield f"{self.failing} sessions fail again and again; the log says which and why"
 
     @property
     def receives(self) -> bool:
@@ -182,7 +196,9 @@ class Tally:
     destinations: frozenset[str] = frozenset()
     """Topics that are sent to."""
     held: Callable[[], Held] = Held
-    """Asked for the sessions that are held without a slot, from any thread."""
+    """Asked for the sessions that are held without a slot, or fail, from any thread."""
+    interrupted: Callable[[], str | None] = lambda: None
+    """Asked why nothing can be received, from any thread."""
     worker: int = 1
     """The number of this process."""
     clock: Callable[[], float] = time.monotonic
@@ -269,7 +285,7 @@ class Tally:
 
     def figures(self) -> Figures:
         """Everything as it is now; from any thread."""
-        held, resident = self.held(), resident_bytes()
+        held, interrupted, resident = self.held(), self.interrupted(), resident_bytes()
         with self._guard:
             return Figures(
                 Counter(self.routed),
@@ -280,12 +296,13 @@ class Tally:
                 self._seconds.copy(),
                 self._receiving,
                 self._still(),
-                self._away,
+                self._away or interrupted,
                 self._topics_away(),
                 Counter(self.sessions_lost),
                 destinations=self.destinations,
                 parked=held.parked,
                 stopped=held.stopped,
+                failing=held.failing,
                 memory={} if resident is None else {self.worker: resident},
                 fills=self._fills,
             )

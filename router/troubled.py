@@ -12,6 +12,11 @@ FORGOTTEN: Final = 300.0
 """Seconds after its last failure in which a session has not failed again: what comes then is a new trouble."""
 
 
+LASTING: Final = 60.0
+"""Seconds after its last failure in which a session is taken to fail still: it is tried again after 15 s at most. Another router or worker may
+have it after that."""
+
+
 class Troubled:
     """Shared by the slots, since each failure of a session may be another slot's."""
 
@@ -28,10 +33,17 @@ class Troubled:
             self._failing[session_id] = (count, now)
             return count
 
-    def well(self, session_id: str) -> None:
-        if session_id in self._failing:  # without the lock, since this is asked of every session and hardly any is
-            with self._guard:
-                self._failing.pop(session_id, None)
+    def well(self, session_id: str) -> int:
+        """How often it had failed in a row."""
+        if session_id not in self._failing:  # without the lock, since this is asked of every session and hardly any is
+            return 0
+        with self._guard:
+            return self._failing.pop(session_id, (0, 0.0))[0]
+
+    def failing(self, now: float) -> int:
+        """Sessions that fail again and again."""
+        with self._guard:
+            return sum(count > 1 and now - last < LASTING for count, last in self._failing.values())
 
 
 def ready_after(backoff: Backoff, failures: int, clock: Callable[[], float]) -> Callable[[], bool]:

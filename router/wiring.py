@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import closing, suppress
+from dataclasses import replace
 from functools import partial
 
 import structlog
@@ -23,6 +24,7 @@ from router.forward import Forwarder, Pace
 from router.fullness import Fullness
 from router.gate import Gate
 from router.health import Reports, endpoint
+from router.interruption import Interruption
 from router.observed import ObservedReceivers
 from router.packs import Seen, UnpackingReceivers
 from router.parking import PARKED_PER_SLOT, Parking
@@ -332,7 +334,7 @@ def _route(
         return not stop.is_set()
 
     receivers = ObservedReceivers(_receivers(settings, source, ahead, found=True, goes_on=goes_on), tally)
-    gate, spell, troubled = Gate(), Spell(), Troubled()
+    gate, spell, troubled, interruption = Gate(), Spell(), Troubled(), Interruption()
     parking = Parking(
         stop,
         room=PARKED_PER_SLOT * settings.sessions,
@@ -341,7 +343,8 @@ def _route(
         news=_News(latest),
         turn=tally.turn,
     )
-    tally.destinations, tally.held = frozenset(settings.destinations), parking.held
+    tally.destinations, tally.interrupted = frozenset(settings.destinations), interruption.lasting
+    tally.held = lambda: replace(parking.held(), failing=troubled.failing(time.monotonic()))
     fatal: list[BaseException] = []
 
     def work() -> None:
@@ -358,6 +361,7 @@ def _route(
                 on_poison=settings.on_poison,
                 spell=spell,
                 troubled=troubled,
+                interruption=interruption,
             ).run()
         except BaseException as error:
             # Not only DStreamError: a slot that died of a defect must not leave a router that looks alive.

@@ -16,6 +16,7 @@ from common.message import Message
 from common.retry import Backoff
 from router.forward import Forwarder, Pace
 from router.gate import Gate
+from router.interruption import SETTLED, Interruption
 from router.parking import Parking
 from router.publisher import Publisher
 from router.publishers import Publishers
@@ -256,22 +257,26 @@ def test_each_interruption_is_told_once_and_the_pauses_after_it_grow_anew(monkey
         return 0.0
 
     monkeypatch.setattr(Backoff, "delay", delay)
-    bench = Bench()
+    bench, now = Bench(), [0.0]
+    bench.slot.interruption = Interruption(lambda: now[0])
     bench.put("persons", 0)
     bench.broker.open_faults.extend(TransientError("connection refused") for _ in range(3))
 
     def twice() -> bool:
         if bench.queue.held or bench.broker.open_faults:
             return False
-        if not bench.topics["orders"].bodies:
+        now[0] += SETTLED
+        ends = [entry["event"] for entry in logs].count("receiving again")
+        if ends == 1 and not bench.topics["orders"].bodies:
             bench.broker.open_faults.extend(TransientError("connection refused") for _ in range(2))
             bench.put("orders", 0)
-        return bool(bench.topics["orders"].bodies)
+        return ends == 2
 
     with capture_logs() as logs:
         bench.run(until=twice)
     assert asked == [1, 2, 3, 1, 2]
-    assert [entry["event"] for entry in logs].count("receiving interrupted") == 2
+    lines = [entry["event"] for entry in logs if entry["log_level"] in ("warning", "info")]
+    assert [line for line in lines if line.startswith("receiving")] == ["receiving interrupted", "receiving again"] * 2
 
 
 def test_a_session_that_fails_again_and_again_holds_up_no_other_and_is_tried_again(
@@ -301,6 +306,8 @@ def test_a_session_that_fails_again_and_again_holds_up_no_other_and_is_tried_aga
         bench.run(until=both)
     told = [entry for entry in logs if entry["event"] == "session fails again and again"]
     assert [entry["session"] for entry in told] == ["bad"]
+    ended = [entry for entry in logs if entry["event"] == "session works again"]
+    assert [entry["session"] for entry in ended] == ["bad"]
 
 
 def test_a_missing_queue_ends_the_slot_with_a_permanent_error() -> None:

@@ -36,9 +36,11 @@ def test_each_of_half_and_nearly_full_is_told_once_until_there_is_room_again() -
         with capture_logs() as logs:
             fullness.look()
         told.append((used, [line["log_level"] for line in logs]))
-        assert all((line["event"], line["entity"]) == ("entity is filling up", "queue ingest") for line in logs)
+        for line in logs:
+            event = "entity has room again" if line["log_level"] == "info" else "entity is filling up"
+            assert (line["event"], line["entity"]) == (event, "queue ingest")
         assert tally.figures().fills == {"queue ingest": used / 100, "topic quiet": 0.01}
-    assert [each for each in told if each[1]] == [(50, ["warning"]), (90, ["error"]), (50, ["warning"])]
+    assert [each for each in told if each[1]] == [(50, ["warning"]), (90, ["error"]), (39, ["info"]), (50, ["warning"])]
 
 
 def test_without_the_right_nothing_is_said_and_nothing_asked_again() -> None:

@@ -20,7 +20,7 @@ from router.health import SILENT_SECONDS, TELL_SECONDS, Reports, endpoint
 from router.metrics import MEMORY, METRICS, PARKED, REPLACED, STOPPED, UP, samples
 from router.observed import ObservedReceivers
 from router.parking import Parked, Parking
-from router.tally import AWAY_SECONDS, BLINK, HUNG_SECONDS, START_STUCK_SECONDS, STUCK_SECONDS, Figures, Tally
+from router.tally import AWAY_SECONDS, BLINK, HUNG_SECONDS, START_STUCK_SECONDS, STUCK_SECONDS, Figures, Held, Tally
 
 
 class Clock:
@@ -387,6 +387,20 @@ def test_sessions_that_are_held_are_told_and_those_at_poison_make_it_unready(tal
     parking.hold(Queue())
     assert told(tally.figures(), STOPPED) == {(): 1}
     assert "1 sessions stand at a poisoned message" in (tally.figures().ready() or "")
+
+
+def test_a_session_that_fails_again_and_again_makes_it_unready(tally: Tally) -> None:
+    tally.turned()
+    tally.held = lambda: Held(failing=2)
+    assert tally.figures().ready() == "2 sessions fail again and again; the log says which and why"
+    assert (tally.figures() + tally.figures()).failing == 4
+    assert tally.figures().ended().failing == 0
+
+
+def test_receiving_that_is_interrupted_for_long_makes_it_unready_although_links_can_be_opened(tally: Tally) -> None:
+    opened(Queue(), tally)
+    tally.interrupted = lambda: "the link broke"
+    assert tally.figures().ready() == "the ingest queue is away: the link broke"
 
 
 def test_each_workers_memory_is_told_while_it_lives(clock: Clock) -> None:

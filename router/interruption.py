@@ -1,0 +1,69 @@
+"""That receiving is interrupted, said once for all slots of a process, and once when it works again. Decides nothing about messages."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from common.errors import TransientError
+
+SETTLED: Final = 5.0
+"""Seconds without a failure after which an answer ends an interruption: the links of the slots break one after the other."""
+
+LASTING: Final = 10.0
+"""Seconds after which an interruption lasts; shorter ones heal by the first repetitions."""
+
+FORGOTTEN: Final = 40.0
+"""Seconds without a further failure after which it lasts no longer, answered or not: a slot tries again after 15 s at most, and an attempt
+takes 20."""
+
+log = structlog.get_logger(__name__)
+
+
+class Interruption:
+    """Shared by the slots, and read by what tells health."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._guard = threading.Lock()
+        self._since: float | None = None
+        """None: receiving works."""
+        self._last = 0.0
+        self._why = ""
+        self._remedies: set[str | None] = set()
+        """Those that were logged."""
+
+    def failed(self, error: TransientError) -> None:
+        """A slot cannot receive, or not settle what it received; it tries again."""
+        with self._guard:
+            self._last, self._why = self._clock(), error.message
+            first = self._since is None
+            if self._since is None:
+                self._since, self._remedies = self._last, {None}
+            news = first or error.hint not in self._remedies
+            self._remedies.add(error.hint)
+        report = log.warning if news else log.debug
+        report("receiving interrupted", error=error.message, hint=error.hint)
+
+    def answered(self) -> None:
+        """A slot received what there was, or nothing."""
+        if self._since is None:  # without the lock, since every batch asks
+            return
+        with self._guard:
+            now = self._clock()
+            if self._since is None or now - self._last < SETTLED:
+                return
+            seconds, self._since = now - self._since, None
+        log.info("receiving again", seconds=round(seconds, 1))
+
+    def lasting(self) -> str | None:
+        """Why nothing can be received, once that lasts."""
+        with self._guard:
+            now = self._clock()
+            if self._since is None or now - self._since < LASTING or now - self._last > FORGOTTEN:
+                return None
+            return self._why
