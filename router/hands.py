@@ -5,6 +5,7 @@ They are daemons: a call that hangs does not keep the process from its end.
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 from collections.abc import Callable
@@ -34,12 +35,16 @@ class Hands:
                 threading.Thread(target=self._work, name=f"{self._name}-{self._threads}", daemon=True).start()
         self._jobs.put(job)
 
-    def finish(self) -> None:
-        """Wait until all is done that was asked for. Nothing is asked for behind it."""
+    def finish(self, within: float = math.inf) -> int:
+        """Wait until all is done that was asked for, `within` seconds at most. How much is not done then: it goes on, and nobody waits for it.
+
+        Nothing is asked for behind it.
+        """
         with self._changed:
-            self._changed.wait_for(lambda: self._left == 0)
+            self._changed.wait_for(lambda: self._left == 0, None if within == math.inf else within)
             for _ in range(self._threads):
                 self._jobs.put(None)
+            return self._left
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +28,13 @@ LOOK = 1.0
 
 HANDS = 16
 """Locks renewed, and sessions given back, side by side: a connection that hangs keeps one of these, and no other session."""
+
+CLOSING_HANDS = 64
+"""Sessions given back side by side at a stop."""
+
+CLOSED_WITHIN = 10.0
+"""Seconds that a stop waits for all of them. A close that is not answered takes 4 s, and there may be thousands; those that are left are free as
+soon as the process has ended, and its connections with it."""
 
 PARKED_PER_SLOT = 8
 """Sessions that wait for their destination without a slot, for each slot, and as many that are stopped; every one of them is a connection."""
@@ -198,15 +206,23 @@ class Parking:
             self._hands.do(parked.receiver.close)
 
     def close(self) -> None:
-        """Give all of them back, and wait for that."""
+        """Give all of them back, and wait for that as far as CLOSED_WITHIN allows."""
+        until = time.monotonic() + CLOSED_WITHIN
         with self._guard:
             parked = [
                 each for each in (*self._waiting, *self._stopped) if each not in self._away
             ]  # those give themselves back
             self._waiting, self._stopped, self._bytes = [], [], {}
+        closing = Hands(CLOSING_HANDS, "parking-close")
         for each in parked:
-            self._hands.do(each.receiver.close)
-        self._hands.finish()
+            closing.do(each.receiver.close)
+        left = closing.finish(CLOSED_WITHIN) + self._hands.finish(max(0.0, until - time.monotonic()))
+        if left:
+            log.warning(
+                "parked sessions not given back in time",
+                sessions=left,
+                effect="the process ends with their connections, which frees them",
+            )
 
     def _no_room(self) -> bool:
         return self._parked() >= self._room

@@ -48,6 +48,9 @@ routing keeps most of the processor."""
 CLOSE_WITHIN = 1.0
 """Seconds that a stop waits for links in use; the process ends with those that take longer."""
 
+CLOSED_WITHIN = 3.0
+"""Seconds that a stop waits for all links: those that are not in use take 2 s where nothing answers."""
+
 MOST_AWAITED = 1_000
 """Unknown topics that are waited for at once: their names come with the messages, and so from whoever may send to the queue."""
 
@@ -248,9 +251,13 @@ class Publishers:
         _side_by_side(Publisher.rest, self._publishers())
 
     def close(self) -> None:
-        """As far as CLOSE_WITHIN allows: what is in use then stays open, and is told."""
+        """Side by side, as far as CLOSE_WITHIN and CLOSED_WITHIN allow: what is left then stays open, and is told."""
         until = time.monotonic() + CLOSE_WITHIN
-        _side_by_side(lambda publisher: publisher.close(until), self._publishers())
+        hands = Hands(MOST_OPEN, "publishers-close")
+        for publisher in self._publishers():
+            hands.do(partial(publisher.close, until))
+        if left := hands.finish(CLOSED_WITHIN):
+            log.warning("links to topics not closed in time", links=left, effect="the process ends with them")
 
 
 def _side_by_side(work: Callable[[Publisher], _T], publishers: Sequence[Publisher]) -> list[_T]:

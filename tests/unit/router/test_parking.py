@@ -6,12 +6,15 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import pytest
+from structlog.testing import capture_logs
+
 from common.bus import Delivery
 from common.errors import TransientError
 from common.message import Message
 from common.retry import Backoff
 from router.forward import Pace
-from router.parking import HANDS, Parked, Parking
+from router.parking import CLOSING_HANDS, HANDS, Parked, Parking
 from router.routes import Group
 from tests.fakes.bus import FakeBroker, FakeDelivery, FakeReceiver, Held
 from tests.unit.router.test_forward import Bench, bodies
@@ -192,3 +195,39 @@ def test_where_too_many_sessions_are_stopped_a_slot_keeps_the_next_one_and_its_t
     slot.join(10)
     assert answers == [False]
     assert further.renewals > 0
+
+
+class Closing(FakeReceiver):
+    """One whose close does what it is told to, instead of speaking to a broker."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        broker = FakeBroker()
+        super().__init__(broker, broker.create("ingest", sessions=True), "persons")
+        self._work = work
+
+    def close(self) -> None:
+        self._work()
+
+
+def full(closing: Callable[[], object], sessions: int) -> Parking:
+    made = Parking(threading.Event(), room=sessions)
+    for number in range(sessions):
+        held = Closing(closing)
+        assert made.hold(held) if number % 2 else made.park(Parked(held, (), ready=lambda: False))
+    return made
+
+
+def test_the_end_gives_many_sessions_back_side_by_side() -> None:
+    together = threading.Barrier(CLOSING_HANDS)
+    with capture_logs() as logs:
+        full(lambda: together.wait(60), 4 * CLOSING_HANDS).close()
+    assert logs == []
+
+
+def test_the_end_does_not_wait_for_sessions_that_cannot_be_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("router.parking.CLOSED_WITHIN", 0.1)
+    over = threading.Event()
+    with capture_logs() as logs:
+        full(lambda: over.wait(60), 1_000).close()
+    over.set()
+    assert [(line["event"], line["sessions"]) for line in logs] == [("parked sessions not given back in time", 1_000)]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
 from structlog.testing import capture_logs
 
-from common.bus import SendInterrupted
+from common.bus import SendInterrupted, TimeLeft
 from common.errors import DestinationUnavailable, Stopped
 from common.message import Message
 from router import publishers
@@ -123,3 +123,37 @@ def test_a_defect_in_a_look_at_the_links_is_told_and_the_next_look_comes(monkeyp
         Defective([]).keep(stop)
     assert len(looks) == 2
     assert {line["event"] for line in logs} == {"looking at the links failed"}
+
+
+class Closing:
+    """A sender whose close does what it is told to."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        self._work = work
+
+    def close(self) -> None:
+        self._work()
+
+    def open(self) -> None: ...
+
+    def batch_bytes(self) -> int:
+        return 262_144
+
+    def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None: ...
+
+
+def test_all_links_that_may_be_open_are_closed_side_by_side() -> None:
+    together = threading.Barrier(publishers.MOST_OPEN)
+    links = [Closing(lambda: together.wait(60)) for _ in range(publishers.MOST_OPEN)]
+    Publishers(Publisher(f"t{n}", link) for n, link in enumerate(links)).close()
+    assert not together.broken
+
+
+def test_closing_ends_although_no_link_can_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publishers, "CLOSED_WITHIN", 0.1)
+    over = threading.Event()
+    links = [Closing(lambda: over.wait(60)) for _ in range(300)]
+    with capture_logs() as logs:
+        Publishers(Publisher(f"t{n}", link) for n, link in enumerate(links)).close()
+    over.set()
+    assert [(line["event"], line["links"]) for line in logs] == [("links to topics not closed in time", 300)]
