@@ -1,7 +1,7 @@
 """The identity that a process runs under, in place of a key: tokens of Microsoft Entra ID, found by DefaultAzureCredential.
 
-The only module that knows azure-identity. Which identity it is, the environment says (docs/operations.md, "Identities instead of
-keys"), or an address of SQL Server. No token or key is shown or logged here.
+The only module that knows azure-identity. The environment, or an address of SQL Server, chooses the identity (docs/operations.md,
+"Identities instead of keys"). No token or key is shown or logged here.
 https://learn.microsoft.com/azure/developer/python/sdk/authentication/credential-chains
 """
 
@@ -21,18 +21,18 @@ from common.errors import DStreamError, PermanentError, TransientError
 from common.in_time import in_time
 
 MAX_TEXT = 1_500
-"""Characters that are kept of what the credential says: it tells of each kind of identity that it looked for, the managed one third."""
+"""Characters kept of the credential's error: it lists each kind of identity that it looked for, the managed one third."""
 
 TOKEN_TIMEOUT = 15.0
-"""Seconds for a token, less than a link has to be opened: the credential asks one place after the other, each with waits of its own. One that
-comes later is there at the next attempt."""
+"""Seconds to wait for a token, less than the time to open a link. The credential asks one place after the other, each with waits of its own.
+A token that comes later is there at the next attempt."""
 
 _ONE_REQUEST: Mapping[str, Any] = {"connection_timeout": 5, "read_timeout": 5, "retry_total": 1}
-"""For each place that the credential asks. Its own are 300 s for a connection and 300 s for an answer, and several attempts: a thread that was
-left alone would be busy for that long, and whoever asks again joins it."""
+"""For each place that the credential asks. The defaults are 300 s for a connection, 300 s for an answer, and several attempts: an abandoned
+thread would be busy for that long, and the next request for a token would join it."""
 
 _LASTS = 30.0
-"""Seconds that a token must be good for yet, to be given once more when another cannot be had."""
+"""Seconds that a token must still be valid to be used again when a new one is unavailable."""
 
 _PASSING_STATUS = {408, 410, 429}
 """410: the metadata endpoint is being updated, for up to 70 s
@@ -48,7 +48,7 @@ _HINT = (
 )
 
 _RENEWED = 300.0
-"""Seconds that a token must still be good for, or another is asked for: Azure's own clients begin at the same moment (azure-core's
+"""A token that is valid for fewer seconds is replaced. Azure's own clients begin at the same moment (azure-core's
 BearerTokenCredentialPolicy), and a login to SQL Server takes less; its session outlives the token.
 https://learn.microsoft.com/entra/identity-platform/configurable-token-lifetimes"""
 
@@ -60,7 +60,7 @@ _SQL_HINT = (
 
 
 def default_credential() -> Any:
-    """A new DefaultAzureCredential, to be closed by the caller. Raises ValueError when its environment variables make no sense."""
+    """A new DefaultAzureCredential, to be closed by the caller. Raises ValueError when its environment variables are invalid."""
     from azure.identity import DefaultAzureCredential  # slow to import, and needed by few
 
     return DefaultAzureCredential(**_ONE_REQUEST)
@@ -88,14 +88,14 @@ def credential_of(kind: str, client_id: str) -> Any:
 class Identity:
     """A TokenCredential for the SDK: made at the first token, kept for all that follow; callable from any thread.
 
-    `proven`: this identity has had a token before, so that one which cannot be had now is a passing trouble. Before that, the answer
-    of a metadata endpoint that is late cannot be told from there being none, and counts as none. `roles`: what to assign to it, for errors.
+    `proven`: this identity has had a token before, so a failure is transient. Before that, a metadata endpoint that answers late looks
+    the same as none, and counts as none. `roles`: what to assign to the identity, for errors.
     `seconds`: the longest wait for a token, TOKEN_TIMEOUT if None.
 
-    A token is kept until five minutes before its end, since not every credential keeps its own (AzureCliCredential starts a process for
-    each); one thread asks for the next one, and the others wait for the same. Where the credential hangs or has a passing trouble (no
-    connection, 429, 5xx), the last token is given for as long as it is good: Azure's clients ask for another minutes before theirs runs out,
-    and give up their request when none comes. A refusal is never bridged.
+    A token is kept until five minutes before it expires, because not every credential caches (AzureCliCredential starts a process for
+    each token). One thread fetches the next token, and the others wait for it. When the credential hangs or fails for a while (no
+    connection, 429, 5xx), the last token is returned as long as it is valid: Azure's clients request a new one minutes before theirs
+    expires, and fail when none comes. A refusal is never hidden in this way.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Identity:
         hint: str | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`credential`: makes another one than the default; `hint`: what to do where there is none, instead of roles. `clock`: as time.time."""
+        """`credential` makes the credential to use. `hint`: what to do without an identity, in place of `roles`. `clock`: as time.time."""
         self._proven = proven
         self._hint = _HINT + roles if hint is None else hint
         self._seconds = seconds
@@ -119,7 +119,7 @@ class Identity:
         self._guard = threading.Lock()
 
     def get_token(self, *scopes: str, **options: Any) -> AccessToken:
-        """Raises PermanentError when there is no identity, TransientError when it cannot be asked now."""
+        """Raises PermanentError without an identity, TransientError when it cannot be asked now."""
         key = (scopes, tuple(sorted(options.items())))
         if (kept := self._good(key, options, for_seconds=_RENEWED)) is not None:
             return kept
@@ -143,16 +143,16 @@ class Identity:
         return token
 
     def _good(self, key: Hashable, options: dict[str, Any], *, for_seconds: float) -> AccessToken | None:
-        """With claims the service has said that it takes the last token no longer."""
+        """None with claims: the service no longer accepts the last token then."""
         kept = self._kept.get(key)
         return kept if kept and not options.get("claims") and kept.expires_on > self._clock() + for_seconds else None
 
     def forget(self) -> None:
-        """After a refusal: what the tokens were refused for may be put right in the next ones."""
+        """After a refusal: the next tokens may have what these lacked."""
         self._kept.clear()
 
     def close(self) -> None:
-        """Close what the credential holds open; a token that is asked for afterwards opens it again."""
+        """Close what the credential holds open; the next request for a token opens it again."""
         with self._guard:
             credential, self._credential = self._credential, None
         if credential is not None:
@@ -173,7 +173,7 @@ class Identity:
 
 
 def _passing(error: Exception) -> bool:
-    """Whether the same identity may have a token later: nobody answered, or answered that they cannot now."""
+    """Whether the same identity may get a token later: there was no answer, or the answer was that it cannot be had now."""
     status = getattr(error, "status_code", None) or 0
     unanswered = isinstance(error, (AzureError, OSError)) and not isinstance(error, ClientAuthenticationError)
     return unanswered or status in _PASSING_STATUS or status >= 500
@@ -190,7 +190,7 @@ class SqlTokens:
         return self._identity.get_token(_SQL_SCOPE).token
 
     def forget(self) -> None:
-        """After a refusal: rights may be in a token, and what it was refused for may be put right in the next."""
+        """After a refusal: a token may hold rights, and the next one may have what this one lacked."""
         self._identity.forget()
 
 

@@ -22,10 +22,10 @@ def for_ever() -> float:
 
 
 class SendInterrupted(TransientError):
-    """A send was broken off. `accepted`: what the broker is known to have taken before that; nothing is known of the others.
+    """A send was interrupted. `accepted`: what the broker is known to have accepted before; the state of the others is unknown.
 
-    `throttled`: the namespace refused for want of credits or of capacity, and what is not in `accepted` was not taken.
-    `disabled`: the entity is switched off, for everybody.
+    `throttled`: the namespace lacked credits or capacity, and what is not in `accepted` was not accepted.
+    `disabled`: the entity is disabled, for all clients.
     """
 
     def __init__(
@@ -44,15 +44,14 @@ class SendInterrupted(TransientError):
 
 
 class OutOfTime(SendInterrupted):
-    """The caller's time was up before all was sent. What is not in `accepted` was not sent, but for the batch in flight, if there was one."""
+    """The caller's time was up before all was sent. What is not in `accepted` was not sent, except for a batch in flight."""
 
 
 class MessageRefused(PermanentError):
-    """The entity takes other messages and not this one, whatever is done. `refused` is that message, `accepted` those that the broker
-    took before it.
+    """The entity accepts other messages but never this one. `refused` is that message, `accepted` those that the broker accepted before it.
 
-    `words`: what the broker said, or what of the message cannot be written. `by_entity`: the entity had a say, so that it may be the entity's
-    fault when it refuses many.
+    `words`: the broker's answer, or which part of the message cannot be written. `by_entity`: the entity answered, so it may be at fault
+    when it refuses many.
     """
 
     by_entity: ClassVar[bool] = True
@@ -67,13 +66,13 @@ class MessageRefused(PermanentError):
 
 
 class MessageUnwritable(MessageRefused):
-    """No broker can be told of it: an id of more than 128 characters, a text that is no Unicode. It was not sent, so the entity had no say."""
+    """It cannot be written in AMQP: an id of more than 128 characters, text that is not Unicode. It was not sent; the entity did not answer."""
 
     by_entity = False
 
 
 class MessageTooLarge(MessageRefused):
-    """It fits no message of the entity. `size`: bytes of its body; `limit`: bytes of the entity's largest message, properties included."""
+    """Too large for the entity. `size`: bytes of its body; `limit`: bytes of the entity's largest message, properties included."""
 
     by_entity = False
 
@@ -92,20 +91,20 @@ class Sender(Protocol):
     """Sends to one entity. Not thread-safe: one sender a thread."""
 
     def batch_bytes(self) -> int:
-        """What a batch may hold, as the broker says. Raises TransientError or DestinationUnavailable as `send` does."""
+        """The broker's limit for a batch. Raises TransientError or DestinationUnavailable as `send` does."""
         ...
 
     def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
         """Return when the broker has accepted all of `messages`, in as few batches as their size and sessions allow.
 
         The order within each session is kept; messages without a session keep theirs. A batch holds one session (the service
-        asks for it), so those of other sessions may overtake. Raises SendInterrupted (of each session, nothing or a prefix was
-        accepted; send the rest again, duplicate detection removes what was in doubt), MessageRefused (MessageTooLarge where it
-        is that), or DestinationUnavailable (missing entity, missing right). After a SendInterrupted the same sender may be used again:
+        requires it), so those of other sessions may overtake. Raises SendInterrupted (nothing or a prefix of each session was
+        accepted; send the rest again, and duplicate detection removes what was in doubt), MessageRefused (MessageTooLarge for its
+        size), or DestinationUnavailable (missing entity, missing right). After a SendInterrupted the same sender may be used again:
         it opens a new link by itself.
 
-        `left`: seconds during which anything may still be sent, asked before each batch, and no batch is waited for longer; None:
-        as long as it takes. Raises OutOfTime once it gives none.
+        `left` returns the seconds that remain for sending. It is called before each batch, and no batch is waited for longer; None:
+        as long as it takes. Raises OutOfTime when no time is left.
         """
         ...
 
@@ -125,7 +124,7 @@ class Delivery(Protocol):
 
     @property
     def fault(self) -> str | None:
-        """Why `message` is not what was sent (a body that is no byte string), for a person; None as a rule."""
+        """Why `message` is not what was sent (its body is not a byte string), for a person; usually None."""
         ...
 
 
@@ -143,14 +142,14 @@ class Receiver(Protocol):
         ...
 
     def settle_many(self, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
-        """Complete all; return those whose lock was lost (they will come again).
+        """Complete all; return those whose lock was lost (they come again).
 
-        Raises TransientError when the answer did not come: some are completed, the others come again.
+        Raises TransientError without an answer: some are completed, the others come again.
         """
         ...
 
     def dead_letter(self, delivery: Delivery, *, reason: str, description: str) -> None:
-        """Move it to the dead-letter queue. Raises TransientError when its lock or the link is gone: it comes again."""
+        """Move it to the dead-letter queue. Raises TransientError when its lock or the link is lost: it comes again."""
         ...
 
     def release(self, deliveries: Sequence[Delivery]) -> None:
@@ -158,16 +157,16 @@ class Receiver(Protocol):
         ...
 
     def renew(self, deliveries: Sequence[Delivery]) -> None:
-        """Extend the lock of the session, or of these deliveries, when half of it is used up; free of cost otherwise.
+        """Renew the lock of the session, or of these deliveries, when half of it is used up; does nothing before.
 
         Raises TransientError when the lock is lost.
         """
         ...
 
     def lock_left(self, deliveries: Sequence[Delivery]) -> float:
-        """Seconds that the lock of the session, or the first that ends of these deliveries', lasts at least; at 0 and below it may be lost.
+        """Seconds for which the session's lock, or the lock of these deliveries that ends first, is sure to last; at 0 and below it may be lost.
 
-        By a clock that cannot be set, since the lock was taken or renewed: of a process that was frozen it knows when it wakes.
+        Counted by a clock that cannot be set, from when the lock was taken or renewed. The clock also counts while the process is frozen.
         """
         ...
 
@@ -180,10 +179,10 @@ class Receivers(Protocol):
     """Where receivers come from: the sessions of a queue, or a queue without sessions. Callable from any thread."""
 
     def open(self, *, max_wait: float, give_up: Callable[[], bool] | None = None) -> Receiver | None:
-        """A receiver for the next session that holds messages and nobody's lock; None when none came within `max_wait` seconds, or soon
-        after `give_up` says so, which is asked now and then meanwhile.
+        """A receiver for the next session that holds messages and is not locked; None when none came within `max_wait` seconds, or soon
+        after `give_up` returns True; it is called now and then meanwhile.
 
-        Of a queue without sessions: a receiver for the queue, at once. Raises TransientError, or DestinationUnavailable (missing
+        For a queue without sessions: a receiver for the queue, at once. Raises TransientError, or DestinationUnavailable (missing
         entity, missing right, a queue whose sessions do not match).
         """
         ...

@@ -1,6 +1,6 @@
-"""What `dstream check` finds, one line a finding, and how failures of our own become one. Pure; each stage brings its findings.
+"""What `dstream check` finds, one line a finding, and how DStream's own errors become one. Pure; each stage brings its findings.
 
-A check looks and changes nothing: no entity, table, container, lock or offset is made by it.
+A check changes nothing: it creates no entity, table, container, lock or offset.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`dstream check` of the machine's clock, against the Date of an answer of the management API (RFC 9110, 6.6.1: whole seconds). Pure.
 
-The clock counts where the SDK judges by it: it takes a lock for lost once its end has come by this machine's time, and signs its tokens for an hour.
+The clock matters because the SDK uses it: a lock is lost for it once this machine's time is past the lock's end, and its tokens last an hour.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from common.check import Finding, fail, warn
 from common.durations import format_duration
 
 NOTICED = 5.0
-"""Seconds: what a Date that is cut to the second and a slow answer can make up is left out."""
+"""Seconds. Smaller differences may come from a Date in whole seconds or from a slow answer."""
 
 _REMEDY = "let the machine keep its time (chrony, systemd-timesyncd, or the host's when this is a virtual machine)"
 
 
 def seconds_ahead(headers: Mapping[str, str], now: float) -> float | None:
-    """How far this machine's clock is ahead of the answer's; negative: behind. `now`: time.time() when it came. None without a Date."""
+    """Seconds that this machine's clock is ahead of the answer's Date; negative: behind. `now`: time.time() at the answer. None without a Date."""
     try:
         told = parsedate_to_datetime(headers["Date"])
     except (KeyError, ValueError):
@@ -28,11 +28,11 @@ def seconds_ahead(headers: Mapping[str, str], now: float) -> float | None:
 
 
 def judge_clock(ahead: float | None, lock: timedelta | None) -> list[Finding]:
-    """`lock`: how long the queue's locks last; None where that is not known."""
+    """`lock`: how long the queue's locks last; None when unknown."""
     if ahead is None or abs(ahead) < NOTICED:
         return []
     text = f"this machine's clock is {format_duration(timedelta(seconds=round(abs(ahead))))} {'ahead of' if ahead > 0 else 'behind'} Service Bus's"
     if lock is not None and ahead >= lock.total_seconds():
-        text += f", longer than the queue's locks last ({format_duration(lock)}): each lock is taken for lost as soon as it is had"
+        text += f", longer than the queue's locks last ({format_duration(lock)}): each lock counts as lost as soon as it is taken"
         return [fail("clock", text, _REMEDY)]
     return [warn("clock", f"{text}: locks and tokens are judged by it", _REMEDY)]

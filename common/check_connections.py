@@ -1,28 +1,28 @@
-"""`dstream check` of how many connections routers make, against what a namespace takes. Pure arithmetic."""
+"""`dstream check` of the number of connections that routers make, against the namespace's limit. Pure arithmetic."""
 
 from __future__ import annotations
 
 from common.check import Finding, ok, warn
 
 MOST = 5_000
-"""AMQP connections of a namespace, in every tier: further ones are refused
+"""AMQP connections of a namespace, in every tier; it refuses further ones
 (https://learn.microsoft.com/azure/service-bus-messaging/service-bus-quotas)."""
 
 NEAR = 0.8
-"""Of that."""
+"""Share of MOST from which to warn."""
 
 REPLICAS = 2
-"""Routers that are assumed to run: one, and its successor while it is replaced."""
+"""Routers that are assumed to run: one, and its successor during a replacement."""
 
 
 def judge_connections(
     *, topics: int, most_open: int, sessions: int, parked: int, workers: int, shared: bool
 ) -> Finding:
-    """The most that a router has when all topics are written to, all slots are at work, and as many sessions as it holds wait without a slot:
-    each topic and each session is a connection of every worker.
+    """The most connections of a router: all topics are written to, all slots are busy, and it holds as many sessions without a slot as it may.
+    In every worker each topic and each session is a connection.
 
-    `most_open`: topics that a worker keeps a link to; it closes those beyond. `sessions`: slots of a worker; `parked`: sessions held without
-    a slot, for each slot, while their topics are away or since they met poison. `shared`: queue and topics are in one namespace.
+    `most_open`: topics that a worker keeps a link to; it closes further ones. `sessions`: slots of a worker. `parked`: sessions held without
+    a slot, for each slot, because their topics are unavailable or they met poison. `shared`: queue and topics are in one namespace.
     """
     links = min(topics, most_open)
     usual = _of_one_namespace(links, sessions, shared) * workers

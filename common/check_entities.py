@@ -24,8 +24,8 @@ from common.topology import Provision
 def queue_findings(
     bus: ServiceBus, name: str, *, sessions: bool, provision: Provision, management_endpoint: str | None, sends: bool
 ) -> Iterator[Finding]:
-    """Of the queue, and of this machine's clock beside the namespace's; `sends`: whether messages may be sent to it, else whether they may be
-    received. Raises DStreamError when the namespace cannot be reached.
+    """Findings on the queue, and on this machine's clock compared with the namespace's. `sends`: try whether the queue accepts a sender, else
+    whether it accepts a receiver. Raises DStreamError when the namespace cannot be reached.
     """
     subject = f"queue {name}, to {'send' if sends else 'receive'}"
     facts: QueueFacts | None = None
@@ -46,7 +46,7 @@ def queue_findings(
 
 
 def queue_seen(bus: ServiceBus, name: str, management_endpoint: str | None) -> QueueFacts | None:
-    """None where there is none, or it may not be seen. Raises TransientError."""
+    """None when the queue does not exist, or without the right to see it. Raises TransientError."""
     with closing(Entities(bus.address, management_endpoint)) as entities:
         try:
             return entities.queue(name)
@@ -56,7 +56,7 @@ def queue_seen(bus: ServiceBus, name: str, management_endpoint: str | None) -> Q
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """`unseen`: why the management API tells nothing. `trouble`: why nothing can be sent."""
+    """`unseen`: why the management API refuses to answer. `trouble`: why nothing can be sent."""
 
     facts: TopicFacts | None
     unseen: PermanentError | None
@@ -72,8 +72,8 @@ def topic_findings(
     management_endpoint: str | None,
     queue: QueueFacts | None,
 ) -> Iterator[Finding]:
-    """Of each topic, in order and as they come; `queue`: the ingest queue, where it is known. Raises DStreamError when the namespace cannot be
-    reached.
+    """Findings on each topic, in order, each as soon as it is there. `queue`: the ingest queue, where it is known. Raises DStreamError when the
+    namespace cannot be reached.
     """
 
     entities = Entities(bus.address, management_endpoint)
@@ -83,7 +83,7 @@ def topic_findings(
             facts, unseen = entities.topic(name), None
         except PermanentError as error:
             facts, unseen = None, error
-        # Of a topic that does not exist yet the first alone is tried: it says all the same whether the namespace can be reached.
+        # A topic that does not exist yet is tried only when it is the first: even then it shows whether the namespace can be reached.
         tried = facts is not None or unseen is not None or number == 0
         return _Seen(facts, unseen, trouble_sending(bus, name) if tried else None)
 
@@ -108,7 +108,7 @@ def topic_findings(
 def _side_by_side(
     look: Callable[[int, str], _Seen], names: Sequence[str], close: Callable[[], None]
 ) -> Iterator[_Seen]:
-    """Their results in order, each as soon as it and those before it are there; what has not begun is left when one raises. `close`: afterwards."""
+    """Their results in order, each as soon as it and those before it are there. When one raises, no further call begins. `close`: afterwards."""
     pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="check")
     try:
         yield from pool.map(look, range(len(names)), names)
@@ -120,7 +120,7 @@ def _side_by_side(
 def trouble_sending(bus: ServiceBus, name: str) -> DStreamError | None:
     """Why nothing can be sent to `name`: a link is opened and closed, no message is sent.
 
-    Of an entity that does not exist yet a TransientError says all the same that the namespace cannot be reached.
+    Even for an entity that does not exist yet, a TransientError means that the namespace cannot be reached.
     """
     try:
         with closing(bus.sender(name)) as sender:

@@ -1,4 +1,4 @@
-"""`dstream check` of the port of health and metrics: whether a start could listen there. Opens it for a moment and closes it again."""
+"""`dstream check` of the port for health and metrics: whether a start could listen there. Opens it for a moment and closes it again."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from common.health import SERVER_NAME, HealthEndpoint
 from common.health_settings import HealthSettings
 
 _ANSWER_SECONDS = 2.0
-"""How long whoever has the port may take to say who it is."""
+"""Seconds to wait until the program that has the port answers."""
 
 _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 def port_findings(settings: HealthSettings | None) -> Iterator[Finding]:
-    """Nothing without a `health` block. Raises PermanentError where a start would: somebody else has the port, or the address is not ours."""
+    """Nothing without a `health` block. Raises PermanentError where a start would: another program has the port, or the address is not this
+    machine's.
+    """
     if settings is None:
         return
     try:

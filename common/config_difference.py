@@ -8,9 +8,9 @@ from common.config import Settings
 
 
 def differing(old: Settings, new: Settings, *, block: str, besides: Collection[str] = ()) -> tuple[str, ...]:
-    """The dotted names of the settings that differ, `ingester.queue.name`, but for the fields `besides` of the block itself.
+    """The dotted names of the settings that differ, such as `ingester.queue.name`, except for the block's own fields in `besides`.
 
-    A block that is there in one reading alone is named itself.
+    A block that only one of them has is named itself.
     """
     found: list[str] = []
     for name in type(old).model_fields:

@@ -25,7 +25,7 @@ from common.config_values import UNREADABLE, Block, Problem, Unreadable, Unset, 
 
 _OPTIONS = SerializationOptions(strip_string_quotes=True, explicit_blocks=False, preserve_heredocs=False)
 _NOT_LITERAL = "is an expression; only literal values and {{ env(...) }} are read here"
-# An escape of a lone surrogate or past U+10FFFF is no character, and python-hcl2 would leave it standing.
+# An escape of a lone surrogate or past U+10FFFF is not a character, and python-hcl2 would leave it as it is.
 _ESCAPED = re.compile(
     r"""(?: [^\\] | \\[nrt"\\] | \\u(?![dD][89a-fA-F])[0-9a-fA-F]{4} | \\U(?!0000[dD][89a-fA-F])00(?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4} )*""",
     re.VERBOSE,
@@ -39,7 +39,7 @@ class _Refused(Exception):  # never leaves this module
 
 
 def parse(rendered: Rendered, *, path: str) -> tuple[Block, list[Problem]]:
-    """The file as one block without a name, and a problem for each value that is no literal.
+    """The file as one block without a name, and a problem for each value that is not a literal.
 
     Raises ConfigurationError for a syntax error: nothing after it can be understood.
     """

@@ -44,7 +44,7 @@ class _VariableUnset(Exception):  # never leaves this module
 
 
 def render(source: str, *, path: str, environ: Mapping[str, str]) -> Rendered:
-    """Evaluate each `{{ }}` of `source`. What an expression does wrong is kept in `problems`, by line.
+    """Evaluate each `{{ }}` of `source`. Errors of expressions go to `problems`, by line.
 
     Raises ConfigurationError when Jinja cannot tell expressions and text apart (`{{` that does not close).
     """
@@ -111,7 +111,7 @@ def _segments(jinja: ImmutableSandboxedEnvironment, source: str, path: str) -> I
             elif token in ("block_begin", "raw_begin"):
                 yield "statement", line, ""
     except TemplateSyntaxError as error:
-        # The lexer stops where it can make no sense of the text; the mistake is in the expression that it was reading.
+        # The lexer stops where it no longer understands the text; the mistake is in the expression that it was reading.
         where = f"in the expression that begins here: {error.message}" if began else error.message
         raise complain(path, [Problem(began or error.lineno, f"template: {where}")]) from None
     if began:
@@ -121,7 +121,7 @@ def _segments(jinja: ImmutableSandboxedEnvironment, source: str, path: str) -> I
 def _evaluate(
     jinja: ImmutableSandboxedEnvironment, text: str, line: int, path: str, problems: list[Problem]
 ) -> str | Unset | Unreadable:
-    """The value of one expression that begins on `line`. Complaints name types, never values: they may be secrets."""
+    """The value of one expression that begins on `line`. Errors name types, never values: they may be secrets."""
     if (bare := _BARE_ENV.fullmatch(text)) is not None:
         text = f"env({bare[1]})"
     try:

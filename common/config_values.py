@@ -10,7 +10,7 @@ from common.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True)
 class Unset:
-    """Stands where the value of an environment variable would, which is not set: an error for whoever needs it."""
+    """In place of the value of an environment variable that is not set: an error for each setting that needs it."""
 
     variable: str
     path: str
@@ -21,7 +21,7 @@ class Unset:
 
 
 class Unreadable:
-    """Stands where a value would that was complained about already, so that the rest of the file is still checked."""
+    """In place of a value that was already reported, so that the rest of the file is still checked."""
 
 
 UNREADABLE = Unreadable()

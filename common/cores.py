@@ -1,4 +1,4 @@
-"""How many cores this process may use: so many workers a router has, and so many of Spark's local tasks are worth having for one table."""
+"""How many cores this process may use. The router's number of workers and Spark's number of local tasks for one table depend on it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CPU_OF_V1 = Path("/sys/fs/cgroup/cpu")
 
 
 def usable_cores(cpu_max: Path = CPU_MAX, cpu_of_v1: Path = CPU_OF_V1) -> int:
-    """Those that the process is allowed on, and no more than its container's quota pays for; at least 1."""
+    """Cores that the process may run on, within its container's quota; at least 1."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     share = _share(lambda: cpu_max.read_text().split()) or _share(
         lambda: [(cpu_of_v1 / name).read_text() for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")]
@@ -25,7 +25,7 @@ def usable_cores(cpu_max: Path = CPU_MAX, cpu_of_v1: Path = CPU_OF_V1) -> int:
 
 
 def _share(read: Callable[[], Sequence[str]]) -> float | None:
-    """Cores that the quota pays for; None where there is no such file, or no quota."""
+    """Cores that the quota allows; None without such a file or without a quota."""
     try:
         quota, period = map(int, read())
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The texts of a dead letter, so that every broker's client can write them: cut in bytes, and encodable whatever a message holds. Pure."""
+"""The texts of a dead letter in a form that every broker's client can write: limited in bytes, and always encodable. Pure."""
 
 from __future__ import annotations
 

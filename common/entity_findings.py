@@ -15,17 +15,17 @@ from common.servicebus_entities import EntitySettings, QueueFacts, TopicFacts
 from common.topology import Provision
 
 FAILOVER = timedelta(minutes=10)
-"""How long it may be from a change's first send to its second, which duplicate detection is to remove. A dead ingester's lease runs out after
-a minute, another starts Spark and reaches the table some seconds later; a database that fails over, or a process that is started by hand or
-moved to another machine, takes minutes more. Ten minutes are also what DStream and the service itself give an entity by default."""
+"""The longest time between a change's first send and its second, which duplicate detection must remove. A dead ingester's lease expires after
+a minute, and another ingester starts Spark and reaches the table some seconds later. A database failover, or a process that is started by hand
+or moved to another machine, takes minutes more. Ten minutes are also the default of DStream and of the service."""
 SHORTEST_LOCK = timedelta(seconds=30)
-"""A batch is routed within seconds, but a topic that throttles holds it up; below this a lock is lost before its renewal has had a second try."""
+"""A batch is routed within seconds, but a throttled topic delays it; a shorter lock is lost before its renewal can be tried a second time."""
 FEWEST_DELIVERIES = 10
-"""The service's default. Each loss of a lock counts, and so a few restarts in a row would dead-letter good messages at a lower limit."""
+"""The service's default. Each lost lock counts, so with a lower limit a few restarts in a row would dead-letter good messages."""
 NEARLY_FULL = 0.8
 """Of the quota: past it sends fail."""
 STANDARD_MESSAGE = 256 * 1024
-"""Bytes of the largest message where the entity does not say it: the Standard tier's."""
+"""Bytes of the largest message when the entity does not state it: the Standard tier's."""
 _NO_LIMIT = "P10675199DT2H48M5.4775807S, which is no limit"
 
 
@@ -41,9 +41,9 @@ def judge_use(subject: str, facts: QueueFacts, *, sessions: bool) -> list[Findin
     """How well the queue can be worked with; a fail: not at all."""
     found = [*judge_settings(subject, facts), *_fill(subject, facts)]
     if facts.sessions != sessions:
-        has, wants = ("has", "none") if facts.sessions else ("has no", "them")
+        has, needs = ("has", "none") if facts.sessions else ("has no", "them")
         remedy = "a queue's sessions are fixed when it is created: delete it when it is empty, or change queue.ordering"
-        found.append(fail(subject, f"it {has} sessions, and queue.ordering asks for {wants}", remedy))
+        found.append(fail(subject, f"it {has} sessions, and queue.ordering asks for {needs}", remedy))
     if facts.lock < SHORTEST_LOCK:
         text = f"its locks last {format_duration(facts.lock)}, and messages come again when one is lost"
         found.append(warn(subject, text, f"set LockDuration to {format_duration(SHORTEST_LOCK)} or more"))
@@ -57,18 +57,18 @@ def judge_use(subject: str, facts: QueueFacts, *, sessions: bool) -> list[Findin
 
 
 def judge_keeping(subject: str, facts: QueueFacts) -> list[Finding]:
-    """Whether the queue keeps what it has accepted until a router has read it: an offset has moved past it, and nobody sends it again."""
+    """Whether the queue keeps each message until a router has read it: its change's offset is committed, so nobody sends it again."""
     found, keeping = [], facts.keeping
     if keeping.messages is not None:
         then = "dead-lettered" if keeping.dead_letters else "deleted without a trace"
-        text = f"a change that waits in it for {_time(keeping.messages)} is {then}, and reaches no topic"
+        text = f"a change that waits in it for {_time(keeping.messages)} is {then} and never reaches a topic"
         found.append(fail(subject, text, f"set DefaultMessageTimeToLive to {_NO_LIMIT}"))
     if keeping.unused is not None:
         text = f"it is deleted, with all that is in it, when it was not used for {_time(keeping.unused)}"
         found.append(fail(subject, text, f"set AutoDeleteOnIdle to {_NO_LIMIT}"))
     if keeping.forwards_to is not None:
-        text = f"it forwards what it gets to {keeping.forwards_to}, and the router reads this queue"
-        found.append(fail(subject, text, "take ForwardTo out of its settings"))
+        text = f"it forwards its messages to {keeping.forwards_to}, but the router reads this queue"
+        found.append(fail(subject, text, "remove ForwardTo from its settings"))
     return found
 
 
@@ -97,7 +97,7 @@ def judge_topic(
             found.append(
                 fail(*missing, 'create it, or set provision = "create"')
                 if provision == "verify"
-                else warn(*missing, "create it, or take it out of router.subscriptions")
+                else warn(*missing, "create it, or remove it from router.subscriptions")
             )
     if not there and not (subscriptions and provision == "create"):
         found.append(warn(subject, "it has no subscription: what is sent to it is dropped", "subscribe to it"))
@@ -107,11 +107,11 @@ def judge_topic(
 
 
 def _passing(subject: str, facts: TopicFacts) -> list[Finding]:
-    """What a topic does not keep: its subscribers may mean it so, hence warnings."""
+    """What a topic does not keep. Its subscribers may intend that, hence warnings."""
     found, keeping = [], facts.keeping
     if keeping.messages is not None:
         text = f"a change that no subscriber has read after {_time(keeping.messages)} expires"
-        found.append(warn(subject, text, f"set DefaultMessageTimeToLive to {_NO_LIMIT}, unless that is meant"))
+        found.append(warn(subject, text, f"set DefaultMessageTimeToLive to {_NO_LIMIT}, unless that is intended"))
     if keeping.unused is not None:
         text = f"it is deleted, with its subscriptions, when it was not used for {_time(keeping.unused)}"
         found.append(warn(subject, text, f"set AutoDeleteOnIdle to {_NO_LIMIT}"))
@@ -122,7 +122,7 @@ def _smaller(subject: str, facts: TopicFacts, queue: QueueFacts) -> list[Finding
     here, there = facts.largest or STANDARD_MESSAGE, queue.largest or STANDARD_MESSAGE
     if here >= there:
         return []
-    text = f"it takes messages of up to {here // 1024} KB, and the ingest queue of up to {there // 1024} KB: what is between is dead-lettered"
+    text = f"it takes messages of up to {here // 1024} KB, and the ingest queue of up to {there // 1024} KB: larger ones are dead-lettered"
     remedy = f"set MaxMessageSizeInKilobytes to {there // 1024} (Premium), or lower the queue's"
     return [warn(subject, text, remedy)]
 
@@ -134,7 +134,7 @@ def judge_settings(subject: str, facts: EntitySettings) -> list[Finding]:
         found.append(fail(subject, f"its status is {facts.status}", "enable it in the portal"))
     if facts.duplicate_window is None:
         text = "no duplicate detection: a change that is sent again after a crash arrives twice"
-        remedy = "it is fixed when an entity is created: create it anew, or let subscribers ignore a message_id they have had"
+        remedy = "it is fixed when an entity is created: delete the entity and create it again, or let subscribers ignore a message_id they have had"
         found.append(warn(subject, text, remedy))
     elif facts.duplicate_window < FAILOVER:
         window, needed = format_duration(facts.duplicate_window), format_duration(FAILOVER)

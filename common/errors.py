@@ -1,7 +1,7 @@
-"""Every error DStream raises on purpose: one root, and one class for each thing a caller can do about it.
+"""Every error that DStream raises on purpose: one root, and one class for each thing that a caller can do about it.
 
-Foreign exceptions are translated where they enter (the adapters) and kept as the cause. A message is a participle
-with facts ("reading change table cdc.dbo_Persons_CT: ..."); a hint says what a person must do. Neither ever holds a secret.
+Foreign exceptions are translated where they enter (the adapters) and kept as the cause. A message begins with a participle and
+gives facts ("reading change table cdc.dbo_Persons_CT: ..."); a hint says what a person must do. Neither ever holds a secret.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ class TransientError(DStreamError):
 
 
 class ConnectionLost(TransientError):
-    """The connection is gone, or what it leads to: whatever else was to go over it would meet the same. Of any other TransientError one
-    statement is the victim, and the next may work."""
+    """The connection is lost, or the server behind it: every other statement on it would fail as well. Any other TransientError concerns one
+    statement, and the next may work."""
 
 
 class Throttled(TransientError):
-    """The service is busy and has refused; nothing is in doubt, and nothing is wrong with the link."""
+    """The service is busy and has refused. Nothing is in doubt, and the link still works."""
 
 
 class LockLost(TransientError):
-    """The lock of what was received is gone: what was not completed comes again, here or elsewhere."""
+    """The lock of received messages is lost: those not completed come again, here or elsewhere."""
 
 
 class Unanswered(TransientError):
-    """The service did not say whether it did what it was asked for."""
+    """The service did not answer, so it is unknown whether it did what was asked."""
 
 
 class DestinationDisabled(TransientError):
-    """The entity is switched off: it takes nothing from anybody until a person enables it."""
+    """The entity is disabled: it accepts nothing until a person enables it."""
 
 
 class PermanentError(DStreamError):
@@ -59,15 +59,15 @@ class PermanentError(DStreamError):
 
 
 class DestinationUnavailable(PermanentError):
-    """The entity, or the right to use it, is refused, whatever is sent: it says nothing of any one table or message.
+    """The entity is missing, or the right to use it, whatever is sent: no one table or message is at fault.
 
     A person must act (create the entity, renew the key, assign the role); after that the same process can go on.
     """
 
 
 class Stopped(DStreamError):
-    """The process was asked to stop while it was starting: give up what is under way, and end with status 0."""
+    """The process was asked to stop while it was starting: abandon the start and end with status 0."""
 
 
 class LeaseLost(DStreamError):
-    """Another owner holds the table's lock, or may hold it by now: stop this table before its next send."""
+    """Another owner holds the table's lock, or may hold it: stop this table before its next send."""

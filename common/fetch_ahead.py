@@ -1,7 +1,7 @@
 """How many messages a receiver may fetch ahead, so that all receivers of a process stay within their memory: pure decisions.
 
-A broker is asked for messages by their number, and what they weigh shows when they have come. So a session starts with few, and the largest
-size seen lately says how many more there may be.
+A broker delivers messages by number, and their size is known only once they have arrived. So a session starts with few, and the largest
+recent size decides how many more may be fetched.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ import math
 import threading
 
 UNKNOWN_SIZE = 262_144
-"""Bytes that a message is taken for while none was seen: the largest of Standard
+"""Bytes that a message counts for until one was seen: the largest of Standard
 (https://learn.microsoft.com/azure/service-bus-messaging/service-bus-quotas)."""
 
 FIRST = 32
-"""Messages that a session starts with at most, before the first of its own was seen."""
+"""The most messages that a session starts with, before its first one was seen."""
 
 FORGETTING = 16
-"""A size that does not come again is forgotten by so much of itself with each batch."""
+"""With each batch, the remembered size moves this fraction of the way to the batch's largest."""
 
 
 class FetchAhead:
-    """Shared by the receivers of a process, from any thread. `share`: bytes that one may have fetched ahead, and again as many in a batch.
+    """Shared by the receivers of a process, from any thread. `share`: bytes that one may have fetched ahead, and as many again in a batch.
 
-    `most`: messages fetched ahead in any case.
+    `most`: the most messages fetched ahead, however small.
     """
 
     def __init__(self, most: int, share: float = math.inf) -> None:
@@ -34,7 +34,7 @@ class FetchAhead:
 
     @property
     def share(self) -> float:
-        """Bytes of a batch at most, but for its first message."""
+        """The most bytes of a batch; its first message may be larger."""
         return self._share
 
     def first(self) -> int:

@@ -1,6 +1,6 @@
-"""As many descriptors as the system lets this process have: each link to Service Bus takes one, and most systems begin with 1,024.
+"""As many descriptors as the system allows this process: each link to Service Bus takes one, and most systems begin with 1,024.
 
-Raises the soft limit to the hard one, which any process may (setrlimit(2)), and says so where even that is too low. Lowers nothing.
+Raises the soft limit to the hard one, which any process may do (setrlimit(2)), and warns when even that is too low. Never lowers it.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import sys
 import structlog
 
 _OTHERS = 64
-"""Descriptors besides links: files of Python and its packages, pipes, the health port and who asks there."""
+"""Descriptors besides links: files of Python and its packages, pipes, the health port and its clients."""
 
 log = structlog.get_logger(__name__)
 
 
 def raise_file_limit() -> int | None:
-    """The limit in force from now on; None where there is none (Windows)."""
+    """The limit in force from now on; None without one (Windows)."""
     if sys.platform == "win32":
         return None
     import resource
@@ -30,7 +30,7 @@ def raise_file_limit() -> int | None:
 
 
 def provide_descriptors(links: int) -> None:
-    """See to it that so many links can be open at once, and warn where they cannot."""
+    """Raise the limit so that `links` can be open at once, and warn when they cannot."""
     limit = raise_file_limit()
     if (words := complaint(links, limit)) is not None:
         log.warning(
@@ -42,7 +42,7 @@ def provide_descriptors(links: int) -> None:
 
 
 def complaint(links: int, limit: int | None) -> str | None:
-    """What to do where `limit` is too low for `links`."""
+    """What to do when `limit` is too low for `links`."""
     if limit is None or links + _OTHERS <= limit:
         return None
     return f"raise the hard limit to {links + _OTHERS} (LimitNOFILE= of systemd, ulimits of a container), or route fewer tables with it"

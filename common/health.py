@@ -1,6 +1,6 @@
-"""One HTTP port that tells whether this process is well: `/healthz`, `/readyz` and `/metrics`. Anything else is 404, any other method 405.
+"""One HTTP port that reports whether this process is well: `/healthz`, `/readyz` and `/metrics`. Anything else is 404, any other method 405.
 
-What it tells is asked of the stage at each request, in a thread of its own, so that a stage that hangs is seen to hang. It changes nothing.
+Each request asks the stage, in a thread of its own, so that a stage that hangs is seen to hang. It changes nothing.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from common.health_settings import HealthSettings
 from common.metrics import CONTENT_TYPE, Sample, exposition
 
 Ailment = Callable[[], str | None]
-"""What is the matter, in words for a person; None when all is well."""
+"""What is wrong, in words for a person; None when all is well."""
 
 _TEXT = "text/plain; charset=utf-8"
 SERVER_NAME = "dstream"
-"""How every answer names the server, so that `dstream check` can tell a running stage from a stranger on its port."""
+"""The server's name in every answer, by which `dstream check` tells a running stage from another program on its port."""
 REQUEST_SECONDS = 10.0
-"""From the moment a client connects until its connection is closed, whatever it has sent or read by then; so long can it hold a thread."""
+"""From the moment a client connects until its connection is closed, whatever it has sent or read by then. It can hold a thread for so long."""
 MOST_AT_ONCE = 16
-"""Requests answered at once, each by a thread. Who comes on top is hung up on: a probe and Prometheus ask again."""
+"""Requests answered at once, each by a thread. Further ones are disconnected: a probe and Prometheus ask again."""
 _FREED = 0.05
 """Seconds that a request waits for one of those threads, since most take less."""
 
@@ -35,9 +35,9 @@ _FREED = 0.05
 class HealthEndpoint:
     """Listens from the start, serves from `__enter__` to `__exit__`.
 
-    `alive`: answers 503 at `/healthz` with what it says, to have the process started anew. `ready`: the same at `/readyz`, to have others
+    `alive`: its words are a 503 at `/healthz`, so that the process is restarted. `ready`: the same at `/readyz`, so that others
     wait for it. `samples`: the metrics of `/metrics`. All three are called from several threads.
-    Raises PermanentError when the address cannot be listened at.
+    Raises PermanentError when it cannot listen at the address.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ def _listening(settings: HealthSettings, pages: dict[str, _Page], request_second
 
 
 def _hang_up(connection: socket.socket) -> None:
-    """Whoever reads from it or writes to it is woken, and closes it."""
+    """Wakes the thread that reads from it or writes to it, and that thread closes it."""
     with suppress(OSError):  # closed already
         connection.shutdown(socket.SHUT_RDWR)
 
@@ -152,7 +152,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         try:
             status, content = page()
-        except Exception as error:  # a defect: said to who asks, not left as a connection that breaks
+        except Exception as error:  # a defect: the answer names it, in place of a broken connection
             status, content = HTTPStatus.INTERNAL_SERVER_ERROR, f"unexpected {type(error).__name__}\n".encode()
         kind = CONTENT_TYPE if path == "/metrics" and status is HTTPStatus.OK else _TEXT
         self._write(status, kind, content, body=body)

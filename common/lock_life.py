@@ -1,8 +1,9 @@
-"""How long a lock lasts: decided from what the service says of its end and from this machine's steady clock. Asks nobody.
+"""How long a lock lasts: decided from the end that the service states and from this machine's steady clock. Asks nobody.
 
-The service tells the moment when a lock ends, by its own clock; how far this machine's differs is not known. So the wall clock is looked at once,
-when the lock is told of, to learn how long locks last, and what is passed of it is counted by the clock that cannot be set. A length that no lock
-has (5 s to 5 minutes, https://learn.microsoft.com/azure/service-bus-messaging/message-transfers-locks-settlement) is the clocks' difference.
+The service states the moment when a lock ends, by its own clock, and this machine's clock may differ by an unknown amount. So the wall clock is
+read once, when the lock is received, to learn how long locks last. From then on the time is counted by the clock that cannot be set. A length
+that no lock has (they last 5 s to 5 minutes, https://learn.microsoft.com/azure/service-bus-messaging/message-transfers-locks-settlement) comes
+from the difference between the clocks.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ SHORTEST, LONGEST = 5.0, 300.0
 """Seconds that a lock may last."""
 
 LONGEST_HOLD, SHORTEST_HOLD = 20.0, 2.0
-"""Seconds after which a lock is renewed at the latest, and at the soonest; between them at half its length. A machine whose clock is behind takes
-locks for longer than they are, and one ahead for shorter."""
+"""The most and the fewest seconds after which a lock is renewed; between them at half its length. On a machine whose clock is behind, locks look
+longer than they are, and on one ahead shorter."""
 
 
 @dataclass(slots=True)
@@ -26,12 +27,12 @@ class LockLife:
 
     @classmethod
     def taken(cls, remaining: float, now: float) -> LockLife:
-        """A lock just heard of, with seconds `remaining` by the wall clock. With fewer than any lock has, it may be long over: this process
-        may have been frozen since. Then none are left, until it is renewed."""
+        """A lock just received, with seconds `remaining` by the wall clock. With fewer than any lock has, it may have ended long ago, because
+        this process was frozen. Then no time is left until it is renewed."""
         return cls(min(remaining, LONGEST) if remaining >= SHORTEST else 0.0, now)
 
     def renewed(self, remaining: float, asked: float) -> None:
-        """The service has renewed it, asked at that moment."""
+        """The service has renewed it; the request was made at that moment."""
         self.length, self.since = believed(remaining), asked
 
     def left(self, now: float) -> float:
@@ -44,18 +45,18 @@ class LockLife:
 
 
 def clock_ahead(remaining: float) -> float:
-    """Seconds by which this machine's clock is ahead of the service's at least, where by it so many remain of a lock just renewed. Negative: behind.
-    0: nothing is known of it."""
+    """Seconds that this machine's clock is at least ahead of the service's, from what it shows as the rest of a lock just renewed. Negative:
+    behind. 0: unknown."""
     if remaining <= 0:
         return SHORTEST - remaining
     return min(0.0, LONGEST - remaining)
 
 
 def believed(remaining: float) -> float:
-    """Seconds that a lock lasts which was just taken, where the wall clock says that so many remain."""
+    """Seconds that a lock just taken lasts, when so many remain by the wall clock."""
     return min(max(remaining, SHORTEST), LONGEST)
 
 
 def hold(length: float) -> float:
-    """Seconds after which a lock of that length is renewed; at once one that may be over."""
+    """Seconds after which to renew a lock of that length; 0 for one that may have ended."""
     return min(max(length / 2, SHORTEST_HOLD), LONGEST_HOLD) if length > 0 else 0.0

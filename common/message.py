@@ -9,7 +9,7 @@ from datetime import timedelta
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A value of a type that this page has no word for, in the octets of the broker's protocol, type and all. It is passed on as it is."""
+    """A value of a type that this module does not know, in the octets of the broker's protocol, type included. It is passed on unchanged."""
 
     octets: bytes
 
@@ -34,16 +34,16 @@ class Message:
     time_to_live: timedelta | None = None
     application_properties: Mapping[str, PropertyValue] = field(default_factory=dict)
     foreign: Mapping[str, Opaque] = field(default_factory=dict)
-    """What a foreign sender wrote into fields that have no place above, or into those above with another type than text, by the field's name;
-    of the latter the text above is for reading only."""
+    """What another sender wrote into fields that are not listed above, or into those above as another type than text, by the field's name.
+    For the latter, the text above is for reading only."""
 
 
 _SECTIONS = 90
-"""Bytes of what surrounds body and properties: headers of sections, annotations, times."""
+"""Bytes around body and properties: headers of sections, annotations, times."""
 
 
 def weight(message: Message) -> int:
-    """Bytes that it takes on the wire, about: never much less."""
+    """About how many bytes it takes on the wire, and never much less."""
     size = _SECTIONS + len(message.body)
     for text in (
         message.message_id,

@@ -1,7 +1,7 @@
 """Metrics as values, and as the text that Prometheus reads. The only module that imports prometheus_client.
 
-A stage declares its metrics (`Metric`) and tells what they are at a moment (`Sample`): nothing is counted here, so that counting costs the
-stages what adding numbers costs. What is not declared with the labels it is told with is refused.
+A stage declares its metrics (`Metric`) and gives their values at a moment (`Sample`). Nothing is counted here, so counting costs the stages no
+more than adding numbers. A sample whose labels are not the declared ones is refused.
 https://prometheus.io/docs/practices/naming/
 """
 
@@ -19,7 +19,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
-"""The format that every Prometheus reads."""
+"""The format that every version of Prometheus reads."""
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Bounds for latencies: from an answer on the same machine to what a person notices."""
@@ -29,7 +29,7 @@ MESSAGES = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0
 
 @dataclass(slots=True)
 class Distribution:
-    """How often what was measured fell under each of `bounds` (ascending), or over all of them. Not thread-safe."""
+    """How many measurements fell under each of `bounds` (ascending), or above all of them. Not thread-safe."""
 
     bounds: tuple[float, ...]
     counts: list[int] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Distribution:
         return Distribution(self.bounds, list(self.counts), self.total)
 
     def __add__(self, other: Distribution) -> Distribution:
-        """Both together; of the same bounds."""
+        """Both together; their bounds must be the same."""
         counts = [mine + theirs for mine, theirs in zip(self.counts, other.counts, strict=True)]
         return Distribution(self.bounds, counts, self.total + other.total)
 
@@ -65,7 +65,7 @@ class Metric:
     labels: tuple[str, ...] = ()
 
     def __call__(self, value: float | Distribution, *labels: str) -> Sample:
-        """What it is now, with the values of its labels in order."""
+        """Its value now, with the values of its labels in order."""
         if len(labels) != len(self.labels) or isinstance(value, Distribution) != (self.kind == "histogram"):
             raise ValueError(f"{self.name} is a {self.kind} with the labels {self.labels}")
         return Sample(self, labels, value)
@@ -89,7 +89,7 @@ def exposition(samples: Iterable[Sample]) -> bytes:
 
 
 def resident_bytes(statm: Path = Path("/proc/self/statm")) -> int | None:
-    """The memory of this process that is in RAM (proc(5): the second number, in pages); None where the system has no such file."""
+    """The memory of this process that is in RAM (proc(5): the second number, in pages); None on systems without that file."""
     try:
         return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
@@ -131,7 +131,7 @@ def _family(metric: Metric) -> CounterMetricFamily | GaugeMetricFamily | Histogr
 
 
 def _buckets(found: Distribution) -> list[tuple[str, float]]:
-    """Cumulative, as the format wants them."""
+    """Cumulative, as the format requires."""
     names, sums, so_far = [*map(str, found.bounds), "+Inf"], [], 0
     for count in found.counts:
         so_far += count

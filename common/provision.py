@@ -1,7 +1,7 @@
-"""Queue, topics and subscriptions: created, or checked, or left alone. Runs once at start, never for a message.
+"""Queue, topics and subscriptions: created, checked or left alone. Runs once at start, never for a message.
 
-"create" makes what is missing and works with what is there, so two processes may start at once. "verify" refuses what is missing. What exists
-with other settings than DStream would give it is told by both, and refused only where it cannot work. "none" makes no call at all. Nothing
+"create" creates what is missing and uses what exists, so two processes may start at once. "verify" refuses what is missing. Both report an
+entity whose settings differ from those that DStream would choose, and refuse it only when it cannot work. "none" makes no call at all. Nothing
 that exists is ever changed or deleted: sessions and duplicate detection are fixed when an entity is created.
 """
 
@@ -30,13 +30,13 @@ from common.topology import Provision
 
 DUPLICATE_DETECTION_WINDOW = timedelta(minutes=10)
 """How long an entity remembers message ids. After a crash at most one page is sent again, as soon as another process holds
-the lock (a lease lasts 60 s): ten minutes, the service's own default, cover that several times; a longer memory costs throughput.
-The service takes 20 s to 7 days (https://learn.microsoft.com/azure/service-bus-messaging/duplicate-detection)."""
+the lock (a lease lasts 60 s). Ten minutes, the service's own default, cover that several times; a longer window costs throughput.
+The service accepts 20 s to 7 days (https://learn.microsoft.com/azure/service-bus-messaging/duplicate-detection)."""
 
 QUOTAS: tuple[tuple[int | None, int | None], ...] = ((81_920, 2_000), (5_120, 2_000), (None, 2_000), (None, None))
-"""Megabytes of a queue or topic, and deliveries of a message until the service dead-letters it, as much as a namespace takes: 80 GB on Premium
+"""Megabytes of a queue or topic, and deliveries of a message until the service dead-letters it, at a namespace's limits: 80 GB on Premium
 and 5 GB on Standard (https://learn.microsoft.com/azure/service-bus-messaging/service-bus-quotas), 10 deliveries with Microsoft's emulator.
-What is full holds up every table. Poison is dead-lettered by its reason, and so a limit of deliveries only ever meets good messages."""
+A full queue holds up every table. The router itself dead-letters poison, so a limit of deliveries only ever meets good messages."""
 
 _Facts = TypeVar("_Facts")
 
@@ -47,7 +47,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class QueueNeed:
-    """A queue as DStream wants it."""
+    """A queue as DStream needs it."""
 
     name: str
     sessions: bool
@@ -56,7 +56,7 @@ class QueueNeed:
 
 @dataclass(frozen=True, slots=True)
 class TopicNeed:
-    """A topic, with the subscriptions that are created on it (none: nobody reads it yet, nothing fills it)."""
+    """A topic, and the subscriptions to create on it (none: nobody reads it yet, and it stays empty)."""
 
     name: str
     subscriptions: tuple[str, ...] = ()
@@ -74,11 +74,11 @@ def provision(
     management_endpoint: str | None = None,
     stop: threading.Event | None = None,
 ) -> Collection[str]:
-    """Create or check `needs`, as `how` says; "none" returns at once. Returns the topics that could not be created just now, each logged.
+    """Create or check `needs`, depending on `how`; "none" returns at once. Returns the topics that could not be created now, each logged.
 
     `management_endpoint`: address of the management API (`https://host[:port]`), where it is not the namespace's own.
-    Raises PermanentError (no Manage right; everything that cannot be worked with, or that "verify" misses, at once), TransientError (not
-    reachable, throttled; of topics, when it was so for each) and, once `stop` is set, Stopped.
+    Raises PermanentError (no Manage right; one error names all entities that cannot work or that "verify" misses), TransientError (not
+    reachable, throttled; for topics, only when each of them failed so) and, once `stop` is set, Stopped.
     """
     if how == "none" or not needs:
         return ()
@@ -95,7 +95,7 @@ def provision(
 
 
 def _remedies(wrong: Sequence[Finding]) -> str:
-    """What to do about all of them: `provision = "create"` helps where something is missing, and changes nothing that is there."""
+    """What to do about all of them: `provision = "create"` creates what is missing, and changes nothing that exists."""
     remedies = list(dict.fromkeys(finding.remedy for finding in wrong if finding.remedy))
     return "; ".join([*remedies, 'provision = "create" makes what is missing, and "none" skips this check'])
 
@@ -139,7 +139,7 @@ class _Provisioner:
         _blame(judge_keeping(subject, facts))
 
     def _provide_topics(self, needs: Sequence[TopicNeed]) -> Collection[str]:
-        """One that cannot be had just now holds up its own table and nobody else's."""
+        """A topic that is unavailable now holds up its own table and no other."""
         unsubscribed = [need.name for need in needs if not need.subscriptions]
         there = self._entities.topics([need.name for need in needs], unsubscribed=unsubscribed)
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="provision") as pool:
@@ -167,7 +167,7 @@ class _Provisioner:
         return None
 
     def _provide_topic(self, need: TopicNeed, facts: TopicFacts | None) -> None:
-        """A topic that is switched off is its own table's trouble, and something else of its name everybody's: it would be sent to."""
+        """A disabled topic concerns its own table; an entity of another kind under its name ends the start, as changes would be sent to it."""
         if facts is None:
             facts = self._made_or_found(
                 f"topic {need.name}", partial(self._create_topic, need), partial(self._entities.topic, need.name)
@@ -181,7 +181,9 @@ class _Provisioner:
                 self._create(f"{need.name}/{name}", partial(self._client.create_subscription, need.name, name))
 
     def _made_or_found(self, what: str, create: Callable[[], bool], look: Callable[[], _Facts | None]) -> _Facts | None:
-        """None when `create` made it. Another process may be at the same, or at its end: what is neither made nor found is tried again."""
+        """None when `create` made it. Another process may be creating or deleting the same entity, so what is neither made nor found is tried
+        again.
+        """
         until = time.monotonic() + PATIENCE
         while not create():
             if (facts := look()) is not None:
@@ -226,7 +228,7 @@ class _Provisioner:
         return self._create(need.name, partial(self._as_large_as_may_be, create))
 
     def _as_large_as_may_be(self, create: Callable[[int | None, int | None], object]) -> object:
-        """The tier is not told; it refuses what is too much for it, and what it took once is asked for first the next time."""
+        """The service does not name its tier; it refuses sizes above its limit. The size that it accepted is tried first the next time."""
         for quota in list(self._sizes):
             try:
                 made = create(*quota)
@@ -239,7 +241,7 @@ class _Provisioner:
         raise AssertionError("the last quota returns or raises")
 
     def _create(self, what: str, call: Callable[[], object]) -> bool:
-        """False when it exists. Looking first would be one more call and a race; "exists" is the answer to both."""
+        """False when it exists. Looking first would be one more call and a race; the answer "exists" saves both."""
 
         def create() -> bool:
             try:
@@ -256,7 +258,7 @@ class _Provisioner:
         return made
 
     def differences(self, needs: Sequence[Need]) -> list[Finding]:
-        """What cannot be worked with; what a person should only know is logged."""
+        """What cannot work. What a person should only know is logged."""
         found, unread = list[Finding](), list[DStreamError]()
         topics = self._entities.topics([need.name for need in needs if isinstance(need, TopicNeed)])
         for need in needs:
@@ -280,7 +282,7 @@ def _each_once(faults: Sequence[DStreamError]) -> str:
 
 
 def _blame(findings: Sequence[Finding]) -> None:
-    """Log what a person must put right although a start can go on."""
+    """Log what a person must correct although the start can go on."""
     for found in findings:
         log.error("entity is not as wanted", entity=found.subject, what=found.text, remedy=found.remedy)
 

@@ -34,5 +34,5 @@ class Backoff:
 
 
 def jittered(seconds: float, share: float, chance: Callable[[], float]) -> float:
-    """`seconds` for what recurs at a fixed pace, less a part of at most `share` of it: never later than promised, and not in step with others."""
+    """`seconds`, the interval of something that recurs, less a random part of at most `share` of it: never late, and not in step with others."""
     return seconds * (1 - share * chance())

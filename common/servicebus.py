@@ -1,4 +1,4 @@
-"""Azure Service Bus behind the ports of common/bus.py: a namespace, and where its senders and receivers come from. Manages nothing."""
+"""Azure Service Bus behind the ports of common/bus.py: makes the senders and receivers of a namespace. Manages no entities."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from common.topology import BusSettings
 
 
 class ServiceBus:
-    """One namespace: where senders and receivers come from. Holds no connection of theirs; callable from any thread."""
+    """One namespace: makes its senders and receivers. Holds no connection of theirs; callable from any thread."""
 
     def __init__(self, address: ServiceBusAddress, *, proven: bool = False) -> None:
-        """`proven`: another process has been let in with this key or identity, so that a refusal is a passing trouble to whoever opens a link."""
+        """`proven`: the service has accepted this key or identity from another process, so a refusal when a link opens is transient."""
         quiet_sdk()
         self.address = address
         self._proven = proven
@@ -60,16 +60,16 @@ class ServiceBus:
     def receivers(
         self, queue: str, *, sessions: bool, prefetch: int, ahead: FetchAhead | None = None, proven: bool = False
     ) -> QueueReceivers:
-        """Receivers of a queue that has sessions, or has none; `prefetch` messages are asked for ahead (at least 1), or as `ahead` says.
+        """Receivers of a queue with or without sessions. They fetch `prefetch` messages ahead (at least 1), or as many as `ahead` decides.
 
-        `proven`: the queue was there, with the right to it.
+        `proven`: the queue existed, with the right to it.
         """
         self._check(queue)
         ahead = ahead or FetchAhead(max(prefetch, 1))
         return QueueReceivers(self.address, queue, sessions=sessions, ahead=ahead, proven=proven or self._proven)
 
     def close(self) -> None:
-        """Close the identity, where there is one; senders and receivers are closed by whoever opened them."""
+        """Close the identity, if there is one. Senders and receivers are closed where they were opened."""
         if self.address.identity is not None:
             self.address.identity.close()
 

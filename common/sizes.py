@@ -1,4 +1,4 @@
-"""How much memory (`256MB`, `1GB`), read into bytes. Refuses what has no unit, and never guesses one."""
+"""Sizes of memory (`256MB`, `1GB`), read into bytes. Refuses a number without a unit, and never guesses one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WORDS = 'must be a size such as "64MB" or "1GB", in quotes'
 
 
 class Size(int):
-    """Bytes, that show as they are written: in the largest whole unit."""
+    """Bytes. As text they are in the largest whole unit."""
 
     def __str__(self) -> str:
         for unit in ("GB", "MB", "KB"):

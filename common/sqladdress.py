@@ -85,8 +85,8 @@ _ENCRYPT: Mapping[str, Encrypt] = {
     "disable": "disable",
 }
 LOGIN_SECONDS, LONGEST_LOGIN = 10, 120
-"""Seconds for a login where the address does not say: long enough for a failover's listener, short enough to say soon that nobody is
-there. And the longest: a serverless database that resumes takes about one minute.
+"""Seconds for a login when the address does not set them: long enough for a failover's listener, short enough to report soon that nobody
+answers. And the longest: a serverless database that resumes takes about one minute.
 https://learn.microsoft.com/azure/azure-sql/database/serverless-tier-overview"""
 
 _PACKET_SIZES = range(512, 32768)
@@ -128,7 +128,7 @@ class SqlAddress:
 
     @property
     def encryption(self) -> Encrypt:
-        """As SqlClient and ODBC have it, mandatory where the address does not say; on this very machine as the server likes.
+        """As with SqlClient and ODBC, mandatory when the address does not set it; on this machine the server decides.
 
         A token is never sent in clear text.
         """
@@ -136,7 +136,7 @@ class SqlAddress:
 
     @property
     def verified(self) -> bool:
-        """Whether the server's certificate is looked at; strict encryption leaves no choice."""
+        """Whether to verify the server's certificate; strict encryption leaves no choice."""
         trusting = self.options.get("trust_server_certificate") == "true"
         return self.encryption == "strict" or (self.encryption == "mandatory" and not trusting)
 

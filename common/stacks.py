@@ -1,6 +1,6 @@
-"""SIGUSR1: a process writes the stacks of all its threads to standard error and goes on. For whoever asks why nothing moves.
+"""SIGUSR1: a process writes the stacks of all its threads to standard error and goes on. They show why nothing moves.
 
-The lines are written by the interpreter itself, without a lock and without Python code, so a process that hangs writes them as well.
+The interpreter itself writes the lines, without a lock and without Python code, so a process that hangs writes them as well.
 They hold file names, line numbers and function names: no value, and so no secret.
 """
 

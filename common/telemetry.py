@@ -26,7 +26,7 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 MASK = "***"
 _SHORTEST = 4  # a shorter text would mask parts of ordinary words, and no key or sane password is that short
 
-# They tell every frame, token and retry, and log each fault that they also raise; what matters of it arrives as our own errors.
+# They log every frame, token and retry, and each fault that they also raise. What matters arrives as DStream's own errors.
 _NOISY = ("azure", "py4j", "urllib3")
 
 _secrets: set[str] = set()
@@ -143,7 +143,7 @@ def _not_py4j(record: logging.LogRecord) -> bool:
 
 
 def _without_nothing(logger: Any, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """A fact that is not there (an error without a hint) is not told."""
+    """Leave out facts without a value (an error without a hint)."""
     return {key: value for key, value in event.items() if value is not None}
 
 

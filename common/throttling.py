@@ -1,7 +1,7 @@
-"""A namespace that throttles: how long to wait for it, and one line in the log for a spell, however often it refuses. Sends nothing.
+"""A namespace that throttles: how long to wait for it, and one log line a spell, however often it refuses. Sends nothing.
 
-Credits come anew each second, so that whoever was refused waits for about that long, and longer while others use all there is. What
-Microsoft advises is exponential back-off; the wait that its answer names is the same whoever asks.
+Credits are renewed each second, so a refused sender waits for about that long, and longer while other senders use them up. Microsoft
+advises exponential back-off; the wait that the service's answer names is the same for all senders.
 Source: https://learn.microsoft.com/azure/service-bus-messaging/service-bus-throttling
 """
 
@@ -16,8 +16,8 @@ import structlog
 from common.retry import Backoff
 
 THROTTLED_BACKOFF = Backoff(first=0.5, longest=2.0)
-"""After refusals in a row: within the second at first, and never longer than the service asks for, so that hardly a second's credits are left
-unused. By so much of jitter, those that wait come one after the other."""
+"""The wait after refusals in a row: under a second at first, and never longer than the service asks for, so that hardly a second's credits stay
+unused. The jitter spreads those that wait."""
 
 QUIET = 60.0
 """Seconds without a refusal after which a spell is over."""
@@ -35,7 +35,7 @@ class Spell:
         self._refused = 0
 
     def refused(self, why: str, *, times: int = 1) -> None:
-        """So many sends were refused."""
+        """Count that many refused sends."""
         with self._guard:
             self._last = self._clock()
             self._refused += times
@@ -45,7 +45,7 @@ class Spell:
         log.warning("Service Bus throttles", error=why, hint="sending goes on as credits allow; queue.pack needs fewer")
 
     def look(self) -> None:
-        """Tell the end of a spell once it is over."""
+        """Log the end of a spell once it is over."""
         with self._guard:
             if not self._refused or self._clock() - self._last < QUIET:
                 return

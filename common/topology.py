@@ -1,4 +1,4 @@
-"""What both stages must agree on, declared once: the source's name, its tables, the queue, and how a bus is reached.
+"""What both stages must agree on, declared once: the source's name, its tables, the queue, and how to reach a bus.
 
 Each setting's `description` is its manual: type and unit follow from the annotation, the reason for the default and the meaning
 of zero or none stand in the text. docs/configuration.md is written from it.
@@ -31,7 +31,7 @@ def _bus_type(value: Any) -> Any:
 
 
 def _bus_string(secret: SecretStr) -> SecretStr:
-    """A Service Bus connection string has an endpoint; anything else is a mix-up that would only show at the first connect."""
+    """A Service Bus connection string has an endpoint; anything else is a mistake that would show only at the first connect."""
     if isinstance(secret, UnsetSecret):
         return secret
     text = secret.get_secret_value()
@@ -205,7 +205,7 @@ class BusSettings(Settings):
 
 
 DuplicateWindow = Annotated[Duration, between(timedelta(seconds=20), timedelta(days=7))]
-"""What the service takes (https://learn.microsoft.com/azure/service-bus-messaging/duplicate-detection)."""
+"""What the service accepts (https://learn.microsoft.com/azure/service-bus-messaging/duplicate-detection)."""
 
 
 class QueueSettings(BusSettings):
@@ -297,7 +297,7 @@ class Topology(Settings):
 
     @property
     def nameless(self) -> Unset | None:
-        """What is not set and yet needed for names; None when `origin` is known."""
+        """The setting that names still need; None when `origin` is known."""
         named = self.server_name is not None and self.database is not None
         return None if named or isinstance(self.db_connection_string, SqlAddress) else self.db_connection_string
 
@@ -347,7 +347,7 @@ def twice_listed(data: Any) -> list[tuple[Location, str]]:
         try:
             numbers[number] = _table(text)
         except ValueError:
-            continue  # the model says it better
+            continue  # the model reports it better
     places = {id(table): number for number, table in numbers.items()}
     return [
         (("tables", places[id(later)]), _shared(first, later))
@@ -356,7 +356,7 @@ def twice_listed(data: Any) -> list[tuple[Location, str]]:
 
 
 def _shared(first: TableName, later: TableName) -> str:
-    """The complaint about two entries of one topic, with the way out."""
+    """The error for two entries of one topic, with the way out."""
     shares = "they would share a topic and a session"
     if first == later:
         return f"names {later}, and {first} before it: {shares}; remove one of the two"
@@ -364,6 +364,6 @@ def _shared(first: TableName, later: TableName) -> str:
 
 
 def listed(data: Any) -> tuple[Any, ...]:
-    """The raw `tables` of a block, or nothing when it is no list."""
+    """The raw `tables` of a block, or nothing when it is not a list."""
     tables = data.get("tables")
     return tables if isinstance(tables, tuple) else ()

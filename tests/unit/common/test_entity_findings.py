@@ -68,7 +68,7 @@ def test_a_size_without_a_known_limit_says_nothing() -> None:
             "is deleted, with all that is in it, when it was not used for 36h",
             "Idle",
         ),
-        (Keeping(forwards_to="other"), "forwards what it gets to other", "ForwardTo"),
+        (Keeping(forwards_to="other"), "forwards its messages to other", "ForwardTo"),
     ],
 )
 def test_a_queue_that_does_not_keep_what_it_has_accepted_fails(keeping: Keeping, text: str, remedy: str) -> None:
