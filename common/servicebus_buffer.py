@@ -20,6 +20,11 @@ class Fitting:
         self._buffered, self._count, self._room = buffered, count, room
         self.ready = 0
 
+    @property
+    def wanted(self) -> int:
+        """More of them than are ready."""
+        return self._count - self.ready
+
     def more(self) -> bool:
         """Whether there is room for more than is there."""
         while self.ready < min(self._count, self._buffered.qsize()):
@@ -55,6 +60,25 @@ def readable(handler: Any, seconds: float) -> bool:
     except (OSError, ValueError):  # closed under our hands: reading will tell how
         return True
     return True
+
+
+def whole_frames(handler: Any, most: int) -> int:
+    """How many frames the SDK can read in one go without asking the socket: `most` at most, and at least the one that `readable` saw."""
+    transport: Any = getattr(getattr(handler, "_connection", None), "_transport", None)
+    buffer = getattr(transport, "_read_buffer", None)
+    found = 0
+    if isinstance(buffer, BytesIO):
+        with buffer.getbuffer() as octets:
+            at = buffer.tell()
+            while found < most and (behind := at + _frame_size(octets, at)) <= len(octets):
+                at, found = behind, found + 1
+    return max(found, 1)
+
+
+def _frame_size(octets: memoryview, at: int) -> int:
+    """AMQP 1.0, 2.3.1: four octets, themselves included. More than there can be where those four are not all there."""
+    size = int.from_bytes(octets[at : at + 4])
+    return size if at + 8 <= len(octets) and size >= 8 else len(octets) + 1
 
 
 def _unread(transport: Any) -> bool:

@@ -31,7 +31,7 @@ from common.lock_life import SHORTEST, LockLife, believed, clock_ahead
 from common.message import Message, weight
 from common.servicebus_address import ServiceBusAddress
 from common.servicebus_arrivals import carried, failure, read_arrivals
-from common.servicebus_buffer import Fitting, readable
+from common.servicebus_buffer import Fitting, readable, whole_frames
 from common.servicebus_client import CLOSE_TIMEOUT, OPEN_TIMEOUT, SLACK, close_quietly, open_client
 from common.servicebus_deadline import Guard
 from common.servicebus_errors import translated
@@ -202,8 +202,9 @@ class BusReceiver:
             return ()
         fitting = Fitting(buffered, count, room)
         try:
-            while fitting.more() and readable(handler, 0) and handler.do_work():
-                continue
+            while fitting.more() and readable(handler, 0):
+                if not handler.do_work(batch=whole_frames(handler, fitting.wanted)):
+                    break
         except Exception as error:
             # What came before the fault is handed over. What comes behind it is not: the fault may have swallowed a message.
             self._failed = f"{type(error).__name__}: {error}"

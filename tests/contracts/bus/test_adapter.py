@@ -539,7 +539,7 @@ def test_an_error_of_the_sdk_while_it_reads_ahead_ends_this_receiver_alone(
         monkeypatch.setattr(common.servicebus_receiver, "readable", lambda *_: True)
         real = handler.do_work
 
-        def broken() -> bool:
+        def broken(**_: Any) -> bool:
             raise error
 
         def once(**kwargs: Any) -> bool:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from common.servicebus_buffer import readable
+from common.servicebus_buffer import readable, whole_frames
 
 
 class Counted:
@@ -84,3 +84,29 @@ def test_a_transport_that_keeps_nothing_is_left_alone(line: Line) -> None:
     line.theirs.sendall(b"one")
     assert readable(line.handler, 0)
     assert line.sock.reads == 0
+
+
+def frame(octets: bytes) -> bytes:
+    return (len(octets) + 8).to_bytes(4) + b"\x02\x00\x00\x00" + octets
+
+
+@pytest.mark.parametrize(
+    ("octets", "whole"),
+    [
+        (b"", 1),
+        (frame(b"one") + frame(b"two"), 2),
+        (frame(b"one") + frame(b"two")[:-1], 1),
+        (frame(b"one") + b"\x00\x00", 1),
+        (frame(b"one") * 9, 4),
+        (b"\x00\x00\x00\x00" * 4, 1),
+    ],
+)
+def test_only_frames_that_are_there_to_their_end_are_read_in_one_go(line: Line, octets: bytes, whole: int) -> None:
+    line.transport._read_buffer = BytesIO(octets)
+    assert whole_frames(line.handler, 4) == whole
+
+
+def test_what_was_read_of_the_buffer_does_not_count(line: Line) -> None:
+    line.transport._read_buffer = BytesIO(frame(b"one") + frame(b"two"))
+    line.take(len(frame(b"one")))
+    assert whole_frames(line.handler, 4) == 1
