@@ -109,6 +109,8 @@ def unpack(message: Message) -> tuple[Message, ...]:
     _check("subject", subjects, (str, type(None)))
     for name, values in columns.items():
         _check(name, values, _PLAIN)
+    if not all(ids):
+        raise BadPack(f"{ids.count('')} of {count} changes have an empty id, by which no topic knows one from another")
     if len(set(ids)) != count:
         raise BadPack(f"{count} changes have {len(set(ids))} different ids")
     bodies = message.body[1:-1].split(_SEPARATOR)
@@ -170,7 +172,7 @@ def _kind(message: Message) -> tuple[str, ...] | None:
     """What neighbours in a pack have in common: the names of their properties. None of a message that cannot be given back exactly."""
     properties = message.application_properties
     plain = (
-        message.message_id is not None
+        bool(message.message_id)
         and message.content_type == CHANGE_TYPE
         and (message.partition_key, message.correlation_id, message.reply_to, message.reply_to_session_id)
         == (None, None, None, None)

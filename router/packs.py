@@ -2,8 +2,8 @@
 
 A packed message is completed when the last of its changes was settled. A poison change has no delivery of its own to dead-letter: it is
 sent to the queue again alone, marked with its reason, and dead-lettered when it comes back (docs/decisions/packing.md). What is marked so
-is dead-lettered here and never handed over. Where the queue does not take it, the pack is dead-lettered instead of completed, and its
-description names the poison: nothing is lost, and nobody waits.
+is dead-lettered here and never handed over; a mark with a reason that no router gives is a fault of its message. Where the queue does not take
+the marked copy, the pack is dead-lettered instead of completed, and its description names the poison: nothing is lost, and nobody waits.
 """
 
 from __future__ import annotations
@@ -18,6 +18,10 @@ from common.errors import PermanentError, TransientError
 from common.message import Message
 from common.packing import BadPack, condemnation, condemned, is_pack, unpack
 from router.chunks import reserve
+from router.routes import REASONS
+
+_TOLD = 100
+"""Characters of a false mark that a description tells."""
 
 log = structlog.get_logger(__name__)
 
@@ -61,7 +65,7 @@ class _Change:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Unreadable:
-    """A pack that cannot be taken apart, as the one delivery that it is."""
+    """A pack that cannot be taken apart, or a message with a false mark, as the one delivery that it is."""
 
     delivery: Delivery
     fault: str
@@ -106,6 +110,12 @@ class UnpackingReceiver:
             if not is_pack(delivery.message):
                 if (sentence := condemnation(delivery.message)) is None:
                     found.append(delivery)
+                elif sentence[0] not in REASONS:
+                    found.append(
+                        _Unreadable(
+                            delivery, f"it is marked as poison for a reason that is none: {sentence[0][:_TOLD]!r}"
+                        )
+                    )
                 else:
                     self._execute(sentence, [*received[at:], *_wholes(found)])
                 continue

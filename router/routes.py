@@ -7,10 +7,11 @@ A message that names no destination with a publisher is poison: it is dead-lette
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Literal
+from typing import Final, Literal, get_args
 
 from common.bus import Delivery
 from common.message import Message
@@ -19,11 +20,16 @@ Reason = Literal[
     "MalformedMessage", "MissingDestination", "UnknownDestination", "MessageTooLarge", "Refused", "Oversize"
 ]
 
+REASONS: Final = frozenset(get_args(Reason))
+
 SEND_AGAIN = (
     "add the table to the router's configuration, then send a copy with a new message id; under its own id the queue's duplicate detection "
     "drops it without a word until the window since it was first sent is over"
 )
 """What to do with a change in the dead-letter queue whose destination was unknown."""
+
+_HEXADECIMAL = re.compile(r"[0-9A-Fa-f]{1,20}")
+"""A log sequence number is 10 octets."""
 
 _KEY_TEXT = 500
 """Characters of a row's key that a description tells."""
@@ -118,19 +124,39 @@ def route(delivery: Delivery, known: Collection[str]) -> str | Poison:
 
 
 def _oversize(message: Message) -> str:
-    """What an ingester's stand-in stands for; where its body does not tell, what its properties do."""
+    """What an ingester's stand-in stands for; where its body does not tell, what its properties do. What neither tells is left out: whoever may
+    send to the queue may send what looks like one."""
     told = message.application_properties
-    where = f"a change of {told.get('schema')!s}.{told.get('table')!s}"
+    table = ".".join(name for key in ("schema", "table") if (name := _name(told.get(key))))
+    where = f"a change of {table}" if table else "a change of a table that is not named"
     try:
         content = json.loads(message.body)
         metadata, key = content["metadata"], json.dumps(content["data"], ensure_ascii=False)
-        size, limit = metadata["Oversize"]["Bytes"], metadata["Oversize"]["Limit"]
-        position = f"commit LSN 0x{metadata['LSN']}, seqval 0x{metadata['SeqVal']}"
+        size, limit = _number(metadata["Oversize"]["Bytes"]), _number(metadata["Oversize"]["Limit"])
+        position = f"commit LSN 0x{_position(metadata['LSN'])}, seqval 0x{_position(metadata['SeqVal'])}"
     except (ValueError, RecursionError, LookupError, TypeError):
-        return f"{where} at commit LSN 0x{told.get('lsn')!s} fits no message"
+        lsn = told.get("lsn")
+        at = f" at commit LSN 0x{lsn}" if isinstance(lsn, str) and _HEXADECIMAL.fullmatch(lsn) else ""
+        return f"{where}{at} fits no message"
     return (
         f"{where} with key {key[:_KEY_TEXT]} at {position} fits no message: {size} bytes, and the queue takes {limit}"
     )
+
+
+def _name(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _number(value: object) -> int:
+    if type(value) is not int:
+        raise TypeError(f"a number is a {type(value).__name__}")
+    return value
+
+
+def _position(value: object) -> str:
+    if not isinstance(value, str) or _HEXADECIMAL.fullmatch(value) is None:
+        raise ValueError("a position is no hexadecimal number")
+    return value
 
 
 def _named_in(body: bytes) -> object:

@@ -20,6 +20,7 @@ from router.forward import Forwarder, Pace
 from router.packs import Seen, UnpackingReceiver, UnpackingReceivers
 from router.publisher import Publisher
 from router.publishers import Publishers
+from router.routes import REASONS, plan
 from router.tally import Tally
 from tests.fakes.bus import FakeBroker, FakeEntity, FakeReceiver, Held
 
@@ -367,3 +368,51 @@ def test_a_stop_waits_for_no_more_than_one_marked_message(sessions: bool) -> Non
     assert receiver.inner.renewals == 2
     receiver.close()
     assert [held.holder for held in queue.held] == [None] * 3
+
+
+@pytest.mark.parametrize("forged", ["None.None", "", "None", "\ud800"])
+def test_a_mark_with_a_reason_that_no_router_gives_is_a_fault_and_no_dead_letters_reason(
+    broker: FakeBroker, queue: FakeEntity, forged: str
+) -> None:
+    marks: dict[str, PropertyValue] = {"dead_letter_reason": forged, "dead_letter_description": "None"}
+    marked = replace(change(0), application_properties={**change(0).application_properties, **marks})
+    queue.held += [Held(marked), Held(change(1))]
+    receivers = UnpackingReceivers(broker.receivers("ingest", sessions=True), lambda: broker.sender("ingest"))
+    with closing(opened(receivers)) as receiver:
+        suspect, good = take(receiver)
+        assert good.fault is None
+        assert (suspect.fault or "").endswith(f"for a reason that is none: {forged!r}")
+        decided = plan([suspect, good], {"orders"})
+        ((poison,), (group,)) = decided.poison, decided.groups
+        receiver.dead_letter(poison.delivery, reason=poison.reason, description=poison.description)
+        receiver.settle_many(group.deliveries)
+    ((dead, reason, _),) = queue.dead
+    assert (dead.message_id, reason) == ("m0", "MalformedMessage")
+
+
+def test_every_reason_of_the_routers_may_stand_in_a_mark(broker: FakeBroker, queue: FakeEntity) -> None:
+    for number, reason in enumerate(sorted(REASONS)):
+        queue.held.append(Held(condemned(change(number), reason=reason, description="")))
+    receivers = UnpackingReceivers(broker.receivers("ingest", sessions=True), lambda: broker.sender("ingest"))
+    with closing(opened(receivers)) as receiver:
+        assert take(receiver) == []
+    assert [reason for _, reason, _ in queue.dead] == sorted(REASONS)
+
+
+def test_changes_without_ids_never_leave_their_pack(broker: FakeBroker, queue: FakeEntity) -> None:
+    """A topic would take each send of such a change for a new message, or all of them for one."""
+    index = json.dumps({"ids": {"each": ["m0", ""]}, "subjects": None, "properties": {"destination": "orders"}})
+    properties: dict[str, PropertyValue] = {"pack": 2, "pack_index": index}
+    for number in range(2):
+        body = b'[{"n":%d},\n{}]' % number
+        queue.held.append(
+            Held(Message(body, f"p{number}", SESSION, content_type=PACK_TYPE, application_properties=properties))
+        )
+    broker.create("orders")
+    routed(broker, queue, until=0)
+    assert broker.entity("orders").bodies == []
+    assert [(dead.message_id, reason) for dead, reason, _ in queue.dead] == [
+        ("p0", "MalformedMessage"),
+        ("p1", "MalformedMessage"),
+    ]
+    assert all("1 of 2 changes have an empty id" in description for _, _, description in queue.dead)

@@ -132,6 +132,24 @@ def test_a_stand_in_whose_body_does_not_tell_is_told_by_its_properties(body: byt
     assert poison.description == "a change of dbo.Persons at commit LSN 0x0000003600000b200003 fits no message"
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{}",
+        b'{"data": {"ID": 7}, "metadata": {"LSN": null, "SeqVal": null, "Oversize": {"Bytes": null, "Limit": null}}}',
+        b'{"data": {"ID": 7}, "metadata": {"LSN": "xy", "SeqVal": "1", "Oversize": {"Bytes": 1, "Limit": 2}}}',
+        b'{"data": null, "metadata": {"LSN": "1", "SeqVal": "2", "Oversize": {"Bytes": [], "Limit": true}}}',
+    ],
+)
+def test_a_forged_stand_in_is_dead_lettered_without_nonsense_in_its_description(body: bytes) -> None:
+    nameless: dict[str, PropertyValue] = {"oversize": True}
+    nonsense: dict[str, PropertyValue] = {"oversize": True, "schema": 5, "table": b"\xff", "lsn": "None"}
+    for properties in (nameless, nonsense):
+        poison = poison_of(delivery(body, properties))
+        assert poison.reason == "Oversize"
+        assert poison.description == "a change of a table that is not named fits no message"
+
+
 @pytest.mark.parametrize("value", [False, "true", 1.0])
 def test_only_a_true_oversize_marks_a_stand_in(value: PropertyValue) -> None:
     assert plan([delivery(b"{}", {**STAND_IN, "oversize": value})], KNOWN).poison == ()
