@@ -13,13 +13,15 @@ from common.errors import PermanentError
 from common.servicebus import ServiceBus
 from router.parking import PARKED_PER_SLOT
 from router.publishers import MOST_OPEN
-from router.settings import RouterSettings
+from router.settings import CREATE_OR_REMOVE, CREATES_NOTHING, RouterSettings
 
 _SEND = "give the router's policy the Send right on the queue too: with queue.pack above 1 it sends such a change to the queue by itself"
 
 
 def findings(settings: RouterSettings) -> Iterator[Finding]:
     """One after the other, as they come. Raises ConfigurationError."""
+    for setting in settings.creating_nothing:
+        yield warn(setting, CREATES_NOTHING, CREATE_OR_REMOVE)
     yield from guarded("health", lambda: port_findings(settings.health))
     yield from guarded(f"queue {settings.queue_name}", lambda: _queue(settings))
     yield from guarded("topics", lambda: _topics(settings))

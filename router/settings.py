@@ -33,6 +33,10 @@ LEAST_MEMORY = Size(16 << 20)
 OnPoison = Literal["dead_letter", "stop"]
 UnknownDestination = Literal["dead_letter", "create"]
 
+CREATES_NOTHING = 'it creates no topic, because router.unknown_destination is not "create"'
+CREATE_OR_REMOVE = 'set router.unknown_destination = "create", or remove the setting'
+"""What `creating_nothing` means, and what to do about it. (Changes under `create_under` are waited for all the same.)"""
+
 MOST_WORKERS = 4
 """Workers that are started without being asked for. Each may have a link to every topic, and a namespace takes so many connections only."""
 
@@ -194,6 +198,8 @@ class RouterSettings(RouterBlock):
     topics_begin: tuple[str, ...] = ()
     """How the names of this configuration's own topics begin; empty: in any way."""
     create_under: tuple[str, ...] = ()
+    creating_nothing: tuple[str, ...] = ()
+    """Settings in the file that say which topics may be created, where none is."""
     destinations: Mapping[str, TableName]
 
 
@@ -218,6 +224,7 @@ def from_document(document: Document) -> Bound[RouterSettings]:
             "workers": block.value.workers or min(usable_cores(), MOST_WORKERS),
             "create_under": under,
             "topics_begin": shared.origin.topics_begin,
+            "creating_nothing": _creating_nothing(block.value),
         },
         queue_name=shared.queue.name,
         ordering=shared.queue.ordering,
@@ -226,6 +233,12 @@ def from_document(document: Document) -> Bound[RouterSettings]:
         destinations={shared.origin.topic(table): table for table in shared.tables},
     )
     return Bound(settings, [])
+
+
+def _creating_nothing(block: RouterBlock) -> tuple[str, ...]:
+    if block.unknown_destination == "create":
+        return ()
+    return tuple(f"router.{name}" for name in ("create_under", "create_at_most") if name in block.model_fields_set)
 
 
 def bind_block(document: Document, *, unset: UnsetPolicy) -> Bound[RouterBlock]:

@@ -30,7 +30,7 @@ from router.packs import Seen, UnpackingReceivers
 from router.parking import PARKED_PER_SLOT, Parking
 from router.publisher import Publisher
 from router.publishers import Publishers, most_links
-from router.settings import Latest, RouterSettings
+from router.settings import CREATE_OR_REMOVE, CREATES_NOTHING, Latest, RouterSettings
 from router.tally import Tally
 from router.troubled import Troubled
 from router.workers import Workers
@@ -58,6 +58,8 @@ def run(
     again. Raises PermanentError when the queue is gone while it runs. `latest`: the settings as the configuration says now, from any thread
     and, pickled, from any process; asked for a destination that `settings` do not have.
     """
+    for setting in settings.creating_nothing:
+        log.warning("setting creates no topics", setting=setting, reason=CREATES_NOTHING, hint=CREATE_OR_REMOVE)
     if settings.workers == 1:
         tally = tally or Tally()
         with endpoint(settings.health, tally.figures):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from common.check import Outcome
 from common.names import TableName
-from router.check import _connections
+from router.check import _connections, findings
 from router.parking import PARKED_PER_SLOT
 from router.publishers import MOST_OPEN
 from tests.unit.router.test_restarts import SETTINGS
@@ -14,3 +15,10 @@ def test_connections_are_counted_with_the_bounds_that_the_router_keeps() -> None
     found = _connections(SETTINGS.model_copy(update={"destinations": topics, "sessions": 2, "workers": 3}))
     assert f"up to {(MOST_OPEN + 2) * 3:,} " in found.text
     assert f"{(MOST_OPEN + 2 * (1 + 2 * PARKED_PER_SLOT)) * 3:,} while topics are away" in found.text
+
+
+def test_a_setting_that_creates_no_topics_is_a_warning_with_its_remedy() -> None:
+    settings = SETTINGS.model_copy(update={"creating_nothing": ("router.create_under",)})
+    first = next(findings(settings))
+    assert (first.outcome, first.subject) == (Outcome.WARN, "router.create_under")
+    assert 'unknown_destination = "create"' in (first.remedy or "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -219,6 +219,23 @@ def test_topics_are_made_as_this_configurations_own_begin_unless_it_says_otherwi
     assert own is not None
     assert other is not None
     assert (own.create_under, other.create_under) == (("sql01.shop.",), ("a.", "b."))
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        ("", ()),
+        ('create_under = ["a."]', ("router.create_under",)),
+        ("create_under = []\n create_at_most = 100", ("router.create_under", "router.create_at_most")),
+        ('create_under = ["a."]\n unknown_destination = "create"', ()),
+    ],
+)
+def test_settings_about_topics_to_create_are_named_where_none_is_created(
+    tmp_path: Path, more: str, named: Sequence[str]
+) -> None:
+    settings = bound(tmp_path, {"BUS": BUS}, names=NAMES, more=more).value
+    assert settings is not None
+    assert settings.creating_nothing == named
 
 
 @pytest.mark.parametrize("window", ["19s", "169h", "0s"])
