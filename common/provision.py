@@ -105,6 +105,7 @@ class _Provisioner:
 
     def __init__(self, address: ServiceBusAddress, endpoint: str | None, stop: threading.Event | None) -> None:
         self._client, self._where = administration(address, endpoint)
+        self._address = address
         self._entities = Entities(address, endpoint, stop=stop)
         self._stop = stop
         self._sizes = list(QUOTAS)
@@ -252,7 +253,7 @@ class _Provisioner:
                 return False
             return True
 
-        made = asked(f"creating {what} at {self._where}", create, stop=self._stop)
+        made = asked(f"creating {what} at {self._where}", self._address, create, stop=self._stop)
         if made:
             log.info("entity created", entity=what)
         return made

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit
 
 from common.errors import ConfigurationError
+from common.servicebus_refusals import Credential
 
 if TYPE_CHECKING:
     from common.azure_identity import Identity
@@ -110,6 +111,15 @@ class ServiceBusAddress:
     @property
     def port(self) -> int | None:
         return urlsplit(f"//{self.host}").port
+
+    @property
+    def credential(self) -> Credential:
+        """Whom the service refuses, for a person."""
+        if self.connection_string is None:
+            return Credential(f"the identity at {self.host}", policy=False)
+        policy = _read(self.connection_string)[0].get("SharedAccessKeyName")
+        name = f"the policy {policy}" if policy else "the SharedAccessSignature"
+        return Credential(f"{name} of {self.host}", identity=False)
 
     def __str__(self) -> str:
         return self.host

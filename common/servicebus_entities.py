@@ -127,6 +127,7 @@ class Entities:
     ) -> None:
         """Once `stop` is set every method raises Stopped."""
         self._client, self._where = administration(address, management_endpoint, self._heard)
+        self._address = address
         self._stop = stop
         self.clock_ahead: float | None = None
         """Seconds that this machine's clock is ahead of the service's, by the last answer; None before one."""
@@ -267,7 +268,7 @@ class Entities:
         return self._ask(what, found)
 
     def _ask(self, what: str, call: Callable[[], _T]) -> _T:
-        return asked(f"reading the settings of the {what} at {self._where}", call, stop=self._stop)
+        return asked(f"reading the settings of the {what} at {self._where}", self._address, call, stop=self._stop)
 
 
 def _each(

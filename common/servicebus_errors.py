@@ -32,6 +32,7 @@ from common.errors import (
     Throttled,
     TransientError,
 )
+from common.servicebus_refusals import UNKNOWN, Credential, Refusal, missing, read
 
 _PERMANENT_CONDITIONS = ("amqp:not-allowed", "amqp:not-implemented", "amqp:invalid-field", "amqp:decode-error")
 """Conditions that say the request itself is wrong (AMQP 1.0, 2.8.15); the SDK has no class for them."""
@@ -47,8 +48,8 @@ _RIGHTS = (
 )
 
 _CREATE = (
-    'create the entity; with provision = "create" a restart creates it, which takes a policy with the Manage right (an identity: the role '
-    "Azure Service Bus Data Owner)"
+    'create the entity, or correct its name in the configuration; with provision = "create" a restart creates it, which takes a policy with the '
+    "Manage right (an identity: the role Azure Service Bus Data Owner)"
 )
 
 _DELETED = (
@@ -56,13 +57,14 @@ _DELETED = (
     'and offsets have passed it: "When a queue was deleted" in docs/operations.md says how to have it sent again'
 )
 
+_SESSIONS = (
+    'queue.ordering = "table" and "key" need a queue with sessions, "none" needs one without: set ordering to match, or delete the queue once it is '
+    "empty and create it again (whether it has sessions is fixed when it is created)"
+)
+
+_REFUSED = (ServiceBusAuthenticationError, ServiceBusAuthorizationError, ClientAuthenticationError)
+
 _HINTS: tuple[tuple[tuple[type[Exception], ...], type[TransientError | PermanentError], str], ...] = (
-    ((MessagingEntityNotFoundError,), DestinationUnavailable, _CREATE),
-    (
-        (ServiceBusAuthenticationError, ServiceBusAuthorizationError, ClientAuthenticationError),
-        DestinationUnavailable,
-        _RIGHTS,
-    ),
     (
         (ServiceBusQuotaExceededError,),
         TransientError,
@@ -85,40 +87,45 @@ def quiet_sdk() -> None:
         logger.setLevel(logging.CRITICAL)
 
 
-def translate(error: Exception, doing: str, *, used_before: bool = False, proven: bool = False) -> DStreamError:
-    """What `error` means to a caller; `doing` is a participle with facts ("sending to orders").
+def translate(
+    error: Exception, doing: str, *, who: Credential = UNKNOWN, used_before: bool = False, proven: bool = False
+) -> DStreamError:
+    """What `error` means to a caller; `doing` is a participle with facts ("sending to orders"), and `who` is what the service knows us by.
 
     `used_before`: this process has used the entity already, so that one that is missing was deleted. `proven`: the right to use it was
     there before, so that one which is refused now (a key that is changed, a role on its way, a namespace that fails over) is a passing trouble.
     """
-    told = _translate(error, doing, used_before=used_before)
-    if proven and isinstance(told, DestinationUnavailable) and told.hint == _RIGHTS:
-        return TransientError(told.message, hint=f"it worked before, and is tried again: {_RIGHTS}")
-    return told
-
-
-def _translate(error: Exception, doing: str, *, used_before: bool) -> DStreamError:
     inner = getattr(error, "inner_exception", None)
     if isinstance(inner, DStreamError):
         # The identity has said already what is wrong; the SDK wraps whatever a credential raises.
         kind_of_inner = TransientError if isinstance(inner, TransientError) else DestinationUnavailable
         return kind_of_inner(f"{doing}: {inner.message}", hint=inner.hint)
-    text = f"{doing}: {_one_line(error)}"
-    refusal = _refused_sign_in(inner)
-    if isinstance(error, ServiceBusAuthenticationError) and refusal is None:
+    status, words = _sign_in(inner)
+    if isinstance(error, ServiceBusAuthenticationError) and status is None:
         # The SDK calls it an authentication error too when the connection breaks during the sign-in.
-        return TransientError(text)
-    if (
-        refusal is not None and getattr(inner, "status_code", None) == 404
-    ):  # the token is good, and there is no such entity
-        return DestinationUnavailable(f"{text} {refusal}", hint=_DELETED if used_before else _CREATE)
+        return TransientError(f"{doing}: {_one_line(error)}")
+    words = words or _one_line(error)
+    if status == 404 or isinstance(error, MessagingEntityNotFoundError):  # with 404 the token is good
+        return DestinationUnavailable(f"{doing}: {missing(words)} ({words})", hint=_DELETED if used_before else _CREATE)
+    if status is not None or isinstance(error, _REFUSED):
+        return _refused(read(words, who) or Refusal(f"{who.name} is refused", _RIGHTS), doing, words, proven=proven)
+    return _other(error, f"{doing}: {words}")
+
+
+def _refused(found: Refusal, doing: str, words: str, *, proven: bool) -> DStreamError:
+    text = f"{doing}: {found.text} ({words})"
+    if proven:
+        return TransientError(text, hint=f"it worked before, and is tried again: {found.hint}")
+    return DestinationUnavailable(text, hint=found.hint)
+
+
+def _other(error: Exception, text: str) -> DStreamError:
     for classes, kind, hint in _HINTS:
         if isinstance(error, classes):
-            hint = _DELETED if used_before and hint is _CREATE else hint
-            return kind(f"{text} {refusal}" if refusal else text, hint=hint)
+            return kind(text, hint=hint)
     condition = str(getattr(error, "_condition", None) or "")
     if condition.startswith(_PERMANENT_CONDITIONS) or any(f": {each}" in str(error) for each in _PERMANENT_CONDITIONS):
-        return DestinationUnavailable(text, hint="does the entity's session setting match queue.ordering?")
+        return DestinationUnavailable(text, hint=_SESSIONS)
     return TransientError(text)
 
 
@@ -133,27 +140,46 @@ def refusal(error: ServiceBusError) -> str | None:
     return _one_line(error) if rejected and condition in _OF_A_MESSAGE else None
 
 
-def _refused_sign_in(inner: object) -> str | None:
-    """What the service said when it refused the token: status 401, 403 or 404 and a text; None for any other failure.
+def _sign_in(inner: object) -> tuple[int | None, str]:
+    """Status and words of the service where it refused the token (401, 403), or the token is good and the entity is missing (404).
 
     The SDK keeps the answer in the inner exception, `inner`, and leaves it out of the message.
     """
     status = getattr(inner, "status_code", None)
     if status not in {401, 403, 404}:
-        return None
-    return f"Status {status}: {_one_line(inner)}" if isinstance(inner, Exception) else f"Status {status}"
+        return None, ""
+    described = getattr(inner, "status_description", None)
+    words = described.decode(errors="replace") if isinstance(described, bytes) else str(described or "")
+    return status, " ".join(words.split()) or f"status {status}"
 
 
 @contextmanager
-def translated(doing: str, *, used_before: bool = False, proven: bool = False) -> Iterator[None]:
+def translated(
+    doing: str, *, who: Credential = UNKNOWN, used_before: bool = False, proven: bool = False
+) -> Iterator[None]:
     """As `translate` says. Errors of the SDK and of sockets leave as DStreamError with their cause kept; all others pass."""
     try:
         yield
     except (ServiceBusError, ClientAuthenticationError, AMQPException, OSError) as error:
-        raise translate(error, doing, used_before=used_before, proven=proven) from error
+        raise translate(error, doing, who=who, used_before=used_before, proven=proven) from error
     except ValueError as error:
         # The SDK says "already closed" and "cannot be locked now" with bare ValueErrors.
         raise TransientError(f"{doing}: {_one_line(error)}") from error
+
+
+@contextmanager
+def all_translated(doing: str, *, proven: bool, who: Credential = UNKNOWN) -> Iterator[None]:
+    """As `translated`; whatever else the SDK raises concerns one receiver alone as well, and the next may do better."""
+    try:
+        with translated(doing, who=who, used_before=proven, proven=proven):
+            yield
+    except DStreamError:
+        raise
+    except Exception as error:
+        raise TransientError(
+            f"{doing}: {type(error).__name__} in azure-servicebus: {error}",
+            hint="the receiver is opened again; if this repeats, report it with this line",
+        ) from error
 
 
 def _one_line(error: Exception) -> str:

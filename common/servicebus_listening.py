@@ -23,7 +23,7 @@ def listen(address: ServiceBusAddress, queue: str, *, sessions: bool) -> None:
     tend(receiver, guard)
     doing = f"opening a receiver for {queue}"
     try:
-        with translated(doing), guard.within(OPEN_TIMEOUT, doing):
+        with translated(doing, who=address.credential), guard.within(OPEN_TIMEOUT, doing):
             receiver.__enter__()
     finally:
         close_quietly(guard, receiver, client)

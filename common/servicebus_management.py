@@ -25,9 +25,10 @@ from azure.servicebus.management import ServiceBusAdministrationClient
 from common.errors import ConfigurationError, DStreamError, PermanentError, Stopped, TransientError
 from common.in_time import in_time
 from common.retry import Backoff
-from common.servicebus_address import ServiceBusAddress, Way
+from common.servicebus_address import Proxy, ServiceBusAddress, Way
 from common.servicebus_errors import quiet_sdk
 from common.servicebus_reach import unreachable, untrusted
+from common.servicebus_refusals import read
 
 MANAGEMENT_TIMEOUT = 45.0
 """Seconds for one call to the management API, attempts and pages included."""
@@ -52,10 +53,10 @@ _MANAGE = (
     'beforehand and set provision = "none"'
 )
 
-_KEY = "check the policy's name and key in the connection string, and this machine's clock: the service does not accept the signature made with them"
+_NOT_CONNECTED = {"NewConnectionError", "ConnectTimeoutError", "ConnectTimeout"}
+"""Raised before anything was said, which with a proxy is said to the proxy."""
 
-_WRONG_KEY = re.compile(r"signature|malformed|expired", re.IGNORECASE)
-"""What the service says of a token that is not good, unlike one whose policy lacks the right ("Manage,EntityRead claims required")."""
+_DETAIL = re.compile("<Detail>(.*?)</Detail>")
 
 _PROXY = "check proxy in the configuration (host, port, name and password), and that the proxy lets this machine out to port 443 of the namespace"
 
@@ -135,12 +136,15 @@ def answered(call: Callable[[], _T], stop: threading.Event | None = None) -> _T:
     return in_time(MANAGEMENT_TIMEOUT, call, stop=stop)
 
 
-def asked(doing: str, call: Callable[[], _T], *, stop: threading.Event | None = None) -> _T:
-    """What `call` comes to; asked again for PATIENCE while the service answers that it cannot just now. Raises as `managing`, and Stopped."""
+def asked(doing: str, at: ServiceBusAddress, call: Callable[[], _T], *, stop: threading.Event | None = None) -> _T:
+    """What `call`, of the namespace `at`, comes to; asked again for PATIENCE while the service answers that it cannot just now.
+
+    Raises as `managing`, and Stopped.
+    """
     began, stop = time.monotonic(), stop or threading.Event()
     for attempt in itertools.count(1):
         try:
-            with managing(doing):
+            with managing(doing, at):
                 return answered(call, stop)
         except TransientError as error:
             if not isinstance(error.__cause__, HttpResponseError) or time.monotonic() - began > PATIENCE:
@@ -156,25 +160,27 @@ def conflicting(error: HttpResponseError) -> bool:
 
 
 @contextmanager
-def managing(doing: str) -> Iterator[None]:
+def managing(doing: str, at: ServiceBusAddress) -> Iterator[None]:
     """Raises the administration client's exceptions as `management_error` tells them."""
     try:
         yield
     except (HttpResponseError, ServiceRequestError, ServiceResponseError, OSError) as error:
-        raise management_error(error, doing) from error
+        raise management_error(error, doing, at) from error
 
 
-def management_error(error: Exception, doing: str) -> DStreamError:
-    """The administration client's exceptions by what a caller can do about them."""
-    said = " ".join(str(error).split())[:500]
+def management_error(error: Exception, doing: str, at: ServiceBusAddress) -> DStreamError:
+    """The administration client's exceptions by what a caller can do about them. `at`: the namespace that was asked."""
+    said = _said(error)
     text = f"{doing}: {said}"
     status = getattr(error, "status_code", None)
     if isinstance(error, ClientAuthenticationError) or status in {401, 403}:
-        return PermanentError(text, hint=_KEY if _WRONG_KEY.search(said) else _MANAGE)
-    if status is None and any(type(each).__name__ == "ProxyError" for each in _wrapped(error)):  # requests', urllib3's
-        return TransientError(
-            f"{doing}: the proxy does not let the request through: {_proxys_words(error)}", hint=_PROXY
-        )
+        found = read(said, at.credential)
+        if found is None or "lacks the right" in found.text:
+            return PermanentError(f"{doing}: the right Manage is missing ({said})", hint=_MANAGE)
+        return PermanentError(f"{doing}: {found.text} ({said})", hint=found.hint)
+    proxy = at.way.proxy
+    if status is None and proxy is not None and (trouble := _of_the_proxy(error, proxy)) is not None:
+        return TransientError(f"{doing}: {trouble}", hint=_PROXY)
     if status is None and (cause := _of_the_network(error)) is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
             told = untrusted("the management API", cause)
@@ -185,15 +191,34 @@ def management_error(error: Exception, doing: str) -> DStreamError:
     return TransientError(text)
 
 
+def _said(error: Exception) -> str:
+    """The service's words without the envelope of XML and of the client that they come in."""
+    text = " ".join(str(error).split())
+    detail = _DETAIL.search(text)
+    return (f"status {getattr(error, 'status_code', None)}: {detail[1]}" if detail else text)[:500]
+
+
 def _of_the_network(error: BaseException) -> OSError | None:
     """The socket's own error below those that the HTTP client has wrapped it in; None when there is none."""
     kinds = (socket.gaierror, ConnectionError, TimeoutError, ssl.SSLCertVerificationError)
     return next((each for each in _wrapped(error) if isinstance(each, kinds)), None)
 
 
-def _proxys_words(error: BaseException) -> str:
-    """What its answer or the socket says: the innermost text."""
-    return " ".join(str(list(_wrapped(error))[-1]).split())[:200]
+def _of_the_proxy(error: BaseException, proxy: Proxy) -> str | None:
+    """What is wrong with it, where it could not be reached or has refused; None where the trouble lies behind it.
+
+    Of requests and urllib3, whose names are gone by since neither is imported here.
+    """
+    met = list(_wrapped(error))
+    kinds = {type(each).__name__ for each in met}
+    cause = _of_the_network(error)
+    if isinstance(cause, socket.gaierror):
+        return f"the name of the proxy {proxy} cannot be resolved"
+    if cause is not None and kinds & _NOT_CONNECTED:
+        return unreachable(f"the proxy {proxy}", cause).message
+    if "ProxyError" not in kinds:
+        return None
+    return f"the proxy {proxy} does not let the request through: {' '.join(str(met[-1]).split())[:200]}"
 
 
 def _wrapped(error: BaseException) -> Iterator[BaseException]:

@@ -25,7 +25,7 @@ from azure.servicebus.exceptions import (
 from common import servicebus_settle as settle
 from common.bus import Delivery, Receiver
 from common.dead_letter_text import MAX_DESCRIPTION, MAX_REASON, tellable
-from common.errors import DStreamError, TransientError, Unanswered
+from common.errors import TransientError, Unanswered
 from common.fetch_ahead import FetchAhead
 from common.lock_life import SHORTEST, LockLife, believed, clock_ahead
 from common.message import Message, weight
@@ -34,7 +34,7 @@ from common.servicebus_arrivals import carried, failure, read_arrivals
 from common.servicebus_buffer import Fitting, readable, whole_frames
 from common.servicebus_client import CLOSE_TIMEOUT, OPEN_TIMEOUT, SLACK, close_quietly, open_client
 from common.servicebus_deadline import Guard
-from common.servicebus_errors import translated
+from common.servicebus_errors import all_translated
 from common.servicebus_links import Waiting, tend
 from common.servicebus_messages import from_sdk
 
@@ -313,7 +313,7 @@ class BusReceiver:
 
     @contextmanager
     def _bounded(self, seconds: float, doing: str) -> Iterator[None]:
-        with _all_translated(doing, proven=True), self._guard.within(seconds, doing):
+        with all_translated(doing, proven=True), self._guard.within(seconds, doing):
             yield
 
     def _unsettled(self) -> list[BusDelivery]:
@@ -328,21 +328,6 @@ class BusReceiver:
             except TransientError as error:
                 log.debug("giving back failed", receiver=self._where, messages=len(left), error=error.message)
         close_quietly(self._guard, self._receiver, self._client)
-
-
-@contextmanager
-def _all_translated(doing: str, *, proven: bool) -> Iterator[None]:
-    """As `translated`; whatever else the SDK raises concerns this receiver alone as well, and the next may do better."""
-    try:
-        with translated(doing, used_before=proven, proven=proven):
-            yield
-    except DStreamError:
-        raise
-    except Exception as error:
-        raise TransientError(
-            f"{doing}: {type(error).__name__} in azure-servicebus: {error}",
-            hint="the receiver is opened again; if this repeats, report it with this line",
-        ) from error
 
 
 def _look_for_silence_here(receiver: Any) -> None:
@@ -428,7 +413,10 @@ class QueueReceivers:
         tend(receiver, guard, heartbeat=HEARTBEAT, attached=read_arrivals, waits=waits)
         doing = f"opening a receiver for {self._queue}"
         try:
-            with _all_translated(doing, proven=self._proven), guard.within(seconds, doing):
+            with (
+                all_translated(doing, proven=self._proven, who=self._address.credential),
+                guard.within(seconds, doing),
+            ):
                 receiver.__enter__()
             self._proven = True
             _look_for_silence_here(receiver)

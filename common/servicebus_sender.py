@@ -104,7 +104,7 @@ class BusSender:
 
     def _send_all(self, messages: Sequence[Message], accepted: list[Message]) -> None:
         try:
-            with translated(self._sending, used_before=self._used_before):
+            with translated(self._sending, who=self._address.credential, used_before=self._used_before):
                 for run in by_session(messages):
                     self._send_session(run, accepted)
         except OutOfTime:
@@ -145,7 +145,9 @@ class BusSender:
             keep_when_refused(sender)
             try:
                 with (
-                    translated(self._opening, used_before=self._used_before, proven=proven),
+                    translated(
+                        self._opening, who=self._address.credential, used_before=self._used_before, proven=proven
+                    ),
                     self._guard.within(seconds, self._opening),
                 ):
                     sender.__enter__()

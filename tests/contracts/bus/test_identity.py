@@ -169,7 +169,7 @@ def test_a_refused_token_names_the_roles_and_is_not_shown(
             lambda: bus.receivers("lanes", sessions=True, prefetch=1).open(max_wait=1),
         ]
         for attempt in opening:
-            with pytest.raises(PermanentError, match=r"Status 401: .*JSON web tokens") as raised:
+            with pytest.raises(PermanentError, match=r"the identity at .* is refused \(.*JSON web tokens") as raised:
                 attempt()
             assert "Azure Service Bus Data Sender" in str(raised.value)
             assert "Azure Service Bus Data Receiver" in str(raised.value)

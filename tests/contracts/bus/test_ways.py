@@ -171,6 +171,17 @@ def test_what_is_wrong_on_the_way_is_told_with_its_setting(
         assert secret not in str(met.value)
 
 
+def test_a_proxy_that_nobody_runs_is_named_by_the_management_api_too(
+    emulator: ServiceBusEmulator, proxy: HttpProxy, ca: str
+) -> None:
+    settings = through(proxy, emulator, ca_file=ca, proxy="http://127.0.0.1:1")
+    with (
+        closing(ServiceBus.of(settings)) as bus,
+        pytest.raises(TransientError, match=r"the proxy 127\.0\.0\.1:1 refuses"),
+    ):
+        provision(bus.address, [QueueNeed("q", True)], how="create", management_endpoint=settings.management_endpoint)
+
+
 def test_a_proxy_that_accepts_and_says_nothing_is_given_up(ca: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(common.servicebus_sender, "OPEN_TIMEOUT", 0.4)
     with socket.create_server(("127.0.0.1", 0)) as mute:

@@ -259,7 +259,7 @@ def test_a_missing_right_to_listen_shows(place: Place, ordering: str) -> None:
     place.make_topic("sub1")
     without_manage(place, SENDER, SENDER_KEY)
     report = place.check()
-    assert "rights" in report.said("fail", receiving(place))
+    assert "lacks the right Listen" in report.said("fail", receiving(place))
     assert report.status == 1
     assert report.each("fail", sending(place)) == report.each("fail", topic(place)) == []
 

@@ -125,6 +125,12 @@ def test_no_repr_shows_the_secret() -> None:
         assert SECRET not in shown
 
 
+def test_who_is_refused_is_named_without_a_secret() -> None:
+    signed = f"Endpoint=sb://ns;SharedAccessSignature=SharedAccessSignature sr=x&sig={SECRET}"
+    named = [read_address(text).credential.name for text in (WHOLE, signed)]
+    assert named == ["the policy policy of ns.servicebus.windows.net", "the SharedAccessSignature of ns"]
+
+
 def test_a_string_for_one_entity_is_refused_for_another() -> None:
     bus = ServiceBus.from_connection_string(f"{WHOLE};EntityPath=ingest-queue")
     bus.sender("Ingest-Queue")

@@ -33,6 +33,7 @@ from azure.servicebus.exceptions import (
 
 from common.errors import DestinationDisabled, DestinationUnavailable, LockLost, Throttled, TransientError
 from common.servicebus_errors import quiet_sdk, refusal, translate, translated
+from common.servicebus_refusals import Credential
 
 
 @pytest.mark.parametrize(
@@ -97,6 +98,39 @@ def test_a_missing_entity_that_was_used_before_is_said_to_have_been_deleted(erro
     first, later = (translate(error, "sending to orders", used_before=before) for before in (False, True))
     assert (first.hint or "").startswith("create the entity")
     assert (later.hint or "").startswith("it was deleted")
+
+
+def test_a_missing_entity_is_said_to_be_missing_before_anything_else() -> None:
+    """The SDK calls the answer an authentication error; its text is of issue 304 of Azure/azure-service-bus."""
+    said = b"The messaging entity 'sb://ns.servicebus.windows.net/orders' could not be found. TrackingId:a96_G10, SystemTracker:ns"
+    error = ServiceBusAuthenticationError(error=TokenAuthFailure(404, said))  # type: ignore[no-untyped-call]
+    told = translate(error, "opening a sender for orders")
+    assert told.message.startswith(
+        "opening a sender for orders: queue or topic orders does not exist in namespace ns.servicebus.windows.net ("
+    )
+    assert "TrackingId:a96_G10" in told.message
+    assert "uthenti" not in str(told)
+    assert isinstance(told, DestinationUnavailable)
+
+
+def test_whoever_is_refused_is_named() -> None:
+    inner = TokenAuthFailure(401, b"InvalidSignature: The token has an invalid signature. TrackingId:1")  # type: ignore[no-untyped-call]
+    who = Credential("the policy sender of ns", identity=False)
+    told = translate(ServiceBusAuthenticationError(error=inner), "opening a sender for orders", who=who)
+    assert told.message.startswith(
+        "opening a sender for orders: the policy sender of ns is refused: wrong key, or no such policy ("
+    )
+    assert "CBS" not in told.message
+
+
+def test_a_refusal_of_another_kind_says_what_is_needed_in_general() -> None:
+    inner = TokenAuthFailure(401, b"claim is empty or token is invalid")  # type: ignore[no-untyped-call]
+    told = translate(ServiceBusAuthenticationError(error=inner), "opening a sender for orders")
+    assert (
+        told.message
+        == "opening a sender for orders: the key or identity is refused (claim is empty or token is invalid)"
+    )
+    assert "Send and Listen rights" in (told.hint or "")
 
 
 def test_a_refused_sign_in_is_permanent_and_says_what_the_service_said() -> None:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import requests
 from azure.core.exceptions import ClientAuthenticationError, HttpResponseError, ServiceRequestError
 from azure.core.pipeline.transport import RequestsTransport
 from urllib3 import HTTPConnectionPool
-from urllib3.exceptions import MaxRetryError, ProxyError
+from urllib3.exceptions import ConnectTimeoutError, MaxRetryError, NewConnectionError, ProxyError, ReadTimeoutError
 
 from common.errors import ConfigurationError, PermanentError, TransientError
-from common.servicebus_address import read_address
+from common.servicebus_address import Proxy, Way, read_address
 from common.servicebus_management import _Redirected, management_address, management_error
 
 KEY = ";SharedAccessKeyName=p;SharedAccessKey=k"
+AT = read_address(f"Endpoint=sb://ns.servicebus.windows.net/{KEY}")
 
 
 @pytest.mark.parametrize(
@@ -44,6 +47,11 @@ def test_an_endpoint_that_is_no_address_is_refused(endpoint: str) -> None:
         management_address(address, endpoint)
 
 
+def caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
 def answered(status: int) -> HttpResponseError:
     error = HttpResponseError(f"status {status}")
     error.status_code = status
@@ -55,14 +63,13 @@ def answered(status: int) -> HttpResponseError:
     [
         "SubCode=40103: Invalid authorization token signature",
         "InvalidSignature: The token has an invalid signature.",
-        "ExpiredToken: The token is expired.",
         "MalformedToken: malformed",
     ],
 )
 def test_a_wrong_key_is_told_from_a_missing_right(said: str) -> None:
-    hint = management_error(ClientAuthenticationError(said), "creating q").hint or ""
+    hint = management_error(ClientAuthenticationError(said), "creating q", AT).hint or ""
     assert hint.startswith("check the policy's name and key")
-    missing = management_error(ClientAuthenticationError("40101: Manage,EntityRead claims required"), "creating q")
+    missing = management_error(ClientAuthenticationError("40101: Manage,EntityRead claims required"), "creating q", AT)
     assert "Manage right" in (missing.hint or "")
 
 
@@ -76,7 +83,7 @@ def test_a_wrong_key_is_told_from_a_missing_right(said: str) -> None:
 )
 def test_a_service_that_cannot_be_reached_is_told_in_plain_words(cause: OSError, words: str) -> None:
     wrapped = requests.ConnectionError(MaxRetryError(HTTPConnectionPool("host"), "/", cause))
-    translation = management_error(ServiceRequestError(str(wrapped), error=wrapped), "creating q at host")
+    translation = management_error(ServiceRequestError(str(wrapped), error=wrapped), "creating q at host", AT)
     assert isinstance(translation, TransientError)
     assert "management_endpoint" in (translation.hint or "")
     assert words in translation.message
@@ -84,9 +91,20 @@ def test_a_service_that_cannot_be_reached_is_told_in_plain_words(cause: OSError,
     assert translation.hint
 
 
+def test_the_services_words_come_without_their_envelope() -> None:
+    detail = "40103: the token has an invalid signature. TrackingId:1"
+    error = HttpResponseError(
+        f"Operation returned an invalid status\nContent: <Error><Code>401</Code><Detail>{detail}</Detail></Error>"
+    )
+    error.status_code = 401
+    who = "the policy p of ns.servicebus.windows.net"
+    told = management_error(error, "creating q", AT)
+    assert told.message == f"creating q: {who} is refused: wrong key, or no such policy (status 401: {detail})"
+
+
 @pytest.mark.parametrize("error", [ClientAuthenticationError("no"), answered(401), answered(403)])
 def test_a_missing_right_names_it_and_the_way_out(error: Exception) -> None:
-    translation = management_error(error, "creating q")
+    translation = management_error(error, "creating q", AT)
     assert isinstance(translation, PermanentError)
     assert "Manage" in str(translation)
     assert 'provision = "none"' in str(translation)
@@ -96,11 +114,11 @@ def test_a_missing_right_names_it_and_the_way_out(error: Exception) -> None:
     "error", [answered(500), answered(503), answered(429), answered(408), ServiceRequestError("no")]
 )
 def test_a_busy_or_absent_service_is_tried_again(error: Exception) -> None:
-    assert isinstance(management_error(error, "creating q"), TransientError)
+    assert isinstance(management_error(error, "creating q", AT), TransientError)
 
 
 def test_a_refused_setting_is_permanent() -> None:
-    assert isinstance(management_error(answered(400), "creating q"), PermanentError)
+    assert isinstance(management_error(answered(400), "creating q", AT), PermanentError)
 
 
 def test_a_retry_goes_where_the_first_attempt_went(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,10 +131,30 @@ def test_a_retry_goes_where_the_first_attempt_went(monkeypatch: pytest.MonkeyPat
     assert sent == ["http://localhost:5300/a%20queue?enrich=false&api-version=2021-05"] * 2
 
 
-def test_a_proxy_that_refuses_is_told_as_the_proxy() -> None:
-    inner = OSError("Tunnel connection failed: 407 Proxy Authentication Required")
-    proxys = requests.exceptions.ProxyError(MaxRetryError(HTTPConnectionPool("h"), "/", ProxyError("no way", inner)))
-    told = management_error(ServiceRequestError(proxys, error=proxys), "creating q")
+PROXY = Proxy("proxy.corp", 3128, "user", "hunter2-hunter2")
+NAME = "the proxy proxy.corp:3128"
+POOL: Any = HTTPConnectionPool("h")
+TUNNEL = "Tunnel connection failed: 407 Proxy Authentication Required"
+
+
+@pytest.mark.parametrize(
+    ("cause", "words"),
+    [
+        (ProxyError("no", OSError(TUNNEL)), f"{NAME} does not let the request through: {TUNNEL}"),
+        (
+            ProxyError("no", caused(NewConnectionError(POOL, "no"), ConnectionRefusedError())),
+            f"{NAME} refuses connections",
+        ),
+        (ProxyError("no", caused(ConnectTimeoutError("no"), TimeoutError())), f"no answer from {NAME}"),
+        (caused(NewConnectionError(POOL, "no"), socket.gaierror(-2, "no")), f"the name of {NAME} cannot be resolved"),
+        (caused(ReadTimeoutError(POOL, "/", "no"), TimeoutError()), "no answer from the management API"),
+    ],
+    ids=["refuses", "nobody there", "silent", "no name", "behind it"],
+)
+def test_a_proxy_is_named_where_it_is_the_trouble(cause: Exception, words: str) -> None:
+    error = requests.ConnectionError(MaxRetryError(HTTPConnectionPool("h"), "/", cause))
+    told = management_error(ServiceRequestError(error, error=error), "creating q", replace(AT, way=Way(True, PROXY)))
     assert isinstance(told, TransientError)
-    assert told.message == f"creating q: the proxy does not let the request through: {inner}"
+    assert told.message == f"creating q: {words}"
     assert "proxy in the configuration" in (told.hint or "")
+    assert "hunter2" not in str(told)
