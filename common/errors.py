@@ -20,6 +20,10 @@ class DStreamError(Exception):
     def __str__(self) -> str:
         return f"{self.message} ({self.hint})" if self.hint else self.message
 
+    def with_remedy(self, otherwise: str) -> str:
+        """For a page that must say what to do. `otherwise`: the remedy where the error has none of its own."""
+        return f"{self.message} ({self.hint or otherwise})"
+
 
 class ConfigurationError(DStreamError):
     """The configuration or the command line is wrong: stop with status 2 and show every problem."""

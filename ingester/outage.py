@@ -13,6 +13,12 @@ log = structlog.get_logger("ingester")
 _PATIENCE_SECONDS = 60.0
 """After so long without the database tables are left to ingesters that may reach it."""
 
+UNREACHABLE = (
+    "see whether the server is up, and whether this machine can reach it by the address in db_connection_string"
+)
+REFUSED = "see whether the login still has its rights (docs/operations.md), and whether Change Data Capture is on in the database"
+"""What is to be done where an error does not say it."""
+
 _AFTERMATH_SECONDS = 10.0
 """Workers keep a connection from one slice to the next: the first slices after an outage meet those that it has cost."""
 
@@ -43,20 +49,22 @@ class Outage:
 
     def lost(self, error: ConnectionLost) -> bool:
         """Nothing can be asked; whether that has been so for so long that the tables are to be left to others."""
-        self._progress.connected(False)
+        self._progress.connected(False, error.with_remedy(UNREACHABLE))
         now = self._clock()
         if self._since is None:
             self._since = now
-            log.warning("connection lost, will try again", error=error.message, hint=error.hint)
+            log.warning("connection lost, will try again", error=error.message, hint=error.hint or UNREACHABLE)
         return now - self._since >= _PATIENCE_SECONDS
 
     def refused(self, error: DStreamError) -> None:
         """The server can be reached, and does not answer a question about all tables."""
-        self._progress.unanswered(error.message)
+        self._progress.unanswered(error.with_remedy(REFUSED))
         if not self._unanswered:
             self._unanswered = True
             log.warning(
-                "SQL Server does not answer for the tables, will try again", error=error.message, hint=error.hint
+                "SQL Server does not answer for the tables, will try again",
+                error=error.message,
+                hint=error.hint or REFUSED,
             )
 
     def over(self) -> bool:

@@ -94,6 +94,7 @@ class Progress:
         self._tables = {table: TableFigures() for table in tables}
         self._begun = self._turned = clock()
         self._connected: bool | None = None
+        self._disconnected = ""
         self._passing, self._waited = False, 0.0
         self._executor: str | None = None
         self._unanswered: str | None = None
@@ -111,8 +112,9 @@ class Progress:
     def turned(self) -> None:
         self._waited, self._turned = self.waited, self._clock()
 
-    def connected(self, works: bool) -> None:
-        self._connected = works
+    def connected(self, works: bool, why: str = "the server does not answer") -> None:
+        """Whether SQL Server is reached; `why` it is not, with the remedy."""
+        self._connected, self._disconnected = works, why
 
     def unanswered(self, why: str | None) -> None:
         """Why SQL Server, which is reached, does not answer for the tables."""
@@ -238,11 +240,11 @@ class Progress:
     def ready(self) -> str | None:
         """Why it is not at work: a table whose lock another ingester has is work that waits, and no reason."""
         if self._connected is None:
-            return "starting: SQL Server was not asked for any table yet"
+            return "starting: SQL Server was not asked for any table yet; wait for `ingester started` in the log, which also has what fails"
         if not self._connected:
-            return "the connection to SQL Server is lost"
+            return f"the connection to SQL Server is lost: {self._disconnected}"
         if self._passing and (silent := self._clock() - self._turned) > SILENT_SECONDS:
-            return f"SQL Server has not answered for {silent:.0f} s"
+            return f"SQL Server has not answered for {silent:.0f} s; see whether it is overloaded, or something on the way holds packets back"
         if self._unanswered is not None:
             return f"SQL Server does not answer for the tables: {self._unanswered}"
         if self._queue is not None:

@@ -96,7 +96,7 @@ class QueueGate:
     def _refused(self, result: SliceResult) -> None:
         if not self.shut:
             log.error("the queue refuses what is sent, all tables wait", error=result.message, hint=result.hint)
-        self._progress.queue(result.message)
+        self._progress.queue(f"{result.message} ({result.hint})" if result.hint else result.message)
         self._refusals += 1
         self._retry_at = self._clock() + self._pause()
 

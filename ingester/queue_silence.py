@@ -46,7 +46,7 @@ class QueueSilence:
             self._failing = max(now - seconds, self._taken_at)
         if now - self._failing <= PATIENCE_SECONDS:
             return
-        self._progress.unsent(result.message)
+        self._progress.unsent(f"{result.message} ({result.hint or _HINT})")
         if not self._told:
             self._told = True
             log.error(

@@ -77,7 +77,7 @@ class ExecutorHealth:
         if not self._told:
             log.error("nothing can run on Spark", why=why, hint=hint, gives_up_after=PATIENCE_SECONDS)
         self._told = True
-        return f"nothing can run on Spark: {why}"
+        return f"nothing can run on Spark: {why} ({hint})"
 
     def _state(self) -> tuple[float, str | None, str]:
         """(for how many seconds, what, the remedy)"""

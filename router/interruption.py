@@ -21,6 +21,11 @@ FORGOTTEN: Final = 40.0
 """Seconds without a further failure after which it lasts no longer, answered or not: a slot tries again after 15 s at most, and an attempt
 takes 20."""
 
+TRIED_AGAIN: Final = (
+    "it is tried again; if this lasts, see whether the namespace is well, and what lies between it and this machine"
+)
+"""What is to be done where an error does not say it."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -40,7 +45,7 @@ class Interruption:
     def failed(self, error: TransientError) -> None:
         """A slot cannot receive, or not settle what it received; it tries again."""
         with self._guard:
-            self._last, self._why = self._clock(), error.message
+            self._last, self._why = self._clock(), error.with_remedy(TRIED_AGAIN)
             first = self._since is None
             if self._since is None:
                 self._since, self._remedies = self._last, {None}
@@ -61,7 +66,7 @@ class Interruption:
         log.info("receiving again", seconds=round(seconds, 1))
 
     def lasting(self) -> str | None:
-        """Why nothing can be received, once that lasts."""
+        """Why nothing can be received, with the remedy, once that lasts."""
         with self._guard:
             now = self._clock()
             if self._since is None or now - self._since < LASTING or now - self._last > FORGOTTEN:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from common.bus import Delivery, Receiver, Receivers
 from common.errors import LockLost, TransientError, Unanswered
+from router.interruption import TRIED_AGAIN
 from router.tally import Tally
 
 
@@ -21,7 +22,7 @@ class ObservedReceivers:
         try:
             found = self._receivers.open(max_wait=max_wait, give_up=give_up)
         except TransientError as error:
-            self._tally.turned(away=error.message)
+            self._tally.turned(away=error.with_remedy(TRIED_AGAIN))
             raise
         self._tally.turned()
         return None if found is None else _Observed(found, self._tally)

@@ -80,6 +80,11 @@ class Held:
 _NAMED = 20
 """Topics that readiness names."""
 
+STARTING = "not all links are open yet; wait for `router started` in the log, which also has what fails"
+STUCK_HINT = 'what hangs is killed and started again by itself; if it lasts, restart the router and see "When a process hangs" in docs/operations.md'
+_AT_POISON = 'sessions stand at a poisoned message (on_poison = "stop"): `session stopped at a poisoned message` in the log names each with its remedy'
+_FAILING = "sessions fail again and again: `session fails again and again` in the log names them with the cause"
+
 
 @dataclass(frozen=True, slots=True)
 class Figures:
@@ -154,9 +159,9 @@ class Figures:
     def ready(self) -> str | None:
         """Why it is not at work."""
         if not self.receiving:
-            return f"starting: {self.still}" if self.still.stuck else "starting: not all links are open yet"
+            return f"starting: {self.still}; {STUCK_HINT}" if self.still.stuck else f"starting: {STARTING}"
         if self.still.stuck:
-            return str(self.still)
+            return f"{self.still}; {STUCK_HINT}"
         if self.away is not None:
             return f"the ingest queue is away: {self.away}"
         return "\n".join(self._away_or_stopped()) or None
@@ -169,9 +174,9 @@ class Figures:
         if len(away) > _NAMED:
             yield f"and {len(away) - _NAMED} more topics"
         if self.stopped:
-            yield f'{self.stopped} sessions stand at a poisoned message (on_poison = "stop"); the log says at which'
+            yield f"{self.stopped} {_AT_POISON}"
         if self.failing:
-            yield f"{self.failing} sessions fail again and again; the log says which and why"
+            yield f"{self.failing} {_FAILING}"
 
     @property
     def receives(self) -> bool:

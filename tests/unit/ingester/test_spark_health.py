@@ -23,7 +23,9 @@ def test_without_executors_it_is_not_ready_and_after_its_patience_it_ends() -> N
     assert health.trouble() is None
     health.counted(0)
     with capture_logs() as logs:
-        assert health.trouble() == "nothing can run on Spark: no executor is there"
+        assert (health.trouble() or "").startswith(
+            "nothing can run on Spark: no executor is there (see why the cluster gives none"
+        )
         health.now = PATIENCE_SECONDS - 1
         health.counted(0)
         health.trouble()
@@ -64,7 +66,7 @@ def test_jobs_that_fail_one_after_the_other_are_the_executors_trouble() -> None:
     health.failed("a worker died", "give it memory")
     health.now = FIRM_SECONDS
     health.failed("a worker died", "give it memory")
-    assert health.trouble() == "nothing can run on Spark: a worker died"
+    assert health.trouble() == "nothing can run on Spark: a worker died (give it memory)"
     health.now = PATIENCE_SECONDS
     health.failed("a worker died", "give it memory")
     with pytest.raises(PermanentError, match="a worker died") as ended:

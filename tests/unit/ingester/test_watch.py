@@ -272,8 +272,8 @@ def test_health_is_a_loop_that_turns_and_readiness_one_that_reaches_its_server(w
     assert (fresh.ready() or "").startswith("starting")
     fresh.connected(True)
     assert fresh.ready() is None
-    fresh.connected(False)
-    assert fresh.ready() == "the connection to SQL Server is lost"
+    fresh.connected(False, "sql01 refuses connections (see whether it is up)")
+    assert fresh.ready() == "the connection to SQL Server is lost: sql01 refuses connections (see whether it is up)"
     world.clock += LOOP_SECONDS + 2 * 10 + 1
     assert fresh.alive() == "the loop has not turned for 301 s"
     fresh.turned()

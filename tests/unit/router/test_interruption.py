@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from common.errors import TransientError
-from router.interruption import FORGOTTEN, LASTING, SETTLED, Interruption
+from router.interruption import FORGOTTEN, LASTING, SETTLED, TRIED_AGAIN, Interruption
 
 
 class Clock:
@@ -68,10 +68,10 @@ def test_health_knows_an_interruption_that_lasts_and_forgets_one_that_nobody_mee
     interruption.failed(TransientError("no answer"))
     assert interruption.lasting() is None
     clock.now += LASTING
-    assert interruption.lasting() == "no answer"
+    assert interruption.lasting() == f"no answer ({TRIED_AGAIN})"
     interruption.failed(TransientError("no answer yet"))
     clock.now += FORGOTTEN
-    assert interruption.lasting() == "no answer yet"
+    assert interruption.lasting() == f"no answer yet ({TRIED_AGAIN})"
     clock.now += 1.0
     assert interruption.lasting() is None
     interruption.answered()
