@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from emulators.sqlserver.collation import SERVER_DEFAULT
 from emulators.sqlserver.engine.defining import DefaultValue
 from emulators.sqlserver.engine.definitions import Definer
 from emulators.sqlserver.engine.names import SessionNames
+from emulators.sqlserver.engine.session_ports import StatementSession
 from emulators.sqlserver.results import DatabaseChanged, Event, Info, SqlError, StatementDone
 from emulators.sqlserver.tsql import definitions as df
 from emulators.sqlserver.tsql import errors, temporal
 from emulators.sqlserver.tsql import statements as st
 from emulators.sqlserver.tsql.convert import Truncation
 from emulators.sqlserver.tsql.types import collation_named
-
-if TYPE_CHECKING:
-    from emulators.sqlserver.engine.session import SqlSession
 
 _DATABASE_OPTIONS = frozenset(
     (
@@ -62,7 +60,7 @@ def _object(statement: Any) -> st.Name:
 class Administration:
     """These statements of one session. `value_of` computes a default's value."""
 
-    def __init__(self, session: SqlSession, value_of: DefaultValue) -> None:
+    def __init__(self, session: StatementSession, value_of: DefaultValue) -> None:
         self.session = session
         self._value_of = value_of
 

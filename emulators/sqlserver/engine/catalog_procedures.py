@@ -7,18 +7,15 @@ Source: https://learn.microsoft.com/sql/relational-databases/system-stored-proce
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from emulators.sqlserver.engine.catalog import Catalog, TableEntry
 from emulators.sqlserver.engine.extension import CallContext, ProcedureSpec
 from emulators.sqlserver.engine.odbc_types import described_types, type_numbers
+from emulators.sqlserver.engine.session_ports import StatementSession
 from emulators.sqlserver.engine.viewing import shape
 from emulators.sqlserver.results import Column, Event, ResultSet, RowCount, Value
 from emulators.sqlserver.tsql.patterns import like_pattern
 from emulators.sqlserver.tsql.text_order import folding, order_of
-
-if TYPE_CHECKING:
-    from emulators.sqlserver.engine.session import SqlSession
 
 Row = tuple[Value, ...]
 Given = Mapping[str, Value]
@@ -48,7 +45,7 @@ _DATABASES = shape("DATABASE_NAME:name DATABASE_SIZE:int REMARKS:word")
 class CatalogProcedures:
     """These procedures for one session."""
 
-    def __init__(self, session: SqlSession) -> None:
+    def __init__(self, session: StatementSession) -> None:
         self._session = session
 
     def specs(self) -> dict[str, ProcedureSpec]:
@@ -195,6 +192,6 @@ class CatalogProcedures:
             yield database.name, 8192, None
 
 
-def procedures(session: SqlSession) -> dict[str, ProcedureSpec]:
+def procedures(session: StatementSession) -> dict[str, ProcedureSpec]:
     """By lower-case name."""
     return CatalogProcedures(session).specs()

@@ -1,33 +1,21 @@
-"""Server configuration options: sp_configure, RECONFIGURE and sys.configurations. Two can be set: "max text repl size (B)", which Change
-Data Capture heeds, and "show advanced options"; the others show their defaults, and setting them is refused by name.
+"""Server configuration options. Two can be set: "max text repl size (B)", which Change Data Capture heeds, and "show advanced options";
+the others show their defaults, and setting them is refused by name. configuring.py has the statements that show and set them.
 
-Errors: 574, 15123, 15124, 15129, 15247. Source: https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sp-configure-transact-sql
+Errors: 15123, 15124, 15129. Source: https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sp-configure-transact-sql
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from emulators.sqlserver.engine.extension import CallContext, ProcedureSpec
-from emulators.sqlserver.results import Column, Event, Info, ResultSet, RowCount, SqlError, StatementDone, Value
-from emulators.sqlserver.sqltypes import SqlType
+from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.tsql import errors
-from emulators.sqlserver.tsql import statements as st
-
-if TYPE_CHECKING:
-    from emulators.sqlserver.engine.session import SqlSession
 
 MAX_TEXT_REPL_SIZE = "max text repl size (B)"
 _SHOW_ADVANCED = "show advanced options"
 _SETTABLE = (MAX_TEXT_REPL_SIZE, _SHOW_ADVANCED)
-_INT = SqlType("int")
-_COLUMNS = (
-    Column("name", SqlType("nvarchar", 35)),
-    *(Column(name, _INT) for name in ("minimum", "maximum", "config_value", "run_value")),
-)
 
 
 @dataclass(slots=True)
@@ -130,39 +118,3 @@ class Configuration:
     def _visible(self, option: Option) -> bool:
         showing = next(o.running for o in self.options if o.name == _SHOW_ADVANCED)
         return bool(showing) or not option.advanced
-
-
-def procedures(session: SqlSession) -> dict[str, ProcedureSpec]:
-    """sp_configure."""
-    configuration = session.engine.configuration
-
-    def run(context: CallContext, given: Mapping[str, Value]) -> Iterator[Event]:
-        name, value = given.get("@configname"), given.get("@configvalue")
-        if value is None:
-            found = configuration.listed() if name is None else [configuration.find(str(name))]
-            rows = [(o.name, o.least, o.most, o.value, o.running) for o in found]
-            yield ResultSet(_COLUMNS, iter(rows))
-            yield RowCount(len(rows))
-            return
-        _require_settings(session)
-        option = configuration.find(str(name))
-        before = configuration.put(option, int(str(value)))
-        text = f"Configuration option '{option.name}' changed from {before} to {value!s}. Run the RECONFIGURE statement to install."
-        # of severity 10, which reaches a client as 0: "Database Engine error severities" on learn.microsoft.com
-        yield Info(15457, text, 0, 1, "sp_configure")
-
-    return {"sys.sp_configure": ProcedureSpec(("@configname", "@configvalue"), (), run)}
-
-
-def reconfigure(session: SqlSession, statement: st.Reconfigure) -> Iterator[Event]:
-    """https://learn.microsoft.com/sql/t-sql/language-elements/reconfigure-transact-sql"""
-    if session.transactions:
-        raise SqlError(574, "RECONFIGURE statement not allowed within multi-statement transaction.", 16)
-    _require_settings(session)
-    session.engine.configuration.reconfigure()
-    yield StatementDone()
-
-
-def _require_settings(session: SqlSession) -> None:
-    if not session.engine.security.server_allows(session.login_request.user, "ALTER SETTINGS"):
-        raise SqlError(15247, "User does not have permission to perform this action.", 16)

@@ -7,23 +7,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from emulators.sqlserver.engine import storage
 from emulators.sqlserver.engine.catalog import Catalog, Check, ForeignKey, TableEntry
 from emulators.sqlserver.engine.changes import TableWriter
 from emulators.sqlserver.engine.links import Link
 from emulators.sqlserver.engine.names import SessionNames
+from emulators.sqlserver.engine.session_ports import DatabaseAccess
 from emulators.sqlserver.results import Column, SqlError
 from emulators.sqlserver.tsql.fragments import Fragment
 from emulators.sqlserver.tsql.lowering import lower_over_row
 from emulators.sqlserver.tsql.plans import Expr, Source
 
-if TYPE_CHECKING:
-    from emulators.sqlserver.engine.session import SqlSession
 
-
-def row_value(session: SqlSession, entry: TableEntry, fragment: Fragment, row: str = "s1.") -> Expr:
+def row_value(session: DatabaseAccess, entry: TableEntry, fragment: Fragment, row: str = "s1.") -> Expr:
     """An expression over a row of a table, for SQLite, which knows the row as s1; `row`: what stands before its columns."""
     table = entry.table
     columns = tuple(Column(c.name, c.type, c.nullable) for c in table.columns)
@@ -33,7 +30,7 @@ def row_value(session: SqlSession, entry: TableEntry, fragment: Fragment, row: s
     )
 
 
-def check_rows(session: SqlSession, writer: TableWriter) -> None:
+def check_rows(session: DatabaseAccess, writer: TableWriter) -> None:
     """The rows that a statement inserted or updated, by the constraints of their table."""
     rows = f"s1.{writer.rowid} IN (SELECT value FROM json_each(?1))"
     if writer.new_from is not None:
@@ -67,7 +64,7 @@ class _Named:
 
 
 def check_existing(
-    session: SqlSession, link: Link, catalog: Catalog, entry: TableEntry, database: str, only: Sequence[str]
+    session: DatabaseAccess, link: Link, catalog: Catalog, entry: TableEntry, database: str, only: Sequence[str]
 ) -> None:
     """All rows of a table by the constraints called `only`, which ALTER TABLE adds."""
     chosen = (
@@ -78,13 +75,18 @@ def check_existing(
 
 
 def check_constraints(
-    session: SqlSession, link: Link, catalog: Catalog, entry: TableEntry, named: _Named, rows: tuple[str, Sequence[int]]
+    session: DatabaseAccess,
+    link: Link,
+    catalog: Catalog,
+    entry: TableEntry,
+    named: _Named,
+    rows: tuple[str, Sequence[int]],
 ) -> None:
     _violations(session, link, catalog, entry, named, rows, entry.checks, entry.foreign_keys)
 
 
 def _violations(
-    session: SqlSession,
+    session: DatabaseAccess,
     link: Link,
     catalog: Catalog,
     entry: TableEntry,
@@ -107,7 +109,7 @@ def _violations(
             raise named.error(kind, key.name, parent, _single(parent, key.referenced_column_ids))
 
 
-def check_references(session: SqlSession, writer: TableWriter) -> None:
+def check_references(session: DatabaseAccess, writer: TableWriter) -> None:
     """Rows elsewhere that reference keys which a statement deleted or changed."""
     active = writer.database.active
     assert active is not None

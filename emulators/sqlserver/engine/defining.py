@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from emulators.sqlserver.engine.catalog import Catalog, Default, TableEntry
 from emulators.sqlserver.engine.database import StoredDatabase
 from emulators.sqlserver.engine.extension import Table, TableColumn
+from emulators.sqlserver.engine.session_ports import StatementSession
 from emulators.sqlserver.results import SqlError, Value
 from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql.statements import Name
-
-if TYPE_CHECKING:
-    from emulators.sqlserver.engine.session import SqlSession
 
 DefaultValue = Callable[[Default, TableColumn], Value]
 NO_SCHEMA = 'The specified schema name "{}" either does not exist or you do not have permission to use it.'
@@ -26,7 +23,7 @@ def schema_of(name: Name) -> str:
 class Defining:
     """DDL of one statement in one database. `value_of` computes a default's value."""
 
-    def __init__(self, session: SqlSession, database: StoredDatabase, value_of: DefaultValue) -> None:
+    def __init__(self, session: StatementSession, database: StoredDatabase, value_of: DefaultValue) -> None:
         self.session = session
         self.database = database
         self.link = database.write_link

@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
-from emulators.sqlserver.engine import storage
-from emulators.sqlserver.engine.catalog import Catalog, TableEntry
-from emulators.sqlserver.engine.database import StoredDatabase, moment_of
-from emulators.sqlserver.engine.extension import Table
+from emulators.sqlserver.engine.database import moment_of
 from emulators.sqlserver.engine.identity import Identity
-from emulators.sqlserver.engine.links import StaleName
 from emulators.sqlserver.engine.lock_procedures import LockProcedures
+from emulators.sqlserver.engine.object_lookup import ObjectLookup, split_name
 from emulators.sqlserver.engine.properties import SERVER_NAME, Properties
+from emulators.sqlserver.engine.session_ports import StatementSession
 from emulators.sqlserver.results import Value
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.errors import unsupported
 from emulators.sqlserver.tsql.functions import stored_size
-from emulators.sqlserver.tsql.reader import Reader
 from emulators.sqlserver.tsql.temporal import write
-from emulators.sqlserver.tsql.tokens import tokenize
 from emulators.sqlserver.tsql.types import DATETIME
-
-if TYPE_CHECKING:
-    from emulators.sqlserver.engine.session import SqlSession
 
 VERSION = "Microsoft SQL Server 2022 (RTM) - 16.0.1000.6 (X64) - SQL Server emulator: T-SQL subset over SQLite"
 OPTIONS = 5496
@@ -73,21 +65,12 @@ def type_id(kind: SqlType) -> int:
     return TYPE_IDS["timestamp" if kind.name == "rowversion" else kind.name]
 
 
-def split_name(text: str) -> tuple[str, ...] | None:
-    """The parts of an object name in a string; None when it is no name."""
-    reader = Reader(text, tokenize(text))
-    try:
-        parts = reader.qualified()
-    except Exception:
-        return None
-    return parts if reader.position == len(reader.tokens) - 1 else None
-
-
 class Environment:
     """The values for one session."""
 
-    def __init__(self, session: SqlSession) -> None:
+    def __init__(self, session: StatementSession) -> None:
         self.session = session
+        self._objects = ObjectLookup(session)
         self._calls: dict[str, Callable[..., Value]] = {
             "NEWID": lambda: str(uuid.uuid4()).upper(),
             "NEWSEQUENTIALID": lambda: str(uuid.uuid1()).upper(),
@@ -102,7 +85,7 @@ class Environment:
             "COL_NAME": self._col_name,
             "TYPE_NAME": lambda number: next((name for name, n in TYPE_IDS.items() if n == number), None),
             "TYPE_ID": lambda name: TYPE_IDS.get(str(name).lower()),
-            **Properties(self).calls,
+            **Properties(session, self._objects).calls,
             "ORIGINAL_DB_NAME": lambda: self.session.login_request.database or "master",
             "CONTEXT_INFO": lambda: None,
             "CURRENT_TRANSACTION_ID": lambda: 1000 + self.session.session_id,
@@ -113,7 +96,7 @@ class Environment:
             "IDENT_CURRENT": self._ident_current,
             "HOST_NAME": lambda: self.session.login_request.host,
             "APP_NAME": lambda: self.session.login_request.application,
-            **Identity(self).calls,
+            **Identity(session, self._objects).calls,
             **LockProcedures(session).calls,
             "XACT_STATE": lambda: -1 if self.session.doomed else int(self.session.transactions > 0),
             "ROWCOUNT_BIG": lambda: self.session.row_count,
@@ -182,39 +165,18 @@ class Environment:
 
     # -- catalog
 
-    def _database(self, number: Value) -> StoredDatabase | None:
-        if number is None:
-            return None
-        return next((d for d in self.session.engine.databases() if d.database_id == number), None)
-
     def _db_name(self, number: Value = -1) -> Value:
         if number == -1:
             return self.session.database
-        found = self._database(number)
+        found = self._objects.database(number)
         return found.name if found else None
 
     def _db_id(self, name: Value = "") -> Value:
         found = self.session.engine.find(str(name) or self.session.database) if name is not None else None
         return found.database_id if found else None
 
-    def _catalog(self, database: Value = -1) -> Catalog | None:
-        found = self.session.current() if database == -1 else self._database(database)
-        return self.session.rights(found).visible(found.catalog_for(self.session)) if found else None
-
-    def entry_by_name(self, text: Value) -> TableEntry | None:
-        parts = split_name(str(text)) if text is not None else None
-        if parts is None or len(parts) > 3:
-            return None
-        database = self.session.engine.find(parts[0]) if len(parts) == 3 and parts[0] else self.session.current()
-        schema = parts[-2] if len(parts) > 1 and parts[-2] else "dbo"
-        if database is None:
-            return None
-        if database.name == "tempdb" and parts[-1].startswith("#"):
-            database = self.session.private("#")
-        return self.session.rights(database).visible(database.catalog_for(self.session)).find(schema, parts[-1])
-
     def _object_id(self, name: Value, kind: Value = None) -> Value:
-        entry = self.entry_by_name(name)
+        entry = self._objects.entry_by_name(name)
         wanted = str(kind).strip().upper() if kind is not None else ""
         if entry is None:
             return self._view_id(name, wanted) or self._constraint_id(name)
@@ -238,50 +200,38 @@ class Environment:
                     return number
         return None
 
-    def entry_by_id(self, number: Value, database: Value = -1) -> TableEntry | None:
-        catalog = self._catalog(database)
-        return catalog.tables.get(int(str(number))) if catalog is not None and number is not None else None
-
     def _object_name(self, number: Value, database: Value = -1) -> Value:
-        entry = self.entry_by_id(number, database)
+        entry = self._objects.entry_by_id(number, database)
         return entry.table.name if entry else None
 
     def _object_schema(self, number: Value, database: Value = -1) -> Value:
-        entry = self.entry_by_id(number, database)
+        entry = self._objects.entry_by_id(number, database)
         return entry.table.schema if entry else None
 
     def _schema_name(self, number: Value = 1) -> Value:
-        catalog = self._catalog()
+        catalog = self._objects.catalog()
         return next((name for name, n in catalog.schemas.items() if n == number), None) if catalog else None
 
     def _schema_id(self, name: Value = "dbo") -> Value:
-        catalog = self._catalog()
+        catalog = self._objects.catalog()
         found = catalog.schema(str(name)) if catalog and name is not None else None
         return catalog.schemas[found] if catalog and found else None
 
     def _col_length(self, table: Value, column: Value) -> Value:
-        entry = self.entry_by_name(table)
+        entry = self._objects.entry_by_name(table)
         found = entry.column(str(column)) if entry else None
         return stored_size(found.type) if found else None
 
     def _col_name(self, number: Value, column: Value) -> Value:
-        entry = self.entry_by_id(number)
+        entry = self._objects.entry_by_id(number)
         return next((c.name for c in entry.table.columns if c.column_id == column), None) if entry else None
 
-    def row_count(self, database: StoredDatabase, table: Table) -> int:
-        """Rows that this session sees; 0 for a table that is not there (any more)."""
-        link = self.session.read_link(database, touched=False, locks=False)
-        try:
-            return int(link.execute(f"SELECT count(*) FROM {storage.storage_name(table)}").fetchone()[0])
-        except StaleName:
-            return 0
-
     def _identity_part(self, table: Value, part: int) -> Value:
-        entry = self.entry_by_name(table)
+        entry = self._objects.entry_by_name(table)
         return None if entry is None or entry.identity is None else str(entry.identity[part])
 
     def _ident_current(self, table: Value) -> Value:
-        entry = self.entry_by_name(table)
+        entry = self._objects.entry_by_name(table)
         if entry is None or entry.identity is None:
             return None
         return str(self.session.current().identities.get(entry.table.object_id, entry.identity[0]))

@@ -6,14 +6,12 @@ Source: https://learn.microsoft.com/sql/t-sql/functions/security-functions-trans
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from emulators.sqlserver.engine.object_lookup import ObjectLookup
 from emulators.sqlserver.engine.rights import DatabaseRights
 from emulators.sqlserver.engine.security import SERVER_ROLES, DatabaseSecurity
+from emulators.sqlserver.engine.session_ports import DatabaseAccess
 from emulators.sqlserver.results import SqlError, Value
-
-if TYPE_CHECKING:
-    from emulators.sqlserver.engine.environment import Environment
 
 _ANY = "ANY"
 
@@ -21,9 +19,9 @@ _ANY = "ANY"
 class Identity:
     """Security functions of one session. `calls` by upper-case name."""
 
-    def __init__(self, environment: Environment) -> None:
-        self._environment = environment
-        self._session = environment.session
+    def __init__(self, session: DatabaseAccess, objects: ObjectLookup) -> None:
+        self._session = session
+        self._objects = objects
         self.calls: dict[str, Callable[..., Value]] = {
             "SUSER_ID": self._login_id,
             "SUSER_SID": self._login_sid,
@@ -116,7 +114,7 @@ class Identity:
             return None if schema is None else int(rights.allows(wanted, catalog.schemas[schema]))
         if group != "OBJECT":
             return None
-        entry = self._environment.entry_by_name(name)
+        entry = self._objects.entry_by_name(name)
         if entry is None:
             return None
         catalog = self._session.current().catalog_for(self._session)

@@ -10,7 +10,6 @@ import secrets
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -19,14 +18,12 @@ from emulators.sqlserver.engine.catalog import TableEntry
 from emulators.sqlserver.engine.constraints import row_value
 from emulators.sqlserver.engine.defining import Defining
 from emulators.sqlserver.engine.extension import IndexFilter, KeyIndex, TableColumn
+from emulators.sqlserver.engine.session_ports import DatabaseAccess
 from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.tsql import definitions as df
 from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql.fragments import Fragment
 from emulators.sqlserver.tsql.trees import parse_query
-
-if TYPE_CHECKING:
-    from emulators.sqlserver.engine.session import SqlSession
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 
@@ -186,7 +183,7 @@ class IndexDefinitions(Defining):
         return column
 
 
-def filter_sql(session: SqlSession, entry: TableEntry, condition: Fragment) -> str:
+def filter_sql(session: DatabaseAccess, entry: TableEntry, condition: Fragment) -> str:
     """A filter for SQLite, good for this process."""
     return f"{row_value(session, entry, condition, row='').sql} = 1"
 

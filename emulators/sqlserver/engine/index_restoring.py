@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from emulators.sqlserver.engine import storage
 from emulators.sqlserver.engine.catalog import TableEntry
 from emulators.sqlserver.engine.database import StoredDatabase
 from emulators.sqlserver.engine.extension import KeyIndex
 from emulators.sqlserver.engine.index_definitions import filter_sql
-
-if TYPE_CHECKING:
-    from emulators.sqlserver.engine.session import SqlSession
+from emulators.sqlserver.engine.session_ports import StatementSession
 
 
-def restore_filters(session: SqlSession, database: StoredDatabase) -> None:
+def restore_filters(session: StatementSession, database: StoredDatabase) -> None:
     """Make the indexes with the numbers of this process, before anything reads or writes their tables."""
     entries = [e for e in database.catalog.tables.values() if any(index.filter for index in e.table.indexes)]
     if not entries:
@@ -27,7 +24,7 @@ def restore_filters(session: SqlSession, database: StoredDatabase) -> None:
         database.leave(session)
 
 
-def _restore(session: SqlSession, database: StoredDatabase, entries: Sequence[TableEntry]) -> None:
+def _restore(session: StatementSession, database: StoredDatabase, entries: Sequence[TableEntry]) -> None:
     with session.writing(database) as link:
         for entry in entries:
             table = replace(entry.table, indexes=tuple(_restored(session, entry, i) for i in entry.table.indexes))
@@ -39,7 +36,7 @@ def _restore(session: SqlSession, database: StoredDatabase, entries: Sequence[Ta
             database.change(database.catalog_for(session).with_table(after))
 
 
-def _restored(session: SqlSession, entry: TableEntry, index: KeyIndex) -> KeyIndex:
+def _restored(session: StatementSession, entry: TableEntry, index: KeyIndex) -> KeyIndex:
     if index.filter is None:
         return index
     return replace(index, filter=replace(index.filter, sql=filter_sql(session, entry, index.filter.condition)))

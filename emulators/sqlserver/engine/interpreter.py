@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from emulators.sqlserver.engine.administration import Administration
-from emulators.sqlserver.engine.configuration import reconfigure
+from emulators.sqlserver.engine.configuring import reconfigure
 from emulators.sqlserver.engine.links import StaleName
 from emulators.sqlserver.engine.merging import Merging
 from emulators.sqlserver.engine.names import SessionNames
@@ -19,8 +19,9 @@ from emulators.sqlserver.engine.options import set_option
 from emulators.sqlserver.engine.principals import Principals
 from emulators.sqlserver.engine.procedures import Procedures
 from emulators.sqlserver.engine.raising import Thrown, print_text, raise_error, throw
-from emulators.sqlserver.engine.rights import check_statement
-from emulators.sqlserver.engine.runner import RowStream
+from emulators.sqlserver.engine.row_stream import RowStream
+from emulators.sqlserver.engine.session_ports import StatementSession
+from emulators.sqlserver.engine.statement_rights import check_statement
 from emulators.sqlserver.engine.writing import Writing
 from emulators.sqlserver.results import (
     Column,
@@ -40,9 +41,6 @@ from emulators.sqlserver.tsql.batch import parse_batch
 from emulators.sqlserver.tsql.convert import converter
 from emulators.sqlserver.tsql.fragments import Fragment
 from emulators.sqlserver.tsql.types import collation_shown
-
-if TYPE_CHECKING:
-    from emulators.sqlserver.engine.session import SqlSession
 
 _GO_ON = frozenset(
     (
@@ -108,7 +106,7 @@ class _ReturnBatch(Exception):
 class Interpreter:
     """Statement by statement, for one session."""
 
-    def __init__(self, session: SqlSession) -> None:
+    def __init__(self, session: StatementSession) -> None:
         self.session = session
         self._writing = Writing(session, self.run)
         self._procedures = Procedures(session, self.nested)

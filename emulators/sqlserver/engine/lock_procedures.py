@@ -8,14 +8,11 @@ sp_releaseapplock, APPLOCK_MODE and APPLOCK_TEST; the name of the inner procedur
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from emulators.sqlserver.engine.application_locks import MODES, Owner, Resource
 from emulators.sqlserver.engine.extension import CallContext, ProcedureFailed, ProcedureSpec
+from emulators.sqlserver.engine.session_ports import StatementSession
 from emulators.sqlserver.results import Event, ReturnStatus, SqlError, Value
-
-if TYPE_CHECKING:
-    from emulators.sqlserver.engine.session import SqlSession
 
 Given = Mapping[str, Value]
 _TIMED_OUT = -1
@@ -27,7 +24,7 @@ _PROCEDURE = "xp_userlock"
 class LockProcedures:
     """`calls`: the functions by upper-case name."""
 
-    def __init__(self, session: SqlSession) -> None:
+    def __init__(self, session: StatementSession) -> None:
         self._session = session
         self.calls: dict[str, Callable[..., Value]] = {"APPLOCK_MODE": self._mode, "APPLOCK_TEST": self._test}
 

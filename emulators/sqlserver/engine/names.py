@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from emulators.sqlserver.collation import every
 from emulators.sqlserver.engine import storage
 from emulators.sqlserver.engine.database import StoredDatabase
 from emulators.sqlserver.engine.extension import TableFunction
 from emulators.sqlserver.engine.refusals import refused_table_function, refused_view
-from emulators.sqlserver.engine.rights import check_entry
+from emulators.sqlserver.engine.session_ports import DatabaseAccess
 from emulators.sqlserver.engine.system_views import VIEWS
 from emulators.sqlserver.engine.table_functions import built_in
 from emulators.sqlserver.results import Column, SqlError
@@ -22,9 +21,6 @@ from emulators.sqlserver.tsql.plans import ELSEWHERE, Source
 from emulators.sqlserver.tsql.statements import Name
 from emulators.sqlserver.tsql.text_order import Fold
 from emulators.sqlserver.tsql.types import SYSNAME, collated
-
-if TYPE_CHECKING:
-    from emulators.sqlserver.engine.session import SqlSession
 
 FUNCTION = "function:"
 """How `Source.view` marks a table function."""
@@ -44,7 +40,7 @@ class SessionNames:
 
     `foreign`: whether another database was named, so that a plan must not be kept. `touched`: the databases of all tables."""
 
-    def __init__(self, session: SqlSession, home: StoredDatabase | None = None, exempt: str = "") -> None:
+    def __init__(self, session: DatabaseAccess, home: StoredDatabase | None = None, exempt: str = "") -> None:
         self.session = session
         self.home = home or session.current()
         self.foreign = False
@@ -74,7 +70,7 @@ class SessionNames:
         if found is None:
             raise unknown_database(name[0])
         self.foreign = self.foreign or found is not self.session.current()
-        check_entry(self.session, found)
+        self.session.rights(found).require_entry()
         return found
 
     def source(self, name: Name) -> Source | None:

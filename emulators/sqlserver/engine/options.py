@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from emulators.sqlserver.engine.names import SessionNames
+from emulators.sqlserver.engine.session_ports import StatementSession
+from emulators.sqlserver.engine.session_settings import SessionSettings
 from emulators.sqlserver.results import Event, SqlError, StatementDone
 from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql import statements as st
-
-if TYPE_CHECKING:
-    from emulators.sqlserver.engine.session import Settings, SqlSession
 
 _HARMLESS = frozenset(
     (
@@ -55,12 +53,12 @@ _FIXED = {
 _SWITCHES = {"NOCOUNT": "nocount", "XACT_ABORT": "xact_abort", "IMPLICIT_TRANSACTIONS": "implicit_transactions"}
 
 
-def set_option(session: SqlSession, statement: st.SetOption) -> Iterator[Event]:
+def set_option(session: StatementSession, statement: st.SetOption) -> Iterator[Event]:
     session.settings = _changed(session, session.settings, statement)
     yield StatementDone()
 
 
-def _changed(session: SqlSession, settings: Settings, statement: st.SetOption) -> Settings:
+def _changed(session: StatementSession, settings: SessionSettings, statement: st.SetOption) -> SessionSettings:
     option, value = statement.option, statement.value.upper()
     if option in _SWITCHES:
         if value not in ("ON", "OFF"):
@@ -77,7 +75,7 @@ def _changed(session: SqlSession, settings: Settings, statement: st.SetOption) -
     return settings
 
 
-def _identity_insert(session: SqlSession, statement: st.SetOption) -> tuple[str, int] | None:
+def _identity_insert(session: StatementSession, statement: st.SetOption) -> tuple[str, int] | None:
     names = SessionNames(session)
     database = names.database(statement.table)
     schema = statement.table[-2] if len(statement.table) > 1 and statement.table[-2] else "dbo"

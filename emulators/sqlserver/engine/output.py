@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from emulators.sqlserver.engine.catalog import TableEntry
 from emulators.sqlserver.engine.changes import Row
+from emulators.sqlserver.engine.session_ports import StatementSession
 from emulators.sqlserver.results import Column, Event, ResultSet
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql import statements as st
 from emulators.sqlserver.tsql.dml import outside_columns
 from emulators.sqlserver.tsql.lowering import OutputShape
-
-if TYPE_CHECKING:
-    from emulators.sqlserver.engine.session import SqlSession
 
 Change = tuple[Row | None, Row | None, str, Row]
 """A row as inserted and as deleted, $action, and the values of the further columns that OUTPUT names."""
@@ -22,7 +19,7 @@ Store = Callable[[st.Name, tuple[str, ...] | None, Sequence[Column], list[Row]],
 
 
 def output_events(
-    session: SqlSession,
+    session: StatementSession,
     output: st.Output | None,
     entry: TableEntry,
     changes: Sequence[Change],

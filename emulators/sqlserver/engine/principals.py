@@ -7,7 +7,7 @@ Source: https://learn.microsoft.com/sql/t-sql/statements/security-statements and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from emulators.sqlserver.engine.extension import CallContext, ProcedureSpec
 from emulators.sqlserver.engine.names import SessionNames
@@ -21,12 +21,10 @@ from emulators.sqlserver.engine.security import (
     Permission,
     Principal,
 )
+from emulators.sqlserver.engine.session_ports import DatabaseAccess
 from emulators.sqlserver.results import Event, SqlError, StatementDone, Value
 from emulators.sqlserver.tsql import security as ts
 from emulators.sqlserver.tsql.statements import Name, Statement
-
-if TYPE_CHECKING:
-    from emulators.sqlserver.engine.session import SqlSession
 
 _UNTOUCHABLE = ("sa", "dbo", "information_schema", "sys")
 
@@ -43,7 +41,7 @@ def cannot(verb: str, kind: str, name: str) -> SqlError:
 class Principals:
     """These statements of one session."""
 
-    def __init__(self, session: SqlSession) -> None:
+    def __init__(self, session: DatabaseAccess) -> None:
         self._session = session
 
     def handlers(self) -> dict[type[Statement], Callable[[Any], Iterator[Event]]]:
@@ -271,7 +269,7 @@ _RUN: dict[type[Statement], Callable[[Principals, Any], None]] = {
 }
 
 
-def procedures(session: SqlSession) -> dict[str, ProcedureSpec]:
+def procedures(session: DatabaseAccess) -> dict[str, ProcedureSpec]:
     """sp_addrolemember and its kin, as the statements that replaced them."""
 
     def changing(add: bool, server: bool, names: tuple[str, str]) -> ProcedureSpec:

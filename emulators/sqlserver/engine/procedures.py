@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from emulators.sqlserver.engine import catalog_procedures, configuration, principals, storage
+from emulators.sqlserver.engine import catalog_procedures, configuring, principals, storage
 from emulators.sqlserver.engine.catalog import TableEntry
 from emulators.sqlserver.engine.database import StoredDatabase
-from emulators.sqlserver.engine.environment import split_name
 from emulators.sqlserver.engine.extension import ProcedureFailed, ProcedureSpec
 from emulators.sqlserver.engine.lock_procedures import LockProcedures
+from emulators.sqlserver.engine.object_lookup import split_name
 from emulators.sqlserver.engine.refusals import refused_procedure
 from emulators.sqlserver.engine.relationships import mentions
+from emulators.sqlserver.engine.session_ports import StatementSession
 from emulators.sqlserver.results import (
     Event,
     Info,
@@ -36,9 +36,6 @@ from emulators.sqlserver.tsql.reader import Reader
 from emulators.sqlserver.tsql.tokens import END, tokenize
 from emulators.sqlserver.tsql.types import INT
 
-if TYPE_CHECKING:
-    from emulators.sqlserver.engine.session import SqlSession
-
 Typed = tuple[SqlType, Value]
 _RENAMED = "Caution: Changing any part of an object name could break scripts and stored procedures."
 
@@ -55,7 +52,7 @@ class _Given:
 class Procedures:
     """Procedure calls of one session. `run_text` runs a nested batch."""
 
-    def __init__(self, session: SqlSession, run_text: Callable[[str], Iterator[Event]]) -> None:
+    def __init__(self, session: StatementSession, run_text: Callable[[str], Iterator[Event]]) -> None:
         self.session = session
         self._run_text = run_text
 
@@ -122,7 +119,7 @@ class Procedures:
             **principals.procedures(session),
             **catalog_procedures.procedures(session),
             **LockProcedures(session).specs(),
-            **configuration.procedures(session),
+            **configuring.procedures(session),
         }
         specs = {**own, **(extension.procedures() if extension is not None else {})}
         spec = specs.get(key) or (specs.get(f"sys.{short}") if key.startswith("dbo.") else None)

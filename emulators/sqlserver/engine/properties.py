@@ -7,17 +7,15 @@ https://learn.microsoft.com/sql/t-sql/functions/metadata-functions-transact-sql
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from emulators.sqlserver.collation import SERVER_DEFAULT, find, known
 from emulators.sqlserver.engine.catalog import TableEntry
 from emulators.sqlserver.engine.extension import KeyIndex, TableColumn
+from emulators.sqlserver.engine.object_lookup import ObjectLookup
+from emulators.sqlserver.engine.session_ports import DatabaseAccess
 from emulators.sqlserver.results import Value
 from emulators.sqlserver.sqltypes import MAX
 from emulators.sqlserver.tsql.types import exact_shape, family, is_unicode
-
-if TYPE_CHECKING:
-    from emulators.sqlserver.engine.environment import Environment
 
 SERVER_NAME = "EMULATOR"
 PRODUCT_VERSION = "16.0.1000.6"
@@ -135,8 +133,9 @@ _CONNECTION: Mapping[str, Value] = {
 class Properties:
     """Property functions of one session. `calls` by upper-case name."""
 
-    def __init__(self, environment: Environment) -> None:
-        self._environment = environment
+    def __init__(self, session: DatabaseAccess, objects: ObjectLookup) -> None:
+        self._session = session
+        self._objects = objects
         self.calls: dict[str, Callable[..., Value]] = {
             "SERVERPROPERTY": lambda name: SERVER.get(_key(name)),
             "DATABASEPROPERTYEX": self._database,
@@ -153,7 +152,7 @@ class Properties:
         }
 
     def _database(self, name: Value, property_name: Value) -> Value:
-        found = self._environment.session.engine.find(str(name)) if name is not None else None
+        found = self._session.engine.find(str(name)) if name is not None else None
         if found is None:
             return None
         if _key(property_name) == "recovery" and found.name.lower() in ("master", "tempdb", "msdb"):
@@ -168,34 +167,32 @@ class Properties:
         return own.get(_key(property_name), _DATABASE.get(_key(property_name)))
 
     def _object(self, number: Value, property_name: Value) -> Value:
-        entry = self._environment.entry_by_id(number)
+        entry = self._objects.entry_by_id(number)
         if entry is not None and _key(property_name) == "schemaid":
-            return (
-                self._environment.session.current().catalog_for(self._environment.session).schemas[entry.table.schema]
-            )
+            return self._session.current().catalog_for(self._session).schemas[entry.table.schema]
         return object_properties(entry).get(_key(property_name)) if entry is not None else None
 
     def _object_extended(self, number: Value, property_name: Value) -> Value:
-        entry = self._environment.entry_by_id(number)
+        entry = self._objects.entry_by_id(number)
         if entry is not None and _key(property_name) == "basetype":
             return "S" if entry.table.system else "U"
         if entry is not None and _key(property_name) == "cardinality":
-            return self._environment.row_count(self._environment.session.current(), entry.table)
+            return self._objects.row_count(self._session.current(), entry.table)
         return self._object(number, property_name)
 
     def _column(self, number: Value, column: Value, property_name: Value) -> Value:
-        entry = self._environment.entry_by_id(number)
+        entry = self._objects.entry_by_id(number)
         found = entry.column(str(column)) if entry is not None and column is not None else None
         return column_properties(entry, found).get(_key(property_name)) if entry and found else None
 
     def _index(self, number: Value, index: Value, property_name: Value) -> Value:
-        entry = self._environment.entry_by_id(number)
+        entry = self._objects.entry_by_id(number)
         known = entry.table.all_indexes() if entry is not None else ()
         key = next((key for key in known if key.name.lower() == _key(index)), None)
         return index_properties(key).get(_key(property_name)) if key is not None else None
 
     def _index_column(self, table: Value, index: Value, position: Value) -> Value:
-        entry = self._environment.entry_by_name(table)
+        entry = self._objects.entry_by_name(table)
         known = entry.table.all_indexes() if entry is not None else ()
         key = next((key for key in known if key.index_id == index), None)
         if entry is None or key is None or not isinstance(position, int) or not 1 <= position <= len(key.column_ids):

@@ -6,16 +6,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from emulators.sqlserver.engine.session_ports import StatementSession
 from emulators.sqlserver.results import Event, Info, SqlError, StatementDone, Value
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql import statements as st
 from emulators.sqlserver.tsql.convert import converter
-
-if TYPE_CHECKING:
-    from emulators.sqlserver.engine.session import SqlSession
 
 _PRINTED = SqlType("nvarchar", 4000)
 _LONGEST = 2047
@@ -33,7 +30,7 @@ class Thrown(SqlError):
         super().__init__(error.number, error.message, error.severity, error.state, error.procedure, error.line)
 
 
-def throw(session: SqlSession, statement: st.Throw) -> Iterator[Event]:
+def throw(session: StatementSession, statement: st.Throw) -> Iterator[Event]:
     """Raises Thrown always; SqlError 10704 and 35100 for a THROW that cannot be."""
     if statement.arguments is None:
         if session.caught is None:
@@ -53,7 +50,7 @@ def throw(session: SqlSession, statement: st.Throw) -> Iterator[Event]:
     yield  # a generator, as every statement is
 
 
-def raise_error(session: SqlSession, statement: st.RaiseError) -> Iterator[Event]:
+def raise_error(session: StatementSession, statement: st.RaiseError) -> Iterator[Event]:
     plan, row = session.runner.row(statement.arguments)
     if len(row) < 3:
         raise errors.syntax(")")
@@ -121,7 +118,7 @@ def formatted(text: str, arguments: Sequence[tuple[Value, SqlType]]) -> str:
     return _SPECIFICATION.sub(replaced, text)
 
 
-def print_text(session: SqlSession, statement: st.Print) -> Iterator[Event]:
+def print_text(session: StatementSession, statement: st.Print) -> Iterator[Event]:
     kind, value = session.runner.value(statement.value)
     text = "" if value is None else str(converter(kind, _PRINTED)(value))
     yield Info(0, text, 0, 1, "", statement.line)

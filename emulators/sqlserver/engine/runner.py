@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import re
 import sqlite3
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from emulators.sqlserver.codepages import kept
 from emulators.sqlserver.engine import storage
@@ -19,10 +16,12 @@ from emulators.sqlserver.engine.database import StoredDatabase
 from emulators.sqlserver.engine.extension import CallContext
 from emulators.sqlserver.engine.links import Link, StaleName
 from emulators.sqlserver.engine.names import EXTENSION, FUNCTION, SessionNames
-from emulators.sqlserver.engine.rights import check_view
+from emulators.sqlserver.engine.plan_cache import Key, Lowered
+from emulators.sqlserver.engine.row_stream import Row
+from emulators.sqlserver.engine.session_ports import StatementSession
 from emulators.sqlserver.engine.system_views import VIEWS
 from emulators.sqlserver.engine.viewing import Viewpoint
-from emulators.sqlserver.results import Cancel, SqlError, Value
+from emulators.sqlserver.results import Value
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.errors import invalid_object, unsupported
 from emulators.sqlserver.tsql.fragments import LIFTED, Fragment
@@ -30,94 +29,15 @@ from emulators.sqlserver.tsql.lowering import Elsewhere, OutputShape, lower_outp
 from emulators.sqlserver.tsql.plans import ELSEWHERE, Plan, Source, Virtual
 from emulators.sqlserver.tsql.types import code_page
 
-if TYPE_CHECKING:
-    from emulators.sqlserver.engine.session import SqlSession
-
-Row = Sequence[Value]
-Key = tuple[object, ...]
 _READS = re.compile(r"\bWHERE\b", re.IGNORECASE)
 """An UPDATE or DELETE without WHERE reads nothing of its target."""
-_CHUNK = 512
-_PLANS = 2048
-Lowered = tuple[Plan, Source | None]
 Lowering = Callable[[SessionNames, Mapping[str, SqlType]], Lowered]
-
-
-class PlanCache:
-    """The least recently used plan goes first. Shared by all sessions."""
-
-    def __init__(self) -> None:
-        self._plans: OrderedDict[Key, tuple[Plan, Source | None]] = OrderedDict()
-        self._guard = threading.Lock()
-
-    def get(self, key: Key) -> tuple[Plan, Source | None] | None:
-        with self._guard:
-            found = self._plans.get(key)
-            if found is not None:
-                self._plans.move_to_end(key)
-            return found
-
-    def put(self, key: Key, plan: tuple[Plan, Source | None]) -> None:
-        with self._guard:
-            self._plans[key] = plan
-            while len(self._plans) > _PLANS:
-                self._plans.popitem(last=False)
-
-
-class RowStream:
-    """A result's rows, straight from the cursor. `settle` takes what nobody has read yet off the connection."""
-
-    def __init__(self, link: Link, cursor: sqlite3.Cursor, cancelled: Cancel) -> None:
-        self._link = link
-        self._cursor = cursor
-        self._cancelled = cancelled
-        self._rest: list[Row] | None = None
-        self._error: Exception | None = None
-        self.total = 0
-        self._first = self._fetch()
-
-    def _fetch(self) -> list[Row]:
-        try:
-            chunk = self._cursor.fetchmany(_CHUNK)
-        except sqlite3.Error as error:
-            raise self._link.translated(error) from error
-        self.total += len(chunk)
-        return chunk
-
-    def rows(self) -> Iterator[Row]:
-        chunk = self._first
-        self._first = []
-        while chunk:
-            yield from chunk
-            if self._rest is not None:
-                chunk, self._rest = self._rest, []
-                if not chunk and self._error is not None:
-                    raise self._error
-            elif self._cancelled():
-                self._cursor.close()
-                return
-            else:
-                chunk = self._fetch() if len(chunk) == _CHUNK else []
-
-    def settle(self) -> int:
-        """The number of rows that were read."""
-        if self._rest is None:
-            self._rest = []
-            try:
-                while chunk := self._fetch():
-                    self._rest += chunk
-            except SqlError as error:
-                self._error = error
-            except sqlite3.ProgrammingError:
-                pass
-            self._cursor.close()
-        return self.total
 
 
 class Runner:
     """Query execution of one session."""
 
-    def __init__(self, session: SqlSession) -> None:
+    def __init__(self, session: StatementSession) -> None:
         self.session = session
 
     # -- planning
@@ -252,13 +172,14 @@ class Runner:
             other = session.read_link(database, touched=True, locks=False)
             names = ", ".join(storage.quote(column.name) for column in virtual.source.columns)
             return iter(other.execute(f"SELECT {names} FROM {virtual.source.view.removeprefix(ELSEWHERE)}").fetchall())
-        check_view(session, database, virtual.source.view.removeprefix(EXTENSION))
+        rights = session.rights(database)
+        rights.require_view(virtual.source.view.removeprefix(EXTENSION))
         if virtual.source.view.startswith(EXTENSION):
             offered = SessionNames(session).extension_view(virtual.source.view)
             if offered is None:
                 raise invalid_object(f"{virtual.source.schema}.{virtual.source.name}")
             return offered.call(self.context(database), ())
-        catalog = session.rights(database).visible(database.catalog_for(session))
+        catalog = rights.visible(database.catalog_for(session))
         return VIEWS[virtual.source.view][1](Viewpoint(session, session.engine.databases(), database, catalog))
 
     def _function_rows(self, virtual: Virtual, fragment: Fragment, link: Link) -> list[Row]:

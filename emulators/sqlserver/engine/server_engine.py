@@ -23,8 +23,8 @@ from emulators.sqlserver.engine.database import StoredDatabase
 from emulators.sqlserver.engine.extension import Database, Extension
 from emulators.sqlserver.engine.index_restoring import restore_filters
 from emulators.sqlserver.engine.locks import Cancelled
+from emulators.sqlserver.engine.plan_cache import PlanCache
 from emulators.sqlserver.engine.private import private_database, remove, remove_files
-from emulators.sqlserver.engine.runner import PlanCache
 from emulators.sqlserver.engine.security import Security
 from emulators.sqlserver.engine.session import SqlSession
 from emulators.sqlserver.results import Cancel, LoginRequest, Session, SqlError
@@ -213,7 +213,7 @@ class SqlEngine:
                 )
             )
 
-    def drop_database(self, name: str, if_exists: bool, session: SqlSession) -> None:
+    def drop_database(self, name: str, if_exists: bool, session: object) -> None:
         """Raises SqlError 3701, 3702."""
         if name.lower() in _SYSTEM:
             raise SqlError(3708, f"Cannot drop the database '{name}' because it is a system database.", 16)

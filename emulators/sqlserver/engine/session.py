@@ -10,21 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from emulators.sqlserver.engine import storage
 from emulators.sqlserver.engine.catalog import TableEntry
 from emulators.sqlserver.engine.database import RUNNING, StoredDatabase
 from emulators.sqlserver.engine.environment import Environment
 from emulators.sqlserver.engine.extension import Table
+from emulators.sqlserver.engine.interpreter import Interpreter
 from emulators.sqlserver.engine.links import Link
 from emulators.sqlserver.engine.locks import Cancelled
+from emulators.sqlserver.engine.object_lookup import ObjectLookup
 from emulators.sqlserver.engine.private import remove_files
 from emulators.sqlserver.engine.rights import DatabaseRights
-from emulators.sqlserver.engine.runner import RowStream, Runner
+from emulators.sqlserver.engine.row_stream import RowStream
+from emulators.sqlserver.engine.runner import Runner
+from emulators.sqlserver.engine.session_ports import DatabaseServer
+from emulators.sqlserver.engine.session_settings import SessionSettings
 from emulators.sqlserver.results import (
     Cancel,
     Event,
@@ -40,32 +45,29 @@ from emulators.sqlserver.tsql.apply import APPLIED, packed
 from emulators.sqlserver.tsql.errors import snapshot_refused
 from emulators.sqlserver.tsql.plans import StoredTable
 
-if TYPE_CHECKING:
-    from emulators.sqlserver.engine.server_engine import SqlEngine
 
+class Host(DatabaseServer, Protocol):
+    """The server as it serves a session itself."""
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """SET options. `lock_timeout` in milliseconds, -1: wait without end. `identity_insert`: (database, object id)."""
+    def next_descriptor(self) -> int:
+        """Of a transaction that begins."""
+        ...
 
-    nocount: bool = False
-    xact_abort: bool = False
-    lock_timeout: int = -1
-    isolation: str = "READ COMMITTED"
-    identity_insert: tuple[str, int] | None = None
-    implicit_transactions: bool = False
+    def private_database(self, name: str) -> StoredDatabase: ...
+
+    def forget(self, session: SqlSession) -> None:
+        """It is closed."""
+        ...
 
 
 class SqlSession:
-    """Implements results.Session and plans.SessionView."""
+    """Implements results.Session, plans.SessionView and session_ports.StatementSession."""
 
-    def __init__(self, engine: SqlEngine, session_id: int, request: LoginRequest, database: StoredDatabase) -> None:
-        from emulators.sqlserver.engine.interpreter import Interpreter
-
+    def __init__(self, engine: Host, session_id: int, request: LoginRequest, database: StoredDatabase) -> None:
         self.engine = engine
         self.session_id = session_id
         self.login_request = request
-        self.settings = Settings()
+        self.settings = SessionSettings()
         self.variables: dict[str, tuple[SqlType, Value]] = {}
         self.transactions = 0
         self.transaction_name = ""
@@ -156,7 +158,7 @@ class SqlSession:
         self.engine.application_locks.release_session(self.session_id)
         self.forget_private("#")
         self.forget_private("@")
-        self.settings = Settings()
+        self.settings = SessionSettings()
         self.variables = {}
         self.identity = None
         self.row_count = self.last_error = 0
@@ -263,10 +265,10 @@ class SqlSession:
                     database.change(database.catalog_for(self).without_table(entry.table.object_id))
 
     def rights(self, database: StoredDatabase) -> DatabaseRights:
-        return DatabaseRights(self, database)
+        return DatabaseRights(self.engine.security, self.login_request.user, database, self)
 
     def rows_in(self, database: StoredDatabase, table: Table) -> int:
-        return self._environment.row_count(database, table)
+        return ObjectLookup(self).row_count(database, table)
 
     def rights_key(self) -> object:
         """What a plan depends on beside the catalog: nothing for a sysadmin, whose plans all may share."""

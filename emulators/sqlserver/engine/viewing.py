@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from emulators.sqlserver.engine.catalog import Catalog
 from emulators.sqlserver.engine.database import StoredDatabase
+from emulators.sqlserver.engine.session_ports import StatementSession
 from emulators.sqlserver.results import Column, Value
 from emulators.sqlserver.sqltypes import MAX, SqlType
 from emulators.sqlserver.tsql.types import BIT, DATETIME, INT, SYSNAME, exact_shape, family
-
-if TYPE_CHECKING:
-    from emulators.sqlserver.engine.session import SqlSession
 
 Row = tuple[Value, ...]
 
@@ -25,7 +22,7 @@ Row = tuple[Value, ...]
 class Viewpoint:
     """Who looks, and at what: the session, the databases of the server, the one looked at, and what of its catalog is visible."""
 
-    session: SqlSession
+    session: StatementSession
     everyone: Sequence[StoredDatabase]
     here: StoredDatabase
     catalog: Catalog

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from emulators.sqlserver.engine.catalog import Default, TableEntry
 from emulators.sqlserver.engine.changes import Row, RowBuilder, TableWriter
@@ -14,6 +13,7 @@ from emulators.sqlserver.engine.extension import TableColumn
 from emulators.sqlserver.engine.links import Link
 from emulators.sqlserver.engine.names import SessionNames
 from emulators.sqlserver.engine.output import Change, output_events
+from emulators.sqlserver.engine.session_ports import StatementSession
 from emulators.sqlserver.results import Column, Event, ResultSet, ReturnStatus, RowCount, SqlError, StatementDone, Value
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql import statements as st
@@ -23,14 +23,11 @@ from emulators.sqlserver.tsql.fragments import Fragment
 from emulators.sqlserver.tsql.plans import Plan
 from emulators.sqlserver.tsql.types import INT
 
-if TYPE_CHECKING:
-    from emulators.sqlserver.engine.session import SqlSession
-
 
 class Writing:
     """DML of one session."""
 
-    def __init__(self, session: SqlSession, run: Callable[[st.Statement], Iterator[Event]]) -> None:
+    def __init__(self, session: StatementSession, run: Callable[[st.Statement], Iterator[Event]]) -> None:
         """`run` runs the EXEC of an INSERT ... EXEC."""
         self.session = session
         self._run = run

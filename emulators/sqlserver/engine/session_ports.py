@@ -1,0 +1,232 @@
+"""What the statements of a session ask of it, and of the server behind it.
+
+session.py and server_engine.py implement these Protocols and stand above everything else in the engine; whatever runs a statement,
+answers a function or fills a view knows them alone. A module asks for the smallest one that holds what it uses.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from typing import Protocol
+
+from emulators.sqlserver.engine.application_locks import ApplicationLocks
+from emulators.sqlserver.engine.configuration import Configuration
+from emulators.sqlserver.engine.database import StoredDatabase
+from emulators.sqlserver.engine.extension import CallContext, Extension, Table
+from emulators.sqlserver.engine.links import Link
+from emulators.sqlserver.engine.plan_cache import PlanCache
+from emulators.sqlserver.engine.rights import DatabaseRights
+from emulators.sqlserver.engine.row_stream import Row, RowStream
+from emulators.sqlserver.engine.security import Security
+from emulators.sqlserver.engine.session_settings import SessionSettings
+from emulators.sqlserver.results import Cancel, Event, LoginRequest, SqlError, Value
+from emulators.sqlserver.sqltypes import SqlType
+from emulators.sqlserver.tsql.fragments import Fragment
+from emulators.sqlserver.tsql.lowering import OutputShape
+from emulators.sqlserver.tsql.plans import Plan, Source, StoredTable
+
+
+class DatabaseServer(Protocol):
+    """The server, for all of its sessions."""
+
+    @property
+    def security(self) -> Security: ...
+
+    @property
+    def configuration(self) -> Configuration: ...
+
+    @property
+    def extension(self) -> Extension | None: ...
+
+    @property
+    def application_locks(self) -> ApplicationLocks: ...
+
+    @property
+    def plans(self) -> PlanCache: ...
+
+    def clock(self) -> datetime: ...
+
+    def find(self, name: str) -> StoredDatabase | None: ...
+
+    def databases(self) -> Sequence[StoredDatabase]: ...
+
+    def create_database(self, name: str, collation: str = "") -> StoredDatabase:
+        """Raises 1801."""
+        ...
+
+    def drop_database(self, name: str, if_exists: bool, session: object) -> None:
+        """Raises 3701, 3702, 3708."""
+        ...
+
+    def save_options(self, database: StoredDatabase) -> None:
+        """Keep what ALTER DATABASE said."""
+        ...
+
+    def identity(self, name: str) -> bool:
+        """Whether the directory knows this identity."""
+        ...
+
+    def sessions(self) -> Sequence[StatementSession]: ...
+
+    def kill(self, session_id: int) -> None:
+        """Raises 6106, 6107."""
+        ...
+
+    def wait(self, seconds: float, cancelled: Cancel) -> None:
+        """Raises Cancelled."""
+        ...
+
+
+class DatabaseAccess(Protocol):
+    """Which databases a session sees, and what it may do there."""
+
+    @property
+    def engine(self) -> DatabaseServer: ...
+
+    @property
+    def login_request(self) -> LoginRequest: ...
+
+    @property
+    def database(self) -> str:
+        """The current one's name."""
+        ...
+
+    def current(self) -> StoredDatabase: ...
+
+    def use(self, database: StoredDatabase) -> None: ...
+
+    def find(self, name: str) -> StoredDatabase | None:
+        """A database by name, the session's private ones included."""
+        ...
+
+    def private(self, mark: str) -> StoredDatabase:
+        """The session's own database of temporary tables ("#") or of table variables ("@")."""
+        ...
+
+    def private_versions(self) -> tuple[int, ...]: ...
+
+    def rights(self, database: StoredDatabase) -> DatabaseRights: ...
+
+    def rights_key(self) -> object:
+        """What a plan depends on beside the catalog."""
+        ...
+
+
+class Connections(Protocol):
+    """Which connection of SQLite a statement uses, and what it waits for first."""
+
+    @property
+    def cancelled(self) -> Cancel: ...
+
+    def read_link(self, database: StoredDatabase, touched: bool, locks: bool) -> Link:
+        """Raises 1222, 3952."""
+        ...
+
+    def writing(self, database: StoredDatabase) -> AbstractContextManager[Link]:
+        """One writing statement: atomic; outside a transaction it commits itself. Raises 911, 1222, 3930, 3960."""
+        ...
+
+    def await_tables(self, tables: Collection[StoredTable]) -> None:
+        """Wait while other sessions hold exclusive locks on whole tables. Raises 1222, Cancelled."""
+        ...
+
+    def await_end(self, database: StoredDatabase, schema: str, name: str) -> None:
+        """Wait while the last row of a table is not committed. Raises 1222, Cancelled."""
+        ...
+
+    def exclude_others(self, tables: Collection[StoredTable]) -> None:
+        """Hold tables exclusively until the transaction ends."""
+        ...
+
+    def rows_in(self, database: StoredDatabase, table: Table) -> int: ...
+
+
+class Transactions(Protocol):
+    """The session's transaction."""
+
+    doomed: bool
+
+    @property
+    def transactions(self) -> int:
+        """How many are open inside one another (@@TRANCOUNT)."""
+        ...
+
+    @property
+    def transaction_name(self) -> str: ...
+
+    def begin_transaction(self, name: str = "") -> Iterator[Event]: ...
+
+    def commit_transaction(self) -> Iterator[Event]:
+        """Raises 3902, 3930."""
+        ...
+
+    def rollback_transaction(self, name: str = "") -> Iterator[Event]:
+        """Raises 3903, 6401."""
+        ...
+
+    def save_transaction(self, name: str) -> Iterator[Event]:
+        """Raises 628."""
+        ...
+
+    def undo(self) -> int:
+        """End the transaction, rolling back what is open; the descriptor of the one that ended, 0 without."""
+        ...
+
+
+class Outcome(Protocol):
+    """What the statements leave for the next one to ask: @@ROWCOUNT, @@ERROR, SCOPE_IDENTITY, ERROR_NUMBER, and unread rows."""
+
+    row_count: int
+    last_error: int
+    identity: Value
+    caught: SqlError | None
+    statement_time: datetime
+    stream: RowStream | None
+
+    def settle(self) -> None:
+        """Take what a client has not read yet of the last result off its connection."""
+        ...
+
+
+class Queries(Protocol):
+    """Runs lowered queries for a session (runner.py)."""
+
+    def plan(self, fragment: Fragment) -> Plan: ...
+
+    def plan_rows(self, fragment: Fragment, target: tuple[str, ...], has_from: bool) -> tuple[Plan, Source]: ...
+
+    def open(self, fragment: Fragment, locks: bool = False) -> tuple[Plan, Link, sqlite3.Cursor]: ...
+
+    def execute(self, fragment: Fragment, plan: Plan, link: Link) -> sqlite3.Cursor: ...
+
+    def link(self, plan: Plan, locks: bool = False) -> Link: ...
+
+    def output(self, fragment: Fragment, shape: OutputShape, rows: Sequence[Row]) -> tuple[Plan, list[Row]]: ...
+
+    def row(self, fragment: Fragment) -> tuple[Plan, Row]: ...
+
+    def value(self, fragment: Fragment) -> tuple[SqlType, Value]: ...
+
+    def literal(self, kind: SqlType, value: Value) -> tuple[SqlType, Value]: ...
+
+    def context(self, database: StoredDatabase) -> CallContext: ...
+
+
+class StatementSession(DatabaseAccess, Connections, Transactions, Outcome, Protocol):
+    """The session as a statement knows it."""
+
+    settings: SessionSettings
+    variables: dict[str, tuple[SqlType, Value]]
+
+    @property
+    def session_id(self) -> int: ...
+
+    @property
+    def runner(self) -> Queries: ...
+
+    def scope(self) -> AbstractContextManager[None]:
+        """EXEC ('...') and sp_executesql: what their text declares and sets ends with it."""
+        ...
