@@ -14,19 +14,16 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from emulators.sqlserver.cdc import errors, log_store, metadata
+from emulators.sqlserver.cdc.capture_state import CaptureState
 from emulators.sqlserver.cdc.instance import change_row
+from emulators.sqlserver.cdc.jobs import JobSettings
 from emulators.sqlserver.cdc.log_store import LoggedTransaction
 from emulators.sqlserver.cdc.lsn import ZERO
 from emulators.sqlserver.engine.extension import Row
 from emulators.sqlserver.engine.locks import Cancelled
 from emulators.sqlserver.results import Cancel, SqlError
-
-if TYPE_CHECKING:
-    from emulators.sqlserver.cdc.database import DatabaseCdc
-    from emulators.sqlserver.cdc.jobs import JobSettings
 
 _LOG = logging.getLogger(__name__)
 
@@ -34,7 +31,9 @@ IDLE_TRAN_ID = b"\0"
 """`tran_id` of an entry of cdc.lsn_time_mapping that stands for no transaction (Debezium filters it)."""
 
 
-def scan_once(cdc: DatabaseCdc, maxtrans: int, stopped: Cancel = lambda: False, gives_way: Cancel | None = None) -> int:
+def scan_once(
+    cdc: CaptureState, maxtrans: int, stopped: Cancel = lambda: False, gives_way: Cancel | None = None
+) -> int:
     """Move up to `maxtrans` transactions, one log scan session; returns how many. Raises the error of a failing capture.
 
     `stopped` is asked once the writer lock is held, `gives_way` while it is waited for. Raises Cancelled.
@@ -60,7 +59,7 @@ def scan_once(cdc: DatabaseCdc, maxtrans: int, stopped: Cancel = lambda: False, 
     return len(moved)
 
 
-def scan_by_hand(cdc: DatabaseCdc, maxtrans: int) -> int:
+def scan_by_hand(cdc: CaptureState, maxtrans: int) -> int:
     """`scan_once` that waits for no writer while the log is empty."""
     if cdc.hold.error is None and _is_empty(cdc):
         now = cdc.database.now()
@@ -69,7 +68,7 @@ def scan_by_hand(cdc: DatabaseCdc, maxtrans: int) -> int:
     return scan_once(cdc, maxtrans)
 
 
-def _is_empty(cdc: DatabaseCdc) -> bool:
+def _is_empty(cdc: CaptureState) -> bool:
     """Whether the log holds nothing. Without a log capture is being switched off: who has the writer lock will see."""
     try:
         return log_store.count(cdc.database.reader()) == 0
@@ -77,7 +76,7 @@ def _is_empty(cdc: DatabaseCdc) -> bool:
         return False
 
 
-def _move(cdc: DatabaseCdc, connection: sqlite3.Connection, maxtrans: int) -> Sequence[LoggedTransaction]:
+def _move(cdc: CaptureState, connection: sqlite3.Connection, maxtrans: int) -> Sequence[LoggedTransaction]:
     hold = cdc.hold
     if hold.error is not None:
         raise hold.error
@@ -102,7 +101,7 @@ def scan(scan_once: Callable[[], int], maxtrans: int, maxscans: int) -> int:
     return total
 
 
-def mark_idle(cdc: DatabaseCdc, stopped: Cancel = lambda: False, gives_way: Cancel | None = None) -> None:
+def mark_idle(cdc: CaptureState, stopped: Cancel = lambda: False, gives_way: Cancel | None = None) -> None:
     """Enter a moment without transactions in cdc.lsn_time_mapping, unless one has come in the meantime. Raises Cancelled."""
     with cdc.database.writer(gives_way) as connection:
         if stopped() or log_store.first(connection, 1):
@@ -111,7 +110,7 @@ def mark_idle(cdc: DatabaseCdc, stopped: Cancel = lambda: False, gives_way: Canc
         metadata.insert(cdc.database, connection, "lsn_time_mapping", [entry])
 
 
-def _write(cdc: DatabaseCdc, connection: sqlite3.Connection, transactions: Sequence[LoggedTransaction]) -> None:
+def _write(cdc: CaptureState, connection: sqlite3.Connection, transactions: Sequence[LoggedTransaction]) -> None:
     rows: dict[str, list[Row]] = defaultdict(list)
     ddl: list[Row] = []
     for transaction in transactions:
@@ -137,7 +136,7 @@ def _write(cdc: DatabaseCdc, connection: sqlite3.Connection, transactions: Seque
     metadata.insert(cdc.database, connection, "lsn_time_mapping", entries)
 
 
-def _flush(cdc: DatabaseCdc, connection: sqlite3.Connection, rows: dict[str, list[Row]]) -> None:
+def _flush(cdc: CaptureState, connection: sqlite3.Connection, rows: dict[str, list[Row]]) -> None:
     """What is collected goes to the change tables, before one of them changes its shape."""
     for change_table, its_rows in rows.items():
         metadata.insert(cdc.database, connection, change_table, its_rows)
@@ -148,7 +147,7 @@ class CaptureJob:
     """The thread that scans one database every polling interval, until stopped or, when not continuous, once."""
 
     def __init__(
-        self, cdc: DatabaseCdc, settings: JobSettings, idle_interval: float, clock: Callable[[], float]
+        self, cdc: CaptureState, settings: JobSettings, idle_interval: float, clock: Callable[[], float]
     ) -> None:
         """`clock`: seconds, monotone; it decides when the log counts as idle."""
         self._cdc = cdc

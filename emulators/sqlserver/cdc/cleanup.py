@@ -10,16 +10,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from emulators.sqlserver.cdc import errors, metadata
+from emulators.sqlserver.cdc.capture_state import CaptureState
 from emulators.sqlserver.cdc.instance import CaptureInstance
 
-if TYPE_CHECKING:
-    from emulators.sqlserver.cdc.database import DatabaseCdc
 
-
-def cleanup(cdc: DatabaseCdc, instance: CaptureInstance, low_water_mark: bytes | None, threshold: int) -> int:
+def cleanup(cdc: CaptureState, instance: CaptureInstance, low_water_mark: bytes | None, threshold: int) -> int:
     """Raise the instance's low watermark unless None is given, and delete what lies below it; returns the rows deleted.
 
     Raises 22964 when the mark is no start_lsn of cdc.lsn_time_mapping. A mark below the present one changes nothing.
@@ -31,7 +28,7 @@ def cleanup(cdc: DatabaseCdc, instance: CaptureInstance, low_water_mark: bytes |
     return _delete(cdc, instance.change_table, instance.clustered_key, instance, threshold)
 
 
-def cleanup_by_retention(cdc: DatabaseCdc, retention: int, threshold: int) -> None:
+def cleanup_by_retention(cdc: CaptureState, retention: int, threshold: int) -> None:
     """What the cleanup job does: drop what is older than `retention` minutes, counted back from the newest entry.
 
     The low watermark of every instance rises in one transaction; then change rows and entries of cdc.lsn_time_mapping go.
@@ -49,7 +46,7 @@ def cleanup_by_retention(cdc: DatabaseCdc, retention: int, threshold: int) -> No
         _delete(cdc, "lsn_time_mapping", ("start_lsn",), oldest, threshold)
 
 
-def _retention_mark(cdc: DatabaseCdc, connection: sqlite3.Connection, retention: int) -> bytes | None:
+def _retention_mark(cdc: CaptureState, connection: sqlite3.Connection, retention: int) -> bytes | None:
     """The smallest LSN of the last commit time that lies at least `retention` minutes back; None when none does."""
     mapping = metadata.storage(cdc.database, "lsn_time_mapping")
     newest = connection.execute(f"SELECT MAX(tran_end_time) FROM {mapping}").fetchone()[0]
@@ -65,7 +62,7 @@ def _retention_mark(cdc: DatabaseCdc, connection: sqlite3.Connection, retention:
     return low
 
 
-def _smallest_of_the_same_time(cdc: DatabaseCdc, connection: sqlite3.Connection, lsn: bytes) -> bytes:
+def _smallest_of_the_same_time(cdc: CaptureState, connection: sqlite3.Connection, lsn: bytes) -> bytes:
     mapping = metadata.storage(cdc.database, "lsn_time_mapping")
     row = connection.execute(
         f"SELECT MIN(other.start_lsn) FROM {mapping} AS mark "
@@ -78,7 +75,7 @@ def _smallest_of_the_same_time(cdc: DatabaseCdc, connection: sqlite3.Connection,
     return smallest
 
 
-def _delete(cdc: DatabaseCdc, table: str, order: Sequence[str], instance: CaptureInstance, threshold: int) -> int:
+def _delete(cdc: CaptureState, table: str, order: Sequence[str], instance: CaptureInstance, threshold: int) -> int:
     """Delete the rows of a table of schema cdc that lie below the instance's low watermark, a transaction a chunk.
 
     `order`: the columns of its clustered index, the LSN first (a captured column may hide SQLite's row number).

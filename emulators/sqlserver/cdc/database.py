@@ -1,7 +1,6 @@
-"""Change Data Capture in one database: its LSN source, its capture instances, its log and its capture job.
+"""Change Data Capture in one database: what it knows of it (capture_state.py), its log, and its capture and cleanup jobs.
 
-Holds the state that the other modules work on; parses nothing and knows no procedure. The instances are replaced as a whole, and
-only under the database's writer lock, so that no statement is logged by one list and committed by another.
+Starts and stops the jobs; parses nothing and knows no procedure.
 """
 
 from __future__ import annotations
@@ -9,27 +8,23 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 
-from emulators.sqlserver.cdc import errors, jobs, metadata
+from emulators.sqlserver.cdc import errors, jobs
 from emulators.sqlserver.cdc.capture import CaptureJob
+from emulators.sqlserver.cdc.capture_state import CaptureState
 from emulators.sqlserver.cdc.cleanup import cleanup_by_retention
 from emulators.sqlserver.cdc.cleanup_job import CleanupJob, until_two
-from emulators.sqlserver.cdc.hold import NO_HOLD
-from emulators.sqlserver.cdc.instance import CapturedColumn, CaptureInstance
 from emulators.sqlserver.cdc.jobs import JobSettings
 from emulators.sqlserver.cdc.log import TransactionLog
-from emulators.sqlserver.cdc.lsn import LsnSource
 from emulators.sqlserver.cdc.options import DEFAULTS, CdcOptions
-from emulators.sqlserver.cdc.scan_sessions import ScanSessions
-from emulators.sqlserver.cdc.scan_turn import JOB_SESSION, ScanTurn
+from emulators.sqlserver.cdc.scan_turn import JOB_SESSION
 from emulators.sqlserver.engine.extension import Database
-from emulators.sqlserver.results import Cancel, SqlError, Value
+from emulators.sqlserver.results import Value
 
 
-class DatabaseCdc:
+class DatabaseCdc(CaptureState):
     """Made when Change Data Capture is enabled, or when a database that has it is opened again."""
 
     def __init__(
@@ -39,17 +34,9 @@ class DatabaseCdc:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`clock`: seconds, monotone. Starts nothing: see `open`."""
-        self.database = database
-        self.lsns = LsnSource()
+        super().__init__(database, options)
         self.log = TransactionLog(self)
-        self.sessions = ScanSessions(database.now())
-        self.turn = ScanTurn()
-        self.hold = NO_HOLD
-        self.options = options
         self._clock = clock
-        self._instances: tuple[CaptureInstance, ...] = ()
-        self._by_source: dict[int, tuple[CaptureInstance, ...]] = {}
-        self._work = threading.Event()
         self._job: CaptureJob | None = None
         self._cleanup_job: CleanupJob | None = None
         self._job_lock = threading.Lock()
@@ -58,8 +45,7 @@ class DatabaseCdc:
     def open(self) -> None:
         """Take up what the database holds, begin to observe it, and start its capture job if it has one."""
         with self.database.writer() as connection:
-            self.lsns = LsnSource(metadata.last_lsn(self.database, connection))
-            self._set(metadata.load_instances(self.database, connection))
+            self.take_up(connection)
             settings = jobs.load(connection)
         self.observe()
         self._start(settings)
@@ -67,7 +53,7 @@ class DatabaseCdc:
     def observe(self) -> None:
         """Log what is committed from now on; in a database where capture has just been enabled there is nothing more to take up."""
         self.database.set_observer(self.log)
-        self._work.set()
+        self.work_waits()
 
     def _start(self, settings: JobSettings | None) -> None:
         if jobs.has(settings, "capture"):
@@ -81,112 +67,6 @@ class DatabaseCdc:
             self._closed = True
         self.stop_job()
         self._unschedule_cleanup()
-
-    @property
-    def instances(self) -> tuple[CaptureInstance, ...]:
-        return self._instances
-
-    def tracks(self, object_id: int) -> bool:
-        return object_id in self._by_source
-
-    def instances_of(self, object_id: int) -> tuple[CaptureInstance, ...]:
-        return self._by_source.get(object_id, ())
-
-    def instance(self, name: str) -> CaptureInstance | None:
-        """Names compare by the database's collation."""
-        fold = self.database.fold
-        return next((i for i in self._instances if fold(i.name) == fold(name)), None)
-
-    @contextmanager
-    def changing_instances(self) -> Iterator[sqlite3.Connection]:
-        """A write transaction after whose end the instances are those that its rows describe."""
-        before: tuple[CaptureInstance, ...] | None = None
-        try:
-            with self.database.writer() as connection:
-                before = self._instances
-                yield connection
-                self._set(metadata.load_instances(self.database, connection))
-        except BaseException:
-            if (
-                before is not None
-            ):  # else it was the wait for the lock that ended, and another may have set them meanwhile
-                self._set(before)
-            raise
-
-    @contextmanager
-    def keeping_instances(self, gives_way: Cancel | None = None) -> Iterator[sqlite3.Connection]:
-        """A write transaction that leaves the instances alone, or takes back what `retype` did to them when it fails.
-
-        `gives_way`: as for `Database.writer`.
-        """
-        before: tuple[CaptureInstance, ...] | None = None
-        try:
-            with self.database.writer(gives_way) as connection:
-                before = self._instances
-                yield connection
-        except BaseException:
-            if before is not None:
-                self._set(before)
-            raise
-
-    def retype(
-        self, connection: sqlite3.Connection, instance: CaptureInstance, columns: Sequence[CapturedColumn]
-    ) -> None:
-        """Give captured columns the types that `columns` say, in the change table and in what is known of the instance. Raises 22976."""
-        for column in columns:
-            change_table = metadata.table(self.database, instance.change_table)
-            try:
-                self.database.alter_system_table(connection, change_table, column.name, column.captured_type)
-            except SqlError as wrong:
-                name = change_table.name
-                raise errors.change_table_not_altered(column.name, name, name.removesuffix("_CT")) from wrong
-            metadata.set_column_type(self.database, connection, instance, column)
-        self._set(metadata.load_instances(self.database, connection))
-
-    def remove_instances_of(
-        self, connection: sqlite3.Connection, object_ids: Sequence[int]
-    ) -> tuple[CaptureInstance, ...]:
-        """Drop the capture instances of dropped tables, inside the transaction that drops them; returns them."""
-        removed = tuple(i for object_id in object_ids for i in self.instances_of(object_id))
-        for instance in removed:
-            metadata.remove_instance(self.database, connection, instance)
-        self._set(tuple(i for i in self._instances if i not in removed))
-        return removed
-
-    def restore_instances(self, removed: Sequence[CaptureInstance]) -> None:
-        """The transaction that dropped them did not commit after all."""
-        self._set((*self._instances, *removed))
-
-    def _set(self, instances: tuple[CaptureInstance, ...]) -> None:
-        by_source: dict[int, tuple[CaptureInstance, ...]] = {}
-        for instance in instances:
-            by_source[instance.source_object_id] = (*by_source.get(instance.source_object_id, ()), instance)
-        self._instances, self._by_source = instances, by_source
-
-    def work_waits(self) -> None:
-        """A transaction is about to commit: the next scan, which has to wait for that commit, finds it."""
-        self._work.set()
-
-    def take_waiting_work(self) -> bool:
-        """Whether a scan may find anything; asked before the scan, so that what comes during it is not missed."""
-        waiting = self._work.is_set()
-        self._work.clear()
-        return waiting
-
-    # -- capture on demand, for tests
-
-    def hold_back(self, *, seconds: float = 0.0, transactions: int = 0) -> None:
-        """From the next scan on leave commits younger than `seconds`, and the newest `transactions`, in the log; zeros: none."""
-        self.hold = replace(self.hold, seconds=seconds, transactions=transactions)
-        self.work_waits()
-
-    def fail_scans(self, message: str | None = None) -> None:
-        """Let every scan end with error 22859, seen in sys.dm_cdc_errors, and move nothing. `message`: another text."""
-        self.hold = replace(self.hold, error=errors.scan_failed(message))
-
-    def let_scans_pass(self) -> None:
-        self.hold = replace(self.hold, error=None)
-        self.work_waits()
 
     # -- jobs
 
@@ -271,7 +151,7 @@ class DatabaseCdc:
         with self._job_lock:
             if self.job_running or self._closed:
                 return False
-            self._work.set()
+            self.work_waits()
             self._job = CaptureJob(self, settings, self.options.idle_interval, self._clock)
             self._job.start()
             return True

@@ -9,16 +9,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from emulators.sqlserver.cdc import large_objects, log_store, schema_change
+from emulators.sqlserver.cdc.capture_state import CaptureState
 from emulators.sqlserver.cdc.instance import CaptureInstance, LogRecord
 from emulators.sqlserver.cdc.log_store import DdlRecord, LoggedTransaction
 from emulators.sqlserver.cdc.records import statement_records
 from emulators.sqlserver.engine.extension import RowChange, Table, Transaction
-
-if TYPE_CHECKING:
-    from emulators.sqlserver.cdc.database import DatabaseCdc
 
 _NOTE = "cdc"
 
@@ -39,7 +36,7 @@ class _Open:
 class TransactionLog:
     """The ChangeObserver of a database under Change Data Capture."""
 
-    def __init__(self, cdc: DatabaseCdc) -> None:
+    def __init__(self, cdc: CaptureState) -> None:
         self._cdc = cdc
 
     def tracks(self, object_id: int) -> bool:
