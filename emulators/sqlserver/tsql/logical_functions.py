@@ -7,7 +7,6 @@ sql_variant itself is not supported: a property has the type that its value woul
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -16,21 +15,18 @@ from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql import from_parts as parts_of
 from emulators.sqlserver.tsql.collations import COLLATIONS
+from emulators.sqlserver.tsql.operand_lowering import OperandLowering
 from emulators.sqlserver.tsql.plans import Expr
 from emulators.sqlserver.tsql.precedence import settled
 from emulators.sqlserver.tsql.scopes import Scope
 from emulators.sqlserver.tsql.session_functions import VARIANTS
 from emulators.sqlserver.tsql.types import INT, SYSNAME, collated, collation
 
-if TYPE_CHECKING:
-    from emulators.sqlserver.tsql.expressions import Expressions
-
-
 DATE_MAKERS = tuple(parts_of.PARTS)
 PROPERTIES = tuple(VARIANTS)
 
 
-def choose(lowering: Expressions, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
+def choose(lowering: OperandLowering, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
     """https://learn.microsoft.com/sql/t-sql/functions/logical-functions-choose-transact-sql"""
     if len(arguments) < 2:
         raise errors.argument_count("choose", 2)
@@ -41,7 +37,7 @@ def choose(lowering: Expressions, name: str, arguments: Sequence[exp.Expr], scop
     return lowering.labelled(Expr(f"CASE {index.sql} {branches} END", kind), values, "CASE")
 
 
-def extreme(lowering: Expressions, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
+def extreme(lowering: OperandLowering, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
     """GREATEST and LEAST pass over NULL: https://learn.microsoft.com/sql/t-sql/functions/logical-functions-greatest-transact-sql"""
     if not 1 <= len(arguments) <= 254:
         raise errors.argument_count(name.lower(), 1)
@@ -67,7 +63,7 @@ def _extreme(kind: SqlType, greatest: bool) -> Callable[..., Value]:
     return run
 
 
-def from_parts(lowering: Expressions, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
+def from_parts(lowering: OperandLowering, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
     """DATETIME2FROMPARTS and its kin; the precision must be a literal, as it decides the type."""
     parts = parts_of.PARTS[name]
     if len(arguments) != len(parts):
@@ -88,7 +84,7 @@ def from_parts(lowering: Expressions, name: str, arguments: Sequence[exp.Expr], 
     return lowering.call((name, kind), lambda: parts_of.maker(name, kind), whole, kind)
 
 
-def variant(lowering: Expressions, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
+def variant(lowering: OperandLowering, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
     """SERVERPROPERTY and the like: the base type by the property that the last argument names."""
     values = [lowering.expression(argument, scope) for argument in arguments]
     call = lowering.session_call(name, values)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -12,14 +11,12 @@ from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql import errors, logical_functions
 from emulators.sqlserver.tsql.calls import Call
 from emulators.sqlserver.tsql.convert import converter
+from emulators.sqlserver.tsql.operand_lowering import OperandLowering
 from emulators.sqlserver.tsql.plans import Expr
 from emulators.sqlserver.tsql.reader import Reader
 from emulators.sqlserver.tsql.scopes import Scope
 from emulators.sqlserver.tsql.tokens import tokenize
 from emulators.sqlserver.tsql.types import collated, family
-
-if TYPE_CHECKING:
-    from emulators.sqlserver.tsql.expressions import Expressions
 
 
 def type_from_text(text: str, default_length: int = 30) -> SqlType:
@@ -31,7 +28,7 @@ def type_from_text(text: str, default_length: int = 30) -> SqlType:
     return kind
 
 
-def _cast_call(lowering: Expressions, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
+def _cast_call(lowering: OperandLowering, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
     if len(arguments) < 2:
         raise errors.syntax(")")
     value = lowering.expression(arguments[0], scope)
@@ -52,7 +49,7 @@ def _cast_call(lowering: Expressions, name: str, arguments: Sequence[exp.Expr], 
     return lowering.labelled(found, [value], "convert")
 
 
-def _isnull(lowering: Expressions, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
+def _isnull(lowering: OperandLowering, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
     if len(arguments) != 2:
         raise errors.argument_count("isnull", 2)
     first, second = (lowering.expression(argument, scope) for argument in arguments)
@@ -62,7 +59,7 @@ def _isnull(lowering: Expressions, name: str, arguments: Sequence[exp.Expr], sco
     return lowering.labelled(found, [second if first.is_null else first], "isnull")
 
 
-def _coalesce(lowering: Expressions, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
+def _coalesce(lowering: OperandLowering, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
     if len(arguments) < 2:
         raise errors.argument_count("coalesce", 2)
     values = [lowering.expression(argument, scope) for argument in arguments]
@@ -72,7 +69,7 @@ def _coalesce(lowering: Expressions, name: str, arguments: Sequence[exp.Expr], s
     return lowering.labelled(found, values, "CASE")
 
 
-def _nullif(lowering: Expressions, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
+def _nullif(lowering: OperandLowering, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
     if len(arguments) != 2:
         raise errors.argument_count("nullif", 2)
     value = lowering.expression(arguments[0], scope)
@@ -80,7 +77,7 @@ def _nullif(lowering: Expressions, name: str, arguments: Sequence[exp.Expr], sco
     return lowering.labelled(Expr(f"CASE WHEN {same} THEN NULL ELSE {value.sql} END", value.type), [value], "CASE")
 
 
-def _iif(lowering: Expressions, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
+def _iif(lowering: OperandLowering, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
     if len(arguments) != 3:
         raise errors.argument_count("iif", 3)
     first, second = (lowering.expression(argument, scope) for argument in arguments[1:])
@@ -100,7 +97,7 @@ def _trying(run: Call) -> Call:
     return call
 
 
-Special = Callable[["Expressions", str, Sequence[exp.Expr], Scope], Expr]
+Special = Callable[[OperandLowering, str, Sequence[exp.Expr], Scope], Expr]
 SPECIAL: dict[str, Special] = {
     "CAST": _cast_call,
     "CONVERT": _cast_call,
