@@ -14,13 +14,12 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING
 
 from emulators import fault_names
-from emulators.sqlserver.injection import Fault, SentOn, Silence, Stage
+from emulators.sqlserver.injection import Fault, SentOn, Server, Silence, Stage
 from emulators.sqlserver.results import Cancel, Event, LoginRequest, Session, SqlError, TransactionChanged
 
 if TYPE_CHECKING:
     from emulators.sqlserver.cdc.database import DatabaseCdc
     from emulators.sqlserver.cdc.extension import CdcExtension
-    from emulators.sqlserver.server import SqlServerEmulator
 
 ANY = r"\b(SELECT|INSERT|UPDATE|DELETE|MERGE|EXEC|EXECUTE)\b"
 """What a statement fault hits by default: whatever reads or writes, not the SETs and USEs that drivers send by themselves."""
@@ -196,7 +195,7 @@ class LoginRefusedFor(Fault):
         self._seconds, self._number, self._clock = seconds, number, clock
         self._until = 0.0
 
-    def begin(self, server: SqlServerEmulator) -> None:
+    def begin(self, server: Server) -> None:
         self._until = self._clock() + self._seconds
 
     def login(self, request: LoginRequest) -> None:
@@ -230,7 +229,7 @@ class ServerRestart(Fault):
         self._thread: threading.Thread | None = None
         self.done = threading.Event()
 
-    def begin(self, server: SqlServerEmulator) -> None:
+    def begin(self, server: Server) -> None:
         self._thread = threading.Thread(target=self._run, args=(server,), name="sqlserver-restart", daemon=True)
         self._thread.start()
 
@@ -239,7 +238,7 @@ class ServerRestart(Fault):
         if self._thread is not None:
             self._thread.join()
 
-    def _run(self, server: SqlServerEmulator) -> None:
+    def _run(self, server: Server) -> None:
         if not self._over.wait(self._after):
             server.stop()
             self._over.wait(self._away)
@@ -259,7 +258,7 @@ class CaptureFault(Fault):
         self._mending = ExitStack()
         self._extension: CdcExtension | None = None
 
-    def begin(self, server: SqlServerEmulator) -> None:
+    def begin(self, server: Server) -> None:
         from emulators.sqlserver.cdc.extension import CdcExtension
 
         extension = getattr(server.engine, "extension", None)

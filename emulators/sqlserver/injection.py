@@ -9,12 +9,9 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from emulators.sqlserver.results import Cancel, Event, LoginRequest, Parameter, Session
-
-if TYPE_CHECKING:
-    from emulators.sqlserver.server import SqlServerEmulator
+from emulators.sqlserver.results import Cancel, Engine, Event, LoginRequest, Parameter, Session
 
 
 class Stage(StrEnum):
@@ -57,10 +54,21 @@ class SentOn(Exception):
         self.host, self.port = host, port
 
 
+class Server(Protocol):
+    """What a fault may do to a server beyond its hooks."""
+
+    @property
+    def engine(self) -> Engine: ...
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
 class Fault:
     """One thing that goes wrong while it is in force. Hooks are called on the connections' threads; these do nothing."""
 
-    def begin(self, server: SqlServerEmulator) -> None:
+    def begin(self, server: Server) -> None:
         """It comes into force on this server."""
 
     def end(self) -> None:

@@ -19,9 +19,9 @@ from emulators.servicebus.faults.injection import Fault as BusFault
 from emulators.servicebus.faults.injection import Server as BusServer
 from emulators.sqlserver import faults as sql
 from emulators.sqlserver.injection import Fault as SqlFault
+from emulators.sqlserver.injection import Server as SqlServer
 from emulators.sqlserver.injection import Silence, Stage
 from emulators.sqlserver.results import Cancel, Event, LoginRequest, Session
-from emulators.sqlserver.server import SqlServerEmulator
 from tests.faults.world import World
 
 _NOTICEABLE = 0.05
@@ -35,7 +35,7 @@ class SqlStruck(SqlFault):
         self._inner = inner
         self.times = 0
 
-    def begin(self, server: SqlServerEmulator) -> None:
+    def begin(self, server: SqlServer) -> None:
         self._inner.begin(server)
 
     def end(self) -> None:
