@@ -1,8 +1,8 @@
-"""Many changes in one message of the ingest queue, and out of it again: what the ingester writes and the router reads. Pure.
+"""Packs many changes into one message of the ingest queue, and unpacks them: the ingester writes it and the router reads it. Pure.
 
-A packed message's body is a JSON array with a change on each line, each of them byte for byte the body it has alone. A compact JSON text
-holds no line feed (RFC 8259, section 7: control characters in strings are escaped), so the lines are found without reading JSON. What
-else a change's message says stands in the property `pack_index`, column by column. Refuses to guess: what it cannot give back exactly is
+A packed message's body is a JSON array with a change on each line, each of them byte for byte the body that it has alone. A compact JSON text
+holds no line feed (RFC 8259, section 7: control characters in strings are escaped), so the lines are found without parsing JSON. The other
+fields of each change's message are in the property `pack_index`, column by column. Refuses to guess: a change that cannot be restored exactly is
 not packed, and a packed message that contradicts itself is a named fault. docs/decisions/packing.md has the format and the reasons.
 """
 
@@ -25,31 +25,31 @@ CHANGE_TYPE: Final = "application/json"
 """Content type of every change in it."""
 
 MOST: Final = 500
-"""Changes a packed message may hold. A hundred save 99 % of the messages; the bound keeps the index within a property."""
+"""The most changes in a packed message. A hundred save 99 % of the messages; the limit keeps the index within a property."""
 
 INDEX_BYTES: Final = 30_000
 """Bytes of an index; Service Bus takes 32 KB a property (https://learn.microsoft.com/azure/service-bus-messaging/service-bus-quotas)."""
 
 MOST_CELLS: Final = 65_536
-"""Values of properties in a pack: names times changes. An index says one value for all in a few bytes, and each is an entry of a dict here."""
+"""The most property values in a pack: names times changes. An index holds one value for all changes in a few bytes; here each takes an entry."""
 
 PREFIX: Final = 1_024
-"""Characters that the values of a column may have in common: an index says them once, and each change has a copy."""
+"""The most characters that the values of a column may have in common: the index has them once, and each change has a copy."""
 
 SPARE: Final = 4_096
-"""Bytes kept free in a packed message beside body and index: for its own properties, and for what `condemned` adds to one change."""
+"""Bytes kept free in a packed message besides body and index: for its own properties, and for what `condemned` adds to one change."""
 
 _COUNT, _INDEX = "pack", "pack_index"
 _REASON, _DESCRIPTION = "dead_letter_reason", "dead_letter_description"
 _DESCRIPTION_BYTES: Final = 1_500
 _SEPARATOR: Final = b",\n"
 _PLAIN: Final = frozenset((str, int, bool))
-"""Kinds of property values that JSON gives back as they were."""
+"""Kinds of property values that survive JSON unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """A message to be sent and the changes in it: one, and then it is that change's own message, or those of a pack."""
+    """A message to send and the changes in it: those of a pack, or a single one, whose own message it is."""
 
     message: Message
     changes: tuple[Message, ...]
@@ -61,7 +61,7 @@ class Parcel:
 
 
 class BadPack(ValueError):
-    """A packed message that cannot be taken apart; the text says why."""
+    """A packed message that cannot be taken apart; the text gives the reason."""
 
 
 def packed(messages: Sequence[Message], *, most: int, limit: int) -> list[Parcel]:
@@ -88,7 +88,7 @@ def is_pack(message: Message) -> bool:
 def unpack(message: Message) -> tuple[Message, ...]:
     """The changes of a packed message, each as it would have been sent alone. Raises BadPack.
 
-    Whoever may send to the queue may send what looks like a pack, so nothing is made that is larger than what `packed` makes.
+    Any sender to the queue may send what looks like a pack, so the result is never larger than what `packed` makes.
     """
     if not is_pack(message):
         raise BadPack(f"the content type is {message.content_type!r}, not {PACK_TYPE}")
@@ -128,7 +128,7 @@ def unpack(message: Message) -> tuple[Message, ...]:
 
 
 def _sized(message: Message) -> tuple[int, str]:
-    """Number of changes and index of a pack whose body has so many lines. Raises BadPack, before anything is made of it."""
+    """Number of changes and index of a pack whose body has so many lines. Raises BadPack before anything is built."""
     count, text = (message.application_properties.get(name) for name in (_COUNT, _INDEX))
     if type(count) is not int or not isinstance(text, str):
         raise BadPack(f"the application properties {_COUNT} (a number) and {_INDEX} (text) are missing")
@@ -138,7 +138,7 @@ def _sized(message: Message) -> tuple[int, str]:
         raise BadPack(f"the property {_INDEX} has {length:,} bytes, and may have {INDEX_BYTES:,}")
     body = message.body
     if body[:1] != b"[" or body[-1:] != b"]":
-        raise BadPack("the body is no JSON array")
+        raise BadPack("the body is not a JSON array")
     lines = b"\n" + body[1:-1] + _SEPARATOR
     found, empty = lines.count(_SEPARATOR), b"\n" + _SEPARATOR in lines
     if found != count or empty:
@@ -154,7 +154,7 @@ def _check(what: str, values: Sequence[Any], kinds: Collection[type]) -> None:
 
 
 def condemned(change: Message, *, reason: str, description: str) -> Message:
-    """The message by which a poison change leaves its pack for the ingest queue, there to be dead-lettered alone and for this reason.
+    """The message that takes a poison change out of its pack, back to the ingest queue, to be dead-lettered alone and for this reason.
 
     Same id, body and session: a copy that is sent after a crash is the queue's duplicate. The description is cut to 1,500 bytes.
     """
@@ -163,13 +163,13 @@ def condemned(change: Message, *, reason: str, description: str) -> Message:
 
 
 def condemnation(message: Message) -> tuple[str, str] | None:
-    """Reason and description of a message made by `condemned`; None of any other."""
+    """Reason and description of a message made by `condemned`; None for any other."""
     reason, description = (message.application_properties.get(name) for name in (_REASON, _DESCRIPTION))
     return (reason, description) if isinstance(reason, str) and isinstance(description, str) else None
 
 
 def _kind(message: Message) -> tuple[str, ...] | None:
-    """What neighbours in a pack have in common: the names of their properties. None of a message that cannot be given back exactly."""
+    """What all changes of a pack have in common: the names of their properties. None for a message that cannot be restored exactly."""
     properties = message.application_properties
     plain = (
         bool(message.message_id)
@@ -201,7 +201,7 @@ def _packs(run: Sequence[Message], most: int, limit: int) -> Iterator[Parcel]:
 
 
 def _fitting(parcel: Parcel, limit: int) -> Iterator[Parcel]:
-    """`parcel`, or its halves where the index makes it too large, or its properties are too many."""
+    """`parcel`, or its halves when the index makes it too large or it has too many property values."""
     index = len(str(parcel.message.application_properties.get(_INDEX, "")).encode())
     cells = len(parcel.changes) * len(parcel.changes[0].application_properties)
     small = index <= INDEX_BYTES and cells <= MOST_CELLS
@@ -213,7 +213,7 @@ def _fitting(parcel: Parcel, limit: int) -> Iterator[Parcel]:
 
 
 def _parcel(changes: Sequence[Message]) -> Parcel:
-    """A change alone goes as it is; more become a pack, whose id is a function of their ids alone."""
+    """A single change goes as it is. Several become a pack, whose id depends only on their ids."""
     first = changes[0]
     if len(changes) == 1:
         return Parcel(first, (first,))
@@ -239,7 +239,7 @@ def _parcel(changes: Sequence[Message]) -> Parcel:
 
 
 def _column(values: Sequence[Any]) -> Any:
-    """One value where all are the same; else {"each": [...]}, for texts without their common beginning, "prefix"."""
+    """One value when all are the same; otherwise {"each": [...]}, for texts without their common beginning, "prefix"."""
     first = values[0]
     if all(type(value) is type(first) and value == first for value in values):
         return first
@@ -252,12 +252,12 @@ def _column(values: Sequence[Any]) -> Any:
 
 
 def _values(column: Any, count: int) -> list[Any]:
-    """What `_column` was made of, if it was. Raises ValueError, LookupError or TypeError."""
+    """The inverse of `_column`. Raises ValueError, LookupError or TypeError for anything else."""
     if not isinstance(column, dict):
         return [column] * count
     each = column["each"]
     if type(each) is not list or len(each) != count:
-        raise ValueError(f"a column has not {count} values")
+        raise ValueError(f"a column does not have {count} values")
     if "prefix" not in column:
         return each
     if len(column["prefix"]) > PREFIX:

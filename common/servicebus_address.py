@@ -1,4 +1,4 @@
-"""Where a Service Bus namespace is and by what right it is used: a connection string, read and checked, or an identity. No I/O, no SDK.
+"""The address of a Service Bus namespace, and the right to use it: a connection string, read and checked, or an identity. No I/O, no SDK.
 
 No secret shows in a repr or an error.
 """
@@ -32,15 +32,15 @@ _NAMES = {
 REMEDY = "it should read Endpoint=sb://NAME.servicebus.windows.net/;SharedAccessKeyName=POLICY;SharedAccessKey=KEY"
 
 PORT = 5671
-"""Where a namespace takes AMQP over TLS."""
+"""The port of a namespace for AMQP over TLS."""
 
 _PRIVATE_ENDINGS = (".localhost", ".local", ".localdomain", ".internal", ".lan", ".test", ".home.arpa", ".svc")
-"""Names that only a machine or a private network knows (RFC 6761, 6762 and 8375, ICANN's .internal, services inside Kubernetes)."""
+"""Names that resolve only on a machine or in a private network (RFC 6761, 6762 and 8375, ICANN's .internal, services inside Kubernetes)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """An HTTP proxy. `user`, `password`: empty where it asks for neither; never shown."""
+    """An HTTP proxy. `user`, `password`: empty when it needs neither; never shown."""
 
     host: str
     port: int
@@ -49,7 +49,7 @@ class Proxy:
 
     @classmethod
     def read(cls, url: str) -> Proxy:
-        """Of `http://[USER:PASSWORD@]HOST:PORT`, percent-encoded. Raises ValueError that shows nothing of it."""
+        """From `http://[USER:PASSWORD@]HOST:PORT`, percent-encoded. Raises ValueError that shows none of it."""
         parts = urlsplit(url)
         try:
             port = parts.port
@@ -81,8 +81,8 @@ class Proxy:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a namespace is reached. `websocket`: AMQP on port 443 instead of 5671. `ca_file`: PEM of the authorities that are trusted, in
-    place of the public ones; None: those.
+    """How a namespace is reached. `websocket`: AMQP on port 443 instead of 5671. `ca_file`: PEM file of the trusted authorities; None: the
+    public ones.
     """
 
     websocket: bool = False
@@ -92,7 +92,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class ServiceBusAddress:
-    """A namespace and the right to use it: one of `connection_string` and `identity`, which the SDK is given; only `host` is ever shown.
+    """A namespace and the right to use it: either `connection_string` or `identity`, for the SDK. Only `host` is ever shown.
 
     `host`: name and, where one was written, port. `entity_path`: the one entity that the policy belongs to, or None.
     """
@@ -126,9 +126,9 @@ class ServiceBusAddress:
 
 
 def is_private(host: str) -> bool:
-    """Whether `host`, a name or an address without a port, can only be this machine or one of a private network: clear text may go there.
+    """Whether `host`, a name or an address without a port, can only be this machine or one in a private network: clear text may go there.
 
-    A name without a dot is a container's or a machine's of the same network. Nothing is looked up.
+    A name without a dot belongs to a container or a machine in the same network. Nothing is looked up.
     """
     name = host.lower().rstrip(".")
     try:
@@ -138,7 +138,7 @@ def is_private(host: str) -> bool:
 
 
 def read_address(text: str, way: Way = Way()) -> ServiceBusAddress:  # it cannot be changed
-    """Raises ConfigurationError that says which part is missing or malformed, without showing any value of it."""
+    """Raises ConfigurationError that names the missing or malformed part, and shows no value."""
     parts, found = _read(text)
     if found:
         raise ConfigurationError([f"the Service Bus connection string {fault}" for fault in found], hint=REMEDY)
@@ -151,7 +151,7 @@ def read_address(text: str, way: Way = Way()) -> ServiceBusAddress:  # it cannot
 
 
 def faults(text: str) -> list[str]:
-    """What is wrong with a connection string, each as the end of a sentence that begins with its name. Shows nothing of it but the host."""
+    """The faults of a connection string, each as the end of a sentence that begins with its name. Shows only the host."""
     return _read(text)[1]
 
 
@@ -181,7 +181,7 @@ def _of_an_emulator(parts: Mapping[str, str]) -> bool:
 
 
 def _faults_of_endpoint(endpoint: str, *, emulator: bool) -> list[str]:
-    """A port is for emulators: to a namespace the SDK goes by 5671 (WebSocket: 443) whatever is written, so another one would be ignored."""
+    """A port is for emulators. The SDK reaches a namespace on 5671 (WebSocket: 443) whatever is written, and would ignore another port."""
     try:
         url = urlsplit(endpoint)
         host, port = url.hostname, url.port

@@ -1,10 +1,11 @@
-"""Between a receiver's link and its messages: what arrives is read here, since the SDK's own reader fails at what it does not know.
+"""Between a receiver's link and its messages: decodes what arrives, because the SDK's own reader fails at types that it does not know.
 
-A message that azure-servicebus 7.15 cannot decode ends the connection, and comes again on the next. So each link is given frames without
-what they carry, which the SDK takes for an empty message, and that one is exchanged for what servicebus_decoding made of the octets.
-Changes single links, and nothing where the SDK is built otherwise: then it reads, and knows at least the types that it lacks.
+A message that azure-servicebus 7.15 cannot decode ends the connection, and comes again on the next one. So each link gets its frames without
+their payload, which the SDK reads as an empty message. That message is replaced by what servicebus_decoding made of the octets. Changes single
+links, and nothing in an SDK that is built otherwise: then the SDK decodes, with decoders added for the types that it lacks.
+
 The SDK catches what is raised here and goes on with the next message. So nothing is raised: a link that has failed to read one message hands
-over none of those behind it, and `failure` says why.
+over none of the messages behind it, and `failure` has the reason.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ from common.message import Message, Opaque
 from common.servicebus_decoding import Arrived, decoded
 
 _MORE, _PAYLOAD, _FIELDS = 5, 11, 12
-"""Places in a transfer as the SDK hands it to a link (AMQP 1.0, 2.7.5), the octets behind the performative last."""
+"""Indices in a transfer as the SDK passes it to a link (AMQP 1.0, 2.7.5); the last is that of the payload."""
 
 _FAILURE: Final = "dstream_failure"
-"""Attribute of a link: why it hands over no more."""
+"""Attribute of a link: why it hands over no more messages."""
 
 _LACKING: Final = {0x73: 4, 0x74: 4, 0x84: 8, 0x94: 16}
-"""Octets of types that the SDK has no decoder for (char, decimal32, decimal64), or one that fails (decimal128)."""
+"""Octets of the types for which the SDK has no decoder (char, decimal32, decimal64), or one that fails (decimal128)."""
 
 log = structlog.get_logger(__name__)
 
 
 class Carrier(SdkMessage):
-    """The SDK's message: of the broker's figures what settling and renewing need. `arrived` is what it stands for."""
+    """The SDK's message, with the broker's figures that settling and renewing need. `arrived` is the message that it stands for."""
 
     arrived: Arrived
 
@@ -50,7 +51,7 @@ class Carrier(SdkMessage):
 
 
 def carried(message: object) -> tuple[Message, str | None] | None:
-    """What the SDK's message stands for, and its fault; None where the SDK has read it."""
+    """The message that the SDK's stands for, and its fault; None when the SDK has decoded it."""
     arrived = getattr(message, "arrived", None)
     return (arrived.message, arrived.fault) if isinstance(arrived, Arrived) else None
 
@@ -108,7 +109,7 @@ def _known(frame: Any) -> bool:
 
 @lru_cache(maxsize=1)
 def warn_once(why: str) -> None:
-    """The SDK reads messages by itself from now on."""
+    """From now on the SDK decodes messages itself."""
     known = _teach_the_sdk()
     log.warning(
         "this azure-servicebus is not the one that this release was made for: it reads messages by itself",
@@ -120,7 +121,7 @@ def warn_once(why: str) -> None:
 
 
 def _teach_the_sdk() -> bool:
-    """Decoders for the types that it lacks; False where it keeps its decoders otherwise."""
+    """Adds decoders for the types that the SDK lacks; False when it keeps its decoders otherwise."""
     decoders: Any = getattr(_decode, "_DECODE_BY_CONSTRUCTOR", None)
     if not isinstance(decoders, list) or len(decoders) != 256:
         return False

@@ -1,7 +1,7 @@
-"""Filling the SDK's batches: with messages encoded here where the SDK's batch is the one we know, by its public way where it is not.
+"""Fills the SDK's batches: with messages encoded here when the SDK's batch is built as expected, otherwise by its public method.
 
-What is put into a batch past its public method are octets, their count and their size, under private names of the 7.15 line. `supported`
-fills one batch both ways and compares; while anything differs, is gone, or the SDK traces its messages, the public way is taken.
+Messages encoded here go into a batch past its public method: octets, their count and their size, under private names of the 7.15 line.
+`supported` fills one batch both ways and compares. If anything differs or is missing, or the SDK traces its messages, the public method is used.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from common.servicebus_encoding import encoded
 from common.servicebus_messages import to_sdk
 
 MOST = 4_500
-"""Messages of a batch: the service refuses more with an error that names no reason, and no link says so (Azure/azure-service-bus issues 397 and
-708; Azure.Messaging.ServiceBus holds its own batches to the same number, CreateMessageBatchOptions.MaxMessageCount)."""
+"""Messages of a batch. The service refuses more with an error that names no reason, and no link states the limit (Azure/azure-service-bus issues
+397 and 708; Azure.Messaging.ServiceBus limits its own batches to the same number, CreateMessageBatchOptions.MaxMessageCount)."""
 
 _SAMPLES = (
     Message(
@@ -37,11 +37,11 @@ _SAMPLES = (
     ),
     Message(b"x" * 300, "long", content_type=None),
 )
-"""Every field but the time to live, which says when the message was made; both sizes of what surrounds a message in a batch."""
+"""Every field except the time to live, which depends on when the message was made; and both sizes of a message's frame in a batch."""
 
 
 def add(batch: ServiceBusMessageBatch, message: Message) -> bool:
-    """Put `message` into `batch`; False when it does not fit, and then nothing is done. Raises ValueError for what the SDK refuses."""
+    """Put `message` into `batch`; False, and nothing done, when it does not fit. Raises ValueError for what the SDK refuses."""
     if len(batch) >= MOST:
         return False
     octets = encoded(message, now=time.time()) if not _traced() and supported() else None
@@ -56,7 +56,7 @@ def add(batch: ServiceBusMessageBatch, message: Message) -> bool:
 
 @lru_cache(maxsize=1)
 def supported() -> bool:
-    """Whether a batch filled here is what the SDK makes of the same messages."""
+    """Whether a batch filled here equals the one that the SDK makes of the same messages."""
     ours, theirs = ServiceBusMessageBatch(), ServiceBusMessageBatch()
     try:
         for message in _SAMPLES:
@@ -65,12 +65,12 @@ def supported() -> bool:
                 return False
             theirs.add_message(to_sdk(message))
         return _content(ours) == _content(theirs)
-    except Exception:  # whatever a later SDK does with our gesture, it is not the one we know
+    except Exception:  # whatever a later SDK raises here, it is not the SDK that this module knows
         return False
 
 
 def _put(batch: Any, message: Message, octets: bytes) -> bool:
-    """What `add_message` does. Its envelope repeats the first message's id, session and partition key."""
+    """As `add_message` does. The batch's envelope repeats the first message's id, session and partition key."""
     length = len(octets)
     size = batch._size + length + (5 if length <= 255 else 8)  # the descriptor and the length of a data section
     if size > batch._max_size_in_bytes:
@@ -93,5 +93,5 @@ def _content(batch: Any) -> tuple[object, ...]:
 
 
 def _traced() -> bool:
-    """Whether the application has the SDK trace: then each message carries the context of a span of its own."""
+    """Whether the SDK traces: then each message carries the context of a span of its own."""
     return settings.tracing_implementation() is not None

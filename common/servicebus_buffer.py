@@ -1,4 +1,4 @@
-"""What of a receiver's messages is here already: in the SDK's buffer, and in the socket. Waits for nothing but a frame, and decodes none itself."""
+"""Which of a receiver's messages have arrived: in the SDK's buffer, and in the socket. Waits for a frame at most, and decodes none itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _AHEAD: Final = 64 * 1024
 
 
 class Fitting:
-    """How many of the messages that the SDK has buffered are wanted: `count` at most, and `room` bytes."""
+    """How many of the messages in the SDK's buffer to take: at most `count`, and at most `room` bytes."""
 
     def __init__(self, buffered: Any, count: int, room: float) -> None:
         self._buffered, self._count, self._room = buffered, count, room
@@ -26,7 +26,7 @@ class Fitting:
         return self._count - self.ready
 
     def more(self) -> bool:
-        """Whether there is room for more than is there."""
+        """Whether there is room for more than has arrived."""
         while self.ready < min(self._count, self._buffered.qsize()):
             size = _octets(self._buffered.queue[self.ready])
             if size > self._room:
@@ -37,14 +37,14 @@ class Fitting:
 
 
 def _octets(message: Any) -> int:
-    """What a message that the SDK has buffered weighs, about."""
+    """About how many bytes a message in the SDK's buffer has."""
     if (held := carried(message)) is not None:
         return weight(held[0])
     return sum(map(len, getattr(message, "data", None) or ()))
 
 
 def readable(handler: Any, seconds: float) -> bool:
-    """Whether a frame has begun to arrive, or does so in time: reading it will not wait."""
+    """Whether a frame has begun to arrive, or does so in time, so that reading does not wait."""
     transport: Any = getattr(getattr(handler, "_connection", None), "_transport", None)
     sock = getattr(transport, "sock", None)
     if sock is None:
@@ -57,7 +57,7 @@ def readable(handler: Any, seconds: float) -> bool:
             return False
         if below is None:  # a WebSocket has a buffer of its own
             _read_ahead(transport, sock)
-    except (OSError, ValueError):  # closed under our hands: reading will tell how
+    except (OSError, ValueError):  # closed meanwhile: reading will show the reason
         return True
     return True
 
@@ -82,7 +82,7 @@ def _frame_size(octets: memoryview, at: int) -> int:
 
 
 def _unread(transport: Any) -> bool:
-    """Whether the transport has octets that it has not made a frame of."""
+    """Whether the transport holds octets that are not part of a frame yet."""
     buffer = getattr(transport, "_read_buffer", None)
     return isinstance(buffer, BytesIO) and buffer.tell() < buffer.getbuffer().nbytes
 

@@ -1,6 +1,6 @@
-"""One connection to a namespace through the SDK, and how it is closed. Sends and receives nothing.
+"""Opens and closes one connection to a namespace through the SDK. Sends and receives nothing.
 
-The SDK tries again by itself and sleeps while it does; here every call fails at once and the caller's own back-off decides
+The SDK retries by itself and sleeps in between. Here every call fails at once, and the caller's own back-off decides
 (`retry_total=0`; without it, waiting one second for a session takes nineteen).
 """
 
@@ -19,19 +19,19 @@ OPEN_TIMEOUT = 20.0
 """Seconds for one attempt to open a link, name, TLS and sign-in included; a healthy one takes about half a second."""
 
 CLOSE_TIMEOUT = 2.0
-"""Seconds for closing a link, which tells a peer that may be gone."""
+"""Seconds for closing a link. Closing speaks to the peer, which may be gone."""
 
 SLACK = 5.0
-"""Seconds by which the SDK's own timeouts come after the guard's, whose words are plainer and which really end a call."""
+"""Seconds by which the SDK's own timeouts are longer than the guard's, which really ends a call and has the clearer error."""
 
 EMULATOR_PORT = 5672
-"""Where Microsoft's emulator, and DStream's, take AMQP in clear text."""
+"""The port of Microsoft's emulator, and DStream's, for AMQP in clear text."""
 
 log = structlog.get_logger(__name__)
 
 
 def open_client(address: ServiceBusAddress, *, try_timeout: float) -> ServiceBusClient:
-    """Connects to nothing yet. `try_timeout`: seconds that one attempt to open a link is given by its guard."""
+    """Does not connect yet. `try_timeout`: seconds that the guard allows for one attempt to open a link."""
     options: dict[str, Any] = {"retry_total": 0, "try_timeout": try_timeout + SLACK}
     if address.way.websocket:
         options["transport_type"] = TransportType.AmqpOverWebsocket
@@ -48,7 +48,7 @@ def open_client(address: ServiceBusAddress, *, try_timeout: float) -> ServiceBus
 
 
 def close_quietly(guard: Guard, *handles: Any) -> None:
-    """Closing speaks to a peer that may be gone; there is nothing a caller could do about it."""
+    """Errors are dropped: closing speaks to a peer that may be gone, and a caller could do nothing about it."""
     with guard.within(CLOSE_TIMEOUT, "closing"):
         for handle in handles:
             if handle is not None:

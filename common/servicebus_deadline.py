@@ -1,8 +1,8 @@
-"""A bound on every call to Service Bus that really ends it: when its time is up, the socket under it is shut down.
+"""A limit for every call to Service Bus that really ends it: when the time is up, the call's socket is shut down.
 
-azure-servicebus 7.15 makes its TLS handshake and its sign-in without any timeout, and its own timeouts are looked at between frames only,
-which a peer that stops within one, or sends an octet now and then, keeps it from. So one thread watches all calls of a process. It wakes
-when a call is overdue, shuts down that call's socket, and the SDK's own wait ends with an error.
+azure-servicebus 7.15 has no timeout for its TLS handshake and its sign-in, and it checks its other timeouts only between frames. A peer that
+stops within a frame, or sends an octet now and then, prevents those checks. So one thread watches all calls of a process. It wakes when a call is
+overdue, shuts down that call's socket, and the SDK's own wait ends with an error.
 
 A call that has returned is never cut: leaving the guard and cutting exclude each other. Costs about a microsecond a call.
 """
@@ -20,7 +20,7 @@ from typing import Any, Self
 from common.errors import DStreamError, TransientError
 
 _NAP = 5.0
-"""Seconds that the watching thread sleeps at most while calls come and go; it is woken only for a deadline that is nearer than that."""
+"""The most seconds that the watching thread sleeps while calls come and go; only a nearer deadline wakes it."""
 
 _HINT = (
     "if this repeats, something on the way (a firewall, a proxy, a load balancer) accepts connections and drops what is sent, or the service "
@@ -29,9 +29,9 @@ _HINT = (
 
 
 class Guard:
-    """Of one link: bounds its calls, which are made one after the other. `where`: the namespace.
+    """Limits the calls of one link, which are made one after the other. `where`: the namespace.
 
-    `handle`: the SDK's sender or receiver whose socket is shut down; None as long as there is none.
+    `handle`: the SDK's sender or receiver whose socket is shut down; None before there is one.
     """
 
     __slots__ = ("_doing", "_over", "_seconds", "_until", "_where", "connecting", "handle")
@@ -46,20 +46,20 @@ class Guard:
         """A socket that no handle knows yet."""
 
     def within(self, seconds: float, doing: str) -> Self:
-        """For a `with` block: what happens in it is over after `seconds`. `doing`: a participle with facts ("sending to orders").
+        """For a `with` block: the call in it ends within `seconds`. `doing`: a participle with facts ("sending to orders").
 
-        When it is cut off, the error that it ends with is replaced by a TransientError; one that returned all the same has returned.
+        A TransientError replaces the error of a call that was cut off. A call that returned all the same has returned.
         """
         self._seconds, self._doing = seconds, doing
         return self
 
     @property
     def over(self) -> bool:
-        """Whether the last call was cut off."""
+        """Whether the last call was cut off by the guard."""
         return self._over
 
     def left(self) -> float:
-        """Seconds that the call has left. Raises TransientError when that is none."""
+        """Seconds that the call has left. Raises TransientError when none are left."""
         seconds = self._until - time.monotonic()
         if self._over or seconds <= 0:
             raise self.overdue()
@@ -94,12 +94,12 @@ class Guard:
 
 
 def _explained(error: Exception) -> bool:
-    """Whether it holds words of ours already, of a name or an address that did not answer; the SDK wraps whatever it meets."""
+    """Whether it holds an error of DStream's own, of a name or an address that did not answer; the SDK wraps whatever it catches."""
     return isinstance(error, DStreamError) or isinstance(getattr(error, "inner_exception", None), DStreamError)
 
 
 def _socket_of(handle: Any) -> socket.socket | None:
-    """The socket under one of the SDK's senders or receivers, however far it has come."""
+    """The socket of one of the SDK's senders or receivers, at whatever stage of opening it is."""
     found = handle
     for name in ("_handler", "_connection", "_transport", "sock"):
         found = getattr(found, name, None)
@@ -108,7 +108,7 @@ def _socket_of(handle: Any) -> socket.socket | None:
 
 
 class _Watch:
-    """Which calls are under way, and the thread that ends those that are overdue; it begins with the first call."""
+    """The calls under way, and the thread that ends those that are overdue; it starts with the first call."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition(threading.Lock())
@@ -148,11 +148,11 @@ class _Watch:
 _watch = _Watch()
 
 
-def _begin_anew() -> None:
-    """After a fork: the thread is the parent's, and so are the calls."""
+def _start_over() -> None:
+    """After a fork: the thread and the calls are the parent's."""
     global _watch
     _watch = _Watch()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)
+    os.register_at_fork(after_in_child=_start_over)

@@ -1,8 +1,8 @@
 """A message from AMQP 1.0 octets: the counterpart of servicebus_encoding. Pure; no SDK. What cannot be read is a named fault, never an exception.
 
-azure-servicebus 7.15 fails at values that it has no decoder for (char, decimal32, decimal64; AMQP 1.0, part 1, 1.6), and with the message
-its connection. It also tells neither a long from an int, nor a timestamp from either, nor a float from a double, nor text from binary. Here a
-value is read where writing it again gives its type again, and is kept in its own octets where it does not.
+azure-servicebus 7.15 has no decoder for some values (char, decimal32, decimal64; AMQP 1.0, part 1, 1.6). It fails at such a message, and its
+connection fails with it. It also does not distinguish long, int and timestamp, float and double, or text and binary. Here a value is decoded
+when writing it again gives the same type; otherwise its octets are kept.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from common.servicebus_encoding import FIELDS
 
 _OF_MESSAGES: Final = frozenset(Message.__dataclass_fields__)
 _TIMES: Final = ("absolute_expiry_time", "creation_time")
-"""They are not kept: they are made again from the time to live, which begins again with each send."""
+"""They are not kept. Each send makes them again from the time to live, which begins again then."""
 
 _HEADER, _, _ANNOTATIONS, _PROPERTIES, _APPLICATION, _DATA, _SEQUENCE, _VALUE, _ = range(0x70, 0x79)
 _KNOWN: Final = range(0x70, 0x79)
@@ -28,12 +28,12 @@ _DELIVERY_COUNT, _TTL = 4, 2
 _NULL: Final = 0x40
 _PARTITION_KEY: Final = b"x-opt-partition-key"
 _LONGEST_LIFE: Final = timedelta(milliseconds=0xFFFF_FFFF)
-"""What a header can say; of what lives longer, the two times in the properties say how long."""
+"""The most that a header can hold; for longer lives, the two times in the properties give the length."""
 _LATEST: Final = 253_402_300_799_999
-"""Milliseconds to the end of the year 9999, the latest expiry there is: no life is longer, whatever a foreign sender writes."""
+"""Milliseconds to the end of the year 9999, the latest possible expiry: no life is longer, whatever another sender writes."""
 
 _SECTION: Final = b"\x00\x53"
-"""What a section begins with as a rule: a descriptor that is a small ulong."""
+"""How a section usually begins: with a descriptor that is a small ulong."""
 
 _DEEPEST: Final = 8
 """Descriptors within descriptors."""
@@ -45,7 +45,7 @@ _WIDTHS: Final = [
     )
     for constructor in range(256)
 ]
-"""Octets of a value by its constructor; or that one octet says it, or four (part 1, 1.2); or that it is described, or none."""
+"""Octets of a value by its constructor; or that one octet, or four, hold its length (part 1, 1.2); or that it is described, or none."""
 
 _length = struct.Struct(">I").unpack_from
 _NUMBERS: Final[dict[int, Callable[[bytes, int], tuple[Any, ...]]]] = {
@@ -61,17 +61,17 @@ _TEXTS: Final = {0xA1: 2, 0xB1: 5}
 _SYMBOLS: Final = {0xA3: 2, 0xB3: 5}
 _NAMES: Final = {**_TEXTS, **_SYMBOLS}
 _SHORT: Final = 2
-"""Octets before the text where one says its length."""
+"""Octets before a text whose length is in one octet."""
 _BINARIES: Final = {0xA0: 2, 0xB0: 5}
 
 
 class _Malformed(Exception):
-    """These octets are no message; the text says why."""
+    """These octets are not a message; the text gives the reason."""
 
 
 @dataclass(slots=True)
 class Arrived:
-    """What was read. `annotations`: those of the broker that are whole numbers, by their names."""
+    """A decoded message. `annotations`: the broker's whole numbers, by their names."""
 
     message: Message = field(default_factory=lambda: Message(b"", None, content_type=None))
     fault: str | None = None
@@ -80,9 +80,9 @@ class Arrived:
 
 
 def decoded(octets: bytes) -> Arrived:
-    """As much as can be read of a message; `fault` says why the rest cannot.
+    """As much of a message as can be decoded; `fault` says why the rest cannot.
 
-    Raises nothing but MemoryError: that is this process's trouble, and the same octets can be read later.
+    Raises only MemoryError: that is a fault of this process, and the same octets can be decoded later.
     """
     found, told, data = Arrived(), dict[str, Any](content_type=None), list[bytes]()
     try:
@@ -99,9 +99,7 @@ def decoded(octets: bytes) -> Arrived:
         found.fault = "its AMQP encoding cannot be read: it is cut short"
     except MemoryError:
         raise
-    except (
-        Exception
-    ) as error:  # a value that nobody thought of is a fault of this message: it would fail again each time
+    except Exception as error:  # an unexpected value is a fault of this message: it would fail again each time
         found.fault = f"its AMQP encoding cannot be read: {type(error).__name__}: {error}"
     told.setdefault("message_id", None)
     found.message = Message(b"".join(data), **told)
@@ -258,7 +256,7 @@ def _read_properties(octets: bytes, at: int, found: Arrived, told: dict[str, Any
 
 
 def _read_text(octets: bytes, begin: int, end: int, name: str, told: dict[str, Any]) -> bool:
-    """Whether the field is text, and one that `Message` has; of another type there, `told` gets what can be read of it."""
+    """Whether the field is text and one that `Message` has. For another type in such a field, `told` gets what can be read of it."""
     if name not in _OF_MESSAGES:
         return False
     skipped = (_SYMBOLS if name == "content_type" else _TEXTS).get(octets[begin])
@@ -273,7 +271,7 @@ def _read_text(octets: bytes, begin: int, end: int, name: str, told: dict[str, A
 
 
 def _lengthen(told: dict[str, Any], times: dict[str, int | None]) -> None:
-    """The life of what lives for longer than a header can say (as Microsoft's .NET client writes and reads it: AmqpMessageConverter)."""
+    """A time to live longer than a header can hold (as Microsoft's .NET client writes and reads it: AmqpMessageConverter)."""
     life = told.get("time_to_live")
     expiry, created = (times.get(name) for name in _TIMES)
     if life == _LONGEST_LIFE and expiry is not None and created is not None:
@@ -316,7 +314,7 @@ _READERS: Final = {
 
 
 def _value(octets: bytes, begin: int, end: int) -> Any:
-    """What servicebus_encoding writes with the same type; otherwise the octets."""
+    """The value, if servicebus_encoding writes it with the same type; otherwise its octets."""
     constructor = octets[begin]
     if (skipped := _TEXTS.get(constructor)) is not None:
         try:
@@ -331,13 +329,13 @@ def _value(octets: bytes, begin: int, end: int) -> Any:
 
 
 def _long(octets: bytes, at: int, end: int) -> int | None:
-    """One that is no int: those are written as ints."""
+    """A long that is not in the range of an int: those are written as ints."""
     number: int = _NUMBERS[0x81](octets, at)[0]
     return None if -(2**31) <= number < 2**31 else number
 
 
 def _ulong(octets: bytes, at: int, end: int) -> int | None:
-    """One that is no long."""
+    """An ulong that is not in the range of a long."""
     number: int = _NUMBERS[0x80](octets, at)[0]
     return None if number < 2**63 else number
 
@@ -356,7 +354,7 @@ _WRITTEN_AS_READ: Final[dict[int, Callable[[bytes, int, int], Any]]] = {
 
 
 def _readable(octets: bytes, begin: int, end: int) -> str:
-    """The text there, or what comes nearest to one."""
+    """The text there, or what comes closest to text."""
     constructor = octets[begin]
     skipped = _TEXTS.get(constructor) or _SYMBOLS.get(constructor) or _BINARIES.get(constructor)
     if skipped is not None:
@@ -368,7 +366,7 @@ def _readable(octets: bytes, begin: int, end: int) -> str:
 
 
 def plain(value: Opaque) -> bytes | str | int | float | UUID:
-    """What stands in the octets of a simple value: of symbols the text, of a timestamp milliseconds since 1970. ValueError for other types."""
+    """The content of a simple value: the text of a symbol, milliseconds since 1970 of a timestamp. Raises ValueError for other types."""
     octets = value.octets
     constructor = octets[0]
     if constructor in _SYMBOLS:

@@ -1,4 +1,4 @@
-"""What is known of the queue, the topics and their subscriptions: read over the management API, which wants the Manage right. Changes nothing."""
+"""Reads the settings of the queue, the topics and their subscriptions over the management API, which needs the Manage right. Changes nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ AT_ONCE_THROTTLED = 4
 """Calls side by side once the service has refused AT_ONCE of them as too many."""
 
 _NO_END = timedelta(days=36_500)
-"""From here on a time means that nothing ends: by default it is the longest that .NET can say, P10675199DT2H48M5.4775807S
+"""From this length on, a time means no end: the default is the longest that .NET can express, P10675199DT2H48M5.4775807S
 (https://learn.microsoft.com/azure/service-bus-messaging/message-expiration)."""
 
 _T = TypeVar("_T")
@@ -52,10 +52,10 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """How long an entity keeps what it has accepted; None: without end. `messages`: their default time to live, which is also the longest.
+    """How long an entity keeps what it has accepted; None: without end. `messages`: the default time to live, which is also the longest.
 
-    `dead_letters`: whether messages whose time is over are dead-lettered (topics leave that to their subscriptions). `unused`: the time
-    without use after which the entity is deleted. `forwards_to`: the entity that gets what is sent here.
+    `dead_letters`: whether expired messages are dead-lettered (topics leave that to their subscriptions). `unused`: the time without use
+    after which the entity is deleted. `forwards_to`: the entity that receives what is sent here.
     """
 
     messages: timedelta | None = None
@@ -65,7 +65,7 @@ class Keeping:
 
 
 class EntitySettings(Protocol):
-    """Of a queue or a topic. `duplicate_window`: None without duplicate detection. `status`: "Active", or what is switched off."""
+    """Settings of a queue or a topic. `duplicate_window`: None without duplicate detection. `status`: "Active", or what is disabled."""
 
     @property
     def duplicate_window(self) -> timedelta | None: ...
@@ -84,7 +84,7 @@ class TopicSettings:
 
 @dataclass(frozen=True, slots=True)
 class QueueFacts:
-    """EntitySettings and more. `dead`: dead letters. `largest`: bytes of the largest message; None where the tier alone says it."""
+    """EntitySettings and more. `dead`: dead letters. `largest`: bytes of the largest message; None when the tier determines it."""
 
     sessions: bool
     duplicate_window: timedelta | None
@@ -169,10 +169,10 @@ class Entities:
     def topics(
         self, names: Sequence[str], *, unsubscribed: Collection[str] = ()
     ) -> Mapping[str, TopicFacts | DStreamError | None]:
-        """By name, as `topic`, or what it could not be read for. Calls go side by side; for many topics, one listing of all stands for two
-        calls each, and raises for all. Of `unsubscribed` the subscriptions are not looked at, and told as none.
+        """By name, what `topic` returns or why it failed. Calls go side by side. For many topics, one listing of all replaces two calls for
+        each, and its failure raises. The subscriptions of `unsubscribed` are not read, and returned as none.
 
-        What was refused because too much was asked at once is asked again a few at a time.
+        Calls that were refused because too many came at once are repeated, a few at a time.
         """
         if not names:
             return {}
@@ -210,7 +210,7 @@ class Entities:
         return None if found is None or counts is None else _storage(found, counts)
 
     def topics_storage(self, names: Sequence[str]) -> Mapping[str, Storage]:
-        """Of those that are there, by name as given: a few calls, whatever their number."""
+        """Of those that exist, by name as given: a few calls, whatever their number."""
         if len(names) <= AT_ONCE:
             settings = {
                 name.lower(): self._get(f"topic {name}", partial(self._client.get_topic, name)) for name in names
@@ -274,7 +274,7 @@ class Entities:
 def _each(
     look: Callable[[str], TopicFacts | None], names: Sequence[str], at_once: int
 ) -> dict[str, TopicFacts | DStreamError | None]:
-    """One that cannot be read is told beside the others. Raises Stopped."""
+    """The error of one that cannot be read stands in its place. Raises Stopped."""
 
     def looked(name: str) -> TopicFacts | DStreamError | None:
         try:
@@ -311,7 +311,7 @@ def _keeping(found: QueueProperties | TopicProperties) -> Keeping:
 
 
 def _path(target: str | None) -> str | None:
-    """What the service says is the whole address: `sb://NAME.servicebus.windows.net/path`."""
+    """The path of `target`, which the service returns as a whole address: `sb://NAME.servicebus.windows.net/path`."""
     return (urlsplit(target).path.strip("/") or target) if target else None
 
 
@@ -322,7 +322,7 @@ def _limited(value: timedelta | str | None) -> timedelta | None:
 
 
 def _largest(found: QueueProperties | TopicProperties) -> int | None:
-    """Told by Premium namespaces (https://learn.microsoft.com/azure/service-bus-messaging/service-bus-premium-messaging#large-messages-support)."""
+    """Only on Premium namespaces (https://learn.microsoft.com/azure/service-bus-messaging/service-bus-premium-messaging#large-messages-support)."""
     kilobytes = found.max_message_size_in_kilobytes
     return kilobytes * 1024 if kilobytes else None
 
@@ -332,7 +332,7 @@ def _status(found: QueueProperties | TopicProperties) -> str:
 
 
 def _duration(value: timedelta | str | None) -> timedelta:
-    """What the SDK reads is a timedelta; text is what it would let a caller write."""
+    """The SDK returns a timedelta; text is only what it lets a caller write."""
     if not isinstance(value, timedelta):
         raise TypeError(f"a duration was expected of the management API, not {value!r}")
     return value

@@ -1,4 +1,4 @@
-"""The SDK's exceptions become DStream's: one place that knows which of them time can heal. Never shows a secret.
+"""Translates the SDK's exceptions into DStream's; the one place that knows which of them are transient. Never shows a secret.
 
 Kinds of errors: https://learn.microsoft.com/azure/service-bus-messaging/service-bus-messaging-exceptions-latest
 """
@@ -35,10 +35,10 @@ from common.errors import (
 from common.servicebus_refusals import UNKNOWN, Credential, Refusal, missing, read
 
 _PERMANENT_CONDITIONS = ("amqp:not-allowed", "amqp:not-implemented", "amqp:invalid-field", "amqp:decode-error")
-"""Conditions that say the request itself is wrong (AMQP 1.0, 2.8.15); the SDK has no class for them."""
+"""Conditions for a request that is itself wrong (AMQP 1.0, 2.8.15); the SDK has no class for them."""
 
 _OF_A_MESSAGE = (*_PERMANENT_CONDITIONS, "com.microsoft:argument-error", "com.microsoft:argument-out-of-range")
-"""Conditions of a rejected send that concern what was sent: to Microsoft's clients they are errors of the caller, which no retry helps
+"""Conditions of a rejected send that concern what was sent: Microsoft's clients treat them as errors of the caller, which no retry helps
 (https://learn.microsoft.com/azure/service-bus-messaging/service-bus-messaging-exceptions-latest). All others concern the entity, the right
 to use it, or the moment (not-found, unauthorized-access, entity-disabled, resource-limit-exceeded, server-busy, timeout, ...)."""
 
@@ -81,7 +81,7 @@ _HINTS: tuple[tuple[tuple[type[Exception], ...], type[TransientError | Permanent
 
 
 def quiet_sdk() -> None:
-    """The SDK logs every fault it hands over as well; a level that someone set on purpose is left alone."""
+    """Raise the SDK's log level, as it also logs every fault that it raises; a level that someone set on purpose is left alone."""
     logger = logging.getLogger("azure")
     if logger.level == logging.NOTSET:
         logger.setLevel(logging.CRITICAL)
@@ -90,14 +90,14 @@ def quiet_sdk() -> None:
 def translate(
     error: Exception, doing: str, *, who: Credential = UNKNOWN, used_before: bool = False, proven: bool = False
 ) -> DStreamError:
-    """What `error` means to a caller; `doing` is a participle with facts ("sending to orders"), and `who` is what the service knows us by.
+    """What `error` means to a caller; `doing` is a participle with facts ("sending to orders"), `who` is the key or identity in use.
 
-    `used_before`: this process has used the entity already, so that one that is missing was deleted. `proven`: the right to use it was
-    there before, so that one which is refused now (a key that is changed, a role on its way, a namespace that fails over) is a passing trouble.
+    `used_before`: this process has used the entity already, so a missing one was deleted. `proven`: the right to use it existed before, so
+    a refusal now (a changed key, a role on its way, a namespace that fails over) is transient.
     """
     inner = getattr(error, "inner_exception", None)
     if isinstance(inner, DStreamError):
-        # The identity has said already what is wrong; the SDK wraps whatever a credential raises.
+        # The identity's own error already says what is wrong; the SDK wraps whatever a credential raises.
         kind_of_inner = TransientError if isinstance(inner, TransientError) else DestinationUnavailable
         return kind_of_inner(f"{doing}: {inner.message}", hint=inner.hint)
     status, words = _sign_in(inner)
@@ -130,9 +130,9 @@ def _other(error: Exception, text: str) -> DStreamError:
 
 
 def refusal(error: ServiceBusError) -> str | None:
-    """The service's words where it has rejected what was sent for what it is; None for any other error of a send.
+    """The service's words when it has rejected a message for its content; None for any other error of a send.
 
-    Only the outcome of a delivery counts (AMQP 1.0, 3.4.3: rejected, "invalid and therefore unprocessable"): with the same conditions
+    Only the outcome of a delivery counts (AMQP 1.0, 3.4.3: rejected, "invalid and therefore unprocessable"). With the same conditions
     a link is refused or detached, and that concerns the entity.
     """
     condition = str(getattr(error, "_condition", None) or "")
@@ -141,7 +141,7 @@ def refusal(error: ServiceBusError) -> str | None:
 
 
 def _sign_in(inner: object) -> tuple[int | None, str]:
-    """Status and words of the service where it refused the token (401, 403), or the token is good and the entity is missing (404).
+    """Status and words of the service when it refused the token (401, 403), or the token is valid and the entity is missing (404).
 
     The SDK keeps the answer in the inner exception, `inner`, and leaves it out of the message.
     """
@@ -157,7 +157,7 @@ def _sign_in(inner: object) -> tuple[int | None, str]:
 def translated(
     doing: str, *, who: Credential = UNKNOWN, used_before: bool = False, proven: bool = False
 ) -> Iterator[None]:
-    """As `translate` says. Errors of the SDK and of sockets leave as DStreamError with their cause kept; all others pass."""
+    """As `translate`: errors of the SDK and of sockets leave as DStreamError with their cause kept; all others pass unchanged."""
     try:
         yield
     except (ServiceBusError, ClientAuthenticationError, AMQPException, OSError) as error:

@@ -1,19 +1,19 @@
-"""Five corrections to how azure-servicebus 7.15 opens, keeps and closes a link. Changes single objects, and nothing where the SDK is
+"""Five corrections to how azure-servicebus 7.15 opens, keeps and closes a link. Changes single objects, and nothing in an SDK that is
 built otherwise.
 
-Opening: between any two frames of the handshake the SDK sleeps 50 ms, although looking for the next frame waits for it anyway. A link
-then takes 0.46 s, which a slot would pay for each session it takes. Here it looks again at once: a few milliseconds.
+Opening: between any two frames of the handshake the SDK sleeps 50 ms, although reading the next frame waits for it anyway. A link
+then takes 0.46 s, which a slot would pay for each session. Here it reads on at once, and a link takes a few milliseconds.
 
 Reaching: see servicebus_reach.py.
 
-Keeping: after a message was refused the SDK closes the link that said so, which takes a second, though a rejected delivery ends nothing but
-itself (AMQP 1.0, 3.4.3). Where one message of many is looked for, that is a second for each step.
+Keeping: after a message was refused the SDK closes its link, which takes a second, although a rejected delivery ends only itself (AMQP 1.0,
+3.4.3). A search for one message among many would take a second for each step.
 
-Telling: a send whose link the service detaches fails with an unknown error; why the link was detached (its entity was deleted, say) is kept
-with the link. Here that is the error.
+Telling: a send whose link the service detaches fails with an unknown error; the link has the reason (for example that its entity was deleted).
+Here that reason is the error.
 
-Closing: `Connection.close` meets an error on a broken connection, notes the state END, and `_disconnect` then takes the socket for
-closed. It stays open until the garbage collector comes by: one descriptor for each fault.
+Closing: `Connection.close` gets an error on a broken connection and notes the state END, so `_disconnect` takes the socket for closed. It
+stays open until the garbage collector finds it: one descriptor for each fault.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _LOOKING = 0.5
 
 
 class Waiting:
-    """For a link to be attached: the service answers when there is a session. `give_up`: whether nobody wants it any more."""
+    """Waits for a link to be attached: the service answers when there is a session. `give_up`: whether it is no longer needed."""
 
     def __init__(self, give_up: Callable[[], bool] | None = None) -> None:
         self._give_up = give_up
         self.given_up = False
 
     def look(self) -> None:
-        """Raises TransientError when it is over."""
+        """Raises TransientError when the wait is over."""
         if self._give_up is not None and self._give_up():
             self.given_up = True
             raise TransientError("opening a link was given up")
@@ -59,8 +59,8 @@ def tend(
 ) -> None:
     """Call once for one of the SDK's senders or receivers, before it is opened: `guard` bounds its calls from now on.
 
-    `heartbeat`: seconds within which the service is asked to say something at least, which is for those that read all the time.
-    `attached`: called with the handler once its link is attached, before anything is received. `waits`: asked while it is not, whether to go on.
+    `heartbeat`: seconds within which the service must send something, for links that read all the time. `attached`: called with the handler
+    once its link is attached, before anything is received. `waits`: asked until then whether to go on.
     """
     guard.handle = handle
     create = getattr(handle, "_create_handler", None)
@@ -79,8 +79,8 @@ def tend(
 
 
 def keep_when_refused(sender: Any) -> None:
-    """Call once for one of the SDK's senders: where what it sends is refused for what it is the link stays, and where it was detached its own
-    error is told.
+    """Call once for one of the SDK's senders: its link stays when a message is refused for its content, and a detached link reports its own
+    error.
     """
     handle = getattr(sender, "_handle_exception", None)
     if handle is None:

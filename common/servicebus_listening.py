@@ -1,6 +1,6 @@
-"""Whether a queue may be received from, found out without receiving: a link is opened that asks for no message, and closed again.
+"""Finds out without receiving whether a queue allows receiving: opens a link that asks for no message, and closes it again.
 
-Of a queue with sessions it is a link to a session that nobody has used or will use, so that no session's lock is taken from a router.
+For a queue with sessions the link is to a session that nobody uses, so that no session's lock is taken from a router.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def listen(address: ServiceBusAddress, queue: str, *, sessions: bool) -> None:
     """Raises TransientError or DestinationUnavailable, as opening a receiver does."""
     client, guard = open_client(address, try_timeout=OPEN_TIMEOUT), Guard(str(address))
     session = f"dstream-check-{uuid.uuid4()}" if sessions else None
-    # The SDK gives a link credit when it is read from, and not before (azure-servicebus 7.15): this one is not.
+    # The SDK gives a link credit only when it is read from (azure-servicebus 7.15), and this one never is.
     receiver = client.get_queue_receiver(queue, session_id=session, keep_alive=None)
     tend(receiver, guard)
     doing = f"opening a receiver for {queue}"

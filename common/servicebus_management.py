@@ -1,4 +1,4 @@
-"""The management API of a namespace: where it is, a client for it, and what its errors mean. Asks nothing itself."""
+"""The management API of a namespace: its address, a client for it, and the meaning of its errors. Makes no request itself."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ MANAGEMENT_TIMEOUT = 45.0
 """Seconds for one call to the management API, attempts and pages included."""
 
 CONNECT_TIMEOUT, READ_TIMEOUT = 10.0, 20.0
-"""Seconds for a connection and for the next octets of an answer, which end what is waited for no more."""
+"""Seconds for a connection and for the next octets of an answer. They end a call for which nobody waits any longer."""
 
 PATIENCE = 15.0
-"""Seconds for which the same is asked again when the service answers that it is busy, or at the same thing for another process."""
+"""Seconds for which a call is repeated while the service answers that it is busy, or that it does the same for another process."""
 
 AT_ONCE = 16
 """Calls side by side; each takes about 0.1 s, and on the Standard tier ten of a namespace's 1,000 credits a second
@@ -54,7 +54,7 @@ _MANAGE = (
 )
 
 _NOT_CONNECTED = {"NewConnectionError", "ConnectTimeoutError", "ConnectTimeout"}
-"""Raised before anything was said, which with a proxy is said to the proxy."""
+"""Errors of a connection on which nothing was sent yet; with a proxy, the connection is to the proxy."""
 
 _DETAIL = re.compile("<Detail>(.*?)</Detail>")
 
@@ -70,11 +70,11 @@ _T = TypeVar("_T")
 Heard = Callable[[Mapping[str, str]], None]
 
 EMULATOR_MANAGEMENT_PORT = 5300
-"""Where Microsoft's emulator, and DStream's, serve the management API, over plain HTTP."""
+"""The port of Microsoft's emulator, and DStream's, for the management API over plain HTTP."""
 
 
 def management_address(address: ServiceBusAddress, endpoint: str | None) -> tuple[str, str]:
-    """(scheme, host[:port]) of the management API. Raises ConfigurationError for an endpoint that is no http(s) address."""
+    """(scheme, host[:port]) of the management API. Raises ConfigurationError for an endpoint that is not an http(s) address."""
     if endpoint is not None:
         parts = urlsplit(endpoint)
         if parts.scheme not in {"http", "https"} or not parts.netloc or parts.path.strip("/"):
@@ -89,7 +89,7 @@ def management_address(address: ServiceBusAddress, endpoint: str | None) -> tupl
 
 
 class _Redirected(RequestsTransport):  # type: ignore[misc]  # azure-core loads transports lazily: their type is unknown
-    """Sends the administration client's requests to another address: it knows `https://` and the AMQP endpoint only."""
+    """Sends the administration client's requests to another address: that client knows only `https://` and the AMQP endpoint."""
 
     def __init__(
         self, scheme: str, netloc: str, heard: Heard | None = None, way: Way | None = None, **options: Any
@@ -102,7 +102,7 @@ class _Redirected(RequestsTransport):  # type: ignore[misc]  # azure-core loads 
         self._heard = heard
 
     def send(self, request: Any, **options: Any) -> Any:
-        parts = urlsplit(request.url)  # a retry brings the address that the first attempt was sent to
+        parts = urlsplit(request.url)  # a retry has the address that the first attempt was sent to
         request.url = self._base + parts.path.lstrip("/") + (f"?{parts.query}" if parts.query else "")
         response = super().send(request, **({} if self._proxies is None else {"proxies": self._proxies}), **options)
         if self._heard is not None:
@@ -113,7 +113,7 @@ class _Redirected(RequestsTransport):  # type: ignore[misc]  # azure-core loads 
 def administration(
     address: ServiceBusAddress, endpoint: str | None, heard: Heard | None = None
 ) -> tuple[ServiceBusAdministrationClient, str]:
-    """(a client of the management API, where that is). Connects at the first call. Raises as `management_address` does.
+    """(a client of the management API, its address). Connects at the first call. Raises as `management_address` does.
 
     `heard` is called with the headers of each answer.
     """
@@ -130,14 +130,14 @@ def administration(
 
 
 def answered(call: Callable[[], _T], stop: threading.Event | None = None) -> _T:
-    """What `call` to the administration client comes to, within MANAGEMENT_TIMEOUT altogether: the client's own timeouts begin again
-    with each octet that arrives and each attempt, and there is none for names. Raises TimeoutError, and Stopped once `stop` is set.
+    """The result of `call` to the administration client, within MANAGEMENT_TIMEOUT altogether. The client's own timeouts begin again with each
+    octet that arrives and each attempt, and it has none for DNS. Raises TimeoutError, and Stopped once `stop` is set.
     """
     return in_time(MANAGEMENT_TIMEOUT, call, stop=stop)
 
 
 def asked(doing: str, at: ServiceBusAddress, call: Callable[[], _T], *, stop: threading.Event | None = None) -> _T:
-    """What `call`, of the namespace `at`, comes to; asked again for PATIENCE while the service answers that it cannot just now.
+    """The result of `call` to the namespace `at`. It is repeated for PATIENCE while the service answers that it is busy.
 
     Raises as `managing`, and Stopped.
     """
@@ -155,13 +155,13 @@ def asked(doing: str, at: ServiceBusAddress, call: Callable[[], _T], *, stop: th
 
 
 def conflicting(error: HttpResponseError) -> bool:
-    """Whether a 409 says that another process creates or deletes the same just now, and not that it exists."""
+    """Whether a 409 means that another process is creating or deleting the entity, not that it exists."""
     return _CONFLICT.search(str(error)) is not None
 
 
 @contextmanager
 def managing(doing: str, at: ServiceBusAddress) -> Iterator[None]:
-    """Raises the administration client's exceptions as `management_error` tells them."""
+    """Raises the administration client's exceptions as `management_error` translates them."""
     try:
         yield
     except (HttpResponseError, ServiceRequestError, ServiceResponseError, OSError) as error:
@@ -169,7 +169,7 @@ def managing(doing: str, at: ServiceBusAddress) -> Iterator[None]:
 
 
 def management_error(error: Exception, doing: str, at: ServiceBusAddress) -> DStreamError:
-    """The administration client's exceptions by what a caller can do about them. `at`: the namespace that was asked."""
+    """Translates the administration client's exceptions by what a caller can do about them. `at`: the namespace."""
     said = _said(error)
     text = f"{doing}: {said}"
     status = getattr(error, "status_code", None)
@@ -192,22 +192,22 @@ def management_error(error: Exception, doing: str, at: ServiceBusAddress) -> DSt
 
 
 def _said(error: Exception) -> str:
-    """The service's words without the envelope of XML and of the client that they come in."""
+    """The service's words without the XML and the client's text around them."""
     text = " ".join(str(error).split())
     detail = _DETAIL.search(text)
     return (f"status {getattr(error, 'status_code', None)}: {detail[1]}" if detail else text)[:500]
 
 
 def _of_the_network(error: BaseException) -> OSError | None:
-    """The socket's own error below those that the HTTP client has wrapped it in; None when there is none."""
+    """The socket's own error, without those that the HTTP client has wrapped it in; None when there is none."""
     kinds = (socket.gaierror, ConnectionError, TimeoutError, ssl.SSLCertVerificationError)
     return next((each for each in _wrapped(error) if isinstance(each, kinds)), None)
 
 
 def _of_the_proxy(error: BaseException, proxy: Proxy) -> str | None:
-    """What is wrong with it, where it could not be reached or has refused; None where the trouble lies behind it.
+    """What is wrong with the proxy, if it could not be reached or has refused; None when the fault lies behind it.
 
-    Of requests and urllib3, whose names are gone by since neither is imported here.
+    The errors are of requests and urllib3, and are recognised by name because neither is imported here.
     """
     met = list(_wrapped(error))
     kinds = {type(each).__name__ for each in met}
@@ -222,7 +222,7 @@ def _of_the_proxy(error: BaseException, proxy: Proxy) -> str | None:
 
 
 def _wrapped(error: BaseException) -> Iterator[BaseException]:
-    """The error and those below it, from the outside in."""
+    """The error and those that it wraps, from the outside in."""
     waiting, seen = [error], set[int]()
     while waiting:
         one = waiting.pop(0)

@@ -1,7 +1,7 @@
-"""Messages to and from the SDK's own. Nothing is dropped silently: a body that is no byte string is a named fault.
+"""Converts messages to and from the SDK's own. Nothing is dropped silently: a body that is not a byte string is a named fault.
 
-Messages are read here where servicebus_arrivals cannot (a patched SDK), and written here where servicebus_encoding does not (messages larger
-than a batch). The SDK hands over AMQP strings and AMQP binaries alike as bytes, so a binary value that happens to be UTF-8 turns into a string.
+This module reads messages when servicebus_arrivals cannot (a patched SDK), and writes those that servicebus_encoding does not (larger than a
+batch). The SDK returns AMQP strings and AMQP binaries alike as bytes, so a binary value that happens to be UTF-8 becomes a string.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _FIELD_KINDS = {
     "content_encoding": (AMQPTypes.symbol,),
     "group_sequence": (AMQPTypes.uint,),
 }
-"""Types that the SDK writes a field with, beside text (part 3, 3.2.4)."""
+"""The types besides text with which the SDK writes a field (part 3, 3.2.4)."""
 
 
 def to_sdk(message: Message) -> ServiceBusMessage:
-    """The SDK refuses a partition key that differs from the session id, and so does the service: the session id wins.
+    """The session id replaces a partition key that differs from it: the SDK and the service refuse such a pair.
 
     Raises ValueError for values of types that the SDK cannot write.
     """
@@ -69,7 +69,7 @@ def to_sdk(message: Message) -> ServiceBusMessage:
     )
     raw = made.raw_amqp_message
     if message.time_to_live is not None and raw.header is not None:
-        # The SDK drops parts of a second, and makes 0 of less than one, which expires at once.
+        # The SDK drops parts of a second, so less than one becomes 0, which expires at once.
         raw.header.time_to_live = message.time_to_live // timedelta(milliseconds=1)
     for name, held in message.foreign.items():
         _set_field(raw.properties, name, held)
@@ -81,7 +81,7 @@ def _for_sdk(held: Mapping[str, PropertyValue]) -> dict[str | bytes, Any] | None
 
 
 def _typed(value: Opaque) -> dict[str, Any]:
-    """As the SDK takes a value with its type."""
+    """In the form in which the SDK takes a value with its type."""
     kind = _KINDS.get(value.octets[0])
     if kind is None:
         raise ValueError(f"it has a value of type 0x{value.octets[0]:02x}, which azure-servicebus does not write")
@@ -96,13 +96,13 @@ def _set_field(properties: Any, name: str, held: Opaque) -> None:
 
 
 def from_sdk(received: ServiceBusReceivedMessage) -> tuple[Message, str | None]:
-    """The message, and why it is not what was sent (None as a rule)."""
+    """The message, and why it is not what was sent (usually None)."""
     fault = None
     if received.body_type is AmqpMessageBodyType.DATA:
         body = b"".join(received.body)
     else:
         body, fault = b"", f"the body is an AMQP {received.body_type.name.lower()}, not bytes"
-    # One look at the AMQP message: the SDK's own properties look again for each of them, which costs more than all the rest of a message.
+    # The AMQP message is read once: each of the SDK's own properties reads it again, which costs more than all the rest of a message.
     raw = received.raw_amqp_message
     properties = raw.properties or _NO_PROPERTIES
     message = Message(

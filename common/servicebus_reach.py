@@ -1,7 +1,7 @@
-"""How one of the SDK's connections is made, within a guard's time: the name, the TCP connection, TLS. Says who could not be reached, and why.
+"""Makes one of the SDK's connections within a guard's time: DNS, the TCP connection, TLS. An error names what could not be reached, and why.
 
-azure-servicebus 7.15 makes a connection and opens it in one breath, so what is changed here is changed in between: for single objects, and
-for none where the SDK is built otherwise.
+azure-servicebus 7.15 makes and opens a connection in one call, so the changes here are made in between: to single objects, and to none in an
+SDK that is built otherwise.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from common.in_time import in_time
 from common.servicebus_deadline import Guard
 
 CONNECT_TIMEOUT = 5.0
-"""Seconds for one address to take a connection: long enough for a first packet that is lost and sent again."""
+"""Seconds for one address to accept a connection: enough for a first packet that is lost and sent again."""
 
 _NAME_HINT = (
     "check the namespace's name in the configuration (Endpoint or namespace), and this machine's DNS; where the namespace has a private endpoint: "
@@ -36,7 +36,7 @@ _CA_HINT = (
 
 
 def bound_reaching(handler: Any, guard: Guard) -> None:
-    """Call once for a client below one of the SDK's senders or receivers, before it is opened."""
+    """Call once for the AMQP client of one of the SDK's senders or receivers, before it is opened."""
     kind = type(handler)
 
     def reached(self: Any) -> Any:
@@ -64,7 +64,7 @@ def _bound(transport: Any, guard: Guard) -> None:
             _connect(transport, connect, guard)
 
     def set_up_in_time() -> None:
-        # The TLS handshake takes the descriptor away from the one socket that is known and gives it to one that is not known yet.
+        # The TLS handshake moves the descriptor from the known socket to one that is not known yet.
         guard.connecting = transport.sock.dup()
         try:
             guard.left()
@@ -77,13 +77,13 @@ def _bound(transport: Any, guard: Guard) -> None:
 
 
 def _bound_websocket(transport: Any, guard: Guard) -> None:
-    from common.servicebus_websocket import connect  # its library is for those who need it
+    from common.servicebus_websocket import connect  # only a WebSocket needs its library
 
     transport.connect = lambda: connect(transport, guard)
 
 
 def dialled(host: str, port: int, guard: Guard, *, hint: str | None = None) -> socket.socket:
-    """A TCP connection. `hint`: what to do where there is none, instead of looking at the namespace's name. Raises TransientError."""
+    """A TCP connection. `hint`: what to do when it fails, instead of checking the namespace's name. Raises TransientError."""
     met: TransientError | None = None
     try:
         for address in _addresses(host, port, guard.left()):
@@ -99,7 +99,7 @@ def dialled(host: str, port: int, guard: Guard, *, hint: str | None = None) -> s
 
 
 def _connect(transport: Any, connect: Callable[[], None], guard: Guard) -> None:
-    """Raises TransientError that says in plain words why nobody could be reached; errors of TLS are left as they are."""
+    """Raises TransientError that says in plain words why no connection was made; errors of TLS pass unchanged."""
     host, port = transport.host, transport.port
     addresses = _addresses(host, port, guard.left())
     for number, address in enumerate(addresses, 1):
@@ -147,7 +147,7 @@ def untrusted(where: str, error: ssl.SSLCertVerificationError) -> TransientError
 
 
 def unreachable(where: str, error: BaseException, *, looking_up: bool = False) -> TransientError:
-    """What `error` of a socket says of `where`, for a person. `looking_up`: while its address was asked for."""
+    """The error for a person when `where` fails with `error` of a socket. `looking_up`: during the DNS lookup."""
     if isinstance(error, socket.gaierror):
         return TransientError(f"the name {where} cannot be resolved", hint=_NAME_HINT)
     if isinstance(error, TimeoutError):

@@ -1,4 +1,4 @@
-"""Receiving from a queue, or from one session of it after the other; each receiver is a connection of its own.
+"""Receives from a queue, or from one of its sessions after the other; each receiver is a connection of its own.
 
 It refuses to hide a lost lock: what was not completed is returned, and comes again.
 """
@@ -48,13 +48,13 @@ RECEIVE_SLACK = 10.0
 """Seconds that receiving may take beyond the wait for a message: for the rest of a frame that has begun to arrive."""
 
 HEARTBEAT = 60
-"""Seconds within which the service is asked to say something, if only that it is there: the idle-time-out of AMQP 1.0, 2.4.5. Whole ones."""
+"""Whole seconds within which the service must send something, at least an empty frame: the idle-time-out of AMQP 1.0, 2.4.5."""
 
 SILENCE = 120.0
-"""Seconds without a word after which it is not there any more, although the connection seems to be."""
+"""Seconds of silence after which the service counts as gone, although the connection looks open."""
 
 SDK_READ = 0.2
-"""Seconds that the SDK waits for a frame at least; for less, the socket is asked whether one comes."""
+"""The fewest seconds that the SDK waits for a frame; for a shorter wait, the socket is polled."""
 
 MAX_RENEWALS = 5_000
 """Lock renewals on one receiver before it asks to be reopened: the SDK dies silently after 10,000 management answers on a link."""
@@ -88,7 +88,7 @@ class BusDelivery:
 
 
 def _read(received: ServiceBusReceivedMessage) -> tuple[Message, str | None]:
-    """By the SDK's public way. What it read and cannot say is a fault of the message, or that would come again for ever."""
+    """By the SDK's public properties. If the SDK cannot express what it read, the message has a fault; otherwise it would come again for ever."""
     try:
         return from_sdk(received)
     except Exception as error:
@@ -114,7 +114,7 @@ class BusReceiver:
         self._heard_at = time.monotonic()
         self._failed: str | None = None
         self._handed_out: list[BusDelivery] = []
-        """Of a queue without sessions: what was not settled when it was last looked at. A session gives back all it has when it is closed."""
+        """For a queue without sessions: what was not settled at the last check. A session gives back all its messages when it is closed."""
         self._ahead = ahead
 
     def __repr__(self) -> str:
@@ -138,8 +138,8 @@ class BusReceiver:
         if max_wait < SDK_READ and not self._anything_within(max_wait):
             return self._nothing()
         with self._bounded(max_wait + RECEIVE_SLACK, f"receiving from {self._where}"):
-            # One message is waited for, the others are taken if they are here already: asking the SDK for
-            # many at once makes it wait 0.2 s for more after the first.
+            # Wait for one message, and take the others only if they have arrived: when asked for many at once,
+            # the SDK waits 0.2 s for more after the first.
             first = self._receiver.receive_messages(1, max_wait_time=max(max_wait, 0.001))
             if not first:
                 return self._nothing()
@@ -153,8 +153,8 @@ class BusReceiver:
         return deliveries
 
     def _still_locked(self, deliveries: Sequence[BusDelivery]) -> list[BusDelivery]:
-        """What was fetched ahead was locked when the service sent it: its lock is as old as it ends before the one that ends last. One that was not
-        read before its lock was over comes again, and is dropped here."""
+        """Messages fetched ahead were locked when the service sent them: a lock is older than the newest by as much as it ends earlier. A message
+        that was not read before its lock ended comes again, and is dropped here."""
         now = time.monotonic()
         remaining = [_message_lock(delivery.received) for delivery in deliveries]
         self._longest = max(self._longest, *remaining)
@@ -162,7 +162,7 @@ class BusReceiver:
             delivery.lock = LockLife(believed(self._longest), now - (self._longest - left))
         if (
             self._longest < SHORTEST
-        ):  # this machine's clock is ahead, and how long locks last is not known: the service is asked, by renewing
+        ):  # this machine's clock is ahead, and the length of locks is unknown: a renewal shows it
             return list(deliveries)
         held = [delivery for delivery in deliveries if delivery.lock is None or delivery.lock.left(now) > 0]
         if len(held) < len(deliveries):
@@ -172,8 +172,8 @@ class BusReceiver:
         return held
 
     def _nothing(self) -> Sequence[BusDelivery]:
-        """All that has arrived was read, and no message was in it. Raises TransientError when nothing at all has come for long, and when a
-        message that came could not be read: those before it were handed over, and those behind it are held back."""
+        """All that has arrived was read, without a message in it. Raises TransientError when nothing at all has come for long, and when a
+        message could not be read: those before it were handed over, and those behind it are held back."""
         handler: Any = getattr(self._receiver, "_handler", None)
         if (why := failure(handler)) is not None:
             raise TransientError(f"receiving from {self._where}: {why}", hint="the receiver is opened again")
@@ -189,13 +189,13 @@ class BusReceiver:
         return ()
 
     def _anything_within(self, seconds: float) -> bool:
-        """Whether a message or a frame is there, or comes; True where the SDK is built otherwise, and has to be asked."""
+        """Whether a message or a frame has arrived, or does in time; True when the SDK is built otherwise and must be asked."""
         handler: Any = getattr(self._receiver, "_handler", None)
         buffered: Any = getattr(handler, "_received_messages", None)
         return buffered is None or buffered.qsize() > 0 or readable(handler, seconds)
 
     def _at_hand(self, count: int, room: float) -> Sequence[ServiceBusReceivedMessage]:
-        """What the SDK has buffered and what lies in the socket, up to `room` bytes: no waiting. Nothing where the SDK is built otherwise."""
+        """Messages in the SDK's buffer and in the socket, up to `room` bytes, without waiting. None when the SDK is built otherwise."""
         handler: Any = getattr(self._receiver, "_handler", None)
         buffered: Any = getattr(handler, "_received_messages", None)
         if buffered is None or count <= 0:
@@ -206,14 +206,14 @@ class BusReceiver:
                 if not handler.do_work(batch=whole_frames(handler, fitting.wanted)):
                     break
         except Exception as error:
-            # What came before the fault is handed over. What comes behind it is not: the fault may have swallowed a message.
+            # Messages before the fault are handed over. Those behind it are not: the fault may have swallowed one.
             self._failed = f"{type(error).__name__}: {error}"
             log.debug("reading ahead failed", receiver=self._where, error=self._failed)
             fitting.more()
         return self._receiver.receive_messages(fitting.ready, max_wait_time=1) if fitting.ready else ()
 
     def _ask_by_size(self, deliveries: Sequence[BusDelivery]) -> None:
-        """From now on for as many as may be on their way by the size of those that came, which is known for the first time here."""
+        """Grant credit from now on for as many messages as the size of those received allows; it is known here for the first time."""
         self._ahead.saw(max(weight(delivery.message) for delivery in deliveries))
         handler: Any = getattr(self._receiver, "_handler", None)
         link: Any = getattr(handler, "_link", None)
@@ -222,7 +222,7 @@ class BusReceiver:
             return
         wanted = self._ahead.credit()
         if wanted != granted:
-            handler._link_credit = wanted  # the SDK grants so many whenever those granted before have come
+            handler._link_credit = wanted  # the SDK grants so many whenever all granted before have arrived
             if wanted > granted or link.current_link_credit > wanted:
                 link.flow(link_credit=wanted)
 
@@ -239,13 +239,13 @@ class BusReceiver:
         return self._report([delivery for delivery in held if not self._completed(delivery, doing)])
 
     def _completed_together(self, held: Sequence[BusDelivery], doing: str) -> Sequence[ServiceBusReceivedMessage]:
-        """Those that the service did not complete."""
+        """The deliveries that the service did not complete."""
         try:
             return settle.complete(self._receiver, [each.received for each in held], timeout=SETTLE_TIMEOUT + SLACK)
         except settle.OutcomeUnknown as error:
             raise Unanswered(f"{doing}: {error}") from error
         except (AttributeError, TypeError) as error:
-            # Some may be completed: they are left to come again, and the next receiver goes the public way.
+            # Some may be completed. They come again, and the next receiver settles by the public way.
             settle.refuse(f"{type(error).__name__}: {error}")
             raise
 
@@ -320,7 +320,7 @@ class BusReceiver:
         return [each for each in self._handed_out if not settle.settled(each.received)]
 
     def close(self) -> None:
-        """As the port says. What a queue without sessions has handed out would wait for its locks, and count as delivered once more."""
+        """See the port. Without this, messages of a queue without sessions would wait until their locks end, and count one more delivery."""
         if left := self._unsettled():
             try:
                 with self._bounded(CLOSE_TIMEOUT, f"giving back {len(left)} messages of {self._where}"):
@@ -331,15 +331,15 @@ class BusReceiver:
 
 
 def _look_for_silence_here(receiver: Any) -> None:
-    """The SDK would look before it reads what has arrived, and take a link that was not read for a while for a silent one."""
+    """The SDK would check before it reads what has arrived, and take a link that was not read for a while for a silent one."""
     connection: Any = getattr(getattr(receiver, "_handler", None), "_connection", None)
     if hasattr(connection, "_idle_timeout"):
         connection._idle_timeout = None
 
 
 def _session_lock(receiver: ServiceBusReceiver) -> float:
-    """Seconds that the session's lock remains by this machine's wall clock. The SDK is made to forget it: it would refuse every call on a session
-    where that clock is ahead of the service's."""
+    """Seconds that the session's lock remains by this machine's wall clock. The SDK is made to forget it: with a clock ahead of the service's it
+    would refuse every call on the session."""
     session: Any = receiver.session
     if session is None:
         return 0.0
@@ -348,7 +348,7 @@ def _session_lock(receiver: ServiceBusReceiver) -> float:
 
 
 def _message_lock(received: ServiceBusReceivedMessage) -> float:
-    """As for a session; the SDK would refuse to settle the message."""
+    """As for a session: the SDK would refuse to settle the message."""
     remaining = _until(received.locked_until_utc)
     received._expiry = _NEVER
     return remaining
@@ -363,7 +363,7 @@ _told_of_the_clock: list[int] = []
 
 
 def _warn_of_the_clock(ahead: int) -> None:
-    """Once a process."""
+    """Logged once a process."""
     if _told_of_the_clock:
         return
     _told_of_the_clock.append(ahead)
@@ -387,9 +387,9 @@ class QueueReceivers:
     def __init__(
         self, address: ServiceBusAddress, queue: str, *, sessions: bool, ahead: FetchAhead, proven: bool = False
     ) -> None:
-        """`ahead`: how much may be fetched of messages that nobody has asked for yet.
+        """`ahead`: how many messages may be fetched before they are asked for.
 
-        `proven`: the queue could be received from before, by another process, so that a refusal passes.
+        `proven`: another process has received from the queue before, so a refusal is transient.
         """
         self._proven = proven
         self._address = address
@@ -406,8 +406,8 @@ class QueueReceivers:
             session_id=NEXT_AVAILABLE_SESSION if self._sessions else None,
             max_wait_time=max_wait if self._sessions else None,
             prefetch_count=self._ahead.first(),
-            # One reader: the SDK's keep-alive thread reads frames as well, without a lock over reading and queueing, and what
-            # it read can be queued behind what was read after it. This receiver is always being read and needs no such thread.
+            # One reader only. The SDK's keep-alive thread also reads frames, without a lock over reading and queueing, so its frame
+            # can be queued behind a later one. This receiver is always being read and needs no such thread.
             keep_alive=None,
         )
         tend(receiver, guard, heartbeat=HEARTBEAT, attached=read_arrivals, waits=waits)

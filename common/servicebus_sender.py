@@ -36,11 +36,11 @@ SEND_TIMEOUT = 15.0
 """Seconds for the broker's answer to one send, less than the 20 s a stop may take."""
 
 WRITE_TIMEOUT = 10.0
-"""Seconds in which a frame (64 KB) must be taken by the system: a write over TLS succeeds as a whole within its time or fails, and the SDK's own
-0.2 s is too little for an uplink of 100 KB/s. Waiting for an answer ends as soon as there is one."""
+"""Seconds for the system to accept a frame (64 KB): a write over TLS succeeds as a whole within its time or fails, and the SDK's own 0.2 s is
+too little for an uplink of 100 KB/s. Waiting for an answer ends as soon as there is one."""
 
 STALE_AFTER = 60.0
-"""Seconds without a send after which a broken link is opened anew without a word: the service closes links idle for ten minutes,
+"""Seconds without a send after which a broken link is opened again and not reported: the service closes links idle for ten minutes,
 and connections sooner (https://learn.microsoft.com/azure/service-bus-messaging/service-bus-amqp-troubleshoot)."""
 
 ENVELOPE = 2_048
@@ -48,13 +48,13 @@ ENVELOPE = 2_048
 each): azure-servicebus 7.15 adds them after it has counted, so that a full batch would be refused."""
 
 _UNWRITABLE = (ValueError, TypeError, OverflowError, struct.error)
-"""What a message that cannot be encoded meets, here or in the SDK (texts that are no Unicode, names too long, values of other kinds)."""
+"""Raised for a message that cannot be encoded, here or in the SDK (text that is not Unicode, names too long, values of other kinds)."""
 
-_WRITABLE = "mend what makes such messages: no broker can be told of this one"
+_WRITABLE = "fix the program that makes such messages: AMQP cannot express this one"
 
-_MEND = (
-    "mend what the service names, in the message or in the entity's settings; where it refuses every message: does the entity's session "
-    "setting match queue.ordering?"
+_REFUSED = (
+    "fix what the service names, in the message or in the entity's settings; if it refuses every message, check that the entity's session "
+    "setting matches queue.ordering"
 )
 
 log = structlog.get_logger(__name__)
@@ -64,7 +64,7 @@ class BusSender:
     """A `common.bus.Sender` for a queue or a topic. Opens its link on `open` or on first use, and again after a fault."""
 
     def __init__(self, address: ServiceBusAddress, entity: str, *, proven: bool = False) -> None:
-        """`proven`: another process could send with this key or identity, so that `open` takes a refusal for a passing trouble."""
+        """`proven`: another process could send with this key or identity, so `open` treats a refusal as transient."""
         self._proven = proven
         self._address = address
         self._entity = entity
@@ -80,7 +80,7 @@ class BusSender:
         return f"<BusSender {self._entity} at {self._address}: {'open' if self._sender else 'closed'}>"
 
     def open(self) -> None:
-        """Open the link now, so that a missing entity or right shows. Raises TransientError or DestinationUnavailable."""
+        """Open the link now, so that a missing entity or right is noticed. Raises TransientError or DestinationUnavailable."""
         self._opened(proven=self._proven)
 
     def batch_bytes(self) -> int:
@@ -95,7 +95,7 @@ class BusSender:
         except SendInterrupted as error:
             if not stale or error.throttled or isinstance(error, OutOfTime):
                 raise
-            # The service detaches links that were quiet for minutes; that is its habit and no fault.
+            # The service detaches links that were idle for minutes; that is normal and not a fault.
             log.debug("reopening an idle sender", entity=self._entity, error=error.message)
             done = {id(message) for message in accepted}
             self._send_all([message for message in messages if id(message) not in done], accepted)
@@ -138,8 +138,8 @@ class BusSender:
         if self._sender is None:
             seconds = min(OPEN_TIMEOUT, self._left())
             client = open_client(self._address, try_timeout=seconds)
-            # One address space: a topic's name serves as well. The SDK's keep-alive thread reads frames beside the sender without a
-            # lock over its list of deliveries: one that is lost from it is never sent, and never times out.
+            # Queues and topics share one address space, so a topic's name works as well. The SDK's keep-alive thread reads frames next to the
+            # sender without a lock over its list of deliveries: a delivery lost from that list is never sent and never times out.
             sender = client.get_queue_sender(self._entity, keep_alive=None, socket_timeout=WRITE_TIMEOUT)
             tend(sender, self._guard)
             keep_when_refused(sender)
@@ -192,7 +192,7 @@ class BusSender:
         held: Sequence[Message],
         accepted: list[Message],
     ) -> None:
-        """Send a batch; one that the service refuses for what is in it goes in halves, down to the message that it is about."""
+        """Send a batch. If the service refuses it for its content, send it in halves, down to the message at fault."""
         try:
             self._pass_on(sender, batch, accepted)
         except ServiceBusError as error:
@@ -224,7 +224,7 @@ class BusSender:
         return OutOfTime(f"{self._sending}: nothing more may be sent", accepted=accepted)
 
     def _send_alone(self, sender: ServiceBusSender, message: Message, accepted: list[Message]) -> None:
-        """Larger than any batch: Premium entities take single messages far above the size of a batch."""
+        """For messages larger than any batch: Premium entities take single messages far above the size of a batch."""
         limit = self._limit(sender)
         if len(message.body) > limit:
             raise MessageTooLarge(self._entity, message, limit=limit, accepted=accepted)
@@ -248,17 +248,17 @@ class BusSender:
     def _verdict(
         self, sender: ServiceBusSender, error: ServiceBusError, message: Message, accepted: Sequence[Message]
     ) -> MessageRefused | None:
-        """What a failed send of `message` alone says of it; None where it says nothing of any message."""
+        """The refusal that a failed send of `message` alone means; None when the failure does not concern the message."""
         if isinstance(error, MessageSizeExceededError):
             return MessageTooLarge(self._entity, message, limit=self._limit(sender), accepted=accepted)
         words = refusal(error)
         if words is None:
             return None
-        return MessageRefused(self._entity, message, f"was refused: {words}", accepted=accepted, hint=_MEND)
+        return MessageRefused(self._entity, message, f"was refused: {words}", accepted=accepted, hint=_REFUSED)
 
     @staticmethod
     def _limit(sender: ServiceBusSender) -> int:
-        """Bytes of the largest single message; the SDK keeps what the link says to itself."""
+        """Bytes of the largest single message, which the SDK keeps in a private name of the link."""
         return int(getattr(sender, "_max_message_size_on_link", 0) or sender.create_message_batch().max_size_in_bytes)
 
 

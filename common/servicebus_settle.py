@@ -1,9 +1,9 @@
-"""Completing many deliveries with one disposition: the protocol's own gesture, which the SDK knows but does not offer.
+"""Completes many deliveries with one disposition: the protocol has this, and the SDK does not offer it.
 
 `complete_message` of azure-servicebus 7.15 waits one round trip for each message. AMQP settles a range of delivery ids at once
 (AMQP 1.0, 2.7.6; "Multi-message receive" in https://learn.microsoft.com/azure/service-bus-messaging/service-bus-amqp-protocol-guide).
-This rests on private names of the 7.15 line, so each receiver's link is looked at first. Where something is missing, or does not do what it did,
-callers settle one by one; the log says so once.
+It uses private names of the 7.15 line, so each receiver's link is checked first. When something is missing or works differently, callers
+settle one by one, and the log says so once.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ log = structlog.get_logger(__name__)
 
 
 class OutcomeUnknown(Exception):
-    """The link went away, or no answer came: some of the deliveries may be settled and some not."""
+    """The link was lost, or no answer came: some of the deliveries may be settled and some not."""
 
 
 def supported(receiver: ServiceBusReceiver) -> bool:
-    """Whether the link of this receiver, which is open, has what this module was written against."""
+    """Whether the open link of this receiver has what this module relies on."""
     if _refused:
         return False
     missing = _missing(getattr(receiver, "_handler", None))
@@ -62,7 +62,7 @@ def _takes_ranges(link: Any) -> bool:
 
 
 _refused: list[str] = []
-"""Why this process settles one by one; empty while it does not."""
+"""Why this process settles one by one; empty when it does not."""
 
 
 def refuse(why: str) -> None:
@@ -77,13 +77,13 @@ def refuse(why: str) -> None:
 
 
 def delivery_id(message: ServiceBusReceivedMessage) -> int | None:
-    """The AMQP delivery id, or None where the SDK does not say."""
+    """The AMQP delivery id, or None when the SDK does not keep it."""
     number = getattr(message, "_delivery_id", None)
     return number if isinstance(number, int) else None
 
 
 def settled(message: ServiceBusReceivedMessage) -> bool:
-    """Whether it was settled, or may have been; True where the SDK does not say."""
+    """Whether it was settled, or may have been; True when the SDK does not keep that."""
     return bool(getattr(message, "_settled", True))
 
 
@@ -103,7 +103,7 @@ def complete(
 ) -> list[ServiceBusReceivedMessage]:
     """Complete all with one disposition for each contiguous run and one wait; return those that the service did not complete.
 
-    Raises OutcomeUnknown, or whatever the connection raises. An AttributeError or TypeError says that the SDK is another one.
+    Raises OutcomeUnknown, or whatever the connection raises. An AttributeError or TypeError means that the SDK is built differently.
     """
     handler: Any = receiver._handler
     link = getattr(handler, "_link", None)
@@ -129,7 +129,7 @@ def complete(
     finally:
         for number, message in by_id.items():
             pending.pop(number, None)
-            # The SDK forgets one tag of a range only; sixteen bytes for each message would stay.
+            # The SDK forgets only one tag of a range; sixteen bytes for each message would stay.
             link._received_delivery_tags.discard(message._delivery_tag)
             message._settled = True
 

@@ -1,7 +1,7 @@
-"""AMQP over WebSocket: how its connection is made within a guard's time. TCP, to the namespace or to an HTTP proxy, a tunnel, TLS, the handshake.
+"""AMQP over WebSocket: makes the connection within a guard's time. TCP, to the namespace or to an HTTP proxy, a tunnel, TLS, the handshake.
 
-azure-servicebus 7.15 leaves all of it to websocket-client, which has a second for each step and a socket that nobody else sees. Here only the
-handshake is left to it. The protocol: RFC 6455 and https://docs.oasis-open.org/amqp-bindmap/amqp-wsb/v1.0/amqp-wsb-v1.0.html
+azure-servicebus 7.15 leaves all of it to websocket-client, which allows a second for each step and hides its socket. Here websocket-client
+makes only the handshake. The protocol: RFC 6455 and https://docs.oasis-open.org/amqp-bindmap/amqp-wsb/v1.0/amqp-wsb-v1.0.html
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from common.servicebus_deadline import Guard
 from common.servicebus_reach import dialled, unreachable, untrusted
 
 PORT = 443
-"""Where a namespace takes WebSockets."""
+"""The port of a namespace for WebSockets."""
 
 SUBPROTOCOL = "AMQPWSB10"
 
 _LONGEST_ANSWER = 65_536
-"""Octets of a proxy's answer that are read."""
+"""The most octets that are read of a proxy's answer."""
 
 _PROXY_HINT = (
     "check proxy in the configuration, http://HOST:PORT or http://USER:PASSWORD@HOST:PORT, and that it lets this machine through to the namespace's "
@@ -38,7 +38,7 @@ _HANDSHAKE_HINT = (
 
 
 def connect(transport: Any, guard: Guard) -> None:
-    """In place of the SDK's transport's own. Raises TransientError."""
+    """In place of the method of the SDK's transport. Raises TransientError."""
     url = f"{'wss' if transport._use_tls else 'ws'}://{transport._custom_endpoint or transport._host}"
     where = urlsplit(url)
     host, port = str(where.hostname), where.port or PORT
@@ -59,7 +59,7 @@ def connect(transport: Any, guard: Guard) -> None:
 
 
 def _way_there(host: str, port: int, transport: Any, guard: Guard) -> socket.socket:
-    """A connection to the namespace on which nothing was said yet, TLS apart."""
+    """A connection to the namespace on which nothing but TLS has been exchanged."""
     proxy = transport._http_proxy
     if proxy is not None:
         host_to_dial, port_to_dial, hint = str(proxy["proxy_hostname"]), int(proxy["proxy_port"]), _PROXY_HINT
@@ -103,7 +103,7 @@ def _tunnel(sock: socket.socket, target: str, proxy: Proxy, guard: Guard) -> Non
     sock.sendall("\r\n".join([*lines, "", ""]).encode())
     answer = bytearray()
     while not answer.endswith(b"\r\n\r\n") and len(answer) < _LONGEST_ANSWER:
-        octet = sock.recv(1)  # what comes behind the answer is TLS's
+        octet = sock.recv(1)  # what follows the answer belongs to TLS
         if not octet:
             guard.left()
             break
