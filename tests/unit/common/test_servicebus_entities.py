@@ -8,14 +8,14 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
 
 from common import servicebus_entities, servicebus_management
 from common.errors import TransientError
-from common.servicebus_address import ServiceBusAddress
+from common.servicebus_address import read_address
 from common.servicebus_entities import AT_ONCE_THROTTLED, Entities, TopicFacts
 from common.servicebus_management import AT_ONCE
 
@@ -69,7 +69,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def entities(monkeypatch: pytest.MonkeyPatch, service: Service) -> Entities:
     monkeypatch.setattr(servicebus_entities, "administration", lambda *given: (service, "host"))
-    return Entities(cast(ServiceBusAddress, None), None)
+    return Entities(read_address("Endpoint=sb://localhost:5672;SharedAccessKeyName=p;SharedAccessKey=k"), None)
 
 
 def test_topics_refused_as_too_many_at_once_are_asked_for_again_a_few_at_a_time(
