@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from dstream.local import Login
+from emulators.certificates import TlsSettings
 from emulators.sqlserver.server import SqlServerEmulator
 from tests import jvm_archive
 
@@ -41,6 +42,20 @@ def sqlserver() -> Iterator[SqlServerEmulator]:
     with SqlServerEmulator(engine) as server:
         yield server
     engine.close()
+
+
+@pytest.fixture(scope="session")
+def tls() -> TlsSettings:
+    """A certificate for localhost, with an authority of its own. SQL Server's tests have others: its TLS is older."""
+    return TlsSettings.self_made()
+
+
+@pytest.fixture(scope="session")
+def ca(tls: TlsSettings, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The file of that authority's certificate."""
+    path = tmp_path_factory.mktemp("tls") / "ca.pem"
+    path.write_text(tls.authority)
+    return str(path)
 
 
 _made = 0

@@ -1,4 +1,7 @@
-"""SIGKILL of either service in the middle of the workload, and a start again: the verdict must not know."""
+"""SIGKILL of either service in the middle of the workload, and a start again, and of the JVM: the verdict must not know.
+
+The short forms of such campaigns: test_ingester_kills.py, test_router_kills.py, tests/pipeline/test_packs.py.
+"""
 
 from __future__ import annotations
 
@@ -41,11 +44,6 @@ def campaign(folder: Path, *, kills: int, changes: int, seconds: float, seed: in
         assert verdict.total("committed") >= changes
 
 
-@pytest.mark.timeout(300)
-def test_killing_the_ingester_and_the_router_in_mid_workload_changes_nothing(tmp_path: Path) -> None:
-    campaign(tmp_path, kills=2, changes=1000, seconds=8, seed=7)
-
-
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds the JVM in /proc")
 def test_an_ingester_whose_jvm_dies_ends_with_status_1_and_says_so(tmp_path: Path) -> None:
     with Pipeline(tmp_path, pace=Pace(changes=10, seconds=1, large=0)) as pipeline:
@@ -53,7 +51,7 @@ def test_an_ingester_whose_jvm_dies_ends_with_status_1_and_says_so(tmp_path: Pat
         pipeline.workload.join()
         pipeline.settle(60, quiet=0)
         os.kill(jvm_of(pipeline.ingester.pid), signal.SIGKILL)
-        assert pipeline.ingester.wait(20) == 1
+        assert pipeline.ingester.wait(60) == 1
         tail = pipeline.ingester.tail()
         assert "dstream: running on Spark: its JVM has ended by itself" in tail
         assert "Traceback" not in tail

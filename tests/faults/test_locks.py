@@ -25,7 +25,7 @@ def test_a_paused_owner_cannot_commit_when_it_wakes_and_nothing_is_lost(tmp_path
         pytest.skip(reason)
     with Azurite() as azurite:
         locks = f'type = "azure_blob"\nconnection_string = "{connection_string(azurite.port)}"\nlease = "15s"'
-        with World(tmp_path, locks=locks, pace=Pace(2500, 20, large=0), more="page_rows = 20") as world:
+        with World(tmp_path, locks=locks, pace=Pace(800, 20, large=0), more="page_rows = 20") as world:
             world.workload.start()
             paused = world.start_ingester()
             wait_until(lambda: has(paused) == KEYS and len(world.offsets()) == len(KEYS), "it reads every table")

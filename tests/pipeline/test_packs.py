@@ -38,7 +38,7 @@ def waiting(client: ServiceBusClient) -> set[str | None]:
 def test_packs_change_nothing_that_a_subscriber_sees(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(dstream.demo.pipeline, "write_config", with_packs)
     with (
-        Pipeline(tmp_path, pace=Pace(changes=2500, seconds=6)) as pipeline,
+        Pipeline(tmp_path, pace=Pace(changes=1000, seconds=4)) as pipeline,
         ServiceBusClient.from_connection_string(pipeline.emulators.bus_connection_string) as client,
     ):
         log = pipeline.router.log
@@ -53,6 +53,6 @@ def test_packs_change_nothing_that_a_subscriber_sees(monkeypatch: pytest.MonkeyP
         pipeline.settle(90)
         verdict = pipeline.verdict()
         assert verdict.good, verdict
-        assert verdict.total("committed") >= 2500
+        assert verdict.total("committed") >= 1000
         with client.get_queue_receiver(QUEUE, sub_queue="deadletter") as dead:
             assert dead.peek_messages(5) == []

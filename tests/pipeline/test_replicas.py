@@ -28,7 +28,7 @@ def test_two_ingesters_share_the_tables_and_a_killed_ones_are_taken_over(tmp_pat
         pytest.skip(reason)
     with Azurite() as azurite, Proxy(azurite.port) as proxy:
         locks = f'type = "azure_blob"\nconnection_string = "{connection_string(proxy.port)}"\nlease = "{LEASE}s"'
-        with World(tmp_path, locks=locks, pace=Pace(3000, 30, large=0)) as world:
+        with World(tmp_path, locks=locks, pace=Pace(900, 30, large=0)) as world:
             world.workload.start()
             first, second = shared(world)
             proxy.answer = Answer(503, "ServerBusy")
@@ -52,7 +52,7 @@ def test_two_ingesters_share_the_tables_and_a_killed_ones_are_taken_over(tmp_pat
 
 @pytest.mark.timeout(240)
 def test_locks_in_the_database_are_shared_and_handed_over_at_a_stop(tmp_path: Path) -> None:
-    with World(tmp_path, locks='type = "sqlserver"', pace=Pace(3000, 30, large=0)) as world:
+    with World(tmp_path, locks='type = "sqlserver"', pace=Pace(900, 30, large=0)) as world:
         world.workload.start()
         first, second = shared(world)
         assert first.stop() == 0

@@ -146,6 +146,13 @@ class OnEmulator(OnServiceBus):
         self._emulator.stop()
 
 
+@pytest.fixture
+def emulator() -> Iterator[ServiceBusEmulator]:
+    """For tests that need a namespace of their own and nothing in it."""
+    with ServiceBusEmulator() as running:
+        yield running
+
+
 def _implementations() -> list[str]:
     return ["fake", "emulator", *(["real"] if os.environ.get("DSTREAM_TEST_SERVICEBUS") else [])]
 

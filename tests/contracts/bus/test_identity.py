@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote_plus
@@ -62,18 +61,6 @@ class StandIn:
         """Nothing is open."""
 
 
-@pytest.fixture(scope="module")
-def tls() -> TlsSettings:
-    return TlsSettings.self_made()
-
-
-@pytest.fixture(scope="module")
-def ca(tls: TlsSettings, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("tls") / "ca.pem"
-    path.write_text(tls.authority)
-    return path
-
-
 @pytest.fixture
 def emulator(tls: TlsSettings) -> Iterator[ServiceBusEmulator]:
     with ServiceBusEmulator(tls=tls) as running:
@@ -88,16 +75,16 @@ def emulator(tls: TlsSettings) -> Iterator[ServiceBusEmulator]:
 
 
 @pytest.fixture
-def settings(emulator: ServiceBusEmulator, ca: Path, monkeypatch: pytest.MonkeyPatch) -> BusSettings:
+def settings(emulator: ServiceBusEmulator, ca: str, monkeypatch: pytest.MonkeyPatch) -> BusSettings:
     """As in a file; that the namespace is elsewhere and has a certificate of its own is told to the libraries behind our back."""
     elsewhere = functools.partial(
         ServiceBusClient,
         custom_endpoint_address=f"sb://localhost:{emulator.tls_port}",
         transport_type=TransportType.Amqp,
-        connection_verify=str(ca),
+        connection_verify=ca,
     )
     monkeypatch.setattr(common.servicebus_client, "ServiceBusClient", elsewhere)
-    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(ca))
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", ca)
     monkeypatch.setitem(sys.modules, "azure.identity", SimpleNamespace(DefaultAzureCredential=StandIn))
     StandIn.give, StandIn.asked = lambda: WEB_TOKEN, set()
     return BusSettings(namespace=NAMESPACE, management_endpoint=f"https://localhost:{emulator.https_port}")

@@ -16,7 +16,6 @@ from emulators.servicebus.server import ServiceBusEmulator
 from router.tally import AWAY_SECONDS
 from router.wiring import run
 from tests.contracts.bus.test_router import ORDERS, PERSONS, QUICK, change, left, put, read, routed, routing, settings
-from tests.contracts.bus.test_router import emulator as emulator
 from tests.contracts.bus.test_router_faults import numbered, waited_for
 from tests.contracts.bus.test_workers import Router
 

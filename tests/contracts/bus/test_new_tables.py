@@ -14,7 +14,6 @@ from router.settings import RouterSettings
 from router.tally import Tally
 from router.wiring import run
 from tests.contracts.bus.test_router import PERSONS, QUICK, change, left, put, read, settings
-from tests.contracts.bus.test_router import emulator as emulator
 from tests.contracts.bus.test_router_faults import numbered, waited_for
 
 INVOICES = "srv.db.invoices.events"

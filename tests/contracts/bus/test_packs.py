@@ -18,9 +18,7 @@ from common.servicebus_messages import from_sdk
 from emulators.servicebus.description import SubscriptionDescription, TopicDescription
 from emulators.servicebus.server import ServiceBusEmulator
 from ingester.packs import PackingSender
-from tests.contracts.bus.test_router import PERSONS, emulator, read, routed, routing, settings
-
-__all__ = ["emulator"]  # the fixture
+from tests.contracts.bus.test_router import PERSONS, read, routed, routing, settings
 
 QUEUE = "ingest-queue"
 

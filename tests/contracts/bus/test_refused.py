@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 
-import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusSubQueue
 
 from common.provision import QueueNeed, provision
@@ -16,12 +14,6 @@ from ingester.packs import PackingSender
 from router.publisher import REFUSED_IN_A_ROW
 from tests.contracts.bus.test_router import ORDERS, PERSONS, change, left, put, read, routed, routing, settings
 from tests.contracts.bus.test_router_faults import numbered, waited_for
-
-
-@pytest.fixture
-def emulator() -> Iterator[ServiceBusEmulator]:
-    with ServiceBusEmulator() as running:
-        yield running
 
 
 def dead(emulator: ServiceBusEmulator) -> dict[str | None, tuple[str | None, str | None]]:

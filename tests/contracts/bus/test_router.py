@@ -36,12 +36,6 @@ PERSONS, ORDERS = "srv.db.persons.events", "srv.db.orders.events"
 QUICK = Pace(batch=200, accept_wait=0.5)
 
 
-@pytest.fixture
-def emulator() -> Iterator[ServiceBusEmulator]:
-    with ServiceBusEmulator() as running:
-        yield running
-
-
 def settings(emulator: ServiceBusEmulator, *, transport: str = "amqp", **changes: Any) -> RouterSettings:
     namespace = {
         "transport": transport,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -27,12 +27,6 @@ from tests.contracts.bus.test_router import (
 )
 
 INVOICES = "srv.db.invoices.events"
-
-
-@pytest.fixture
-def emulator() -> Iterator[ServiceBusEmulator]:
-    with ServiceBusEmulator() as running:
-        yield running
 
 
 def ids(emulator: ServiceBusEmulator, topic: str, count: int) -> list[str | None]:

@@ -13,9 +13,7 @@ from common.servicebus import ServiceBus
 from common.servicebus_decoding import Arrived, decoded
 from emulators.servicebus.server import ServiceBusEmulator
 from tests.contracts.bus.foreign import application_properties, data, mapped, properties, put_raw, section, text
-from tests.contracts.bus.test_router import PERSONS, emulator, left, read, routed, routing, settings
-
-__all__ = ["emulator"]  # the fixture
+from tests.contracts.bus.test_router import PERSONS, left, read, routed, routing, settings
 
 SESSION = text("lane")
 

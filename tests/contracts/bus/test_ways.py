@@ -29,18 +29,6 @@ from .http_proxy import HttpProxy
 LOGIN = ("corp user", "p@ss:word")
 
 
-@pytest.fixture(scope="module")
-def tls() -> TlsSettings:
-    return TlsSettings.self_made()
-
-
-@pytest.fixture(scope="module")
-def ca(tls: TlsSettings, tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = tmp_path_factory.mktemp("tls") / "ca.pem"
-    path.write_text(tls.authority)
-    return str(path)
-
-
 @pytest.fixture
 def emulator(tls: TlsSettings) -> Iterator[ServiceBusEmulator]:
     with ServiceBusEmulator(tls=tls) as running:

@@ -8,14 +8,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from azure.servicebus import ServiceBusClient
 
 from common.message import Message
-from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.server import ServiceBusEmulator
 from tests.contracts.bus.test_router import PERSONS, change, put, read
 
@@ -99,7 +98,7 @@ def running(pid: int) -> bool:
         return False
 
 
-def eventually(condition: Callable[[], bool], router: Router, seconds: float = 30) -> None:
+def eventually(condition: Callable[[], bool], router: Router, seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, router.said
@@ -108,12 +107,6 @@ def eventually(condition: Callable[[], bool], router: Router, seconds: float = 3
 
 def begun(router: Router, times: int = 2) -> Callable[[], bool]:
     return lambda: router.said.count("router started") >= times
-
-
-@pytest.fixture
-def emulator() -> Iterator[ServiceBusEmulator]:
-    with ServiceBusEmulator() as served:
-        yield served
 
 
 Start = Callable[..., Router]
@@ -156,73 +149,75 @@ def unrouted(emulator: ServiceBusEmulator) -> int:
 def test_two_workers_route_everything_once_and_in_order_and_sigterm_ends_them_with_0(
     emulator: ServiceBusEmulator, start: Start
 ) -> None:
-    messages, expected = load(400, 6)
-    put(emulator, messages)
     router = start()
     eventually(begun(router), router)
     assert len(router.workers()) == 2
+    made = [line for line in router.said.splitlines() if "entity created" in line]
+    assert len(made) == 3
+    assert not any("worker=" in line for line in made), "the parent alone provisions"
+    messages, expected = load(400, 6)
+    put(emulator, messages)
     assert {*re.findall(r"worker=(\d)", router.said)} == {"1", "2"}
     eventually(lambda: unrouted(emulator) == 0, router)
     workers = router.workers()
     router.process.terminate()
-    assert router.wait(20) == 0
+    assert router.wait() == 0
     assert not any(map(running, workers))
     assert router.said.count("router stopped") == 2
     assert lanes(emulator, 400) == expected
 
 
+Trouble = tuple[signal.Signals, str]
+DIES = signal.SIGKILL, "worker died; starting it again"
+STANDS_STILL = signal.SIGSTOP, "worker hangs; killing it and starting it again"
+
+
+def after(troubles: Sequence[Trouble], emulator: ServiceBusEmulator, start: Start) -> Router:
+    """A router that has ended, each of whose first workers had its trouble, one after the other, in the middle of messages: none is lost,
+    doubled or out of order."""
+    messages, expected = load(600, 6)
+    put(emulator, messages[:300])
+    router = start()
+    eventually(begun(router), router, 90)
+    first = router.workers()
+    for number, (how, _) in enumerate(troubles):
+        os.kill(first[number], how)
+        put(emulator, messages[300 + 150 * number : 450 + 150 * number])
+        eventually(begun(router, 3 + number), router, 120)
+    put(emulator, messages[300 + 150 * len(troubles) :])
+    eventually(lambda: unrouted(emulator) == 0, router, 120)
+    assert not {*first[: len(troubles)]} & {*router.workers()}
+    router.process.terminate()
+    assert router.wait() == 0
+    for trouble in troubles:
+        assert router.said.count(trouble[1]) == troubles.count(trouble)
+    assert lanes(emulator, 600) == expected
+    return router
+
+
 def test_a_worker_killed_again_and_again_is_no_loss_and_is_started_again(
     emulator: ServiceBusEmulator, start: Start
 ) -> None:
-    messages, expected = load(1_200, 6)
-    put(emulator, messages[:600])
-    router = start()
-    eventually(begun(router), router)
-    first = router.workers()
-    os.kill(first[0], signal.SIGKILL)
-    put(emulator, messages[600:])
-    eventually(begun(router, 3), router)
-    os.kill(first[1], signal.SIGKILL)
-    eventually(begun(router, 4), router)
-    eventually(lambda: unrouted(emulator) == 0, router)
-    assert not {*first} & {*router.workers()}
-    router.process.terminate()
-    assert router.wait() == 0
-    assert router.said.count("worker died; starting it again") == 2
-    assert lanes(emulator, 1_200) == expected
+    after([DIES, DIES], emulator, start)
 
 
 def test_a_worker_that_stands_still_is_replaced_and_nothing_is_lost_or_out_of_order(
     emulator: ServiceBusEmulator, start: Start
 ) -> None:
-    messages, expected = load(1_200, 6)
-    put(emulator, messages[:600])
-    router = start()
-    eventually(begun(router), router)
-    first = router.workers()
-    os.kill(first[0], signal.SIGSTOP)
-    put(emulator, messages[600:])
-    eventually(begun(router, 3), router, 90)
-    eventually(lambda: unrouted(emulator) == 0, router, 90)
-    assert first[0] not in router.workers()
-    router.process.terminate()
-    assert router.wait() == 0
-    assert router.said.count("worker hangs; killing it and starting it again") == 1
-    assert "it has said nothing for" in router.said
-    assert lanes(emulator, 1_200) == expected
+    assert "it has said nothing for" in after([STANDS_STILL], emulator, start).said
 
 
 def test_workers_of_a_killed_parent_stop_by_themselves_and_leave_nothing_locked(
     emulator: ServiceBusEmulator, start: Start
 ) -> None:
-    put(emulator, load(3_000, 4)[0])
+    put(emulator, load(1_000, 4)[0])
     router = start()
     eventually(begun(router), router)
     workers = router.workers()
     assert len(workers) == 2
     router.process.kill()
     router.wait()
-    eventually(lambda: not any(map(running, workers)), router, 25)
+    eventually(lambda: not any(map(running, workers)), router)
     assert router.said.count("the parent is gone") == 2
     with ServiceBusClient.from_connection_string(emulator.connection_string) as client:
         for lane in range(4):  # a session that is still somebody's would be refused
@@ -238,7 +233,7 @@ def test_a_second_signal_ends_all_at_once(emulator: ServiceBusEmulator, start: S
     router.process.terminate()
     eventually(lambda: router.said.count("router stopped") == 1, router)
     router.process.terminate()
-    assert router.wait(5) == 128 + signal.SIGTERM
+    assert router.wait(15) == 128 + signal.SIGTERM
     os.kill(workers[0], signal.SIGCONT)
     eventually(lambda: not any(map(running, workers)), router, 10)
 
@@ -256,7 +251,7 @@ def test_a_worker_that_does_not_stop_is_killed_and_the_status_is_1(emulator: Ser
     assert not any(map(running, workers))
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", [1, 2])
 def test_a_missing_queue_is_said_once_however_many_workers_there_are(
     emulator: ServiceBusEmulator, start: Start, workers: int
 ) -> None:
@@ -272,18 +267,9 @@ def test_a_queue_deleted_while_it_runs_ends_the_router_with_1_and_one_reason(
     router = start()
     eventually(begun(router), router)
     emulator.admin.delete("ingest-queue")
-    assert router.wait(40) == 1
+    assert router.wait() == 1
     assert sum(line.startswith("dstream: ") and "ingest-queue" in line for line in router.said.splitlines()) == 1
     assert "When a queue was deleted" in router.said, "what was in it is gone"
-
-
-def test_the_parent_alone_provisions(emulator: ServiceBusEmulator, start: Start) -> None:
-    router = start(workers=3)
-    eventually(begun(router, 3), router)
-    assert isinstance(emulator.admin.get("ingest-queue").description, QueueDescription)
-    made = [line for line in router.said.splitlines() if "entity created" in line]
-    assert len(made) == 3
-    assert not any("worker=" in line for line in made)
 
 
 def test_a_router_beside_another_takes_sessions_over_and_gives_them_back_in_order(

@@ -30,7 +30,6 @@ from azure.servicebus._pyamqp import client
 from azure.servicebus._pyamqp.aio import _client_async
 from azure.servicebus.aio import _servicebus_receiver_async, _servicebus_sender_async, _session_browser_async
 
-from emulators.certificates import TlsSettings
 from emulators.servicebus.description import Description, QueueDescription
 from emulators.servicebus.server import ServiceBusEmulator
 
@@ -80,20 +79,6 @@ def impatient_client() -> Iterator[None]:
         for module in (_servicebus_sender_async, _servicebus_receiver_async, _session_browser_async, _client_async):
             patch.setattr(module, "asyncio", ImpatientLoop())
         yield
-
-
-@pytest.fixture(scope="session")
-def tls() -> TlsSettings:
-    """A certificate for localhost."""
-    return TlsSettings.self_made()
-
-
-@pytest.fixture(scope="session")
-def ca(tls: TlsSettings, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The file of its authority's certificate."""
-    path = tmp_path_factory.mktemp("tls") / "ca.pem"
-    path.write_text(tls.authority)
-    return str(path)
 
 
 class Clock:

@@ -369,8 +369,10 @@ def test_a_server_that_falls_silent_is_given_up_and_served_by_again(
 ) -> None:
     connection = Connection(of_identity(server.port, database, certificate, connect_timeout="1"), query_seconds=1)
     with server.inject(fault):
-        assert "no answer within 1 s" in given_up(connection, "SELECT 8")
+        said = given_up(connection, "SELECT 8")
         until(lambda: relays() == 0)
+    # On a busy machine the login may be given up on our side before the driver has noticed that its second is over.
+    assert "no answer within 1 s" in said or "broke while logging in" in said
     assert connection.rows("SELECT 8") == [(8,)]
     connection.close()
 
