@@ -69,7 +69,9 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def entities(monkeypatch: pytest.MonkeyPatch, service: Service) -> Entities:
     monkeypatch.setattr(servicebus_entities, "administration", lambda *given: (service, "host"))
-    return Entities(read_address("Endpoint=sb://localhost:5672;SharedAccessKeyName=p;SharedAccessKey=k"), None)
+    return Entities(
+        read_address("Endpoint=sb://ns.servicebus.windows.net/;SharedAccessKeyName=p;SharedAccessKey=k"), None
+    )
 
 
 def test_topics_refused_as_too_many_at_once_are_asked_for_again_a_few_at_a_time(
