@@ -180,7 +180,11 @@ class Parking:
 
     def keep(self) -> None:
         while not self._stop.wait(LOOK):
-            self.look()
+            try:
+                self.look()
+            except Exception:
+                # A defect here must not end what renews the locks of all parked sessions.
+                log.exception("looking at the parked sessions failed", effect="the next look tries again")
         self.close()
 
     def look(self) -> None:

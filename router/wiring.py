@@ -6,40 +6,27 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import closing, suppress
-from dataclasses import replace
-from functools import partial
 
 import structlog
 
-from common.errors import ConfigurationError, DStreamError, Stopped, TransientError
+from common.errors import DStreamError, Stopped
 from common.fetch_ahead import FetchAhead
 from common.file_limit import provide_descriptors
 from common.provision import QueueNeed, TopicNeed, provision
 from common.servicebus import ServiceBus
 from common.servicebus_entities import Entities, Storage
-from common.stacks import tell_stacks
-from common.throttling import Spell
-from router.awaited import NotADestination
-from router.forward import Forwarder, Pace
+from router.destinations import Destinations
+from router.forward import Pace
 from router.fullness import Fullness
-from router.gate import Gate
 from router.health import Reports, endpoint
-from router.interruption import Interruption
 from router.observed import ObservedReceivers
 from router.packs import Seen, UnpackingReceivers
-from router.parking import PARKED_PER_SLOT, Parking
-from router.publisher import Publisher
+from router.parking import PARKED_PER_SLOT
 from router.publishers import Publishers, most_links
 from router.settings import CREATE_OR_REMOVE, CREATES_NOTHING, Latest, RouterSettings
+from router.slots import Slots
 from router.tally import Tally
-from router.troubled import Troubled
 from router.workers import Workers
-
-STOP_WITHIN = 18.0
-"""Seconds that slots have to finish what they hold; Kubernetes kills after 30 s, and the promise is 20."""
-
-LOOK = 10.0
-"""Seconds between two looks at the slots of this process. Its parent, where it has one, finds a slot that is stuck sooner, and kills it."""
 
 log = structlog.get_logger(__name__)
 
@@ -146,73 +133,10 @@ def _most_links(settings: RouterSettings) -> int:
 def _publishers(
     settings: RouterSettings, output: ServiceBus, latest: Latest | None, tally: Tally, stop: threading.Event
 ) -> Publishers:
-    spell, created = Spell(), set[str]()
-
-    def configured(topic: str) -> Publisher:
-        provide = partial(_provide_topics, settings, output, [topic], stop)
-        return Publisher(topic, output.sender(topic), provide=provide, provide_again=False, spell=spell, tally=tally)
-
-    def provided(topic: str) -> Publisher:
-        provide = partial(_provide_topics, settings, output, [topic], stop)
-        return Publisher(topic, output.sender(topic), provide=provide, spell=spell, tally=tally)
-
-    def forbidden(topic: str) -> str | None:
-        if not topic.startswith(settings.create_under):
-            return f"it is not under {' or '.join(settings.create_under) or 'any name'} (router.create_under)"
-        if len(created) >= settings.create_at_most:
-            return f"{settings.create_at_most} topics were created already, and no more may be (router.create_at_most)"
-        return None
-
-    def made(topic: str) -> Publisher:
-        if (why := forbidden(topic)) is not None:
-            try:
-                if latest is not None:
-                    return configured_by_now(topic)
-            except NotADestination as error:
-                why = f"{why}; {error.message}"
-            raise NotADestination(why)
+    def provide(topic: str) -> None:
         _provide_topics(settings, output, [topic], stop)
-        publisher = provided(topic)
-        try:
-            publisher.open()
-        except DStreamError:
-            publisher.close()
-            raise
-        created.add(topic)
-        return publisher
 
-    def configured_by_now(topic: str) -> Publisher:
-        """An ingester may have taken an edit of the configuration over already. A topic that cannot be had is its table's trouble."""
-        assert latest is not None
-        try:
-            known = latest().destinations
-        except ConfigurationError as error:
-            raise TransientError(f"the configuration cannot be used: {error.problems[0]}") from error
-        if topic not in known:
-            raise NotADestination("the configuration does not name it by now either")
-        provide = partial(_provide_topics, settings, output, [topic], stop)
-        return Publisher(topic, output.sender(topic), provide=provide, provide_first=True, spell=spell, tally=tally)
-
-    def elsewhere(topic: str) -> str | None:
-        """The file is asked as well: it may have another server's or database's name by now. One that cannot be read is no answer."""
-        if not settings.topics_begin or topic.startswith((*settings.topics_begin, *settings.create_under)):
-            return None
-        try:
-            if latest is not None and topic in latest().destinations:
-                return None
-        except DStreamError:
-            return None
-        return f"no table of this configuration could have it: their topics begin with {' or '.join(settings.topics_begin)}"
-
-    creates = settings.unknown_destination == "create"
-    return Publishers(
-        map(provided if creates else configured, settings.destinations),
-        further=made if creates else None if latest is None else configured_by_now,
-        never={settings.queue_name.lower(): "it is the ingest queue"},
-        elsewhere=elsewhere,
-        grace=settings.unknown_grace.total_seconds(),
-        tally=tally,
-    )
+    return Destinations(settings, output.sender, provide, latest, tally).publishers()
 
 
 def _open_all(
@@ -328,7 +252,6 @@ def _route(
     tally: Tally,
     latest: Latest | None,
 ) -> int:
-    sessions = settings.ordering != "none"
     ahead = _ahead(settings)
 
     def goes_on() -> bool:
@@ -336,58 +259,4 @@ def _route(
         return not stop.is_set()
 
     receivers = ObservedReceivers(_receivers(settings, source, ahead, found=True, goes_on=goes_on), tally)
-    gate, spell, troubled, interruption = Gate(), Spell(), Troubled(), Interruption()
-    parking = Parking(
-        stop,
-        room=PARKED_PER_SLOT * settings.sessions,
-        memory=settings.memory / 4,
-        ahead=ahead.bytes,
-        news=_News(latest),
-        turn=tally.turn,
-    )
-    tally.destinations, tally.interrupted = frozenset(settings.destinations), interruption.lasting
-    tally.held = lambda: replace(parking.held(), failing=troubled.failing(time.monotonic()))
-    fatal: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            Forwarder(
-                receivers,
-                publishers,
-                stop,
-                sessions,
-                pace,
-                gate,
-                tally,
-                parking=parking,
-                on_poison=settings.on_poison,
-                spell=spell,
-                troubled=troubled,
-                interruption=interruption,
-            ).run()
-        except BaseException as error:
-            # Not only DStreamError: a slot that died of a defect must not leave a router that looks alive.
-            fatal.append(error)
-            stop.set()
-
-    slots = [threading.Thread(target=work, name=f"slot-{number}", daemon=True) for number in range(settings.sessions)]
-    slots.append(threading.Thread(target=parking.keep, name="parking", daemon=True))
-    threading.Thread(target=publishers.keep, args=[stop], name="publishers", daemon=True).start()
-    for slot in slots:
-        slot.start()
-    while not stop.wait(LOOK):
-        if (still := tally.figures().still).stuck:
-            tell_stacks()
-            fatal.append(
-                TransientError(f"routing: {still}", hint="the stacks of all threads, above, show where it hangs")
-            )
-            stop.set()
-    deadline = time.monotonic() + STOP_WITHIN
-    for slot in slots:
-        slot.join(max(0.0, deadline - time.monotonic()))
-    if fatal:
-        raise next((error for error in fatal if isinstance(error, DStreamError)), fatal[0])
-    late = sum(slot.is_alive() for slot in slots)
-    if late:
-        log.error("slots did not stop in time", slots=late, effect="their messages come again when their locks run out")
-    return 1 if late else 0
+    return Slots(settings, receivers, publishers, stop, pace, tally, ahead=ahead.bytes, news=_News(latest)).run()

@@ -231,3 +231,25 @@ def test_the_end_does_not_wait_for_sessions_that_cannot_be_given_back(monkeypatc
         full(lambda: over.wait(60), 1_000).close()
     over.set()
     assert [(line["event"], line["sessions"]) for line in logs] == [("parked sessions not given back in time", 1_000)]
+
+
+def test_a_defect_in_a_look_does_not_end_the_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("router.parking.LOOK", 0.0)
+    stop, looks = threading.Event(), list[None]()
+
+    def news() -> object:
+        looks.append(None)
+        if len(looks) > 3:
+            stop.set()
+        if len(looks) > 1:
+            raise ValueError("a defect")
+        return None
+
+    held = receiver("persons")
+    made = Parking(stop, room=1, news=news)
+    made.park(Parked(held, (), ready=lambda: False))
+    with capture_logs() as logs:
+        made.keep()
+    assert len(looks) == 4
+    assert {line["event"] for line in logs} == {"looking at the parked sessions failed"}
+    assert held._broker.open_receivers == []

@@ -1,0 +1,129 @@
+"""Where destinations come from: the topics that the configuration names, and those that turn up later. It decides which may be created.
+
+It names no adapter: senders, and what makes a topic exist, are handed in. A topic whose name came with a message is created only under the prefixes
+and up to the number that the configuration allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from common.errors import ConfigurationError, DStreamError, TransientError
+from common.throttling import Spell
+from router.awaited import NotADestination
+from router.publisher import OpenableSender, Publisher
+from router.publishers import Publishers
+from router.settings import Latest, RouterSettings
+from router.tally import Tally
+
+
+class Destinations:
+    """Makes the publishers of a process, which share what is known of their namespace."""
+
+    def __init__(
+        self,
+        settings: RouterSettings,
+        sender: Callable[[str], OpenableSender],
+        provide: Callable[[str], object],
+        latest: Latest | None,
+        tally: Tally,
+    ) -> None:
+        """`provide` sees to it that a topic exists, as the configuration says. `latest`: the settings as the configuration says now; None where
+        nobody can say.
+        """
+        self._settings = settings
+        self._sender = sender
+        self._provide = provide
+        self._latest = latest
+        self._tally = tally
+        self._spell = Spell()
+        self._created: set[str] = set()
+
+    def publishers(self) -> Publishers:
+        """Of all configured topics; further ones are found when something is to be sent to them."""
+        settings = self._settings
+        return Publishers(
+            map(self._configured, settings.destinations),
+            further=self._further(),
+            never={settings.queue_name.lower(): "it is the ingest queue"},
+            elsewhere=self._elsewhere,
+            grace=settings.unknown_grace.total_seconds(),
+            tally=self._tally,
+        )
+
+    @property
+    def _creates(self) -> bool:
+        return self._settings.unknown_destination == "create"
+
+    def _further(self) -> Callable[[str], Publisher] | None:
+        if self._creates:
+            return self._created_now
+        return None if self._latest is None else partial(self._configured_now, self._latest)
+
+    def _configured(self, topic: str) -> Publisher:
+        """One that was deleted while the router runs is made again only where any unknown one would be."""
+        return self._publisher(topic, provide_again=self._creates)
+
+    def _publisher(self, topic: str, *, provide_first: bool = False, provide_again: bool = True) -> Publisher:
+        return Publisher(
+            topic,
+            self._sender(topic),
+            provide=partial(self._provide, topic),
+            provide_first=provide_first,
+            provide_again=provide_again,
+            spell=self._spell,
+            tally=self._tally,
+        )
+
+    def _created_now(self, topic: str) -> Publisher:
+        """Raises NotADestination where it may not be created and no table has it by now."""
+        if (why := self._forbidden(topic)) is not None:
+            return self._configured_instead(topic, why)
+        self._provide(topic)
+        publisher = self._publisher(topic)
+        try:
+            publisher.open()
+        except DStreamError:
+            publisher.close()
+            raise
+        self._created.add(topic)
+        return publisher
+
+    def _forbidden(self, topic: str) -> str | None:
+        settings = self._settings
+        if not topic.startswith(settings.create_under):
+            return f"it is not under {' or '.join(settings.create_under) or 'any name'} (router.create_under)"
+        if len(self._created) >= settings.create_at_most:
+            return f"{settings.create_at_most} topics were created already, and no more may be (router.create_at_most)"
+        return None
+
+    def _configured_instead(self, topic: str, why: str) -> Publisher:
+        if self._latest is None:
+            raise NotADestination(why)
+        try:
+            return self._configured_now(self._latest, topic)
+        except NotADestination as error:
+            raise NotADestination(f"{why}; {error.message}") from error
+
+    def _configured_now(self, latest: Latest, topic: str) -> Publisher:
+        """An ingester may have taken an edit of the configuration over already. A topic that cannot be had is its table's trouble."""
+        try:
+            known = latest().destinations
+        except ConfigurationError as error:
+            raise TransientError(f"the configuration cannot be used: {error.problems[0]}") from error
+        if topic not in known:
+            raise NotADestination("the configuration does not name it by now either")
+        return self._publisher(topic, provide_first=True)
+
+    def _elsewhere(self, topic: str) -> str | None:
+        """The file is asked as well: it may have another server's or database's name by now. One that cannot be read is no answer."""
+        begin = self._settings.topics_begin
+        if not begin or topic.startswith((*begin, *self._settings.create_under)):
+            return None
+        try:
+            if self._latest is not None and topic in self._latest().destinations:
+                return None
+        except DStreamError:
+            return None
+        return f"no table of this configuration could have it: their topics begin with {' or '.join(begin)}"

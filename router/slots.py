@@ -1,0 +1,134 @@
+"""The slots of a process and what they share: started, looked after until a stop, and ended in time. It names no adapter and routes nothing."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import structlog
+
+from common.bus import Receivers
+from common.errors import DStreamError, TransientError
+from common.stacks import tell_stacks
+from common.throttling import Spell
+from router.forward import Forwarder, Pace
+from router.gate import Gate
+from router.interruption import Interruption
+from router.parking import PARKED_PER_SLOT, Parking
+from router.publishers import Publishers
+from router.settings import RouterSettings
+from router.tally import Held, Tally
+from router.troubled import Troubled
+
+STOP_WITHIN = 18.0
+"""Seconds that slots have to finish what they hold; Kubernetes kills after 30 s, and the promise is 20."""
+
+LOOK = 10.0
+"""Seconds between two looks at the slots of this process. Its parent, where it has one, finds a slot that is stuck sooner, and kills it."""
+
+log = structlog.get_logger(__name__)
+
+
+class Slots:
+    """`settings.sessions` slots, each in a thread of its own, and the threads that keep parked sessions and idle links."""
+
+    def __init__(
+        self,
+        settings: RouterSettings,
+        receivers: Receivers,
+        publishers: Publishers,
+        stop: threading.Event,
+        pace: Pace,
+        tally: Tally,
+        *,
+        ahead: Callable[[], float],
+        news: Callable[[], object],
+    ) -> None:
+        """`ahead` and `news` as `Parking` asks for them."""
+        self._settings = settings
+        self._receivers = receivers
+        self._publishers = publishers
+        self._stop = stop
+        self._pace = pace
+        self._tally = tally
+        self._parking = Parking(
+            stop,
+            room=PARKED_PER_SLOT * settings.sessions,
+            memory=settings.memory / 4,
+            ahead=ahead,
+            news=news,
+            turn=tally.turn,
+        )
+        self._gate, self._spell = Gate(), Spell()
+        self._troubled, self._interruption = Troubled(), Interruption()
+        self._fatal: list[BaseException] = []
+
+    def run(self) -> int:
+        """Until `stop`: 0 when all slots ended in time, else 1. Sets `stop` and raises the first error that ended a slot, or that one hangs."""
+        self._tally.destinations = frozenset(self._settings.destinations)
+        self._tally.held, self._tally.interrupted = self._held, self._interruption.lasting
+        threads = self._started()
+        self._look_after()
+        return self._ended(threads)
+
+    def _held(self) -> Held:
+        return replace(self._parking.held(), failing=self._troubled.failing(time.monotonic()))
+
+    def _started(self) -> Sequence[threading.Thread]:
+        """Those that a stop waits for."""
+        threads = [
+            threading.Thread(target=self._work, name=f"slot-{number}", daemon=True)
+            for number in range(self._settings.sessions)
+        ]
+        threads.append(threading.Thread(target=self._parking.keep, name="parking", daemon=True))
+        threading.Thread(target=self._publishers.keep, args=[self._stop], name="publishers", daemon=True).start()
+        for thread in threads:
+            thread.start()
+        return threads
+
+    def _work(self) -> None:
+        """In the thread of a slot."""
+        slot = Forwarder(
+            self._receivers,
+            self._publishers,
+            self._stop,
+            self._settings.ordering != "none",
+            self._pace,
+            self._gate,
+            self._tally,
+            parking=self._parking,
+            on_poison=self._settings.on_poison,
+            spell=self._spell,
+            troubled=self._troubled,
+            interruption=self._interruption,
+        )
+        try:
+            slot.run()
+        except BaseException as error:
+            # Not only DStreamError: a slot that died of a defect must not leave a router that looks alive.
+            self._fatal.append(error)
+            self._stop.set()
+
+    def _look_after(self) -> None:
+        """Until `stop`, which a slot that hangs sets."""
+        while not self._stop.wait(LOOK):
+            if (still := self._tally.figures().still).stuck:
+                tell_stacks()
+                hint = "the stacks of all threads, above, show where it hangs"
+                self._fatal.append(TransientError(f"routing: {still}", hint=hint))
+                self._stop.set()
+
+    def _ended(self, threads: Sequence[threading.Thread]) -> int:
+        deadline = time.monotonic() + STOP_WITHIN
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        if self._fatal:
+            raise next((error for error in self._fatal if isinstance(error, DStreamError)), self._fatal[0])
+        late = sum(thread.is_alive() for thread in threads)
+        if late:
+            log.error(
+                "slots did not stop in time", slots=late, effect="their messages come again when their locks run out"
+            )
+        return 1 if late else 0
