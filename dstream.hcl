@@ -24,6 +24,11 @@ ingester {
 
     tables = ["Persons", "sales.Orders"]
 
+    # Metrics and probes: /metrics, /healthz and /readyz. Each stage has a port of its own.
+    # health {
+    #     port = 8080
+    # }
+
     tables_overrides {
         overrides {
             table_name        = "Persons"
@@ -45,4 +50,8 @@ router {
         connection_string   = "{{ env("DSTREAM_ROUTER_CONNECTION_STRING", "Endpoint=sb://localhost;SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;") }}"
         management_endpoint = "{{ env("DSTREAM_MANAGEMENT_ENDPOINT", "") }}"
     }
+
+    # health {
+    #     port = 8081
+    # }
 }

@@ -18,7 +18,7 @@ from common.config import Location, Problem, Secret, Settings, Unset, UnsetSecre
 from common.durations import Duration, between
 from common.names import Ordering, Origin, TableName, check_server_name, colliding, server_label
 from common.packing import MOST
-from common.servicebus_address import REMEDY, Proxy, Way, entity_path, faults, is_private
+from common.servicebus_address import REMEDY, Proxy, Way, entity_path, faults, is_private, read_address
 from common.sqladdress import SqlAddress
 
 Provision = Literal["create", "verify", "none"]
@@ -196,6 +196,13 @@ class BusSettings(Settings):
                 self.namespace.path, [Problem(self.namespace.line, f"namespace: {self.namespace.complaint()}")]
             )
         return self.namespace
+
+    @property
+    def where(self) -> str:
+        """The namespace's host, for a person. Raises ConfigurationError when its environment variable is not set."""
+        if self.connection_string is not None:
+            return read_address(self.connection_string.get_secret_value()).host
+        return str(self.host)
 
     @property
     def way(self) -> Way:

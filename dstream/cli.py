@@ -99,6 +99,7 @@ def ingester_command(
     An edit of the configuration is taken over as it runs, as far as it concerns tables and how often they are looked at.
     """
     settings, watched = watching("load_ingester", config, log_level, log_format)
+    announced("ingester", config, settings)
     return started("ingester.wiring", settings, watched=watched)
 
 
@@ -114,6 +115,7 @@ def router_command(
     from dstream.watching import Latest
 
     settings = prepared("load_router", config, log_level, log_format)
+    announced("router", config, settings)
     latest = Latest(config.absolute(), partial(loaded, "load_router", config.absolute()))
     return started("router.wiring", settings, within=ROUTER_STOPS_WITHIN, latest=latest)
 
@@ -254,6 +256,16 @@ def loaded(loader: str, config: Path) -> Any:
     return settings
 
 
+def announced(stage: str, config: Path, settings: Any) -> None:
+    """One line at once: what is imported, connected to and opened until the stage is at work takes seconds, or as long as a service is away."""
+    import structlog
+
+    version = metadata.version("dstream-cdc")
+    structlog.get_logger(stage).info(
+        f"{stage} starting", version=version, configuration=str(config), **settings.reaches
+    )
+
+
 def watching(loader: str, config: Path, level: Level, format: Format) -> tuple[Any, Any]:
     """(settings, their `Watched`): as `prepared`, and later again when the file has changed."""
     from dstream.watching import Watched
@@ -270,9 +282,9 @@ def started(module: str, *settings: Any, within: float | None = None, **choices:
     """
     from dstream.signals import ended_within, stop_on_signals
 
-    run, stop = _imported(module).run, stop_on_signals()
+    stop = stop_on_signals()  # before the import, which takes a second in which a signal must be a clean stop already
     with nullcontext() if within is None else ended_within(within, stop):
-        return int(run(*settings, stop=stop, **choices))
+        return int(_imported(module).run(*settings, stop=stop, **choices))
 
 
 def served(arguments: list[str]) -> int:

@@ -21,6 +21,10 @@ from common.errors import ConfigurationError, TransientError
 LOOK_SECONDS = 2.0
 """Between two looks, and so an edit is taken up within twice that; reading a small file costs nothing."""
 
+USABLE_AGAIN = "configuration can be used again"
+
+_CORRECT = "correct the file: it is looked at again as soon as it has changed"
+
 T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
@@ -38,6 +42,7 @@ class Watched(Generic[T]):
         self._seconds = seconds
         self._taken = self._seen = _content(self._path)
         self._take: Callable[[T], None] = lambda settings: None
+        self._usable = True
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="configuration", daemon=True)
 
@@ -67,9 +72,13 @@ class Watched(Generic[T]):
             log.error(
                 "the configuration was changed and cannot be used; the one before it stays in force",
                 problems=list(error.problems),
-                hint=error.hint,
+                hint=error.hint or _CORRECT,
             )
+            self._usable = False
             return
+        if not self._usable:
+            log.info(USABLE_AGAIN, file=str(self._path))
+        self._usable = True
         self._take(settings)
 
     def _run(self) -> None:
@@ -118,11 +127,15 @@ class Latest(Generic[T]):
         return outcome
 
     def _loaded(self) -> T | ConfigurationError:
+        unusable = self._taken is not None and isinstance(self._taken[1], ConfigurationError)
         try:
-            return self._load()
+            loaded = self._load()
         except ConfigurationError as error:
-            log.error("the configuration cannot be used", problems=list(error.problems), hint=error.hint)
+            log.error("the configuration cannot be used", problems=list(error.problems), hint=error.hint or _CORRECT)
             return error
+        if unusable:
+            log.info(USABLE_AGAIN, file=str(self._path))
+        return loaded
 
     def __reduce__(self) -> tuple[type[Latest[T]], tuple[Path, Callable[[], T]]]:
         return Latest, (self._path, self._load)

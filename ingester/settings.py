@@ -245,6 +245,17 @@ class IngesterSettings(Topology):
         return self
 
     @property
+    def reaches(self) -> dict[str, object]:
+        """What a start waits for, for the log."""
+        return {
+            "server": self.db.host,
+            "database": self.db.database,
+            "queue": self.queue.name,
+            "namespace": self.queue.where,
+            "spark": self.spark.master,
+        }
+
+    @property
     def schedule(self) -> tuple[TableSettings, ...]:
         """Every table with its intervals, in the order of the file."""
         overrides = {override.table_name: override for override in self.tables_overrides.overrides}

@@ -202,6 +202,11 @@ class RouterSettings(RouterBlock):
     """Settings in the file that say which topics may be created, where none is."""
     destinations: Mapping[str, TableName]
 
+    @property
+    def reaches(self) -> dict[str, object]:
+        """What a start waits for, for the log."""
+        return {"queue": self.queue_name, "source": self.source.where, "output": self.output.where}
+
 
 Latest = Callable[[], RouterSettings]
 """The settings as the configuration says now. Raises ConfigurationError (it cannot be used), or TransientError while it is being changed."""

@@ -65,7 +65,8 @@ class Told:
     text: str
 
     def lines(self) -> list[str]:
-        return [line for line in self.text.splitlines() if line and "hint:" not in line]
+        """What is wrong; the first line of a stage, which says what it is about to reach, is left out."""
+        return [line for line in self.text.splitlines() if line and "hint:" not in line and " starting " not in line]
 
 
 class Place:

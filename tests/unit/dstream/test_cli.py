@@ -184,6 +184,45 @@ def test_a_stage_gets_its_settings_and_its_status_is_the_exit_status(
 
 
 @pytest.mark.parametrize(
+    ("command", "module", "reached"),
+    [
+        (
+            "ingester",
+            "ingester.wiring",
+            {
+                "server": "SQL01.corp",
+                "database": "TestDB",
+                "queue": "ingest-queue",
+                "namespace": "x",
+                "spark": "local[8]",
+            },
+        ),
+        ("router", "router.wiring", {"queue": "ingest-queue", "source": "x", "output": "x"}),
+    ],
+)
+def test_a_stage_says_at_once_that_it_starts_and_what_it_waits_for_and_may_be_stopped_from_then_on(
+    run: Run, existing: str, monkeypatch: pytest.MonkeyPatch, command: str, module: str, reached: dict[str, str]
+) -> None:
+    """Its import takes seconds: the line comes before it, and a signal meanwhile is a clean stop."""
+    order: list[str] = []
+
+    def importing(name: str) -> Any:
+        order.append("import")
+        return types.SimpleNamespace(run=lambda settings, stop, **later: 0)
+
+    monkeypatch.setattr("dstream.signals.stop_on_signals", lambda **_: order.append("signals") or STOP)  # type: ignore[func-returns-value]
+    monkeypatch.setattr(cli, "import_module", importing)
+    status, _, err = run(command, "-c", existing, "--log-format", "json")
+    assert (status, order) == (0, ["signals", "import"])
+    line = json.loads(err.splitlines()[0])
+    assert line["message"] == f"{command} starting"
+    assert line["version"] == metadata.version("dstream-cdc")
+    assert line["configuration"] == existing
+    assert {name: line[name] for name in reached} == reached
+    assert SECRET not in err
+
+
+@pytest.mark.parametrize(
     ("error", "status", "lines"),
     [
         (
@@ -203,7 +242,7 @@ def test_a_failing_stage_is_told_in_lines(
 
     stand_in(monkeypatch, "router.wiring", stage)
     got, out, err = run("router", "-c", existing)
-    assert (got, out, err.splitlines()) == (status, "", lines)
+    assert (got, out, err.splitlines()[1:]) == (status, "", lines)
 
 
 @pytest.mark.parametrize("level", ["debug", "error"])
@@ -216,8 +255,7 @@ def test_an_unexpected_error_is_one_line_of_the_log_with_its_traceback_and_secre
     stand_in(monkeypatch, "router.wiring", stage)
     status, out, err = run("router", "-c", existing, "--log-level", level, "--log-format", "json")
     assert (status, out) == (1, "")
-    [line] = err.splitlines()
-    told = json.loads(line)
+    told = json.loads(err.splitlines()[-1])
     assert (told["level"], told["message"], told["kind"]) == ("error", "unexpected error", "ValueError")
     assert "in stage" in told["exception"]
     assert told["exception"].endswith("ValueError: login with ***")
@@ -231,7 +269,7 @@ def test_an_unexpected_error_is_told_in_text_as_well(run: Run, existing: str, mo
     stand_in(monkeypatch, "router.wiring", stage)
     status, _, err = run("router", "-c", existing)
     assert (status, err.count("Traceback"), SECRET in err) == (1, 1, False)
-    assert "unexpected error" in err.splitlines()[0]
+    assert "unexpected error" in err.splitlines()[1]
 
 
 def test_a_package_that_is_not_installed_is_named_with_the_extra_that_brings_it(

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from common.errors import ConfigurationError, TransientError
-from dstream.watching import Latest, Watched
+from dstream.watching import USABLE_AGAIN, Latest, Watched
 
 
 class World:
@@ -88,10 +88,13 @@ def test_an_edit_that_cannot_be_used_is_told_once_with_all_its_problems(world: W
 
 
 def test_what_comes_after_an_edit_that_cannot_be_used_is_taken_up(world: World) -> None:
-    for text in ("broken", "one"):
-        world.path.write_text(text)
-        world.look()
-    assert world.taken == ["one"]
+    with capture_logs() as logs:
+        for text in ("broken", "broken", "one", "two"):
+            world.path.write_text(text)
+            world.look()
+    assert world.taken == ["one", "two"]
+    assert [entry["event"] for entry in logs if entry["log_level"] == "info"] == [USABLE_AGAIN]
+    assert logs[0]["hint"]
 
 
 def test_a_file_that_is_gone_for_a_moment_is_passed_over_and_one_that_stays_away_is_told(world: World) -> None:
@@ -194,7 +197,9 @@ def test_a_latest_that_cannot_be_used_is_told_once_and_taken_up_when_it_is_mende
     world.path.write_text("one")
     with pytest.raises(TransientError):
         asked()
-    assert asked() == "one"
+    with capture_logs() as logs:
+        assert [asked(), asked()] == ["one", "one"]
+    assert [entry["event"] for entry in logs] == [USABLE_AGAIN]
 
 
 def test_what_the_file_says_at_the_start_counts_as_one_look(world: World) -> None:
