@@ -7,32 +7,31 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from queue import SimpleQueue
 
 import structlog
 
-from common.errors import ConnectionLost, DStreamError, LeaseLost, PermanentError, TransientError
+from common.errors import ConnectionLost, DStreamError, PermanentError, TransientError
 from common.names import TableName
-from common.throttling import Spell
 from ingester.catalog_news import CaptureHold, CatalogAge, note_held, take_in
 from ingester.dispatch import Dispatcher
 from ingester.executor import Executor
 from ingester.executor_clocks import ExecutorClocks
 from ingester.job_settings import JobSettings
 from ingester.lease_keeper import LeaseKeeper
-from ingester.locks import Clock, Lease
+from ingester.locks import Clock
 from ingester.lsn import Position
-from ingester.offsets import Move, Offsets
+from ingester.moves import Moves, Moving
+from ingester.offsets import Offsets
 from ingester.outage import Outage
 from ingester.ownership import Ownership
 from ingester.progress import Progress, Standing
 from ingester.queue_gate import QueueGate
-from ingester.queue_silence import QueueSilence
 from ingester.reload import TableChanges
+from ingester.returns import Returns
 from ingester.roster import Roster
 from ingester.schedule import Outcome, Schedule
-from ingester.slices import Slice, SliceResult, Trouble
+from ingester.slices import Slice
 from ingester.source import Source
 from ingester.strides import Strides
 from ingester.table_state import Act, Decision, TrackedTable, decide, lost_error
@@ -44,16 +43,6 @@ _TICK = 0.2
 """Seconds after which a stop is noticed at the latest."""
 _KILL_SECONDS = 3.0
 """A cancelled Python task runs on for up to 2.5 seconds: Spark looks every 2, and waits spark.python.task.killTimeout."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Moving:
-    """A table whose offset is to move to `position`, and how it goes on then."""
-
-    table: TrackedTable
-    lease: Lease
-    position: Position
-    outcome: Outcome
 
 
 class Job:
@@ -78,7 +67,6 @@ class Job:
     ) -> None:
         self._settings = settings
         self._source = source
-        self._offsets = offsets
         self._ownership = Ownership(leases, offsets, settings.lock_names)
         self._executor = executor
         self._dispatcher = Dispatcher(executor, self._stamped)
@@ -90,17 +78,29 @@ class Job:
         self._roster = Roster(
             settings.tables, schedule=self._schedule, ownership=self._ownership, progress=progress, clock=clock
         )
-        self._throttling = Spell(clock)
         self._gate = QueueGate(progress, clock, chance)
-        self._silence = QueueSilence(progress, clock)
-        self._clocks = ExecutorClocks(now)
         self._asked: SimpleQueue[tuple[TableChanges, Mapping[TableName, str]]] = SimpleQueue()
         self._catalog = CatalogAge(clock)
         self._capture = CaptureHold()
         self._outage = Outage(progress, clock)
+        self._moves = Moves(offsets, self._ownership, self._roster, clock)
+        self._returns = Returns(
+            self._roster,
+            self._strides,
+            self._ownership,
+            self._gate,
+            self._outage,
+            progress,
+            ExecutorClocks(now),
+            clock,
+        )
         self._wanted = False
         """Whether the leases' thread was told which tables to have, as the catalog has them by now."""
-        self.changes = 0
+
+    @property
+    def changes(self) -> int:
+        """Changes that were sent."""
+        return self._returns.changes
 
     def run(self) -> int:
         """Until stopped: 0. Until every table has stopped for good: 1. Raises PermanentError when the executor is gone for good."""
@@ -123,7 +123,7 @@ class Job:
             self._reconfigure(*self._asked.get())
         ready: list[TrackedTable] = []
         for result in self._dispatcher.results(self._wait_seconds()):
-            if (table := self._settle(result)) is not None:
+            if (table := self._returns.settle(result)) is not None:
                 ready.append(table)
             self._progress.turned()  # the end of a stride is committed: that may wait for the server
         self._roster.hurry([*self._ownership.news(), *self._gate.chosen()])
@@ -151,7 +151,7 @@ class Job:
 
     def _pass(self, tables: list[TrackedTable]) -> None:
         waiting = {table.name for table in tables}
-        moving: list[_Moving] = []
+        moving: list[Moving] = []
         try:
             readable = self._readable(tables)
             self._progress.turned()
@@ -162,7 +162,7 @@ class Job:
                     waiting.discard(table.name)
                 else:
                     moving.append(move)
-            self._move(moving)
+            self._moves.make(moving)
             waiting -= {move.table.name for move in moving}
             self._connection_works()
         except ConnectionLost as error:
@@ -274,7 +274,7 @@ class Job:
         self._load_catalog()
         return self._probe([table for table in tables if table.instances and not self._lost(table)], fresh=True)
 
-    def _act(self, table: TrackedTable, decision: Decision) -> _Moving | None:
+    def _act(self, table: TrackedTable, decision: Decision) -> Moving | None:
         """Do what was decided; a table that is only to be moved comes back, to be moved with others."""
         lease = table.lease
         assert lease is not None
@@ -288,9 +288,9 @@ class Job:
                 return None
             self._progress.skipped(table.name)
             log.warning("skipping lost changes", table=table.name.key, what=error.message)
-            return _Moving(table, lease, decision.start, Outcome.MORE)
+            return Moving(table, lease, decision.start, Outcome.MORE)
         if decision.act is Act.ADVANCE and decision.upto is not None:
-            return _Moving(table, lease, decision.upto, Outcome.MORE if decision.window.hands_over else Outcome.IDLE)
+            return Moving(table, lease, decision.upto, Outcome.MORE if decision.window.hands_over else Outcome.IDLE)
         if decision.act is Act.READ and decision.upto is not None:
             self._read(table, self._settings.slice(table, lease, decision, decision.upto))
         elif decision.act is Act.GO_OVER and decision.upto is not None:
@@ -324,92 +324,6 @@ class Job:
     def _stamped(self, todo: Slice) -> Slice:
         self._progress.started(todo.table)
         return self._ownership.stamped(todo, self._roster.tables.get(todo.table), self._now())
-
-    def _move(self, moving: list[_Moving]) -> None:
-        """Move the offsets of tables that have nothing to read before their new positions. Raises ConnectionLost."""
-        found = self._offsets.move_many(
-            [Move(one.table.name, one.lease.epoch, one.table.offset, one.position) for one in moving]
-        )
-        for one, outcome in zip(moving, found, strict=True):
-            self._moved(one.table, one, outcome)
-
-    def _moved(self, table: TrackedTable, asked: _Moving, outcome: Position | DStreamError) -> None:
-        next_look = asked.outcome
-        if isinstance(outcome, Position):
-            table.offset, table.stored_at = outcome, self._clock()
-            if outcome != asked.position:  # an earlier commit had got there, though its answer was lost
-                next_look = Outcome.MORE
-        elif isinstance(outcome, LeaseLost):
-            self._ownership.superseded(table, outcome.message)
-        else:
-            self._roster.failed(table, outcome)
-            next_look = Outcome.FAILED
-        self._roster.put(table.name, next_look)
-
-    # results
-
-    def _settle(self, ended: SliceResult) -> TrackedTable | None:
-        """Take in what a slice came to; the table, if it is to be looked at again at once."""
-        ended = self._clocks.looked(ended)
-        self._silence.look(ended)
-        if ended.refusals:
-            self._throttling.refused(ended.throttled, times=ended.refusals)
-        else:
-            self._throttling.look()
-        result = self._strides.settled(ended)
-        if result is None:
-            return None
-        if self._gate.settled(result):
-            self._roster.hurry(self._roster.tables)
-        table = self._roster.returned(result.table)
-        if table is None:
-            return None
-        self.changes += result.changes
-        self._progress.settled(result)
-        table.row_bytes = result.row_bytes or table.row_bytes
-        table.page_rows = result.page_rows or table.page_rows
-        for found in result.set_aside:
-            log.warning(
-                "change fits no message, sent to be dead-lettered",
-                table=table.name.key,
-                key=found.key_text,
-                lsn=found.position.lsn.hex,
-                seqval=found.position.seqval.hex(),
-                bytes=found.size,
-                limit=found.limit,
-            )
-        if result.position is not None:
-            table.offset, table.stored_at = result.position, self._clock()
-        if self._roster.left(table):
-            return None
-        if result.trouble is not None:
-            self._in_trouble(table, result)
-            return None
-        if table.failing:
-            table.failing = table.deadly = False
-            log.info("recovered", table=table.name.key)
-        table.backlog = result.more
-        if result.more:
-            return table
-        self._roster.put(table.name, Outcome.CHANGED)
-        return None
-
-    def _in_trouble(self, table: TrackedTable, result: SliceResult) -> None:
-        if result.trouble is Trouble.PERMANENT:
-            self._roster.stop(table, PermanentError(result.message, hint=result.hint))
-            return
-        if result.trouble is Trouble.LEASE_LOST:
-            self._ownership.superseded(table, result.message)
-        elif result.trouble is Trouble.EXPIRED and not self._roster.ours(table):
-            self._roster.put(table.name, Outcome.LOCKED)
-            return
-        elif result.trouble is Trouble.KILLS_WORKER:
-            self._roster.kills(table, result.message)
-            self._roster.put(table.name, Outcome.DEADLY)
-            return
-        elif result.trouble is not Trouble.QUEUE:
-            self._roster.fails(table, result.message, result.hint, told=result.lost and self._outage.lately)
-        self._roster.put(table.name, Outcome.FAILED)
 
     def _want(self) -> None:
         self._wanted = True
@@ -448,7 +362,7 @@ class Job:
         self._executor.finish()
         while self._dispatcher.running and self._clock() < deadline:
             for result in self._dispatcher.results(_TICK):
-                self._settle(result)
+                self._returns.settle(result)
         if self._dispatcher.running:
             self._executor.cancel()
             threading.Event().wait(_KILL_SECONDS)

@@ -1,0 +1,55 @@
+"""Offsets of tables that have nothing to read before their new positions, moved together. What a slice sent it commits itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from common.errors import DStreamError, LeaseLost
+from ingester.locks import Clock, Lease
+from ingester.lsn import Position
+from ingester.offsets import Move, Offsets
+from ingester.ownership import Ownership
+from ingester.roster import Roster
+from ingester.schedule import Outcome
+from ingester.table_state import TrackedTable
+
+
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """A table whose offset is to move to `position`, and how it goes on then."""
+
+    table: TrackedTable
+    lease: Lease
+    position: Position
+    outcome: Outcome
+
+
+class Moves:
+    """Puts each table back into the schedule when its offset has moved, or could not."""
+
+    def __init__(self, offsets: Offsets, ownership: Ownership, roster: Roster, clock: Clock) -> None:
+        self._offsets = offsets
+        self._ownership = ownership
+        self._roster = roster
+        self._clock = clock
+
+    def make(self, moving: Sequence[Moving]) -> None:
+        """Raises ConnectionLost."""
+        found = self._offsets.move_many(
+            [Move(one.table.name, one.lease.epoch, one.table.offset, one.position) for one in moving]
+        )
+        for one, outcome in zip(moving, found, strict=True):
+            self._roster.put(one.table.name, self._made(one, outcome))
+
+    def _made(self, asked: Moving, outcome: Position | DStreamError) -> Outcome:
+        table = asked.table
+        if isinstance(outcome, Position):
+            table.offset, table.stored_at = outcome, self._clock()
+            # An earlier commit may have got there, though its answer was lost.
+            return asked.outcome if outcome == asked.position else Outcome.MORE
+        if isinstance(outcome, LeaseLost):
+            self._ownership.superseded(table, outcome.message)
+            return asked.outcome
+        self._roster.failed(table, outcome)
+        return Outcome.FAILED

@@ -1,0 +1,116 @@
+"""What slices came to, taken in: offsets, figures, troubles, and when each table is looked at again. Reads and sends nothing."""
+
+from __future__ import annotations
+
+import structlog
+
+from common.errors import PermanentError
+from common.throttling import Spell
+from ingester.executor_clocks import ExecutorClocks
+from ingester.locks import Clock
+from ingester.outage import Outage
+from ingester.ownership import Ownership
+from ingester.progress import Progress
+from ingester.queue_gate import QueueGate
+from ingester.queue_silence import QueueSilence
+from ingester.roster import Roster
+from ingester.schedule import Outcome
+from ingester.slices import SliceResult, Trouble
+from ingester.strides import Strides
+from ingester.table_state import TrackedTable
+
+log = structlog.get_logger("ingester")
+
+
+class Returns:
+    """`changes`: how many were sent in all."""
+
+    def __init__(
+        self,
+        roster: Roster,
+        strides: Strides,
+        ownership: Ownership,
+        gate: QueueGate,
+        outage: Outage,
+        progress: Progress,
+        clocks: ExecutorClocks,
+        clock: Clock,
+    ) -> None:
+        self._roster = roster
+        self._strides = strides
+        self._ownership = ownership
+        self._gate = gate
+        self._outage = outage
+        self._progress = progress
+        self._clocks = clocks
+        self._clock = clock
+        self._throttling = Spell(clock)
+        self._silence = QueueSilence(progress, clock)
+        self.changes = 0
+
+    def settle(self, ended: SliceResult) -> TrackedTable | None:
+        """Take in what a slice came to; the table, if it is to be looked at again at once."""
+        ended = self._clocks.looked(ended)
+        self._silence.look(ended)
+        if ended.refusals:
+            self._throttling.refused(ended.throttled, times=ended.refusals)
+        else:
+            self._throttling.look()
+        result = self._strides.settled(ended)
+        if result is None:
+            return None
+        if self._gate.settled(result):
+            self._roster.hurry(self._roster.tables)
+        table = self._roster.returned(result.table)
+        if table is None:
+            return None
+        self.changes += result.changes
+        self._progress.settled(result)
+        self._note(table, result)
+        return None if self._roster.left(table) else self._goes_on(table, result)
+
+    def _note(self, table: TrackedTable, result: SliceResult) -> None:
+        table.row_bytes = result.row_bytes or table.row_bytes
+        table.page_rows = result.page_rows or table.page_rows
+        for found in result.set_aside:
+            log.warning(
+                "change fits no message, sent to be dead-lettered",
+                table=table.name.key,
+                key=found.key_text,
+                lsn=found.position.lsn.hex,
+                seqval=found.position.seqval.hex(),
+                bytes=found.size,
+                limit=found.limit,
+            )
+        if result.position is not None:
+            table.offset, table.stored_at = result.position, self._clock()
+
+    def _goes_on(self, table: TrackedTable, result: SliceResult) -> TrackedTable | None:
+        if result.trouble is not None:
+            self._in_trouble(table, result)
+            return None
+        if table.failing:
+            table.failing = table.deadly = False
+            log.info("recovered", table=table.name.key)
+        table.backlog = result.more
+        if result.more:
+            return table
+        self._roster.put(table.name, Outcome.CHANGED)
+        return None
+
+    def _in_trouble(self, table: TrackedTable, result: SliceResult) -> None:
+        if result.trouble is Trouble.PERMANENT:
+            self._roster.stop(table, PermanentError(result.message, hint=result.hint))
+            return
+        if result.trouble is Trouble.LEASE_LOST:
+            self._ownership.superseded(table, result.message)
+        elif result.trouble is Trouble.EXPIRED and not self._roster.ours(table):
+            self._roster.put(table.name, Outcome.LOCKED)
+            return
+        elif result.trouble is Trouble.KILLS_WORKER:
+            self._roster.kills(table, result.message)
+            self._roster.put(table.name, Outcome.DEADLY)
+            return
+        elif result.trouble is not Trouble.QUEUE:
+            self._roster.fails(table, result.message, result.hint, told=result.lost and self._outage.lately)
+        self._roster.put(table.name, Outcome.FAILED)
