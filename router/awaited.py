@@ -20,7 +20,7 @@ from common.durations import format_duration
 from common.errors import DStreamError, PermanentError, Stopped
 from common.message import Message
 from router.chunks import USUAL
-from router.routes import SEND_AGAIN
+from router.routes import ADD_IT, SEND_AGAIN, table_of, with_table
 from router.tally import Tally
 from router.turns import Turns, nothing
 
@@ -102,13 +102,13 @@ class Awaited:
     ) -> bool:
         """Raises NoDestination for the first of `messages`, or SendInterrupted: look again after `pause`."""
         with self._turns.mine(meanwhile):
-            found = self._found or self._looked_for()
+            found = self._found or self._looked_for(messages[0])
             if found is None:
                 self._refuse_or_wait(messages[0])
         assert found is not None
         return found.send(messages, left=left, meanwhile=meanwhile)
 
-    def _looked_for(self) -> Destination | None:
+    def _looked_for(self, message: Message) -> Destination | None:
         now = self._clock()
         if (
             now - self._asked > self._grace + LOOK
@@ -132,13 +132,13 @@ class Awaited:
         self._answer = fault.message if isinstance(fault, NotADestination) else None
         self._next_look = self._clock() + LOOK
         if not self._judged():
-            self._tell(fault)
+            self._tell(fault, message)
         return None
 
     def _judged(self) -> bool:
         return self._answer is not None and self._clock() - self._since >= self._grace
 
-    def _tell(self, fault: DStreamError) -> None:
+    def _tell(self, fault: DStreamError, message: Message) -> None:
         """Once a wait in the log, and once more when it turns out that a person must act. A fault shows in the readiness as long as it
         lasts; a name that no table has does not, since anybody who may send to the queue can make one up."""
         if isinstance(fault, PermanentError) and not isinstance(fault, NotADestination):
@@ -156,16 +156,20 @@ class Awaited:
             log.warning(
                 "destination unknown; its changes wait",
                 topic=self.topic,
+                table=table_of(message),
                 error=fault.message,
                 grace=self._grace_text(),
-                hint="add the table to the router's configuration: the changes then go on in their order; after the grace they are poison",
+                hint=f"{ADD_IT}: the changes then go on in their order; after the grace they are poison (on_poison)",
             )
 
     def _refuse_or_wait(self, message: Message) -> None:
         if not self._judged():
             raise SendInterrupted(f"{self.topic} is no known destination: {self._answer or 'looking again'}")
         self._tally.topic_works(self.topic)  # nothing waits for it any more
-        words = f"has no destination: no configured table has this topic after a wait of {self._grace_text()} ({self._answer}); {SEND_AGAIN}"
+        unknown = (
+            f"{with_table(self.topic, message)} belongs to no configured table, after a wait of {self._grace_text()}"
+        )
+        words = f"has no destination: {unknown} ({self._answer}); {SEND_AGAIN}"
         raise NoDestination(self.topic, message, words)
 
     def _grace_text(self) -> str:

@@ -22,10 +22,10 @@ Reason = Literal[
 
 REASONS: Final = frozenset(get_args(Reason))
 
-SEND_AGAIN = (
-    "add the table to the router's configuration, then send a copy with a new message id; under its own id the queue's duplicate detection "
-    "drops it without a word until the window since it was first sent is over"
-)
+ADD_IT = 'add the table to `tables` in the router\'s configuration, or set unknown_destination = "create" and restart'
+"""What to do about a destination that is unknown."""
+
+SEND_AGAIN = f"{ADD_IT}, then send a copy with a new message id (duplicate detection drops one with the same id)"
 """What to do with a change in the dead-letter queue whose destination was unknown."""
 
 _HEXADECIMAL = re.compile(r"[0-9A-Fa-f]{1,20}")
@@ -117,18 +117,29 @@ def route(delivery: Delivery, known: Collection[str]) -> str | Poison:
         return Poison(
             delivery,
             "UnknownDestination",
-            f"the topic {named!r} belongs to no configured table; {SEND_AGAIN}",
+            f"{with_table(repr(named), delivery.message)} belongs to no configured table; {SEND_AGAIN}",
             named.lower(),
         )
     return named.lower()
+
+
+def table_of(message: Message) -> str | None:
+    """The table whose change it is, as far as its properties tell."""
+    told = message.application_properties
+    return ".".join(name for key in ("schema", "table") if (name := _name(told.get(key)))) or None
+
+
+def with_table(topic: str, message: Message) -> str:
+    """A topic, and the table whose change is to go there."""
+    table = table_of(message)
+    return f"topic {topic}" if table is None else f"topic {topic} (table {table})"
 
 
 def _oversize(message: Message) -> str:
     """What an ingester's stand-in stands for; where its body does not tell, what its properties do. What neither tells is left out: whoever may
     send to the queue may send what looks like one."""
     told = message.application_properties
-    table = ".".join(name for key in ("schema", "table") if (name := _name(told.get(key))))
-    where = f"a change of {table}" if table else "a change of a table that is not named"
+    where = f"a change of {table_of(message) or 'a table that is not named'}"
     try:
         content = json.loads(message.body)
         metadata, key = content["metadata"], json.dumps(content["data"], ensure_ascii=False)

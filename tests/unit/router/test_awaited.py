@@ -22,7 +22,7 @@ from tests.unit.router.test_parking import PARK_AT_ONCE
 from tests.unit.router.test_poison import Steps
 
 GRACE = 60.0
-MESSAGE = Message(b"{}", "m-1")
+MESSAGE = Message(b"{}", "m-1", application_properties={"schema": "dbo", "table": "Invoices"})
 
 
 class Clock:
@@ -179,6 +179,21 @@ def test_a_wait_is_told_once_and_a_name_that_anybody_may_send_makes_no_router_un
         ("warning", "destination unknown; its changes wait", "1m")
     ]
     assert tally.figures().ready() is None
+
+
+def test_what_is_unknown_is_told_with_table_wait_and_both_remedies() -> None:
+    clock = Clock()
+    one = awaited(clock, never)
+    remedy = 'add the table to `tables` in the router\'s configuration, or set unknown_destination = "create"'
+    with capture_logs() as logs:
+        asked_until_refused(clock, one)
+        with pytest.raises(NoDestination) as refused:
+            one.send([MESSAGE])
+    assert (logs[0]["topic"], logs[0]["table"]) == ("invoices", "dbo.Invoices")
+    assert logs[0]["hint"].startswith(remedy)
+    words = "topic invoices (table dbo.Invoices) belongs to no configured table, after a wait of 1m (it is not there)"
+    assert refused.value.words.startswith(f"has no destination: {words}; {remedy}")
+    assert len(refused.value.message) < 400
 
 
 def test_one_look_serves_all_slots() -> None:
