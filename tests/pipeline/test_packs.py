@@ -21,7 +21,7 @@ QUEUE = "ingest-queue"
 
 
 def with_packs(*given: Any, **named: Any) -> Path:
-    path = write_config(*given, **named)
+    path = write_config(*given, **named, tasks=2)
     text = path.read_text()
     assert text.count("    queue {\n") == 1
     path.write_text(text.replace("    queue {\n", '    queue {\n        pack = "max"\n'))
@@ -38,7 +38,7 @@ def waiting(client: ServiceBusClient) -> set[str | None]:
 def test_packs_change_nothing_that_a_subscriber_sees(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(dstream.demo.pipeline, "write_config", with_packs)
     with (
-        Pipeline(tmp_path, pace=Pace(changes=1000, seconds=4)) as pipeline,
+        Pipeline(tmp_path, pace=Pace(changes=1500, seconds=4, large=500)) as pipeline,
         ServiceBusClient.from_connection_string(pipeline.emulators.bus_connection_string) as client,
     ):
         log = pipeline.router.log
@@ -53,6 +53,6 @@ def test_packs_change_nothing_that_a_subscriber_sees(monkeypatch: pytest.MonkeyP
         pipeline.settle(90)
         verdict = pipeline.verdict()
         assert verdict.good, verdict
-        assert verdict.total("committed") >= 1000
+        assert verdict.total("committed") >= 1500
         with client.get_queue_receiver(QUEUE, sub_queue="deadletter") as dead:
             assert dead.peek_messages(5) == []

@@ -30,7 +30,7 @@ class Running:
 
     def __init__(self, folder: Path, emulators: Emulators) -> None:
         self.emulators = emulators
-        config = write_config(folder, emulators, "500ms")
+        config = write_config(folder, emulators, "500ms", tasks=2)
         self.ports = {stage: free_port() for stage in ("ingester", "router")}
         text = config.read_text()
         for stage, port in self.ports.items():
