@@ -85,7 +85,8 @@ class Parking:
         self._ahead = ahead
         self._news, self._turn = news, turn
         self._known = news()
-        self._full = False
+        self._queueing = 0
+        """Slots that wait with a session that is to be stopped."""
         self._guard = threading.Lock()
         self._waiting: list[Parked] = []
         self._stopped: list[Parked] = []
@@ -137,15 +138,22 @@ class Parking:
 
     def hold(self, receiver: Receiver) -> bool:
         """Take over a session until there is news; waits, with its lock kept, while there is no room. False when the router stops."""
-        while not self._held(receiver):
-            if self._stop.is_set():
-                return False
-            self._say_full()
-            self._turn()
-            if not self._renewed(receiver):
-                return True  # let go
-            self._stop.wait(LOOK)
-        return True
+        if self._held(receiver):
+            return True
+        if self._stop.is_set():
+            return False
+        self._queue(1)
+        try:
+            while not self._held(receiver):
+                if self._stop.is_set():
+                    return False
+                self._turn()
+                if not self._renewed(receiver):
+                    return True  # let go
+                self._stop.wait(LOOK)
+            return True
+        finally:
+            self._queue(-1)
 
     def _held(self, receiver: Receiver) -> bool:
         with self._guard:
@@ -154,15 +162,19 @@ class Parking:
             self._stopped.append(Parked(receiver, (), _never))
             return True
 
-    def _say_full(self) -> None:
+    def _queue(self, change: int) -> None:
+        """A slot begins to wait, or ends; the first and the last are told."""
         with self._guard:
-            told, self._full = self._full, True
-        if not told:
+            before, self._queueing = self._queueing, self._queueing + change
+            now = self._queueing
+        if not before:
             log.error(
                 "too many sessions stopped at poisoned messages; slots wait with further ones",
                 stopped=self._room,
                 hint='see the lines "session stopped at a poisoned message"; on_poison = "dead_letter" lets sessions go on',
             )
+        elif not now and not self._stop.is_set():
+            log.info("no slot waits with a stopped session any more")
 
     def anyone_ready(self) -> bool:
         with self._guard:
@@ -203,7 +215,7 @@ class Parking:
         with self._guard:
             self._known = now
             again = [parked for parked in self._stopped if parked not in self._away]  # the others see to themselves
-            self._stopped, self._full = [parked for parked in self._stopped if parked in self._away], False
+            self._stopped = [parked for parked in self._stopped if parked in self._away]
         if again:
             log.info("the configuration has changed; stopped sessions are tried again", sessions=len(again))
         for parked in again:

@@ -253,3 +253,25 @@ def test_a_defect_in_a_look_does_not_end_the_looks(monkeypatch: pytest.MonkeyPat
     assert len(looks) == 4
     assert {line["event"] for line in logs} == {"looking at the parked sessions failed"}
     assert held._broker.open_receivers == []
+
+
+def test_slots_that_wait_with_stopped_sessions_are_one_line_and_its_end_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("router.parking.LOOK", 0.01)
+    names, turned = {"persons"}, threading.Semaphore(0)
+    made = Parking(threading.Event(), room=1, news=lambda: frozenset(names), turn=turned.release)
+    with capture_logs() as logs:
+        assert made.hold(receiver("persons"))
+        slots = [threading.Thread(target=made.hold, args=[receiver(each)]) for each in ("orders", "invoices")]
+        for slot in slots:
+            slot.start()
+        for _ in range(4):
+            assert turned.acquire(timeout=10)
+        for news, left in (("orders", 1), ("invoices", 0)):
+            names.add(news)
+            made.look()
+            until(lambda left=left: sum(slot.is_alive() for slot in slots) == left)  # type: ignore[misc]
+    waits = "too many sessions stopped at poisoned messages; slots wait with further ones"
+    told = [line["event"] for line in logs if not line["event"].startswith("the configuration")]
+    assert told == [waits, "no slot waits with a stopped session any more"]
