@@ -6,6 +6,7 @@ import threading
 from unittest.mock import Mock
 
 import pytest
+from structlog.testing import capture_logs
 
 from common.names import TableName
 from router import wiring
@@ -39,6 +40,15 @@ def test_a_process_that_only_opens_each_topic_once_provides_for_fewer(provided: 
     with pytest.raises(Enough):
         wiring.run(settings, threading.Event())
     provided.assert_called_once_with(links)
+
+
+def test_a_start_warns_of_settings_that_create_no_topics(provided: Mock) -> None:
+    settings = SETTINGS.model_copy(update={"creating_nothing": ("router.create_under",), "workers": 2})
+    with capture_logs() as logs, pytest.raises(Enough):
+        wiring.run(settings, threading.Event())
+    assert [(line["log_level"], line["event"], line["setting"]) for line in logs] == [
+        ("warning", "setting creates no topics", "router.create_under")
+    ]
 
 
 def _topics(count: int) -> dict[str, TableName]:
