@@ -130,7 +130,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parse_arguments(argv)
     # Only now: --help must not wait for the parser and the engine to load.
     from emulators.sqlserver.build import build_engine
-    from emulators.sqlserver.engine.data_directory import DataDirectoryError
+    from emulators.sqlserver.engine.store.data_directory import DataDirectoryError
 
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,5 +1,5 @@
 """Server configuration options. Two can be set: "max text repl size (B)", which Change Data Capture heeds, and "show advanced options";
-the others show their defaults, and setting them is refused by name. configuring.py has the statements that show and set them.
+the others show their defaults, and setting them is refused by name. statements/configuring.py has the statements that show and set them.
 
 Errors: 15123, 15124, 15129. Source: https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sp-configure-transact-sql
 """

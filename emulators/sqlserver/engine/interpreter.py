@@ -10,19 +10,19 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from emulators.sqlserver.engine.administration import Administration
-from emulators.sqlserver.engine.configuring import reconfigure
-from emulators.sqlserver.engine.links import StaleName
-from emulators.sqlserver.engine.merging import Merging
-from emulators.sqlserver.engine.names import SessionNames
-from emulators.sqlserver.engine.options import set_option
-from emulators.sqlserver.engine.principals import Principals
-from emulators.sqlserver.engine.procedures import Procedures
-from emulators.sqlserver.engine.raising import Thrown, print_text, raise_error, throw
+from emulators.sqlserver.engine.queries.names import SessionNames
 from emulators.sqlserver.engine.row_stream import RowStream
+from emulators.sqlserver.engine.rows.merging import Merging
+from emulators.sqlserver.engine.rows.writing import Writing
 from emulators.sqlserver.engine.session_ports import StatementSession
-from emulators.sqlserver.engine.statement_rights import check_statement
-from emulators.sqlserver.engine.writing import Writing
+from emulators.sqlserver.engine.statements.administration import Administration
+from emulators.sqlserver.engine.statements.configuring import reconfigure
+from emulators.sqlserver.engine.statements.options import set_option
+from emulators.sqlserver.engine.statements.principals import Principals
+from emulators.sqlserver.engine.statements.procedures import Procedures
+from emulators.sqlserver.engine.statements.raising import Thrown, print_text, raise_error, throw
+from emulators.sqlserver.engine.statements.required_rights import check_statement
+from emulators.sqlserver.engine.store.links import StaleName
 from emulators.sqlserver.results import (
     Column,
     ErrorMessage,

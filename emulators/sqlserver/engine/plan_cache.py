@@ -1,4 +1,4 @@
-"""Lowered queries, kept by what they were made from. Knows neither sessions nor catalogs: the key says it all (runner.py)."""
+"""Lowered queries, kept by what they were made from. Knows neither sessions nor catalogs: the key says it all (queries/runner.py)."""
 
 from __future__ import annotations
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 from zlib import crc32
 
-from emulators.sqlserver.engine.catalog import Catalog, TableEntry
-from emulators.sqlserver.engine.database import StoredDatabase
 from emulators.sqlserver.engine.security import DatabaseSecurity, Security
+from emulators.sqlserver.engine.store.catalog import Catalog, TableEntry
+from emulators.sqlserver.engine.store.database import StoredDatabase
 from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.tsql.errors import permission_denied
 
@@ -33,7 +33,7 @@ class DatabaseRights:
     """Implements extension.Rights for one session in one database."""
 
     def __init__(self, security: Security, login: str, database: StoredDatabase, owner: object) -> None:
-        """`owner`: whose view of the catalog counts (database.py)."""
+        """`owner`: whose view of the catalog counts (store/database.py)."""
         self._owner = owner
         self._database = database
         self._security = security

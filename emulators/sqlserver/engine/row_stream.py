@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 
-from emulators.sqlserver.engine.links import Link
+from emulators.sqlserver.engine.store.links import Link
 from emulators.sqlserver.results import Cancel, SqlError, Value
 
 Row = Sequence[Value]

@@ -15,18 +15,18 @@ from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 
-from emulators.sqlserver.engine import archive
 from emulators.sqlserver.engine.application_locks import ApplicationLocks
 from emulators.sqlserver.engine.configuration import Configuration
-from emulators.sqlserver.engine.data_directory import DatabaseRecord, DataDirectory, Home, TemporaryHome, file_of
-from emulators.sqlserver.engine.database import StoredDatabase
+from emulators.sqlserver.engine.definitions.restoring import restore_filters
 from emulators.sqlserver.engine.extension import Database, Extension
-from emulators.sqlserver.engine.index_restoring import restore_filters
 from emulators.sqlserver.engine.locks import Cancelled
 from emulators.sqlserver.engine.plan_cache import PlanCache
-from emulators.sqlserver.engine.private import private_database, remove, remove_files
 from emulators.sqlserver.engine.security import Security
 from emulators.sqlserver.engine.session import SqlSession
+from emulators.sqlserver.engine.store import archive
+from emulators.sqlserver.engine.store.data_directory import DatabaseRecord, DataDirectory, Home, TemporaryHome, file_of
+from emulators.sqlserver.engine.store.database import StoredDatabase
+from emulators.sqlserver.engine.store.private import private_database, remove, remove_files
 from emulators.sqlserver.results import Cancel, LoginRequest, Session, SqlError
 from emulators.sqlserver.tsql.errors import unknown_database
 

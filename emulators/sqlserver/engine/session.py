@@ -15,21 +15,21 @@ from datetime import datetime
 from functools import partial
 from typing import Protocol
 
-from emulators.sqlserver.engine import storage
-from emulators.sqlserver.engine.catalog import TableEntry
-from emulators.sqlserver.engine.database import RUNNING, StoredDatabase
-from emulators.sqlserver.engine.environment import Environment
 from emulators.sqlserver.engine.extension import Table
+from emulators.sqlserver.engine.functions.environment import Environment
+from emulators.sqlserver.engine.functions.object_lookup import ObjectLookup
 from emulators.sqlserver.engine.interpreter import Interpreter
-from emulators.sqlserver.engine.links import Link
 from emulators.sqlserver.engine.locks import Cancelled
-from emulators.sqlserver.engine.object_lookup import ObjectLookup
-from emulators.sqlserver.engine.private import remove_files
+from emulators.sqlserver.engine.queries.runner import Runner
 from emulators.sqlserver.engine.rights import DatabaseRights
 from emulators.sqlserver.engine.row_stream import RowStream
-from emulators.sqlserver.engine.runner import Runner
 from emulators.sqlserver.engine.session_ports import DatabaseServer
 from emulators.sqlserver.engine.session_settings import SessionSettings
+from emulators.sqlserver.engine.store import storage
+from emulators.sqlserver.engine.store.catalog import TableEntry
+from emulators.sqlserver.engine.store.database import RUNNING, StoredDatabase
+from emulators.sqlserver.engine.store.links import Link
+from emulators.sqlserver.engine.store.private import remove_files
 from emulators.sqlserver.results import (
     Cancel,
     Event,

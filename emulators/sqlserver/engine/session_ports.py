@@ -14,14 +14,14 @@ from typing import Protocol
 
 from emulators.sqlserver.engine.application_locks import ApplicationLocks
 from emulators.sqlserver.engine.configuration import Configuration
-from emulators.sqlserver.engine.database import StoredDatabase
 from emulators.sqlserver.engine.extension import CallContext, Extension, Table
-from emulators.sqlserver.engine.links import Link
 from emulators.sqlserver.engine.plan_cache import PlanCache
 from emulators.sqlserver.engine.rights import DatabaseRights
 from emulators.sqlserver.engine.row_stream import Row, RowStream
 from emulators.sqlserver.engine.security import Security
 from emulators.sqlserver.engine.session_settings import SessionSettings
+from emulators.sqlserver.engine.store.database import StoredDatabase
+from emulators.sqlserver.engine.store.links import Link
 from emulators.sqlserver.results import Cancel, Event, LoginRequest, SqlError, Value
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.fragments import Fragment
@@ -192,7 +192,7 @@ class Outcome(Protocol):
 
 
 class Queries(Protocol):
-    """Runs lowered queries for a session (runner.py)."""
+    """Runs lowered queries for a session (queries/runner.py)."""
 
     def plan(self, fragment: Fragment) -> Plan: ...
 

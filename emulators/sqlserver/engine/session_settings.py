@@ -1,4 +1,4 @@
-"""What SET changes for one session; options.py reads the statements."""
+"""What SET changes for one session; statements/options.py reads the statements."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Functions and @@ variables whose value depends on the session, the catalog or the clock: their arguments and result types.
 
-The session computes them (engine/environment.py).
+The session computes them (engine/functions/environment.py).
 """
 
 from __future__ import annotations

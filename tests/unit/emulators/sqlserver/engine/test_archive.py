@@ -7,11 +7,11 @@ from zlib import crc32
 
 import pytest
 
-from emulators.sqlserver.engine import archive
-from emulators.sqlserver.engine.catalog import TableEntry
-from emulators.sqlserver.engine.data_directory import FORMAT
 from emulators.sqlserver.engine.extension import KeyIndex, Table, TableColumn
 from emulators.sqlserver.engine.security import Login
+from emulators.sqlserver.engine.store import archive
+from emulators.sqlserver.engine.store.catalog import TableEntry
+from emulators.sqlserver.engine.store.data_directory import FORMAT
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.fragments import Fragment
 

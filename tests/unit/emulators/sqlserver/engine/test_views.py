@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from emulators.sqlserver.engine.system_views import VIEWS
+from emulators.sqlserver.engine.views.register import VIEWS
 
 from .conftest import Client
 

@@ -1,0 +1,1 @@
+"""DDL: CREATE, ALTER and DROP of tables, views, indexes and schemas."""

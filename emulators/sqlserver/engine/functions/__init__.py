@@ -1,0 +1,1 @@
+"""What functions of the session and @@ variables return."""

@@ -1,0 +1,1 @@
+"""What names in a query mean, and how lowered queries run."""

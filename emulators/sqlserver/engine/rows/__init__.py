@@ -1,0 +1,1 @@
+"""INSERT, UPDATE, DELETE and MERGE: rows, their constraints, and what OUTPUT says of them."""

@@ -1,0 +1,324 @@
+"""EXEC and procedure calls by RPC: the extension's procedures, sp_executesql and sp_rename. Users' own procedures do not exist here.
+
+An extension's procedure that writes while the session's transaction holds the writer lock joins that transaction (store/database.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from emulators.sqlserver.engine.definitions.relationships import mentions
+from emulators.sqlserver.engine.extension import ProcedureFailed, ProcedureSpec
+from emulators.sqlserver.engine.functions.lock_procedures import LockProcedures
+from emulators.sqlserver.engine.functions.object_lookup import split_name
+from emulators.sqlserver.engine.queries.refusals import refused_procedure
+from emulators.sqlserver.engine.session_ports import StatementSession
+from emulators.sqlserver.engine.statements import catalog_procedures, configuring, principals
+from emulators.sqlserver.engine.store import storage
+from emulators.sqlserver.engine.store.catalog import TableEntry
+from emulators.sqlserver.engine.store.database import StoredDatabase
+from emulators.sqlserver.results import (
+    Event,
+    Info,
+    Parameter,
+    ReturnStatus,
+    ReturnValue,
+    SqlError,
+    StatementDone,
+    Value,
+)
+from emulators.sqlserver.sqltypes import SqlType
+from emulators.sqlserver.tsql import errors
+from emulators.sqlserver.tsql import statements as st
+from emulators.sqlserver.tsql.convert import converter
+from emulators.sqlserver.tsql.fragments import Fragment
+from emulators.sqlserver.tsql.reader import Reader
+from emulators.sqlserver.tsql.tokens import END, tokenize
+from emulators.sqlserver.tsql.types import INT
+
+Typed = tuple[SqlType, Value]
+_RENAMED = "Caution: Changing any part of an object name could break scripts and stored procedures."
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """An argument; `value` None: DEFAULT. `variable`: what an OUTPUT argument writes back to."""
+
+    name: str
+    value: Typed | None
+    variable: str = ""
+
+
+class Procedures:
+    """Procedure calls of one session. `run_text` runs a nested batch."""
+
+    def __init__(self, session: StatementSession, run_text: Callable[[str], Iterator[Event]]) -> None:
+        self.session = session
+        self._run_text = run_text
+
+    def execute(self, statement: st.Execute) -> Iterator[Event]:
+        given = [
+            _Given(a.name, None if a.value is None else self.session.runner.value(a.value), a.output)
+            for a in statement.arguments
+        ]
+        if statement.result and statement.result not in self.session.variables:
+            raise errors.undeclared_variable(statement.result)
+        status = 0
+        try:
+            for event in self._call(statement.procedure, given):
+                if isinstance(event, ReturnValue):
+                    self._assign(event.name, event.type, event.value)
+                    continue
+                if isinstance(event, ReturnStatus):
+                    status = event.value
+                yield event
+        except SqlError as error:
+            status = _status_of(error)
+            raise
+        finally:
+            if statement.result:
+                self._assign(statement.result, INT, status)
+
+    def _assign(self, variable: str, kind: SqlType, value: Value) -> None:
+        known = self.session.variables.get(variable)
+        if known is None:
+            raise errors.undeclared_variable(variable)
+        stored = None if value is None else converter(kind, known[0])(value)
+        self.session.variables[variable] = (known[0], stored)
+
+    def execute_text(self, statement: st.ExecuteText) -> Iterator[Event]:
+        text = self.session.runner.value(statement.text)[1]
+        yield from self._nested(str(text or ""), {})
+
+    def call_by_rpc(self, name: str, parameters: Sequence[Parameter]) -> Iterator[Event]:
+        parts = split_name(name)
+        if parts is None:
+            raise errors.unknown_procedure(name)
+        given = [
+            _Given(p.name.lower(), None if p.default else (p.type, p.value), p.name.lower() if p.output else "")
+            for p in parameters
+        ]
+        yield from self._call(parts, given)
+
+    def _call(self, name: st.Name, given: Sequence[_Given]) -> Iterator[Event]:
+        session = self.session
+        shown = ".".join(name)
+        database = session.engine.find(name[-3]) if len(name) > 2 and name[-3] else session.current()
+        if database is None:
+            raise errors.unknown_procedure(shown)
+        short = name[-1].lower()
+        if short == "sp_executesql":
+            yield from self._executesql(given)
+            return
+        if short == "sp_rename":
+            yield from self._rename(database, self._arguments(_RENAME, "sp_rename", given))
+            return
+        key = f"{name[-2].lower() if len(name) > 1 and name[-2] else 'sys'}.{short}"
+        extension = session.engine.extension
+        own = {
+            **principals.procedures(session),
+            **catalog_procedures.procedures(session),
+            **LockProcedures(session).specs(),
+            **configuring.procedures(session),
+        }
+        specs = {**own, **(extension.procedures() if extension is not None else {})}
+        spec = specs.get(key) or (specs.get(f"sys.{short}") if key.startswith("dbo.") else None)
+        if spec is None:
+            raise refused_procedure(short) or errors.unknown_procedure(shown)
+        arguments = self._arguments(spec, short, given)
+        targets = _outputs(spec, given)
+        status = 0
+        try:
+            for event in spec.run(session.runner.context(database), arguments):
+                if isinstance(event, ReturnStatus):
+                    status = event.value
+                elif isinstance(event, ReturnValue):
+                    if event.name in targets:
+                        yield ReturnValue(targets[event.name], event.type, event.value)
+                else:
+                    yield event
+        except SqlError as error:
+            yield ReturnStatus(_status_of(error))
+            raise
+        yield ReturnStatus(status)
+
+    def _arguments(self, spec: ProcedureSpec, name: str, given: Sequence[_Given]) -> dict[str, Value]:
+        """Arguments by lower-case name. Raises 119, 201, 8144, 8145."""
+        known = {parameter.lower(): parameter for parameter in spec.parameters}
+        arguments: dict[str, Value] = {}
+        named = False
+        for index, argument in enumerate(given):
+            if argument.name:
+                named = True
+                if argument.name.lower() not in known:
+                    raise errors.not_a_parameter(argument.name, name)
+                key = argument.name.lower()
+            elif named:
+                text = f"Must pass parameter number {index + 1} and subsequent parameters as '@name = value'."
+                raise SqlError(119, text, 15)
+            elif index >= len(spec.parameters):
+                raise errors.too_many_arguments(name)
+            else:
+                key = spec.parameters[index].lower()
+            if argument.value is not None:
+                arguments[key] = argument.value[1]
+        for required in spec.required:
+            if required.lower() not in arguments:
+                raise errors.missing_parameter(name, required)
+        return arguments
+
+    # -- sp_executesql
+
+    def _executesql(self, given: Sequence[_Given]) -> Iterator[Event]:
+        """Its status is @@ERROR as the text leaves it: 0, or what its last statement failed with."""
+        if not given or given[0].value is None:
+            raise errors.missing_parameter("sp_executesql", "@statement")
+        text = str(given[0].value[1] or "")
+        declared = _declared(str(given[1].value[1] or "")) if len(given) > 1 and given[1].value is not None else {}
+        variables: dict[str, Typed] = {name: (kind, None) for name, kind in declared.items()}
+        outputs: dict[str, str] = {}
+        for index, argument in enumerate(given[2:]):
+            name = argument.name.lower() or list(declared)[index]
+            if name not in declared:
+                raise errors.not_a_parameter(name, "sp_executesql")
+            if argument.value is not None:
+                kind, value = argument.value
+                variables[name] = (declared[name], None if value is None else converter(kind, declared[name])(value))
+            if argument.variable:
+                outputs[name] = argument.variable
+        self.session.last_error = 0
+        yield from self._nested(text, variables, outputs)
+        yield ReturnStatus(self.session.last_error)
+
+    def _nested(
+        self, text: str, variables: dict[str, Typed], outputs: Mapping[str, str] | None = None
+    ) -> Iterator[Event]:
+        """Text in its own scope of variables; `outputs`: inner name -> outer variable."""
+        session = self.session
+        outer, session.variables = session.variables, variables
+        try:
+            with session.scope():
+                yield from self._run_text(text)
+                session.settle()
+        finally:
+            inner, session.variables = session.variables, outer
+        for name, target in (outputs or {}).items():
+            kind, value = inner[name]
+            if target in outer:
+                outer[target] = (outer[target][0], None if value is None else converter(kind, outer[target][0])(value))
+
+    # -- sp_rename
+
+    def _rename(self, database: StoredDatabase, arguments: Mapping[str, Value]) -> Iterator[Event]:
+        parts = split_name(str(arguments["@objname"])) or ("",)
+        new = str(arguments["@newname"])
+        kind = str(arguments.get("@objtype") or "OBJECT").upper()
+        with self.session.writing(database):
+            if kind == "COLUMN" and len(parts) > 1:
+                self._rename_column(database, parts[:-1], parts[-1], new)
+            elif kind == "OBJECT":
+                self._rename_table(database, parts, new)
+            else:
+                raise errors.unsupported(f"sp_rename of {kind}")
+        yield Info(15477, _RENAMED)
+        yield StatementDone()
+        yield ReturnStatus(0)
+
+    def _entry(self, database: StoredDatabase, name: st.Name) -> TableEntry:
+        schema = name[-2] if len(name) > 1 and name[-2] else "dbo"
+        entry = database.catalog_for(self.session).find(schema, name[-1])
+        if entry is None or entry.table.system:
+            text = "Either the parameter @objname is ambiguous or the claimed @objtype (OBJECT) is wrong."
+            raise SqlError(15248, text, 11)
+        return entry
+
+    def _rename_table(self, database: StoredDatabase, name: st.Name, new: str) -> None:
+        entry = self._entry(database, name)
+        catalog = database.catalog_for(self.session)
+        if catalog.find(entry.table.schema, new) is not None:
+            text = f"Error: The new name '{new}' is already in use as a OBJECT name and would cause a duplicate that is not permitted."
+            raise SqlError(15335, text, 11)
+        database.change(catalog.with_table(replace(entry, table=replace(entry.table, name=new))))
+
+    def _rename_column(self, database: StoredDatabase, name: st.Name, column: str, new: str) -> None:
+        entry = self._entry(database, name)
+        old = entry.column(column)
+        if old is None:
+            text = "Either the parameter @objname is ambiguous or the claimed @objtype (COLUMN) is wrong."
+            raise SqlError(15248, text, 11)
+        if entry.column(new) is not None:
+            text = f"Error: The new name '{new}' is already in use as a COLUMN name and would cause a duplicate that is not permitted."
+            raise SqlError(15335, text, 11)
+        if any(c is not old and c.name.lower() == new.lower() for c in entry.table.columns):
+            raise errors.unsupported(f"a table whose columns differ in case only ({new})")
+        filters = [index.filter for index in entry.table.indexes if index.filter is not None]
+        filtered = any(old.column_id in found.column_ids for found in filters)
+        if filtered or any(
+            mentions(rule, old.name) for rule in (*_conditions(entry), *(c.value for c in entry.computed.values()))
+        ):
+            text = f"Object '{'.'.join(name)}.{column}' cannot be renamed because the object participates in enforced dependencies."
+            raise SqlError(15336, text, 16)
+        columns = tuple(replace(c, name=new) if c is old else c for c in entry.table.columns)
+        after = replace(entry, table=replace(entry.table, columns=columns))
+        if (
+            database.observer is not None
+            and database.observer.tracks(entry.table.object_id)
+            and database.active is not None
+        ):
+            ddl = f"EXEC sp_rename '{'.'.join(name)}.{column}', '{new}', 'COLUMN'"
+            database.observer.table_changed(entry.table, after.table, ddl, database.active.transaction)
+        where = storage.storage_name(entry.table)
+        database.write_link.execute(
+            f"ALTER TABLE {where} RENAME COLUMN {storage.quote(old.name)} TO {storage.quote(new)}"
+        )
+        database.change(database.catalog_for(self.session).with_table(after))
+
+
+def _status_of(error: SqlError) -> int:
+    return error.status if isinstance(error, ProcedureFailed) else 1
+
+
+def _outputs(spec: ProcedureSpec, given: Sequence[_Given]) -> dict[str, str]:
+    """The lower-case OUTPUT parameters that were asked for, and the variables they go to. Raises 8162."""
+    targets: dict[str, str] = {}
+    for index, argument in enumerate(given):
+        if not argument.variable:
+            continue
+        name = argument.name.lower() or spec.parameters[index].lower()
+        if name not in spec.outputs:
+            text = (
+                f'The formal parameter "{name}" was not declared as an OUTPUT parameter, but the actual parameter passed in '
+                "requested output."
+            )
+            raise SqlError(8162, text, 16, 2)
+        targets[name] = argument.variable
+    return targets
+
+
+def _conditions(entry: TableEntry) -> list[Fragment]:
+    return [check.condition for check in entry.checks]
+
+
+def _declared(text: str) -> dict[str, SqlType]:
+    """The parameter list of sp_executesql: "@a int, @b nvarchar(10) OUTPUT"."""
+    reader = Reader(text, tokenize(text))
+    declared: dict[str, SqlType] = {}
+    while reader.here.kind != END:
+        name = reader.variable()
+        reader.accept("AS")
+        declared[name] = reader.type()
+        if reader.accept("="):
+            raise errors.unsupported("a default in the parameters of sp_executesql")
+        if not reader.accept("OUTPUT"):
+            reader.accept("OUT")
+        if reader.here.kind != END:
+            reader.expect(",")
+    return declared
+
+
+def _no_run(context: object, arguments: object) -> Iterator[Event]:
+    return iter(())
+
+
+_RENAME = ProcedureSpec(("@objname", "@newname", "@objtype"), ("@objname", "@newname"), _no_run)

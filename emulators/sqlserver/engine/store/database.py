@@ -1,0 +1,485 @@
+"""One database: its SQLite file, catalog, writer lock and write transaction. Speaks no T-SQL.
+
+A write transaction belongs to an owner (a session, or one `writer()` block), whatever thread acts for it. A procedure that an
+extension runs inside a session's open write transaction joins it: `writer()` is then a savepoint of that transaction.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from emulators.sqlserver.collation import SERVER_DEFAULT, known
+from emulators.sqlserver.engine.extension import ChangeObserver, KeyIndex, Table, TableColumn, Transaction
+from emulators.sqlserver.engine.locks import WriterLock
+from emulators.sqlserver.engine.store import storage
+from emulators.sqlserver.engine.store.catalog import Catalog, TableEntry
+from emulators.sqlserver.engine.store.kept_catalog import Kept, KeptCatalog, counters
+from emulators.sqlserver.engine.store.links import Link
+from emulators.sqlserver.results import Cancel, Column
+from emulators.sqlserver.sqltypes import SqlType
+from emulators.sqlserver.tsql.convert import Truncation
+from emulators.sqlserver.tsql.errors import object_exists, truncated, unknown_database
+from emulators.sqlserver.tsql.temporal import Moment, write
+from emulators.sqlserver.tsql.text_order import name_folding
+from emulators.sqlserver.tsql.types import DATETIME, collated, collation_named
+
+_FIRST_ROW_VERSION = 2000
+
+RUNNING = threading.local()
+"""`session`: whose batch this thread runs at the moment."""
+
+
+class Running(Protocol):
+    """What a database asks of the session that this thread runs."""
+
+    def patience(self) -> tuple[float | None, Cancel]:
+        """Seconds that it waits for a lock, None without end, and what is asked meanwhile."""
+        ...
+
+    def enter(self, database: StoredDatabase) -> None:
+        """`StoredDatabase.enter`, until what it runs has ended."""
+        ...
+
+
+def running_session() -> Running | None:
+    return getattr(RUNNING, "session", None)
+
+
+def moment_of(when: datetime) -> Moment:
+    ticks = ((when.hour * 60 + when.minute) * 60 + when.second) * 10_000_000 + when.microsecond * 10
+    return Moment(when.toordinal(), ticks, 0)
+
+
+def _never() -> bool:
+    return False
+
+
+@dataclass(slots=True)
+class WriteTransaction:
+    """The open write transaction: its catalog, and what each savepoint goes back to."""
+
+    owner: object
+    transaction: Transaction | None
+    catalog: Catalog
+    savepoints: dict[str, Catalog] = field(default_factory=dict)
+    depth: int = 0
+    """How many statements run inside one another: a procedure that writes runs inside the one that calls it."""
+    excluded: set[str] = field(default_factory=set)
+    """Tables, as they are stored, that nobody else may read."""
+
+
+class _ThreadsLink:
+    """A connection of one thread, closed when that has ended: each client has a thread, and clients come and go."""
+
+    def __init__(self, database: StoredDatabase) -> None:
+        self._database = database
+        self.link = database.open_link()
+
+    def __del__(self) -> None:
+        self._database.close_link(self.link)
+
+
+class StoredDatabase:
+    """Implements extension.Database."""
+
+    def __init__(
+        self,
+        name: str,
+        database_id: int,
+        path: Path,
+        clock: Callable[[], datetime],
+        shown: str = "",
+        collation: str = "",
+        *,
+        kept: bool = False,
+        first_transaction: int = 0,
+    ) -> None:
+        """`shown`: the name in error texts, where it is another. `collation`: "" for the server's.
+
+        `kept`: the catalog is in the file too, and what the file holds is taken up. `first_transaction`: the number before the first.
+        """
+        self.name = name
+        self.shown = shown or name
+        self.database_id = database_id
+        self.created = clock()
+        self.path = path
+        self.clock = clock
+        self.lock = WriterLock()
+        self.write_link = Link(path)
+        self.collation = collation
+        self.fold = name_folding(known(collation))
+        self._kept = KeptCatalog(self.write_link.raw, self.fold) if kept else None
+        self.catalog = self._kept.kept.catalog if self._kept is not None else Catalog(fold=self.fold)
+        self.active: WriteTransaction | None = None
+        self.observer: ChangeObserver | None = None
+        self.cdc_enabled = False
+        self.snapshot_allowed = False
+        self.read_committed_snapshot = False
+        self.commits = 0
+        self.identities: dict[int, int] = self._kept.identities() if self._kept is not None else {}
+        """Object id -> last identity value given; never rolled back, as on the real server."""
+        self.row_version = self._kept.row_version(_FIRST_ROW_VERSION) if self._kept is not None else _FIRST_ROW_VERSION
+        self._transactions = first_transaction
+        self._local = threading.local()
+        self._readers: list[Link] = []
+        self._guard = threading.Lock()
+        self._held: list[tuple[str, str]] = []
+        self._held_ends: list[tuple[str, str]] = []
+        self._users: set[object] = set()
+        self._retired = False
+
+    # -- who is in it. SQLite's connections are not to be closed while another thread uses them.
+
+    def enter(self, user: object) -> None:
+        """The database stays until this user leaves: DROP DATABASE is refused. Raises 911 when it is gone already."""
+        with self._guard:
+            if self._retired:
+                raise unknown_database(self.name)
+            self._users.add(user)
+
+    def leave(self, user: object) -> None:
+        with self._guard:
+            self._users.discard(user)
+
+    def retire(self, user: object) -> bool:
+        """Let nobody in any more; False, and nothing happens, while anybody but `user` is in it."""
+        with self._guard:
+            if self._users - {user}:
+                return False
+            self._retired = True
+            return True
+
+    # -- transactions
+
+    def begin_write(self, owner: object, timeout: float | None, cancelled: Cancel, user: bool) -> None:
+        """Take the writer lock for `owner`. Raises SqlError 1222, Cancelled."""
+        self.lock.acquire(owner, timeout, cancelled)
+        try:
+            self.write_link.execute("BEGIN IMMEDIATE")
+        except BaseException:
+            self.lock.release(owner)
+            raise
+        transaction = None
+        if user:
+            self._transactions += 1
+            transaction = Transaction(self._transactions, self.now())
+        self.active = WriteTransaction(owner, transaction, self.catalog)
+
+    def owned_by(self, owner: object) -> bool:
+        active = self.active
+        return active is not None and active.owner is owner
+
+    def exclude(self, owner: object, table: str) -> None:
+        """Keep readers off a table until the owner's write transaction ends; without one nothing happens."""
+        active = self.active
+        if active is not None and active.owner is owner:
+            active.excluded.add(table)
+
+    def excludes(self, reader: object, table: str) -> bool:
+        if self._held and table in self._held_tables():
+            return True
+        active = self.active
+        return active is not None and active.owner is not reader and table in active.excluded
+
+    @contextmanager
+    def held(self, schema: str, name: str) -> Iterator[None]:
+        """Nobody reads this table, which need not be there yet; whoever waits for it does so as for `exclude`."""
+        wanted = (schema, name)
+        with self._guard:
+            self._held.append(wanted)
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._held.remove(wanted)
+
+    @contextmanager
+    def held_end(self, schema: str, name: str) -> Iterator[None]:
+        """Whoever reads a table from its end waits, as behind a last row that is not committed; the rows before are free."""
+        with self._guard:
+            self._held_ends.append((schema, name))
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._held_ends.remove((schema, name))
+
+    def await_end(self, schema: str, name: str, timeout: float | None, cancelled: Cancel) -> None:
+        """Wait until `held_end` is over. Raises SqlError 1222, Cancelled."""
+        if self._held_ends:
+            self.lock.wait_while(lambda: (schema, name) in self._held_ends, timeout, cancelled)
+
+    def _held_tables(self) -> set[str]:
+        with self._guard:
+            found = [self.table(schema, name) for schema, name in self._held]
+        return {self.storage(table) for table in found if table is not None}
+
+    def await_table(self, reader: object, table: str, timeout: float | None, cancelled: Cancel) -> None:
+        """Wait until `excludes` is over. Raises SqlError 1222, Cancelled."""
+        self.lock.wait_while(lambda: self.excludes(reader, table), timeout, cancelled)
+
+    def commit_write(self, owner: object) -> None:
+        """Raises what the observer raises, after rolling back."""
+        active = self.active
+        assert active is not None
+        assert active.owner is owner
+        try:
+            if self.observer is not None and active.transaction is not None:
+                self.observer.committing(active.transaction, self.write_link.raw)
+            if self._kept is not None:
+                self._kept.write(Kept(active.catalog, counters(self.identities, self.row_version)))
+            self.write_link.execute("COMMIT")
+        except BaseException:
+            self.rollback_write(owner)
+            raise
+        self.catalog = active.catalog
+        if self._kept is not None:
+            self._kept.committed()
+        self.commits += 1
+        self.active = None
+        self.write_link.session = None
+        self.lock.release(owner)
+
+    def rollback_write(self, owner: object) -> None:
+        active = self.active
+        if active is None or active.owner is not owner:
+            return
+        try:
+            if self.write_link.raw.in_transaction:
+                self.write_link.execute("ROLLBACK")
+            if self.observer is not None and active.transaction is not None:
+                self.observer.rolled_back(active.transaction)
+        finally:
+            self.active = None
+            self.write_link.session = None
+            self.lock.release(owner)
+
+    def save(self, name: str) -> None:
+        """A user's savepoint."""
+        active = self._open()
+        self.write_link.execute(f"SAVEPOINT {storage.quote('u_' + name.lower())}")
+        active.savepoints[name.lower()] = active.catalog
+        if self.observer is not None and active.transaction is not None:
+            self.observer.saved(active.transaction, name)
+
+    def rollback_to(self, name: str) -> None:
+        active = self._open()
+        self.write_link.execute(f"ROLLBACK TO {storage.quote('u_' + name.lower())}")
+        active.catalog = active.savepoints[name.lower()]
+        if self.observer is not None and active.transaction is not None:
+            self.observer.rolled_back_to(active.transaction, name)
+
+    @contextmanager
+    def statement(self) -> Iterator[Link]:
+        """What a statement does inside the open write transaction, undone when it raises."""
+        active = self._open()
+        catalog = active.catalog
+        active.depth += 1
+        mark = f"<statement {active.depth}>"  # no user can name a savepoint so
+        self.write_link.execute("SAVEPOINT statement")
+        if self.observer is not None and active.transaction is not None:
+            self.observer.saved(active.transaction, mark)
+        try:
+            yield self.write_link
+        except BaseException:
+            if self.write_link.raw.in_transaction:
+                self.write_link.execute("ROLLBACK TO statement")
+                self.write_link.execute("RELEASE statement")
+            active.catalog = catalog
+            if self.observer is not None and active.transaction is not None:
+                self.observer.rolled_back_to(active.transaction, mark)
+            raise
+        finally:
+            active.depth -= 1
+        self.write_link.execute("RELEASE statement")
+
+    def _open(self) -> WriteTransaction:
+        if self.active is None:
+            raise RuntimeError(f"no write transaction is open in {self.name}")
+        return self.active
+
+    # -- catalog
+
+    def catalog_for(self, owner: object | None) -> Catalog:
+        """The catalog as `owner` sees it: its own changes, or what is committed."""
+        active = self.active
+        return active.catalog if active is not None and owner is not None and active.owner is owner else self.catalog
+
+    def _seen(self) -> Catalog:
+        return self.catalog_for(getattr(self._local, "owner", None) or running_session())
+
+    def change(self, catalog: Catalog) -> None:
+        """Give the open write transaction another catalog."""
+        self._open().catalog = catalog
+
+    # -- extension.Database
+
+    @contextmanager
+    def writer(self, gives_way: Cancel | None = None) -> Iterator[sqlite3.Connection]:
+        session = running_session()
+        if getattr(self._local, "owner", None) is not None:
+            raise RuntimeError(f"this thread already writes to {self.name}")
+        if session is not None and self.owned_by(session):
+            with self.statement() as link:
+                yield link.raw
+            return
+        owner = object()
+        patience = session.patience() if session is not None else (None, gives_way or _never)
+        self.enter(owner)
+        try:
+            self.begin_write(owner, *patience, user=False)
+            self._local.owner = owner
+            yield self.write_link.raw
+            self.commit_write(owner)
+        except BaseException:
+            self.rollback_write(owner)
+            raise
+        finally:
+            self._local.owner = None
+            self.leave(owner)
+
+    def reader(self) -> sqlite3.Connection:
+        session = running_session()
+        if session is not None:
+            session.enter(self)
+        own: _ThreadsLink | None = getattr(self._local, "reader", None)
+        if own is None:
+            own = self._local.reader = _ThreadsLink(self)
+        return own.link.raw
+
+    def open_link(self) -> Link:
+        """A further connection, closed with the database at the latest."""
+        link = Link(self.path)
+        with self._guard:
+            self._readers.append(link)
+        return link
+
+    def close_link(self, link: Link) -> None:
+        with self._guard:
+            if link in self._readers:
+                self._readers.remove(link)
+        link.close()
+
+    def table(self, schema: str, name: str) -> Table | None:
+        entry = self._seen().find(schema, name)
+        return None if entry is None else entry.table
+
+    def table_by_id(self, object_id: int) -> Table | None:
+        entry = self._seen().tables.get(object_id)
+        return None if entry is None else entry.table
+
+    def tables(self) -> Sequence[Table]:
+        return [entry.table for entry in self._seen().tables.values()]
+
+    def storage(self, table: Table) -> str:
+        return storage.storage_name(table)
+
+    def create_system_table(
+        self,
+        connection: sqlite3.Connection,
+        schema: str,
+        name: str,
+        columns: Sequence[Column],
+        order: Sequence[str] = (),
+    ) -> Table:
+        catalog = self._open().catalog
+        if catalog.find(schema, name) is not None:
+            raise object_exists(name)
+        object_id, catalog = catalog.new_id()
+        made = tuple(
+            TableColumn(index, column.name, self.stored_type(column.type), column.nullable)
+            for index, column in enumerate(columns, 1)
+        )
+        ids = {column.name: column.column_id for column in made}
+        keys = (KeyIndex(f"{name}_clustered_idx", tuple(ids[column] for column in order), False),) if order else ()
+        table = Table(object_id, schema, name, made, keys, system=True)
+        entry = TableEntry(table, created=self.now(), next_column=len(made) + 1, fold=self.fold)
+        storage.create(self.write_link, entry)
+        storage.create_indexes(self.write_link, entry)
+        self.change(catalog.with_table(entry))
+        return table
+
+    def stored_type(self, kind: SqlType, written: str = "") -> SqlType:
+        """The type of a column with the collation that COLLATE names, or the database's. Raises 448.
+
+        In a database with the server's collation that one has no name; in others every column's has.
+        """
+        if written:
+            return collated(kind, collation_named(written, self.collation) or (self.collation and SERVER_DEFAULT))
+        return kind if kind.collation else collated(kind, self.collation)
+
+    def alter_system_table(self, connection: sqlite3.Connection, table: Table, column: str, kind: SqlType) -> None:
+        """The caller's write transaction is not to go on when this fails."""
+        catalog = self._open().catalog
+        entry = catalog.tables[table.object_id]
+        old = next(c for c in entry.table.columns if c.name == column)
+        columns = tuple(replace(c, type=kind) if c is old else c for c in entry.table.columns)
+        after = replace(entry, table=replace(entry.table, columns=columns))
+        try:
+            storage.convert_column(self.write_link, entry.table, after, old, kind)
+        except Truncation as cut:
+            raise truncated(f"{self.name}.{table.schema}.{table.name}", column, cut.value) from None
+        self.change(catalog.with_table(after))
+
+    def drop_system_table(self, connection: sqlite3.Connection, table: Table) -> None:
+        storage.drop(self.write_link, table)
+        self.change(self._open().catalog.without_table(table.object_id))
+
+    def create_schema(self, name: str) -> None:
+        """Raises SqlError 2714 for a schema that exists."""
+
+        def edit(catalog: Catalog) -> Catalog:
+            if catalog.schema(name) is not None:
+                raise object_exists(name)
+            return catalog.with_schema(name)
+
+        self._edit(edit)
+
+    def drop_schema(self, name: str) -> None:
+        self._edit(lambda catalog: catalog.without_schema(name))
+
+    def _edit(self, edit: Callable[[Catalog], Catalog]) -> None:
+        """Change the catalog inside the caller's write transaction, or in one of its own."""
+        owner = getattr(self._local, "owner", None) or running_session()
+        if owner is not None and self.owned_by(owner):
+            self.change(edit(self._open().catalog))
+            return
+        with self.writer():
+            self.change(edit(self._open().catalog))
+
+    def set_observer(self, observer: ChangeObserver | None) -> None:
+        self.observer = observer
+
+    def set_cdc_enabled(self, enabled: bool) -> None:
+        self.cdc_enabled = enabled
+
+    def set_tracked(self, object_id: int, tracked: bool) -> None:
+        def edit(catalog: Catalog) -> Catalog:
+            entry = catalog.tables.get(object_id)
+            return catalog if entry is None else catalog.with_table(replace(entry, tracked=tracked))
+
+        self._edit(edit)
+
+    def now(self) -> str:
+        return write(moment_of(self.clock()), DATETIME)
+
+    # -- numbers that are given once
+
+    def next_row_version(self) -> bytes:
+        """rowversion: unique and growing in the database; the caller holds the writer lock."""
+        self.row_version += 1
+        return self.row_version.to_bytes(8, "big")
+
+    def close(self) -> None:
+        with self._guard:
+            links, self._readers = self._readers, []
+        for link in links:
+            link.close()
+        self.write_link.close()
