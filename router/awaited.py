@@ -1,9 +1,9 @@
-"""A destination that no configured table has, or not yet: its changes wait for a grace while it is looked for again and again.
+"""A destination that no configured table has, or not yet: its changes wait for a grace period while the configuration is read again and again.
 
-An ingester takes an edit of the configuration over within seconds, and the router's copy of the file may come minutes later: the first changes
-of a new table are no poison. They are refused only when the grace is over and the latest look gave an answer, and that answer was no: a
-configuration that cannot be read says nothing about any table, nor does a right that is refused. Reads no file itself; sends nothing but what the
-destination found sends.
+An ingester applies an edit of the configuration within seconds, and the router's copy of the file may come minutes later, so the first changes
+of a new table are not poison. They are refused only when the grace is over and the latest answer was that no table has the destination. A
+configuration that cannot be read is not such an answer, and neither is a missing right. Reads no file itself; sends only through the destination
+that was found.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from router.tally import Tally
 from router.turns import Turns, nothing
 
 LOOK = 2.0
-"""Seconds between two looks for the same destination."""
+"""Seconds between two searches for the same destination."""
 
 AWAY = "the topic is neither made nor found: put right what the error says; the changes then go on in their order, and no grace ends"
 
@@ -33,7 +33,7 @@ log = structlog.get_logger(__name__)
 
 
 class Destination(Protocol):
-    """Where a slot sends to. `pause`: seconds until the next attempt is worth making. `send` as `router.publisher.Publisher.send`."""
+    """Where a slot sends. `pause`: seconds until the next attempt is worthwhile. `send` as `router.publisher.Publisher.send`."""
 
     @property
     def topic(self) -> str: ...
@@ -49,11 +49,11 @@ class Destination(Protocol):
 
 
 class NotADestination(PermanentError):
-    """The answer to a look: no table has the topic, and by the settings it is not made. No fault of a service's is this answer."""
+    """The answer to a search: no table has the topic, and the settings do not allow creating it. A fault of a service is never this answer."""
 
 
 class NoDestination(MessageRefused):
-    """No configured table has the topic that the message names, and the grace is over."""
+    """No configured table has the topic that the message names, and the grace period is over."""
 
 
 class Awaited:
@@ -68,7 +68,7 @@ class Awaited:
         clock: Callable[[], float] = time.monotonic,
         tally: Tally | None = None,
     ) -> None:
-        """`find` raises NotADestination (there is none, and why); any other DStreamError says that nobody knows just now. `grace`: in seconds."""
+        """`find` raises NotADestination when there is none; any other DStreamError means that this is unknown now. `grace`: in seconds."""
         self.topic = topic
         self._find = find
         self._grace = grace
@@ -79,12 +79,12 @@ class Awaited:
         self._since = self._asked = clock()
         self._next_look = self._since
         self._answer: str | None = None
-        """Why there is none, as the latest look found; None while nobody knows."""
+        """Why there is none, by the latest search; None while that is unknown."""
         self._told: str | None = None
-        """What of this wait the log has already."""
+        """What was logged of this wait."""
 
     def quiet_for(self) -> float:
-        """Seconds since something was to be sent to it."""
+        """Seconds since a message for it last came."""
         return self._clock() - self._asked
 
     def pause(self) -> float:
@@ -100,7 +100,7 @@ class Awaited:
     def send(
         self, messages: Sequence[Message], *, left: TimeLeft = for_ever, meanwhile: Callable[[], None] = nothing
     ) -> bool:
-        """Raises NoDestination for the first of `messages`, or SendInterrupted: look again after `pause`."""
+        """Raises NoDestination for the first of `messages`, or SendInterrupted: try again after `pause`."""
         with self._turns.mine(meanwhile):
             found = self._found or self._looked_for(messages[0])
             if found is None:
@@ -112,7 +112,7 @@ class Awaited:
         now = self._clock()
         if (
             now - self._asked > self._grace + LOOK
-        ):  # the changes before were given up: these are other changes, of a table added since
+        ):  # the earlier changes were dead-lettered: these are other changes, of a table added since
             self._since, self._told = now, None
         self._asked = now
         if now < self._next_look:
@@ -139,8 +139,8 @@ class Awaited:
         return self._answer is not None and self._clock() - self._since >= self._grace
 
     def _tell(self, fault: DStreamError, message: Message) -> None:
-        """Once a wait in the log, and once more when it turns out that a person must act. A fault shows in the readiness as long as it
-        lasts; a name that no table has does not, since anybody who may send to the queue can make one up."""
+        """Logged once a wait, and once more when a person must act. Readiness shows a fault as long as it lasts, but not a name that no
+        table has, because anybody who may send to the queue can invent one."""
         if isinstance(fault, PermanentError) and not isinstance(fault, NotADestination):
             self._tally.topic_failed(self.topic, str(fault))
             if self._told != "away":
@@ -165,7 +165,7 @@ class Awaited:
     def _refuse_or_wait(self, message: Message) -> None:
         if not self._judged():
             raise SendInterrupted(f"{self.topic} is no known destination: {self._answer or 'looking again'}")
-        self._tally.topic_works(self.topic)  # nothing waits for it any more
+        self._tally.topic_works(self.topic)  # nothing waits for it any longer
         unknown = (
             f"{with_table(self.topic, message)} belongs to no configured table, after a wait of {self._grace_text()}"
         )

@@ -19,7 +19,7 @@ _SEND = "give the router's policy the Send right on the queue too: with queue.pa
 
 
 def findings(settings: RouterSettings) -> Iterator[Finding]:
-    """One after the other, as they come. Raises ConfigurationError."""
+    """The findings, each as soon as it is there. Raises ConfigurationError."""
     for setting in settings.creating_nothing:
         yield warn(setting, CREATES_NOTHING, CREATE_OR_REMOVE)
     yield from guarded("health", lambda: port_findings(settings.health))

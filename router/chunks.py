@@ -1,7 +1,7 @@
-"""How much of a group is sent and settled before the locks are looked at again: pure decisions. Sends nothing.
+"""How much of a group is sent and settled before the locks are checked again: pure decisions. Sends nothing.
 
-What is sent and not settled comes again when its lock is lost. So a group goes in chunks of about one batch of the service's, each settled
-before the next, and no batch begins that the lock may not outlast.
+Messages that were sent and not settled come again when their lock is lost. So a group is sent in chunks of about one batch of the service's, each
+settled before the next, and no batch begins that the lock may not outlast.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from common.message import weight
 from router.routes import Group
 
 MOST = 1_048_576
-"""Bytes of a chunk at most, whatever a batch may hold: the largest batch that Premium takes
+"""The most bytes of a chunk, whatever a batch may hold: the largest batch that Premium accepts
 (https://learn.microsoft.com/azure/service-bus-messaging/service-bus-quotas)."""
 
 USUAL = 260_096
 """Bytes of a chunk for a topic whose limit is not known yet: a batch of Standard's 256 KB without its envelope."""
 
 LEAST = 16_384
-"""Bytes of a chunk at least, on however narrow a way."""
+"""The fewest bytes of a chunk, however narrow the uplink."""
 
 RESERVE = 15.0
-"""Seconds that a lock has to last when a batch begins: an answer to it may take so long."""
+"""Seconds that a lock must still last when a batch begins: the answer may take that long."""
 
 
 def leading(group: Group, most: int) -> tuple[Group, Group | None]:
-    """The first messages of a group that are `most` bytes together, at least one; and the others, if there are any."""
+    """The first messages of a group, at least one and up to `most` bytes; and the others, if any."""
     taken = 0
     for at, delivery in enumerate(group.deliveries):
         taken += weight(delivery.message)
@@ -41,12 +41,12 @@ def together(first: Group | None, then: Group | None) -> Group | None:
 
 
 def reserve(left: float) -> float:
-    """Seconds that are to be left of a lock when a batch begins, where `left` were left when its chunk did: less where locks are short."""
+    """Seconds that a lock must have left when a batch begins, if `left` were left when its chunk began; fewer for short locks."""
     return min(RESERVE, max(left, 0.0) / 4)
 
 
 def narrower(chunk: int) -> int:
-    """Bytes of the next chunk after one that failed: what does not get through in the time for an answer may in half of it."""
+    """Bytes of the next chunk after one that failed: half as much may get through in the time for an answer."""
     return max(LEAST, chunk // 2)
 
 

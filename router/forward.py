@@ -1,8 +1,8 @@
 """The loop of one slot: take a session, receive, plan, send, settle; give it up when it is idle or had its turn.
 
-A message is completed only after the topic accepted it. What is in doubt is left to come again: nothing is hidden, nothing is
-sent twice on purpose. Order holds within a session because a slot goes on only when all of a batch is sent; a session whose
-destination is away is parked with what is left of its batch (router/parking.py), and the slot takes another.
+A message is completed only after the topic accepted it. A message in doubt comes again: nothing is hidden, and nothing is sent twice on
+purpose. Order holds within a session because a slot goes on only when all of a batch is sent. A session whose destination is unavailable is
+parked with the rest of its batch (router/parking.py), and the slot takes another.
 """
 
 from __future__ import annotations
@@ -39,31 +39,31 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How long a slot stays with what it has; seconds."""
+    """How long a slot stays with its session, in seconds."""
 
     batch: int = 200
-    """Most messages planned, sent and settled together."""
+    """The most messages planned, sent and settled together."""
     accept_wait: float = 3.0
-    """Waiting for a session with messages. It costs a connection each time it ends empty, so an idle slot waits for longer and longer."""
+    """Waiting for a session with messages. Each wait without one costs a connection, so an idle slot waits longer and longer."""
     longest_wait: float = 30.0
     """The longest of these waits."""
     poll: float = 0.25
-    """Waiting for messages of an open session before looking at the stop again. While others may be waiting, a session that stays
-    empty for it is given up, and sooner where opening one takes little: to wait for much longer than that is to lose by it."""
+    """Waiting for messages of an open session before checking for a stop again. While others may be waiting, a session that stays empty for
+    this long is given up, and sooner if opening one is quick: a much longer wait would cost more than opening it again."""
     idle: float = 10.0
-    """A session that is empty for so long is given up even when nobody waits; until then its next message comes at once."""
+    """A session that is empty for this long is given up even when no other waits; until then its next message comes at once."""
     turn: float = 30.0
-    """A session is given up after so long while others may be waiting, and a destination's outage holds a slot no longer."""
+    """While others may be waiting, a session is given up after this long. A destination's outage holds a slot no longer than this."""
     linger: float = 1.0
-    """A destination that is to be left alone for longer than this has its sessions parked; for less, a slot waits with them."""
+    """If a destination's pause is longer than this, its sessions are parked; for a shorter one, a slot waits with them."""
 
 
 class SessionGone(Exception):
-    """This receiver is of no more use: close it and take the next. The text says why."""
+    """This receiver is of no further use: close it and take the next. The text gives the reason."""
 
 
 class SessionParked(Exception):
-    """This receiver is the parking's now: leave it alone."""
+    """This receiver belongs to the parking now: leave it alone."""
 
 
 @dataclass(slots=True)
@@ -80,7 +80,7 @@ class Forwarder:
     backoff: Backoff = SOURCE_BACKOFF
     clock: Callable[[], float] = time.monotonic
     parking: Parking | None = None
-    """None: a slot waits with a session whose destination is away."""
+    """None: a slot waits with a session whose destination is unavailable."""
     on_poison: OnPoison = "dead_letter"
     spell: Spell = field(default_factory=Spell)
     """Of the namespace that is received from."""
@@ -88,7 +88,7 @@ class Forwarder:
     interruption: Interruption = field(default_factory=Interruption)
 
     def run(self) -> None:
-        """Until `stop`. Raises PermanentError for a queue that is missing, not permitted, or of the wrong kind."""
+        """Runs until `stop`. Raises PermanentError for a queue that is missing, not permitted, or of the wrong kind."""
         failures = 0
         while not self.stop.is_set():
             self.tally.turn()
@@ -133,7 +133,7 @@ class Forwarder:
         return self.stop.is_set() or (self.parking is not None and self.parking.anyone_ready())
 
     def _work(self, receiver: Receiver, left_over: Sequence[Group]) -> None:
-        """From what is left of an earlier batch to the end of the session's turn."""
+        """From the rest of an earlier batch to the end of the session's turn."""
         try:
             self._deliver(receiver, left_over)
             self._drain(receiver)
@@ -155,7 +155,7 @@ class Forwarder:
         receiver.close()
 
     def _left_alone(self, receiver: Receiver, error: TransientError) -> bool:
-        """Whether a session that failed again is parked for its own back-off when it comes: the slot need not wait for it."""
+        """Whether a session that failed again is parked for its own back-off, so that the slot need not wait for it."""
         session = receiver.session_id
         if self.parking is None or session is None or isinstance(error, Throttled):
             return False
@@ -178,7 +178,7 @@ class Forwarder:
 
     def _drain(self, receiver: Receiver) -> None:
         began = heard = self.clock()
-        fresh = True  # a session is given to us because it holds messages: the first are worth waiting for
+        fresh = True  # Service Bus hands out sessions that hold messages: the first are worth waiting for
         while not self.stop.is_set():
             patience = self.pace.poll if fresh else self._patience()
             deliveries = receiver.receive(max_count=self.pace.batch, max_wait=patience)
@@ -219,7 +219,7 @@ class Forwarder:
             self._deliver(receiver, decided.groups, parks=behind == 0)
 
     def _plans(self, receiver: Receiver, deliveries: Sequence[Delivery]) -> Iterator[Plan]:
-        """One plan for all; where the first poison is the end, one for each run of neighbours, so that nothing goes before its turn."""
+        """One plan for all. When the first poison ends the session, one for each run of neighbours, so that nothing is sent before its turn."""
         decided = plan(deliveries, self.publishers.topics)
         if asked := [poison.destination for poison in decided.poison if poison.destination is not None]:
             refused = self.publishers.admit(asked)
@@ -238,20 +238,20 @@ class Forwarder:
         return self.on_poison == "stop" and receiver.session_id is not None
 
     def _deliver(self, receiver: Receiver, planned: Sequence[Group], *, parks: bool = True) -> None:
-        """`parks`: not where more was received than `planned`, which would be passed by what comes after it."""
+        """`parks`: False when more was received than `planned`, because later messages would pass the rest."""
         groups, held = list(planned), math.inf
         while groups:
-            # Those that are well go first, so that a destination that is away holds up only its own.
+            # Available destinations go first, so that an unavailable one holds up only its own messages.
             groups.sort(key=lambda group: self.publishers[group.destination].pause())
             groups = self._round(receiver, groups)
             if groups:
                 left_over = sum(len(group.deliveries) for group in groups)
-                if left_over < held:  # one that takes a little now and then is no outage
+                if left_over < held:  # a destination that accepts something now and then is not unavailable
                     held, deadline = left_over, self.clock() + self.pace.turn
                 self._wait(receiver, groups, deadline, parks=parks)
 
     def _round(self, receiver: Receiver, groups: Sequence[Group]) -> list[Group]:
-        """Each group as far as its topic takes it now; what is left of them."""
+        """Send each group as far as its topic accepts it now; returns the rest."""
         left: list[Group] = []
         for at, group in enumerate(groups):
             others = [delivery for other in (*left, *groups[at + 1 :]) for delivery in other.deliveries]
@@ -260,7 +260,7 @@ class Forwarder:
         return left
 
     def _send(self, receiver: Receiver, group: Group, others: Sequence[Delivery]) -> Group | None:
-        """Send and settle chunk by chunk, renewing the locks of all that is held between them; what is left to be tried again, or None."""
+        """Send and settle chunk by chunk, and renew all locks in between. Returns what must be tried again, or None."""
         publisher, rest, first = self.publishers[group.destination], group, True
         while publisher.pause() <= 0:
             held = [*rest.deliveries, *others]
@@ -308,7 +308,7 @@ class Forwarder:
 
     @staticmethod
     def _give_back(receiver: Receiver, held: Sequence[Delivery], why: str) -> NoReturn:
-        """Raises SessionGone. Without sessions each message is given back; a session's all by closing it, in their order."""
+        """Raises SessionGone. Without sessions each message is given back; closing a session gives back all of its messages, in order."""
         if receiver.session_id is None:
             receiver.release(held)
         raise SessionGone(why)
@@ -323,7 +323,7 @@ class Forwarder:
     def _around(
         self, receiver: Receiver, group: Group, error: MessageRefused, held: Sequence[Delivery]
     ) -> Group | None:
-        """A message that the topic cannot take is poison; what was accepted before it is settled, the others are still to be sent."""
+        """A message that the topic cannot accept is poison. Those accepted before it are settled, the others are still to be sent."""
         done = self._settle_accepted(receiver, group, error.accepted)
         refused = [delivery for delivery in group.deliveries if delivery.message is error.refused]
         left = [delivery for delivery in held if id(delivery) not in done]
@@ -371,15 +371,13 @@ class Forwarder:
         )
 
     def _wait(self, receiver: Receiver, groups: Sequence[Group], deadline: float, *, parks: bool) -> None:
-        """Until a destination may be tried again, holding the locks; gives everything back at a stop or when the turn is over."""
+        """Wait until a destination may be tried again, and keep the locks; give everything back at a stop or when the turn is over."""
         pause = self._pause(groups)
         if parks and pause > self.pace.linger and self._parked(receiver, groups):
             raise SessionParked
         until = self.clock() + pause
         held = _all_of(groups)
-        while (
-            True
-        ):  # looked at first: a send that a stop ended is no fault of its topic's, and leaves nothing to wait for
+        while True:  # checked first: a send that a stop ended is not the topic's fault, and leaves nothing to wait for
             self._give_back_at_a_stop(receiver, held)
             if until > deadline:
                 self._give_back(receiver, held, "its destination is away")
@@ -389,7 +387,7 @@ class Forwarder:
             receiver.renew(held)
 
     def _parked(self, receiver: Receiver, groups: Sequence[Group]) -> bool:
-        """Raises SessionGone where the session is to be parked without what was received of it: closed, and parked when it comes again."""
+        """Raises SessionGone when the session must be parked without its received messages: it is closed, and parked when it comes again."""
         session = receiver.session_id
         if self.parking is None or session is None:
             return False
@@ -418,6 +416,6 @@ def _reason(error: MessageRefused) -> Reason:
 
 
 def _explained(poison: Poison, refused: Mapping[str, str]) -> Poison:
-    """With why its topic could not be had, where that was tried."""
+    """With the reason why its topic is unavailable, if that was tried."""
     why = refused.get(poison.destination or "")
     return poison if why is None else replace(poison, description=f"{poison.description}; {why}")
