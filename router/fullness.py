@@ -1,7 +1,7 @@
-"""How full the queue and the topics are: looked at beside the routing, told in the log and by a gauge before sends fail.
+"""How full the queue and the topics are: checked during the routing, and reported in the log and by a gauge before sends fail.
 
-All tables share the queue, and a topic that nobody reads fills: its changes then back up in the queue, until nobody's are taken any more. A
-policy without the Manage right cannot know, and is not asked again. Never on the path of a message; changes nothing.
+All tables share the queue. A topic that nobody reads fills up, and its changes back up in the queue until it accepts no table's changes. Without
+the Manage right this cannot be checked, and is not tried again. Never on the path of a message; changes nothing.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from common.servicebus_entities import Storage
 from router.tally import Tally
 
 LOOK = 60.0
-"""Seconds between two looks. One costs two calls for each entity, or for many topics two for a hundred of them."""
+"""Seconds between two checks. A check costs two calls for each entity, or with many topics two for each hundred."""
 
 HALF, NEARLY = 0.5, 0.9
 """Shares of the quota at which a warning and an error are due."""
 
 _BACK = 0.4
-"""Below this it is over, and what was told may be told again."""
+"""Below this share it is over, and a later rise is logged again."""
 
 Ask = Callable[[], Mapping[str, Storage]]
-"""By what they are called in words ("queue ingest"). Raises PermanentError, TransientError or Stopped."""
+"""By name in words ("queue ingest"). Raises PermanentError, TransientError or Stopped."""
 
 log = structlog.get_logger(__name__)
 
@@ -34,14 +34,14 @@ class Fullness:
     """`run` in a thread of its own."""
 
     def __init__(self, asks: Sequence[Ask], tally: Tally, *, seconds: float = LOOK) -> None:
-        """`asks`: one for each namespace."""
+        """`asks`: one call for each namespace."""
         self._seconds = seconds
         self._asks = list(asks)
         self._tally = tally
         self._told: dict[str, float] = {}
 
     def run(self, stop: threading.Event) -> None:
-        """Until `stop`, or until nothing may be asked."""
+        """Runs until `stop`, or until no right to check is left."""
         while self._asks and not stop.wait(self._seconds):
             self.look()
 

@@ -1,4 +1,4 @@
-"""Who of the slots asks the queue for a session, and what their questions say of the sessions that wait. Opens none itself."""
+"""Decides which slot asks the queue for a session, and what the answers say about waiting sessions. Opens none itself."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 SLOW = 4
-"""What takes this many times as long as opening a session does usually is slow: an answer to the question for one (there is none then that
-waits), and the next message of an open one (to wait longer loses more than opening it again)."""
+"""A wait is long when it takes this many times the usual time to open a session. If a request for a session takes that long, none is waiting; if the
+next message of an open session does, opening the session again costs less."""
 
 
 GIVEN_UP = 27.0
-"""Seconds beyond its wait after which a question for a session that has no answer is as good as none; its call ends after 20."""
+"""Seconds beyond its wait after which a request for a session without an answer no longer counts; its call ends after 20."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Question:
-    """For a session: since when, whether on behalf of all slots, and for how long it may stand open, in seconds."""
+    """A request for a session: since when, whether on behalf of all slots, and for how many seconds it may stay open."""
 
     asked_at: float
     for_all: bool
@@ -27,11 +27,11 @@ class Question:
 
 
 class Gate:
-    """Who asks for sessions. It keeps idle slots from all asking at once, and knows whether a session is waiting for a slot.
+    """Decides which slot asks for sessions. It keeps idle slots from all asking at once, and knows whether a session is waiting for a slot.
 
-    While there is nothing to do, one slot asks for all, and lets its question stand for longer each time: each question is a connection; eight of
-    them every three seconds for nothing would be noise on the wire and in the bill. A question that is not answered says that no session waits.
-    Where no slot is free to ask, nobody knows.
+    While there is nothing to do, one slot asks for all, and leaves its request open for longer each time: each request is a connection, and eight of
+    them every three seconds would be useless traffic and cost. A request without an answer means that no session is waiting. When no slot is free to
+    ask, nobody knows.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -48,9 +48,9 @@ class Gate:
     def enter(
         self, stop: threading.Event, patience: float, *, first: float = 3.0, longest: float = 30.0
     ) -> Question | None:
-        """The caller's question, to be handed back to `leave`; None: not its turn, ask again later.
+        """The caller's request, to be passed to `leave`; None: not its turn, try again later.
 
-        It may stand open for `first` seconds, and after others without an answer for twice as long each time, up to `longest`.
+        It may stay open for `first` seconds, and after requests without an answer for twice as long each time, up to `longest`.
         """
         with self._guard:
             for_all = self._idle
@@ -64,21 +64,21 @@ class Gate:
         return question
 
     def _nobody_asks(self) -> bool:
-        """Also when the one who does has had more than its time: the call has a bound, and the others do not depend on that it holds."""
+        """Also when the asking slot has used up its time: its call has a deadline, but the others do not rely on it."""
         return self._asker is None or self._overdue(self._asker)
 
     def _overdue(self, question: Question) -> bool:
         return self._clock() - question.asked_at > question.wait + GIVEN_UP
 
     def leave(self, question: Question, *, found: bool, failed: bool = False) -> None:
-        """It is answered, by a session or by none; or it `failed`, and the next is to show soon whether the queue is there."""
+        """The request was answered, by a session or by none; or it `failed`, and the next one must show soon whether the queue is there."""
         now = self._clock()
         with self._guard:
             self._open.remove(question)
             self._idle = not found
             self._in_vain = 0 if found or failed else self._in_vain + 1
             if found:
-                # Most of a long answer was waiting for a session to come; a few of them in a row are a slow link.
+                # A long answer was mostly a wait for a session to come; several in a row mean a slow link.
                 self._opening = min(2 * self._opening, now - question.asked_at)
             else:
                 self._last_empty = now
@@ -88,11 +88,11 @@ class Gate:
 
     @property
     def opening(self) -> float:
-        """Seconds that it takes to open a session which waits; infinite while none was."""
+        """Seconds that it takes to open a waiting session; infinite before the first one."""
         return self._opening
 
     def nobody_waits(self, within: float) -> bool:
-        """Whether a question has been open for longer than an answer takes, or had none in the last `within` seconds."""
+        """Whether a request has been open for longer than an answer takes, or one had no answer in the last `within` seconds."""
         now = self._clock()
         with self._guard:
             return now - self._last_empty <= within or any(

@@ -1,6 +1,6 @@
-"""A few threads for calls that may hang: what waits for an answer keeps one of them busy, and nobody waits for it. Knows nothing of the calls.
+"""A few threads for calls that may hang: a call that waits for an answer keeps one of them busy, and nobody waits for it. Knows nothing of the calls.
 
-They are daemons: a call that hangs does not keep the process from its end.
+They are daemons: a call that hangs does not keep the process from ending.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ log = structlog.get_logger(__name__)
 
 
 class Hands:
-    """Up to `most` threads, each begun when it is needed; more calls than that wait for one."""
+    """Up to `most` threads, each started when it is needed; further calls wait for one."""
 
     def __init__(self, most: int, name: str) -> None:
         self._most = most
@@ -27,7 +27,7 @@ class Hands:
         self._left = 0
 
     def do(self, job: Callable[[], object]) -> None:
-        """Have it done soon; what it raises is logged."""
+        """Run it soon in a thread; its exceptions are logged."""
         with self._changed:
             self._left += 1
             if self._threads < min(self._left, self._most):
@@ -36,9 +36,9 @@ class Hands:
         self._jobs.put(job)
 
     def finish(self, within: float = math.inf) -> int:
-        """Wait until all is done that was asked for, `within` seconds at most. How much is not done then: it goes on, and nobody waits for it.
+        """Wait until all calls are done, at most `within` seconds. Returns how many are not; they go on, and nobody waits for them.
 
-        Nothing is asked for behind it.
+        No further call is accepted.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._left == 0, None if within == math.inf else within)

@@ -1,4 +1,4 @@
-"""The router's port of health and metrics, for one process or for several that tell their figures to a parent."""
+"""The router's port for health and metrics, for one process or for several that report their figures to a parent."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from router.metrics import samples
 from router.tally import Figures, Stillness, Tally, stillest
 
 TELL_SECONDS = 5.0
-"""How often a worker tells its parent: well within the time between two questions of Prometheus."""
+"""How often a worker reports to its parent: well within the time between two requests of Prometheus."""
 
 SILENT_SECONDS = 3 * TELL_SECONDS
-"""A worker that has told nothing for so long stands still as a whole."""
+"""Seconds without a report after which a worker stands still as a whole."""
 
 
 def endpoint(settings: HealthSettings | None, figures: Callable[[], Figures]) -> AbstractContextManager[object]:
     """Open while its context is; `figures` is called for each request, from several threads. None: no port.
 
-    Raises PermanentError when the port cannot be had.
+    Raises PermanentError when the port is not available.
     """
     if settings is None:
         return nullcontext()
@@ -39,7 +39,7 @@ def endpoint(settings: HealthSettings | None, figures: Callable[[], Figures]) ->
 
 
 class Reports:
-    """What the workers told last, as the figures of one router. A worker that died keeps its counts, and is not ill any more."""
+    """The workers' latest reports, as the figures of one router. The counts of a worker that died stay, and its health no longer matters."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._awake = Awake(clock, 2 * TELL_SECONDS)
@@ -47,7 +47,7 @@ class Reports:
         self._past = Tally(clock=clock).figures().ended()
         self._told: dict[int, tuple[float, Figures]] = {}
         self.start = Tally(clock=clock)
-        """The parent's own: of the topics that were away when it opened each once."""
+        """The parent's own: the topics that were unavailable when it opened each once."""
 
     def told(self, worker: int, figures: Figures) -> None:
         """By the worker of this number."""
@@ -55,7 +55,7 @@ class Reports:
             self._told[worker] = self._awake(), figures
 
     def died(self, worker: int) -> None:
-        """What it did stays done: a counter never falls."""
+        """Its counts stay: a counter never falls."""
         with self._guard:
             if (last := self._told.pop(worker, None)) is not None:
                 self._past += last[1].ended()
@@ -66,7 +66,7 @@ class Reports:
             self._past = replace(self._past, replaced=self._past.replaced + Counter({reason: 1}))
 
     def figures(self) -> Figures:
-        """All together. A worker that tells nothing any more stands as still as its last word is old."""
+        """All together. A worker that no longer reports has stood still since its last report."""
         with self._guard:
             found, now = self._past, self._awake()
             own_figures = self.start.figures()

@@ -1,4 +1,4 @@
-"""The router's metrics: their names, and what they are at a moment. docs/operations.md has them in a table that a test holds to this."""
+"""The router's metrics: their names, and their values at a moment. A test holds the table in docs/operations.md to them."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ METRICS = (
 
 
 def samples(figures: Figures) -> Iterator[Sample]:
-    """Every metric as it is in `figures`."""
+    """Every metric with its value in `figures`."""
     yield from (ROUTED(count, topic) for topic, count in sorted(figures.routed.items()))
     yield from (DEAD_LETTERED(count, reason) for reason, count in sorted(figures.dead_lettered.items()))
     yield from (RETRIES(count, topic) for topic, count in sorted(figures.retries.items()))

@@ -1,4 +1,4 @@
-"""A queue's receivers, counted: how much comes at once, how long until it is settled, and when a slot last asked. Changes nothing of it."""
+"""Counts for a queue's receivers: how many messages come at once, how long until they are settled, when a slot last asked. Changes nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from router.tally import Tally
 
 
 class ObservedReceivers:
-    """`receivers`, told to `tally`: once a batch, never once a message."""
+    """`receivers`, reported to `tally`: once a batch, never once a message."""
 
     def __init__(self, receivers: Receivers, tally: Tally) -> None:
         self._receivers = receivers
@@ -63,8 +63,8 @@ class _Observed:
         self._receiver.release(deliveries)
 
     def renew(self, deliveries: Sequence[Delivery]) -> None:
-        """A slot that waits for a destination has its turn, and names what it holds. Who keeps a parked session names nothing: that the
-        session's lock is renewed says nothing of the slots."""
+        """Counts as a turn for a slot that waits for a destination: it passes its deliveries. The parking passes none, because renewing a parked
+        session's lock says nothing about the slots."""
         with self._counted():
             self._receiver.renew(deliveries)
         if deliveries:
@@ -75,7 +75,7 @@ class _Observed:
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
-        """What ends by these errors is given up by whoever asked, once."""
+        """An operation that ends with these errors counts once as given up by its caller."""
         try:
             yield
         except LockLost:
