@@ -1,7 +1,7 @@
-"""How long this process has run: a clock by which stillness is judged. It waits for nothing and decides nothing.
+"""How long this process has run: the clock for finding slots and workers that stand still. It waits for nothing and decides nothing.
 
-A machine, a container or a virtual machine can be frozen as a whole and go on later. Steady clocks count that time, and all that was to happen
-meanwhile looks overdue although nobody stood still. So the time between two looks at this clock counts up to a bound.
+A machine, a container or a virtual machine can be frozen as a whole and go on later. Steady clocks count that time, so everything due meanwhile
+looks overdue although nothing stood still. So the time between two reads of this clock counts only up to a limit.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 
 class Awake:
-    """Seconds since it was made, without those in which nobody looked; from any thread."""
+    """Seconds since it was made, without those in which nobody read it; from any thread."""
 
     def __init__(self, clock: Callable[[], float], most: float) -> None:
-        """`most`: seconds that count between two looks; a small multiple of what lies between them in a process that runs."""
+        """`most`: the most seconds that count between two reads; a small multiple of the usual time between them in a process that runs."""
         self._clock = clock
         self._most = most
         self._guard = threading.Lock()

@@ -1,4 +1,4 @@
-"""That receiving is interrupted, said once for all slots of a process, and once when it works again. Decides nothing about messages."""
+"""Logs once for all slots of a process that receiving is interrupted, and once when it works again. Decides nothing about messages."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ import structlog
 from common.errors import TransientError
 
 SETTLED: Final = 5.0
-"""Seconds without a failure after which an answer ends an interruption: the links of the slots break one after the other."""
+"""Seconds without a failure before an answer ends an interruption, because the slots' links break one after the other."""
 
 LASTING: Final = 10.0
-"""Seconds after which an interruption lasts; shorter ones heal by the first repetitions."""
+"""Seconds after which readiness shows an interruption; shorter ones end with the first repetitions."""
 
 FORGOTTEN: Final = 40.0
-"""Seconds without a further failure after which it lasts no longer, answered or not: a slot tries again after 15 s at most, and an attempt
+"""Seconds without a further failure after which it is over, answered or not: a slot tries again after at most 15 s, and an attempt
 takes 20."""
 
 TRIED_AGAIN: Final = (
     "it is tried again; if this lasts, see whether the namespace is well, and what lies between it and this machine"
 )
-"""What is to be done where an error does not say it."""
+"""What to do when an error has no hint."""
 
 log = structlog.get_logger(__name__)
 
 
 class Interruption:
-    """Shared by the slots, and read by what tells health."""
+    """Shared by the slots, and read by the health page."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -43,7 +43,7 @@ class Interruption:
         """Those that were logged."""
 
     def failed(self, error: TransientError) -> None:
-        """A slot cannot receive, or not settle what it received; it tries again."""
+        """A slot cannot receive, or cannot settle what it received; it tries again."""
         with self._guard:
             self._last, self._why = self._clock(), error.with_remedy(TRIED_AGAIN)
             first = self._since is None
@@ -55,7 +55,7 @@ class Interruption:
         report("receiving interrupted", error=error.message, hint=error.hint)
 
     def answered(self) -> None:
-        """A slot received what there was, or nothing."""
+        """A slot has asked for messages and had an answer."""
         if self._since is None:  # without the lock, since every batch asks
             return
         with self._guard:
@@ -66,7 +66,7 @@ class Interruption:
         log.info("receiving again", seconds=round(seconds, 1))
 
     def lasting(self) -> str | None:
-        """Why nothing can be received, with the remedy, once that lasts."""
+        """Why nothing can be received, with the remedy, once the interruption lasts."""
         with self._guard:
             now = self._clock()
             if self._since is None or now - self._since < LASTING or now - self._last > FORGOTTEN:

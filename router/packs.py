@@ -1,9 +1,9 @@
-"""Receivers that take packs apart: whoever receives through them sees single changes, settles them singly, and sets them aside singly.
+"""Receivers that take packs apart: their users see, settle and set aside single changes.
 
-A packed message is completed when the last of its changes was settled. A poison change has no delivery of its own to dead-letter: it is
-sent to the queue again alone, marked with its reason, and dead-lettered when it comes back (docs/decisions/packing.md). What is marked so
-is dead-lettered here and never handed over; a mark with a reason that no router gives is a fault of its message. Where the queue does not take
-the marked copy, the pack is dead-lettered instead of completed, and its description names the poison: nothing is lost, and nobody waits.
+A packed message is completed when the last of its changes was settled. A poison change has no delivery of its own to dead-letter. It is sent to
+the queue again alone, marked with its reason, and dead-lettered when it comes back (docs/decisions/packing.md). A marked message is dead-lettered
+here and never handed over; a mark with a reason that no router gives is a fault of its message. If the queue does not accept the marked copy, the
+pack is dead-lettered instead of completed, and its description names the poison: nothing is lost, and nobody waits.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from router.chunks import reserve
 from router.routes import REASONS
 
 _TOLD = 100
-"""Characters of a false mark that a description tells."""
+"""The most characters of a false mark in a description."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(eq=False, slots=True)
 class _Pack:
-    """A delivery that holds several changes. `left`: those that are not settled yet."""
+    """A delivery with several changes. `left`: those that are not settled yet."""
 
     delivery: Delivery
     count: int
     left: int
     poison: list[tuple[str, str]] = field(default_factory=list)
-    """Reason, and the rest to say, of each change that could not be set aside alone."""
+    """Reason and description of each change that could not be set aside alone."""
 
 
 @dataclass(slots=True)
 class Seen:
-    """How many changes messages held lately, in all sessions of a process: fewer messages are asked for then, so that a batch does not grow
+    """How many changes recent messages held, in all sessions of a process. So many fewer messages are asked for, so that a batch does not grow
     with its packs.
     """
 
     most: int
 
     def note(self, largest: int) -> None:
-        """After each read; what is not seen again is forgotten slowly, since sessions differ."""
+        """Called after each read. A number that is not seen again is forgotten slowly, because sessions differ."""
         self.most = max(largest, self.most * 7 // 8)
 
 
@@ -65,7 +65,7 @@ class _Change:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Unreadable:
-    """A pack that cannot be taken apart, or a message with a false mark, as the one delivery that it is."""
+    """A pack that cannot be taken apart, or a message with a false mark, as a single delivery."""
 
     delivery: Delivery
     fault: str
@@ -81,9 +81,9 @@ class _Unreadable:
 
 @dataclass(eq=False, slots=True)
 class UnpackingReceiver:
-    """A `common.bus.Receiver`. `resend` gives a sender to the queue that is received from, when the first poison change asks for one.
+    """A `common.bus.Receiver`. `resend` makes a sender to the received queue when the first poison change needs one.
 
-    `goes_on` is asked before each marked message that is dead-lettered in `receive`: there may be hundreds, and each costs an answer.
+    `goes_on` is called before `receive` dead-letters each marked message: there may be hundreds, and each waits for an answer.
     """
 
     inner: Receiver
@@ -91,7 +91,7 @@ class UnpackingReceiver:
     seen: Seen = field(default_factory=lambda: Seen(1))
     goes_on: Callable[[], bool] = lambda: True
     _most: int = field(default=1, init=False)
-    """Changes a message of this session may hold, as far as known."""
+    """How many changes a message of this session may hold, as far as known."""
     _sender: Sender | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -102,7 +102,7 @@ class UnpackingReceiver:
         return self.inner.session_id
 
     def receive(self, *, max_count: int, max_wait: float) -> Sequence[Delivery]:
-        """As the port says, of messages and not of the changes in them: there may be more than `max_count` of those."""
+        """See the port. `max_count` limits messages, not the changes in them, of which there may be more."""
         found: list[Delivery] = []
         largest = 1
         received = self.inner.receive(max_count=max(1, max_count // self._most), max_wait=max_wait)
@@ -127,13 +127,13 @@ class UnpackingReceiver:
             largest = max(largest, len(changes))
             pack = _Pack(delivery, len(changes), len(changes))
             found += [_Change(change, pack) for change in changes]
-        if received:  # quiet times make small packs, and then many messages may be asked for again
+        if received:  # quiet times make small packs, so many messages may be asked for again
             self._most = max(largest, self._most // 2)
             self.seen.note(largest)
         return found
 
     def _execute(self, sentence: tuple[str, str], held: Sequence[Delivery]) -> None:
-        """Dead-letter the first of what is held, a marked message; at a stop it is left to come again."""
+        """Dead-letter the first held delivery, a marked message; at a stop, leave it to come again."""
         marked = held[0]
         if self.goes_on():
             self.inner.renew(held)
@@ -142,7 +142,7 @@ class UnpackingReceiver:
             self.inner.release([marked])
 
     def settle_many(self, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
-        """As the port says; of a pack whose lock was lost, the changes given here are returned."""
+        """See the port. If a pack's lock was lost, those of its changes that were passed here are returned."""
         for delivery in deliveries:
             if isinstance(delivery, _Change):
                 delivery.pack.left -= 1
@@ -152,7 +152,7 @@ class UnpackingReceiver:
         return [delivery for delivery in deliveries if id(_whole(delivery)) in lost]
 
     def _dead_letter_spoilt(self, deliveries: Sequence[Delivery]) -> None:
-        """Packs that are finished and hold poison. Raises TransientError as `dead_letter` does."""
+        """Dead-letter finished packs that hold poison. Raises TransientError as `dead_letter` does."""
         packs = {id(each.pack): each.pack for each in deliveries if isinstance(each, _Change)}
         for pack in packs.values():
             if pack.poison and not pack.left:
@@ -193,13 +193,13 @@ class UnpackingReceiver:
         return True
 
     def _lasts(self, change: _Change) -> TimeLeft:
-        """Of the lock, until its pack should be settled."""
+        """Seconds of the lock until its pack should be settled."""
         held = [change.pack.delivery]
         end = reserve(self.inner.lock_left(held))
         return lambda: self.inner.lock_left(held) - end
 
     def release(self, deliveries: Sequence[Delivery]) -> None:
-        """As the port says; a pack is given back whole, its settled changes with it: topics remove what they have."""
+        """See the port. A pack is given back whole, with its settled changes: topics remove those that they have."""
         self.inner.release(_wholes(deliveries))
 
     def renew(self, deliveries: Sequence[Delivery]) -> None:
@@ -229,7 +229,7 @@ class UnpackingReceivers:
 
 
 def _whole(delivery: Delivery, *, finished: bool = False) -> Delivery | None:
-    """What the broker delivered; None of a change whose pack is not to be completed (yet), where that was asked."""
+    """The broker's delivery; None for a change whose pack must not be completed (yet), if that was asked."""
     if isinstance(delivery, _Change):
         return None if finished and (delivery.pack.left or delivery.pack.poison) else delivery.pack.delivery
     return delivery.delivery if isinstance(delivery, _Unreadable) else delivery
@@ -245,6 +245,6 @@ def _told(pack: _Pack) -> str:
 
 
 def _wholes(deliveries: Sequence[Delivery]) -> list[Delivery]:
-    """What the broker delivered, each once, in order."""
+    """The broker's deliveries, each once, in order."""
     held = [whole for delivery in deliveries if (whole := _whole(delivery)) is not None]
     return list({id(whole): whole for whole in held}.values())

@@ -1,8 +1,8 @@
-"""Sessions that cannot go on now, kept locked without taking up a slot: until their destination may be tried again, or for good.
+"""Sessions that cannot go on now, kept locked without a slot: until their destination may be tried again, or for good.
 
-A session that is let go is handed out again at once, here or to another router, and would be met over and over; one that is kept
-is nobody else's, so nothing of it can overtake what it waits for. What was received of them is kept in memory as far as that is allowed: of
-others the messages are given back and the session is parked unread when it comes again. Sends and settles nothing.
+A session that is let go is handed out again at once, here or to another router, and would come over and over. While it is kept nobody else
+has it, so none of its messages can pass those that wait. Received messages are kept in memory up to a limit. Beyond it the messages
+are given back, and the session is parked unread when it comes again. Sends and settles nothing.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from router.routes import Group
 from router.tally import Held
 
 LOOK = 1.0
-"""Seconds between two looks at the locks; renewing is free of cost until half of a lock is used up."""
+"""Seconds between two checks of the locks; renewing does nothing until half of a lock is used up."""
 
 HANDS = 16
-"""Locks renewed, and sessions given back, side by side: a connection that hangs keeps one of these, and no other session."""
+"""Threads that renew locks and give sessions back: a connection that hangs keeps one of them busy, and holds up no other session."""
 
 CLOSING_HANDS = 64
 """Sessions given back side by side at a stop."""
 
 CLOSED_WITHIN = 10.0
-"""Seconds that a stop waits for all of them. A close that is not answered takes 4 s, and there may be thousands; those that are left are free as
-soon as the process has ended, and its connections with it."""
+"""Seconds that a stop waits for all of them. A close without an answer takes 4 s, and there may be thousands; the others are free as soon as
+the process has ended, and its connections with it."""
 
 PARKED_PER_SLOT = 8
-"""Sessions that wait for their destination without a slot, for each slot, and as many that are stopped; every one of them is a connection."""
+"""For each slot, sessions that wait for their destination without a slot, and as many stopped ones; each is a connection."""
 
 log = structlog.get_logger(__name__)
 
@@ -46,7 +46,7 @@ Ready = Callable[[], bool]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parked:
-    """A session with what was received of it and not sent; `ready` tells whether it may go on."""
+    """A session with its received, unsent messages; `ready` returns whether it may go on."""
 
     receiver: Receiver
     groups: Sequence[Group]
@@ -54,7 +54,7 @@ class Parked:
 
     @property
     def bytes(self) -> int:
-        """What its messages take."""
+        """Bytes of its messages."""
         return sum(weight(delivery.message) for group in self.groups for delivery in group.deliveries)
 
 
@@ -75,9 +75,9 @@ class Parking:
         news: Callable[[], object] = lambda: None,
         turn: Callable[[], None] = lambda: None,
     ) -> None:
-        """`room`: sessions parked at once, each a connection, and as many that are stopped; where there is none left, a slot waits with its
-        session, and calls `turn` meanwhile. `memory`: bytes that they may hold together. `ahead`: what is fetched ahead of a session that was
-        read, in bytes. `news`: what stopped sessions may depend on; once it is another, they are tried again.
+        """`room`: sessions parked at once, each a connection, and as many stopped ones; without room, a slot waits with its session, and
+        calls `turn` meanwhile. `memory`: bytes that they may hold together. `ahead`: bytes fetched ahead of a session that was read.
+        `news`: a value that stopped sessions may depend on; when it changes, they are tried again.
         """
         self._stop = stop
         self._room = room
@@ -86,7 +86,7 @@ class Parking:
         self._news, self._turn = news, turn
         self._known = news()
         self._queueing = 0
-        """Slots that wait with a session that is to be stopped."""
+        """Slots that wait with a session that must be stopped."""
         self._guard = threading.Lock()
         self._waiting: list[Parked] = []
         self._stopped: list[Parked] = []
@@ -95,13 +95,13 @@ class Parking:
         self._away: set[Parked] = set()
         """Those of them whose renewal has begun."""
         self._bytes: dict[Parked, float] = {}
-        """Bytes, of those that hold any."""
+        """Bytes of the sessions that hold messages."""
         self._given_back: dict[str, Ready] = {}
         self._hands = Hands(HANDS, "parking")
 
     @property
     def stopped(self) -> int:
-        """Sessions that are held until the process ends, or there is news."""
+        """Sessions that are held until the process ends or `news` changes."""
         return len(self._stopped)
 
     def held(self) -> Held:
@@ -119,9 +119,9 @@ class Parking:
             return True
 
     def remember(self, session_id: str, ready: Ready) -> bool:
-        """The caller gives this session back, since its messages take too much memory; it is known again when it comes.
+        """The caller gives this session back because its messages take too much memory; it is recognised when it comes again.
 
-        False when a session is better waited with: there is no room to park it when it comes.
+        False when the caller should wait with it: there would be no room to park it.
         """
         with self._guard:
             if self._stop.is_set() or self._no_room():
@@ -131,13 +131,13 @@ class Parking:
             return True
 
     def park_unread(self, receiver: Receiver) -> bool:
-        """Take over a session that was just opened, where it was given back and its destination is still away."""
+        """Take over a session that was just opened, if it was given back before and its destination is still unavailable."""
         with self._guard:
             ready = self._given_back.pop(receiver.session_id or "", None)
         return ready is not None and not ready() and self.park(Parked(receiver, (), ready))
 
     def hold(self, receiver: Receiver) -> bool:
-        """Take over a session until there is news; waits, with its lock kept, while there is no room. False when the router stops."""
+        """Take over a session until `news` changes; waits, and keeps its lock, while there is no room. False when the router stops."""
         if self._held(receiver):
             return True
         if self._stop.is_set():
@@ -163,7 +163,7 @@ class Parking:
             return True
 
     def _queue(self, change: int) -> None:
-        """A slot begins to wait, or ends; the first and the last are told."""
+        """A slot begins to wait, or ends; the first and the last are logged."""
         with self._guard:
             before, self._queueing = self._queueing, self._queueing + change
             now = self._queueing
@@ -200,7 +200,7 @@ class Parking:
         self.close()
 
     def look(self) -> None:
-        """Have the locks renewed that need it, and wait for none; a session whose lock or link is gone is let go, and some slot will take it."""
+        """Start renewing the locks that need it, without waiting. A session whose lock or link is lost is let go, and some slot will take it."""
         with self._guard:
             asked = [parked for parked in (*self._waiting, *self._stopped) if parked not in self._renewing]
             self._renewing.update(asked)
@@ -209,7 +209,7 @@ class Parking:
         self._try_again_with_news()
 
     def _try_again_with_news(self) -> None:
-        """Give stopped sessions back: a slot takes them again, and goes by what is known now."""
+        """Give stopped sessions back: a slot takes them again, with the present configuration."""
         if (now := self._news()) == self._known:
             return
         with self._guard:
@@ -222,7 +222,7 @@ class Parking:
             self._hands.do(parked.receiver.close)
 
     def close(self) -> None:
-        """Give all of them back, and wait for that as far as CLOSED_WITHIN allows."""
+        """Give all of them back, and wait for that at most CLOSED_WITHIN."""
         until = time.monotonic() + CLOSED_WITHIN
         with self._guard:
             parked = [
@@ -254,7 +254,7 @@ class Parking:
                 self._renewing.discard(parked)
                 return
             self._away.add(parked)
-            if not stopped:  # taken out meanwhile: a slot may begin with it otherwise, and a receiver has one user
+            if not stopped:  # removed meanwhile: a slot could begin with it otherwise, and a receiver has one user
                 self._waiting.remove(parked)
         kept = self._renewed(parked.receiver)
         with self._guard:
@@ -274,7 +274,7 @@ class Parking:
     @staticmethod
     def _renewed(receiver: Receiver) -> bool:
         try:
-            receiver.renew(())  # of no deliveries: this is no slot's turn (router/observed.py)
+            receiver.renew(())  # without deliveries: this is not a turn of a slot (router/observed.py)
         except DStreamError as error:
             log.info("parked session let go", session=receiver.session_id, reason=error.message)
             receiver.close()
