@@ -6,6 +6,7 @@ A run takes what lies under its paths and is not another's, and one run takes `t
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -76,11 +77,19 @@ def _run(part: Part, arguments: Sequence[str]) -> int:
     """One part; what it said comes in one piece when it has ended."""
     command = [sys.executable, "-m", "pytest", "-m", "not soak", *arguments, *taken(part)]
     began = time.monotonic()
-    ran = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    ran = subprocess.run(command, env=_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     with _PRINTING:
         sys.stdout.buffer.write(ran.stdout)
         print(f"{time.monotonic() - began:.0f} s: {' '.join(part)}\n", flush=True)
     return ran.returncode
+
+
+def _environment() -> dict[str, str]:
+    """Where compiled modules are not to lie among the sources they are kept elsewhere: the tests start Python some hundreds of times."""
+    kept = dict(os.environ)
+    if kept.pop("PYTHONDONTWRITEBYTECODE", None):
+        kept.setdefault("PYTHONPYCACHEPREFIX", str(Path(sys.prefix, "pycache")))
+    return kept
 
 
 def taken(part: Part) -> list[str]:
