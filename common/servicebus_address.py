@@ -31,6 +31,9 @@ _NAMES = {
 
 REMEDY = "it should read Endpoint=sb://NAME.servicebus.windows.net/;SharedAccessKeyName=POLICY;SharedAccessKey=KEY"
 
+_OF_SHAPE = ("has no ", "has a part ")
+"""How those faults begin that say nothing of how it should be."""
+
 PORT = 5671
 """The port of a namespace for AMQP over TLS."""
 
@@ -151,8 +154,9 @@ def read_address(text: str, way: Way = Way()) -> ServiceBusAddress:  # it cannot
 
 
 def faults(text: str) -> list[str]:
-    """The faults of a connection string, each as the end of a sentence that begins with its name. Shows only the host."""
-    return _read(text)[1]
+    """The faults of a connection string, each as the end of a sentence that begins with its name, and how it should read. Shows only the host."""
+    found = _read(text)[1]
+    return [*found, REMEDY] if any(fault.startswith(_OF_SHAPE) for fault in found) else found
 
 
 def entity_path(text: str) -> str | None:

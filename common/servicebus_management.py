@@ -185,6 +185,8 @@ def management_error(error: Exception, doing: str, at: ServiceBusAddress) -> DSt
         if isinstance(cause, ssl.SSLCertVerificationError):
             told = untrusted("the management API", cause)
             return TransientError(f"{doing}: {told.message}", hint=told.hint)
+        if isinstance(cause, socket.gaierror):
+            return TransientError(f"{doing}: this name cannot be resolved", hint=_REACH)
         return TransientError(f"{doing}: {unreachable('the management API', cause).message}", hint=_REACH)
     if isinstance(error, HttpResponseError) and status is not None and 400 <= status < 500 and status not in {408, 429}:
         return PermanentError(text)

@@ -18,7 +18,7 @@ from common.config import Location, Problem, Secret, Settings, Unset, UnsetSecre
 from common.durations import Duration, between
 from common.names import Ordering, Origin, TableName, check_server_name, colliding, server_label
 from common.packing import MOST
-from common.servicebus_address import REMEDY, Proxy, Way, entity_path, faults, is_private, read_address
+from common.servicebus_address import Proxy, Way, entity_path, faults, is_private, read_address
 from common.sqladdress import SqlAddress
 
 Provision = Literal["create", "verify", "none"]
@@ -38,7 +38,7 @@ def _bus_string(secret: SecretStr) -> SecretStr:
     if not any(part.strip().lower().startswith("endpoint=sb://") for part in text.split(";")):
         raise ValueError("is not a Service Bus connection string: it has no Endpoint=sb://...")
     if found := faults(text):
-        raise ValueError(f"{', and '.join(found)}; {REMEDY}")
+        raise ValueError("; ".join(found))
     return secret
 
 

@@ -33,7 +33,7 @@ def load_ingester(path: str | Path, environ: Mapping[str, str]) -> IngesterSetti
     problems = bound.problems + document.problems(BLOCKS)
     if document.block("router", "publisher") is not None:
         problems += router.settings.bind_block(document, unset="ignore").problems
-    problems += [] if bound.value is None else _untrusting(document, (INGESTER, "queue", bound.value.queue))
+    problems += [] if bound.value is None else _of_the_ingesters_files(document, bound.value)
     return _settled(document, bound.value, problems)
 
 
@@ -53,7 +53,7 @@ def load_both(path: str | Path, environ: Mapping[str, str]) -> tuple[IngesterSet
     document = read(path, environ)
     first, second = ingester.settings.from_document(document), router.settings.from_document(document)
     problems = first.problems + second.problems + document.problems(BLOCKS)
-    problems += [] if first.value is None else _untrusting(document, (INGESTER, "queue", first.value.queue))
+    problems += [] if first.value is None else _of_the_ingesters_files(document, first.value)
     problems += [] if second.value is None else _untrusting(document, *_buses_of(second.value))
     if problems or first.value is None or second.value is None:
         raise complain(document.path, problems)
@@ -64,6 +64,15 @@ def _settled(document: Document, value: T | None, problems: list[Problem]) -> T:
     if problems or value is None:
         raise complain(document.path, problems)
     return value
+
+
+def _of_the_ingesters_files(document: Document, settings: IngesterSettings) -> list[Problem]:
+    found = _untrusting(document, (INGESTER, "queue", settings.queue))
+    block, file = document.block(*INGESTER), settings.db.options.get("server_certificate")
+    if block is not None and file is not None and settings.db.verified and (fault := fault_of(file)) is not None:
+        text = f"ingester.db_connection_string has certificate={file}, which cannot be used: {fault}; name a PEM file"
+        found.append(Problem(document.line(block, "db_connection_string"), text))
+    return found
 
 
 def _buses_of(settings: RouterSettings) -> tuple[_Bus, ...]:

@@ -20,14 +20,14 @@ from ingester.sqlserver_handshake import NOT_SUPPORTED, OFF, ON, Line, Untrusted
 _BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
 _ALPN = "tds/8.0"
 
+_FILE_HINT = "name a PEM file with certificate=FILE in ingester.db_connection_string, on each machine that runs the ingester or its tasks"
+
 
 def authorities(address: SqlAddress) -> Path:
     """The certificates to trust: the address's own, else the system's. Raises PermanentError when there are none."""
     if (given := address.options.get("server_certificate")) is not None:
         if not Path(given).is_file():
-            raise PermanentError(
-                f"verifying the server's certificate: there is no file {given}", hint="see certificate="
-            )
+            raise PermanentError(f"verifying the server's certificate: there is no file {given}", hint=_FILE_HINT)
         return Path(given).absolute()
     known = (ssl.get_default_verify_paths().cafile, *_BUNDLES)
     for path in known:
@@ -94,7 +94,7 @@ def _verified(line: Line, address: SqlAddress, *, packets: bool) -> str:
     except ssl.SSLError as error:
         raise PermanentError(
             f"verifying the server's certificate: {authorities(address)} holds no certificates in PEM",
-            hint="see certificate=",
+            hint=_FILE_HINT,
         ) from error
     if not packets:
         context.set_alpn_protocols([_ALPN])

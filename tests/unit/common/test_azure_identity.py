@@ -161,7 +161,7 @@ def test_nobody_pays_for_azure_identity_who_has_a_key() -> None:
 
 
 def test_a_string_that_lacks_a_part_is_refused_when_the_settings_are_made() -> None:
-    with pytest.raises(ValidationError, match="has no SharedAccessKeyName, and has no SharedAccessKey; it should read"):
+    with pytest.raises(ValidationError, match="has no SharedAccessKeyName; has no SharedAccessKey; it should read"):
         ServiceBus.of(BusSettings.model_validate({"connection_string": "Endpoint=sb://x"}))
 
 

@@ -139,6 +139,19 @@ def test_a_file_of_authorities_that_cannot_be_used_is_told_with_its_line_to_the_
         assert other(path, ENVIRON)
 
 
+def test_a_certificate_of_sql_server_that_cannot_be_used_is_told_with_its_line() -> None:
+    string = f"Server=sql;Database=d;User Id=u;Password={SECRET};certificate=/nope.pem"
+    environ = ENVIRON | {"DSTREAM_DB_CONNECTION_STRING": string}
+    cause = "certificate=/nope.pem, which cannot be used: No such file or directory; name a PEM file"
+    for loader in (load_ingester, load_both):
+        assert problems(loader, GOLDEN / "existing.hcl", environ) == [
+            f"existing.hcl:3: ingester.db_connection_string has {cause}"
+        ]
+    assert load_router(GOLDEN / "existing.hcl", environ)
+    unused = {"DSTREAM_DB_CONNECTION_STRING": f"{string};encrypt=optional"}
+    assert load_ingester(GOLDEN / "existing.hcl", ENVIRON | unused)
+
+
 def test_router_and_publisher_at_once_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "f.hcl"
     path.write_text((GOLDEN / "existing.hcl").read_text(encoding="utf-8") + "router {\n}\n", encoding="utf-8")
