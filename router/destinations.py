@@ -1,7 +1,7 @@
-"""Where destinations come from: the topics that the configuration names, and those that turn up later. It decides which may be created.
+"""Makes the destinations: the topics that the configuration names, and those that turn up later. It decides which may be created.
 
-It names no adapter: senders, and what makes a topic exist, are handed in. A topic whose name came with a message is created only under the prefixes
-and up to the number that the configuration allows.
+It names no adapter: the caller passes senders, and a function that creates a topic. A topic whose name came with a message is created only under
+the prefixes and up to the number that the configuration allows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from router.tally import Tally
 
 
 class Destinations:
-    """Makes the publishers of a process, which share what is known of their namespace."""
+    """Makes the publishers of a process, which share the state of their namespace."""
 
     def __init__(
         self,
@@ -29,8 +29,8 @@ class Destinations:
         latest: Latest | None,
         tally: Tally,
     ) -> None:
-        """`provide` sees to it that a topic exists, as the configuration says. `latest`: the settings as the configuration says now; None where
-        nobody can say.
+        """`provide` creates or checks a topic, depending on the configuration. `latest` returns the settings of the present configuration; None
+        if there is no way to read it.
         """
         self._settings = settings
         self._sender = sender
@@ -41,7 +41,7 @@ class Destinations:
         self._created: set[str] = set()
 
     def publishers(self) -> Publishers:
-        """Of all configured topics; further ones are found when something is to be sent to them."""
+        """The publishers of all configured topics; further ones are made when a message for them comes."""
         settings = self._settings
         return Publishers(
             map(self._configured, settings.destinations),
@@ -62,7 +62,7 @@ class Destinations:
         return None if self._latest is None else partial(self._configured_now, self._latest)
 
     def _configured(self, topic: str) -> Publisher:
-        """One that was deleted while the router runs is made again only where any unknown one would be."""
+        """A topic that was deleted while the router runs is created again only if any unknown topic would be."""
         return self._publisher(topic, provide_again=self._creates)
 
     def _publisher(self, topic: str, *, provide_first: bool = False, provide_again: bool = True) -> Publisher:
@@ -77,7 +77,7 @@ class Destinations:
         )
 
     def _created_now(self, topic: str) -> Publisher:
-        """Raises NotADestination where it may not be created and no table has it by now."""
+        """Raises NotADestination when it may not be created and no table has it."""
         if (why := self._forbidden(topic)) is not None:
             return self._configured_instead(topic, why)
         self._provide(topic)
@@ -107,7 +107,7 @@ class Destinations:
             raise NotADestination(f"{why}; {error.message}") from error
 
     def _configured_now(self, latest: Latest, topic: str) -> Publisher:
-        """An ingester may have taken an edit of the configuration over already. A topic that cannot be had is its table's trouble."""
+        """An ingester may have applied an edit of the configuration already. A topic that is unavailable concerns its own table only."""
         try:
             known = latest().destinations
         except ConfigurationError as error:
@@ -117,7 +117,7 @@ class Destinations:
         return self._publisher(topic, provide_first=True)
 
     def _elsewhere(self, topic: str) -> str | None:
-        """The file is asked as well: it may have another server's or database's name by now. One that cannot be read is no answer."""
+        """The file counts as well: it may name another server or database by now. A file that cannot be read answers nothing."""
         begin = self._settings.topics_begin
         if not begin or topic.startswith((*begin, *self._settings.create_under)):
             return None

@@ -1,6 +1,6 @@
 """The sender of one topic: it opens its link for the first message, can be closed when it is idle, and backs off after a fault.
 
-It makes no management call itself, except by what the wiring hands over.
+It makes no management call itself; the wiring passes `provide`.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from router.turns import Turns, nothing
 DESTINATION_BACKOFF = Backoff(first=0.5, longest=30.0)
 
 REFUSED_IN_A_ROW = 10
-"""Messages that a topic may refuse, and take none, until that is held to be the topic's fault and not theirs."""
+"""So many messages in a row may be refused before the topic counts as the cause, and not the messages."""
 
 log = structlog.get_logger(__name__)
 
 
 class OpenableSender(Sender, Protocol):
-    """A sender that can show a missing entity or right before the first message."""
+    """A sender that can find a missing entity or right before the first message."""
 
     def open(self) -> None: ...
 
 
 class Publisher:
-    """The sender of one topic, shared by the slots, and the memory of how it has been doing."""
+    """The sender of one topic, shared by the slots, with its recent successes and failures."""
 
     def __init__(
         self,
@@ -53,10 +53,10 @@ class Publisher:
         spell: Spell | None = None,
         tally: Tally | None = None,
     ) -> None:
-        """`provide` sees to it that the topic exists; it is called before the next send after a fault that time does not heal.
+        """`provide` creates or checks the topic; it is called before the next send after a permanent fault.
 
-        `provide_first`: before the first send as well. `provide_again`: also once the topic has been there, and was deleted. `spell`: the
-        namespace's, where others send to it as well. `tally` learns how the topic is doing.
+        `provide_first`: before the first send as well. `provide_again`: also when the topic existed and was deleted. `spell`: the
+        namespace's, if others send to it as well. `tally` learns of the topic's successes and failures.
         """
         self.topic = topic
         self._sender = sender
@@ -91,7 +91,7 @@ class Publisher:
                 self._tally.opening()
 
     def unavailable(self, error: DStreamError) -> None:
-        """It could not be opened at the start: `reopen` tries again, and so does what is to be sent to it."""
+        """It could not be opened at the start: `reopen` tries again, and so does the next message for it."""
         with self._turns.mine():
             self._unopened = True
             self._failed(error)
@@ -114,7 +114,7 @@ class Publisher:
                 self._recovered()
 
     def prove(self) -> None:
-        """Open the link and close it again, unless it was used already: a missing right shows before the first message."""
+        """Open the link and close it again, unless it was used already, so that a missing right is found before the first message."""
         with self._turns.if_free() as free:
             if not free or self._worked or self._failures:
                 return
@@ -130,7 +130,7 @@ class Publisher:
 
     @property
     def last_used(self) -> float | None:
-        """When the link was; None while it is closed."""
+        """When the link was last used; None while it is closed."""
         return self._used
 
     def rest(self) -> None:
@@ -144,12 +144,12 @@ class Publisher:
         self._sender.close()
 
     def pause(self) -> float:
-        """Seconds until the topic may be tried again; 0 when all is well."""
+        """Seconds until the topic may be tried again; 0 without a fault."""
         return max(0.0, self._not_before - self._clock())
 
     @property
     def chunk_bytes(self) -> int:
-        """What is best sent at once: about one batch of the service's."""
+        """The best number of bytes to send at once: about one batch of the service's."""
         return self._chunk_bytes
 
     def send(
@@ -159,13 +159,13 @@ class Publisher:
         left: TimeLeft = for_ever,
         meanwhile: Callable[[], None] = nothing,
     ) -> bool:
-        """True when the topic has all of `messages`; False, and nothing was sent, when it turned out to be away while others had their turn.
+        """True when the topic has all of `messages`; False, and nothing sent, when it became unavailable while others had their turn.
 
-        `left`: seconds during which a batch may still begin. `meanwhile` is done now and then while others have their turn; what it raises ends
-        the wait. Raises OutOfTime once `left` gives none, which is no fault of the topic's; SendInterrupted, having backed off: what the sender
-        knows to be accepted is. Raises MessageRefused as the sender does.
+        `left` returns the seconds during which a batch may still begin. `meanwhile` is called now and then while others have their turn; its
+        exception ends the wait. Raises OutOfTime once `left` returns none, which is not a fault of the topic; SendInterrupted after a fault, with
+        the messages known to be accepted, and backs off. Raises MessageRefused as the sender does.
 
-        A topic that has refused one message after the other and taken none is away, whatever it says of the next one.
+        A topic that has refused one message after the other and accepted none is unavailable, whatever it answers to the next one.
         """
         with self._turns.mine(meanwhile) as waited:
             if waited and self.pause() > 0:
@@ -197,7 +197,7 @@ class Publisher:
         except DStreamError as error:
             self._failed(error)
             self._shut()  # a link to a topic that was deleted stays dead when the topic is back
-            # A topic deleted, or a right taken away, while the router runs holds up its own table and nobody else's.
+            # A topic that is deleted, or a right that is revoked, while the router runs holds up its own table and no other.
             raise SendInterrupted(error.message, hint=error.hint) from error
         self._refused_in_a_row = 0
         self._recovered()
@@ -218,7 +218,7 @@ class Publisher:
             log.debug("size of a batch not known", topic=self.topic, error=error.message)
 
     def _weigh(self, error: MessageRefused) -> None:
-        """Raises SendInterrupted where so many were refused that the topic is to be mended, and no message is to be set aside."""
+        """Raises SendInterrupted when so many were refused that the topic is the cause, so that no further message is set aside."""
         if error.accepted:
             self._refused_in_a_row = 0
         if error.by_entity:
@@ -229,16 +229,16 @@ class Publisher:
         if not error.by_entity:
             return
         away = PermanentError(
-            f"the topic refused more than {REFUSED_IN_A_ROW} messages in a row and took none, lastly: {error.message}",
-            hint="no more are dead-lettered and the others wait in the queue until it takes one: mend the topic; where it is the messages "
-            f"after all, a restart has {REFUSED_IN_A_ROW} more of them dead-lettered",
+            f"the topic refused more than {REFUSED_IN_A_ROW} messages in a row and accepted none, last: {error.message}",
+            hint="no more are dead-lettered, and the others wait in the queue until it accepts one: fix the topic; if the messages are "
+            f"at fault after all, each restart dead-letters {REFUSED_IN_A_ROW} more of them",
         )
         self._failed(away)
         self._shut()
         raise SendInterrupted(away.message, hint=away.hint) from error
 
     def _refused(self, error: SendInterrupted) -> None:
-        """The namespace is busy, the topic and the link are well."""
+        """The namespace is busy; topic and link work."""
         self._refusals = 1 if error.accepted else self._refusals + 1
         self._not_before = self._clock() + THROTTLED_BACKOFF.delay(self._refusals, self._chance)
         self._spell.refused(error.message)
@@ -253,7 +253,7 @@ class Publisher:
         self._report(error)
 
     def _report(self, error: DStreamError) -> None:
-        """Once an outage; and once more when it turns out that time does not heal it: a deleted topic first shows as a link that ends."""
+        """Logged once an outage, and once more when it turns out to be permanent: a deleted topic is first noticed by a link that ends."""
         permanent = isinstance(error, (PermanentError, DestinationDisabled)) or getattr(error, "disabled", False)
         if self._failures == 1 or (permanent and not self._reported_permanent):
             report = log.error if permanent else log.warning
@@ -270,7 +270,7 @@ class Publisher:
         self._spell.look()
 
     def close(self, until: float = math.inf) -> None:
-        """Gives up at this moment of `time.monotonic` while a send or a look is at it: what hangs there holds up no stop."""
+        """Gives up at this moment of `time.monotonic` while a send or a check uses the link, so that one that hangs holds up no stop."""
 
         def give_up() -> None:
             if time.monotonic() >= until:

@@ -1,8 +1,8 @@
 """The destinations of all tables, by topic: the configured ones, and those that turn up later and are waited for.
 
-One process opens them at the start, before anything is received: a topic that is missing ends the start, one that is unavailable for a time holds
-up itself alone. Where all topics are known to exist, only the first of many are opened before the start and the others next to the routing, so that
-a thousand topics do not delay it. Links that are idle or too many are closed, as the namespace counts connections.
+One process opens them at the start, before anything is received. A missing topic ends the start; one that is unavailable for a time holds up only
+its own messages. When all topics are known to exist, only the first of many are opened before the start and the others during the routing, so that
+a thousand topics do not delay it. Links that are idle or too many are closed, because a namespace limits connections.
 """
 
 from __future__ import annotations
@@ -32,34 +32,34 @@ _OPENING = 0.5
 """Seconds that it takes to open one."""
 
 LOOK = 5.0
-"""Seconds between two looks at the links."""
+"""Seconds between two checks of the links."""
 
 IDLE = 180.0
-"""After so many seconds without a send a link is closed. A namespace takes 5,000 connections, of all routers and their workers together
+"""Seconds without a send after which a link is closed. A namespace allows 5,000 connections, of all routers and their workers together
 (https://learn.microsoft.com/azure/service-bus-messaging/service-bus-quotas), and most tables change seldom."""
 
 MOST_OPEN = 100
-"""Links that stay open in a process, those that were used last."""
+"""The most links that stay open in a process: those used most recently."""
 
 PROVED_AT_A_LOOK = 50
-"""Links opened for the first time at one look, of the topics that were not opened before the start: 1,000 of them take two minutes, and the
-routing keeps most of the processor."""
+"""Links opened for the first time at one check, of the topics that were not opened before the start: 1,000 of them take two minutes, and most
+processor time stays with the routing."""
 
 CLOSE_WITHIN = 1.0
 """Seconds that a stop waits for links in use; the process ends with those that take longer."""
 
 CLOSED_WITHIN = 3.0
-"""Seconds that a stop waits for all links: those that are not in use take 2 s where nothing answers."""
+"""Seconds that a stop waits for all links: an unused link takes 2 s to close when nothing answers."""
 
 MOST_AWAITED = 1_000
-"""Unknown topics that are waited for at once: their names come with the messages, and so from whoever may send to the queue."""
+"""The most unknown topics that wait at once: their names come with messages, so any sender to the queue may invent them."""
 
 _FORGOTTEN_SECONDS = 60.0
-"""So long after its grace an unknown topic that nothing comes for makes room for another."""
+"""Seconds after its grace period in which an unknown topic without further messages makes room for another."""
 
 _TOPIC_NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,258}[a-z0-9])?", re.ASCII)
-"""Letters, digits, periods, hyphens and underscores, at most 260; of what Service Bus takes, only slashes are left out, which its resource
-manager cannot address (https://learn.microsoft.com/azure/azure-resource-manager/management/resource-name-rules#microsoftservicebus)."""
+"""Letters, digits, periods, hyphens and underscores, at most 260. Service Bus also allows slashes, which Azure's resource manager cannot
+address (https://learn.microsoft.com/azure/azure-resource-manager/management/resource-name-rules#microsoftservicebus)."""
 
 _T = TypeVar("_T")
 
@@ -67,7 +67,7 @@ log = structlog.get_logger(__name__)
 
 
 def most_links(topics: int, slots: int) -> int:
-    """The most links to topics that a process has at a time: MOST_OPEN, and what is opened at the start or by its slots between two looks."""
+    """The most links to topics that a process has at a time: MOST_OPEN, and those opened at the start or by its slots between two checks."""
     return min(topics, MOST_OPEN + max(OPENED_AT_ONCE, round(slots * LOOK / _OPENING)))
 
 
@@ -85,11 +85,10 @@ class Publishers:
         clock: Callable[[], float] = time.monotonic,
         tally: Tally | None = None,
     ) -> None:
-        """`further` finds or makes the publisher of a topic that turns up later, as `Awaited` asks for it; None: there are none but the configured.
+        """`further` finds or makes the publisher of a topic that turns up later (see `Awaited`); None: there are only the configured ones.
 
-        `never`: why a topic (lower case) must not be one of them. `elsewhere`: why no table could have it, so that nobody waits for it; None
-        where one could. `grace`: seconds for which `further` is asked again before what goes to such
-        a topic is refused.
+        `never`: by topic (lower case), why it must not be one of them. `elsewhere` returns why no table could have a topic, so that its messages
+        do not wait; None if one could. `grace`: seconds for which `further` is tried again before messages for such a topic are refused.
         """
         self._by_topic: Mapping[str, Destination] = {publisher.topic.lower(): publisher for publisher in publishers}
         self._further = further
@@ -104,7 +103,7 @@ class Publishers:
 
     @property
     def topics(self) -> Collection[str]:
-        """Those that something can be sent to, or that are waited for."""
+        """Topics that accept messages, or that messages wait for."""
         return self._by_topic.keys()
 
     def __getitem__(self, topic: str) -> Destination:
@@ -116,11 +115,11 @@ class Publishers:
         return self._by_topic[topic]
 
     def label(self, topic: str) -> str:
-        """What it is counted as: itself, or one name for all that are waited for."""
+        """Its label in metrics: its name, or one label for all unknown topics."""
         return UNKNOWN if isinstance(self._by_topic.get(topic), Awaited) else topic
 
     def admit(self, topics: Iterable[str]) -> Mapping[str, str]:
-        """Wait for each of these (lower case), where there may be further ones; why not, by topic, for those that nobody waits for."""
+        """Let messages wait for each of these topics (lower case), if there may be further ones. Returns those refused, with the reason."""
         refused: dict[str, str] = {}
         if self._further is None:
             return refused
@@ -129,7 +128,7 @@ class Publishers:
                 if topic in self._by_topic:
                     continue
                 if _TOPIC_NAME.fullmatch(topic) is None:
-                    refused[topic] = "it is no name that a topic can have"
+                    refused[topic] = "it is not a valid topic name"
                 elif topic in self._never:
                     refused[topic] = self._never[topic]
                 elif (why := self._elsewhere(topic)) is not None:
@@ -153,7 +152,7 @@ class Publishers:
         self._by_topic = {**self._by_topic, topic: destination}  # a new dict: the slots read this one without a lock
 
     def _room(self) -> bool:
-        """Whether one more may be waited for; those that nothing was sent to for long are forgotten for its sake."""
+        """Whether there is room for one more unknown topic; those without messages for long are forgotten to make room."""
         if self._waited_for() < MOST_AWAITED:
             return True
         long = self._grace + _FORGOTTEN_SECONDS
@@ -168,7 +167,7 @@ class Publishers:
         return sum(isinstance(each, Awaited) for each in self._by_topic.values())
 
     def open(self, stop: threading.Event, *, excused: Collection[str] = (), exist: bool = False) -> None:
-        """Open each once, side by side, until `stop`; the links stay open as far as there is room. `excused` may be missing.
+        """Open each once, side by side, until `stop`; up to MOST_OPEN links stay open. Topics in `excused` may be missing.
 
         `exist`: all others are known to exist, so that only a right can be missing. Then the first MOST_OPEN and the excused are opened here, and
         `keep` opens the rest. Raises one PermanentError that names every topic it concerns; the first TransientError, if each was met by one.
@@ -204,12 +203,12 @@ class Publishers:
         return publisher, fault
 
     def keep(self, stop: threading.Event) -> None:
-        """In a thread of its own, until `stop`."""
+        """Runs in a thread of its own, until `stop`."""
         while not stop.wait(LOOK):
             try:
                 self.look(stop)
             except Exception:
-                # A defect here must not end what closes idle links and opens those that were away.
+                # A defect here must not end the thread that closes idle links and opens unavailable ones.
                 log.exception("looking at the links failed", effect="the next look tries again")
 
     def look(self, stop: threading.Event | None = None) -> None:
@@ -227,7 +226,7 @@ class Publishers:
         self._prove_some(stop)
 
     def _prove_some(self, stop: threading.Event) -> None:
-        """In threads that keep no process from its end: a link may take 20 s to open."""
+        """In threads that do not keep the process from ending: a link may take 20 s to open."""
 
         def prove(publisher: Publisher) -> None:
             if not stop.is_set():
@@ -251,7 +250,7 @@ class Publishers:
         _side_by_side(Publisher.rest, self._publishers())
 
     def close(self) -> None:
-        """Side by side, as far as CLOSE_WITHIN and CLOSED_WITHIN allow: what is left then stays open, and is told."""
+        """Side by side, within CLOSE_WITHIN and CLOSED_WITHIN: the rest stays open, and is logged."""
         until = time.monotonic() + CLOSE_WITHIN
         hands = Hands(MOST_OPEN, "publishers-close")
         for publisher in self._publishers():

@@ -1,4 +1,4 @@
-"""The slots of a process and what they share: started, looked after until a stop, and ended in time. It names no adapter and routes nothing."""
+"""The slots of a process and what they share: starts them, watches them until a stop, ends them in time. Names no adapter, routes nothing."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from router.tally import Held, Tally
 from router.troubled import Troubled
 
 STOP_WITHIN = 18.0
-"""Seconds that slots have to finish what they hold; Kubernetes kills after 30 s, and the promise is 20."""
+"""Seconds that slots have to finish; Kubernetes kills after 30 s, and the promise is 20."""
 
 LOOK = 10.0
-"""Seconds between two looks at the slots of this process. Its parent, where it has one, finds a slot that is stuck sooner, and kills it."""
+"""Seconds between two checks of the slots of this process. A parent process finds a stuck slot sooner, and kills this process."""
 
 log = structlog.get_logger(__name__)
 
 
 class Slots:
-    """`settings.sessions` slots, each in a thread of its own, and the threads that keep parked sessions and idle links."""
+    """`settings.sessions` slots, each in a thread of its own, and the threads that look after parked sessions and idle links."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Slots:
         ahead: Callable[[], float],
         news: Callable[[], object],
     ) -> None:
-        """`ahead` and `news` as `Parking` asks for them."""
+        """`ahead` and `news`: for `Parking`."""
         self._settings = settings
         self._receivers = receivers
         self._publishers = publishers
@@ -66,7 +66,7 @@ class Slots:
         self._fatal: list[BaseException] = []
 
     def run(self) -> int:
-        """Until `stop`: 0 when all slots ended in time, else 1. Sets `stop` and raises the first error that ended a slot, or that one hangs."""
+        """Run until `stop`: 0 when all slots ended in time, else 1. When an error ended a slot, or one hangs, sets `stop` and raises."""
         self._tally.destinations = frozenset(self._settings.destinations)
         self._tally.held, self._tally.interrupted = self._held, self._interruption.lasting
         threads = self._started()
@@ -77,7 +77,7 @@ class Slots:
         return replace(self._parking.held(), failing=self._troubled.failing(time.monotonic()))
 
     def _started(self) -> Sequence[threading.Thread]:
-        """Those that a stop waits for."""
+        """The slots that a stop waits for."""
         threads = [
             threading.Thread(target=self._work, name=f"slot-{number}", daemon=True)
             for number in range(self._settings.sessions)
@@ -89,7 +89,7 @@ class Slots:
         return threads
 
     def _work(self) -> None:
-        """In the thread of a slot."""
+        """Runs in the thread of a slot."""
         slot = Forwarder(
             self._receivers,
             self._publishers,
@@ -112,7 +112,7 @@ class Slots:
             self._stop.set()
 
     def _look_after(self) -> None:
-        """Until `stop`, which a slot that hangs sets."""
+        """Runs until `stop`; a slot that hangs sets it."""
         while not self._stop.wait(LOOK):
             if (still := self._tally.figures().still).stuck:
                 tell_stacks()

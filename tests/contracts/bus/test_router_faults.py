@@ -143,7 +143,7 @@ def test_a_topic_of_no_configured_table_is_made_with_its_subscription(emulator: 
 
 
 @pytest.mark.parametrize(
-    ("topic", "part"), [("no such name", "no name that a topic can have"), ("ingest-queue", "it is the ingest queue")]
+    ("topic", "part"), [("no such name", "not a valid topic name"), ("ingest-queue", "it is the ingest queue")]
 )
 def test_a_name_that_cannot_be_a_destination_is_dead_lettered(
     emulator: ServiceBusEmulator, topic: str, part: str
