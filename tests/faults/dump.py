@@ -165,13 +165,14 @@ def write_stacks(pids: Sequence[int]) -> str:
 
 def logs(services: Sequence[Service]) -> str:
     """The end of each log, and all stacks that are in it."""
-    return "\n".join(f"-- {service.log}\n{_end(service.log)}" for service in services)
+    return "\n".join(f"-- {service.log}\n{end(service.log)}" for service in services)
 
 
 _STACK = re.compile(r'(Current thread|Thread) 0x|  File "')
 
 
-def _end(log: Path) -> str:
+def end(log: Path) -> str:
+    """The last lines of a log, and all stacks that are in it."""
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
     stacks = [line for line in lines if _STACK.match(line)]
     rest = [line for line in lines if not _STACK.match(line)]

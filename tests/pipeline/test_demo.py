@@ -20,7 +20,7 @@ from dstream.demo.pipeline import Pipeline
 from dstream.demo.schema import CUSTOMERS, EVERYTHING, ORDERS, TABLES
 from dstream.demo.verdict import Received, Verdict, judge
 from dstream.demo.workload import Pace
-from tests.faults.dump import tree, write_stacks
+from tests.faults.dump import end, tree, write_stacks
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def _state(demo: int, folder: Path) -> str:
     """What runs, the stacks of what is Python, and the ends of the logs of both services."""
     running = [f"{pid} {command[:200]}" for pid, command in _family(demo).items()]
     asked = write_stacks(tree(demo))
-    logs = [f"{log}:\n{log.read_text(errors='replace')[-8000:]}" for log in sorted(folder.rglob("*.log"))]
+    logs = [f"{log}:\n{end(log)}" for log in sorted(folder.rglob("*.log"))]
     return "\n".join([*running, f"stacks of {asked}", *logs])
 
 
