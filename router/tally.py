@@ -1,6 +1,6 @@
-"""What the router did, in numbers; metrics and the line at the end read them. Decides nothing.
+"""What the router did, in numbers, for the metrics and the last log line. Decides nothing.
 
-Every process counts for itself (`Tally`). What it tells of that at a moment (`Figures`) can be pickled, and adds up.
+Every process counts for itself (`Tally`). Its counts at a moment (`Figures`) can be pickled and added.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from common.metrics import MESSAGES, SECONDS, Distribution, resident_bytes
 from router.awake import Awake
 
 UNKNOWN = "unknown"
-"""The label of all topics that no table has: their names come with the messages, and each would be a time series for good."""
+"""The label of all topics that no table has: their names come with messages, and each would be a time series for ever."""
 
 STUCK_SECONDS = 240.0
-"""After so long without a turn a slot counts as stuck. The most that it does in between, each call with a bound of its own, is to have a topic
-made that was deleted (three calls of 60 s with their repetitions, 15 s for one that another makes too), to open the link to it (20 s) and to
-send a batch (15 s): 230 s."""
+"""Seconds without a turn after which a slot counts as stuck. The longest turn, with a deadline for each call, creates a deleted topic again
+(three calls of 60 s with their repetitions, 15 s for one that another process makes too), opens the link to it (20 s) and sends a batch (15 s):
+230 s."""
 
 START_STUCK_SECONDS = 120.0
-"""The same for a start, between one link that was opened or refused and the next: looking for the queue takes 20 s, and a link 20 s."""
+"""The same for a start, between one link that was opened or refused and the next: finding the queue takes 20 s, and a link 20 s."""
 
 HUNG_SECONDS = 300.0
-"""After so long the whole router is to be started again: whoever replaces what is stuck has had its time."""
+"""Seconds after which the whole router must be restarted: by then the parent should have replaced what is stuck."""
 
 BLINK = 30.0
-"""Seconds that count for stillness between two looks at most: three of those that a router takes (10 s; a worker takes one every 5 s)."""
+"""The most seconds that count as stillness between two checks: three intervals of a router's (10 s; a worker checks every 5 s)."""
 
 AWAY_SECONDS = 10.0
 """After so long without a send that succeeds a topic counts as away. Shorter outages heal by the first repetitions."""
@@ -48,7 +48,7 @@ class _Outage:
 
 @dataclass(frozen=True, slots=True)
 class Stillness:
-    """What has stood still for longest, in words ("slot-3 has not turned"), for how many seconds, and after how many it is stuck."""
+    """What has stood still for longest, in words ("slot-3 has not turned"); for how many seconds, and after how many it is stuck."""
 
     seconds: float = 0.0
     limit: float = math.inf
@@ -63,14 +63,14 @@ class Stillness:
 
 
 def stillest(found: Iterable[Stillness]) -> Stillness:
-    """The one that is nearest to its limit, or farthest past it."""
+    """The one closest to its limit, or farthest past it."""
     return max(found, key=lambda still: still.seconds / still.limit, default=Stillness())
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Sessions that are held without a slot: until their destination takes something, and because of `on_poison = "stop"`. And those that
-    fail again and again."""
+    """Sessions held without a slot: until their destination accepts something, or because of `on_poison = "stop"`. And those that fail again
+    and again."""
 
     parked: int = 0
     stopped: int = 0
@@ -78,7 +78,7 @@ class Held:
 
 
 _NAMED = 20
-"""Topics that readiness names."""
+"""The most topics that readiness names."""
 
 STARTING = "not all links are open yet; wait for `router started` in the log, which also has what fails"
 STUCK_HINT = 'what hangs is killed and started again by itself; if it lasts, restart and see "When a process hangs" in docs/operations.md'
@@ -88,11 +88,10 @@ _FAILING = "sessions fail again and again: `session fails again and again` in th
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """A tally at a moment. `still`: the slot whose last turn is longest ago; `away`: why the queue is not to be had, None while it is.
+    """A tally at a moment. `still`: the slot whose last turn is longest ago; `away`: why the queue is unavailable, None while it is available.
 
     `receiving`: its links were opened, and a slot has asked for messages. `topics_away`: why nothing can be sent to them, by topic.
-    `sessions_lost`: given up, by reason. `replaced`: workers, by reason. `destinations`: topics that are sent to. `memory`: resident octets, by
-    worker.
+    `sessions_lost`: given up, by reason. `replaced`: workers, by reason. `destinations`: the topics. `memory`: resident octets, by worker.
     """
 
     routed: Counter[str]
@@ -113,10 +112,10 @@ class Figures:
     failing: int = 0
     memory: Mapping[int, int] = field(default_factory=dict)
     fills: Mapping[str, float] = field(default_factory=dict)
-    """Used shares of the quotas of queue and topics, as far as they are looked at."""
+    """Used shares of the quotas of queue and topics, as far as they are checked."""
 
     def ended(self) -> Figures:
-        """What is left of them when their process is gone: what it did stays done, what it was is no more."""
+        """What remains when the process has ended: its counts, without its state."""
         return replace(
             self,
             receiving=False,
@@ -130,7 +129,7 @@ class Figures:
         )
 
     def __add__(self, other: Figures) -> Figures:
-        """Two processes as one: it is as well as the one that fares worse, and receives if one of them does."""
+        """Two processes as one: its health is the worse of the two, and it receives if one of them does."""
         return Figures(
             self.routed + other.routed,
             self.dead_lettered + other.dead_lettered,
@@ -153,11 +152,11 @@ class Figures:
         )
 
     def alive(self) -> str | None:
-        """Why the router should be started again."""
+        """Why the router should be restarted."""
         return str(self.still) if self.still.seconds > HUNG_SECONDS else None
 
     def ready(self) -> str | None:
-        """Why it is not at work."""
+        """Why it is not ready."""
         if not self.receiving:
             return f"starting: {self.still}; {STUCK_HINT}" if self.still.stuck else f"starting: {STARTING}"
         if self.still.stuck:
@@ -186,24 +185,24 @@ class Figures:
 
 @dataclass(slots=True)
 class Tally:
-    """Counts since the start; every change under one lock, since the slots are threads."""
+    """Counts since the start; every change is under one lock, because the slots are threads."""
 
     routed: Counter[str] = field(default_factory=Counter)
     """Messages accepted by a topic and completed, by topic."""
     dead_lettered: Counter[str] = field(default_factory=Counter)
     """Messages moved to the dead-letter queue, by reason."""
     lost_locks: int = 0
-    """Messages sent whose lock was gone before they were completed: they come again."""
+    """Messages whose lock was lost after they were sent and before they were completed: they come again."""
     retries: Counter[str] = field(default_factory=Counter)
     """Failed sends, by topic."""
     sessions_lost: Counter[str] = field(default_factory=Counter)
     """Sessions given up, or batches of a queue without, by what was lost: `lock_lost`, or `unanswered`."""
     destinations: frozenset[str] = frozenset()
-    """Topics that are sent to."""
+    """The topics that messages are sent to."""
     held: Callable[[], Held] = Held
-    """Asked for the sessions that are held without a slot, or fail, from any thread."""
+    """Returns the sessions that are held without a slot, or fail; called from any thread."""
     interrupted: Callable[[], str | None] = lambda: None
-    """Asked why nothing can be received, from any thread."""
+    """Returns why nothing can be received; called from any thread."""
     worker: int = 1
     """The number of this process."""
     clock: Callable[[], float] = time.monotonic
@@ -223,11 +222,11 @@ class Tally:
         self._awake = Awake(self.clock, BLINK)
 
     def filled(self, shares: Mapping[str, float]) -> None:
-        """Of their quotas, queue and topics have used these."""
+        """Queue and topics have used these shares of their quotas."""
         self._fills = dict(shares)
 
     def topic_failed(self, topic: str, why: str) -> None:
-        """A send to it failed; by `why` a person knows what to do."""
+        """A send to it failed; `why` tells a person what to do."""
         now = self.clock()
         with self._guard:
             known = self._outages.get(topic)
@@ -235,12 +234,12 @@ class Tally:
             self._outages[topic] = _Outage(since, now, why)
 
     def destination_added(self, topic: str) -> None:
-        """It is sent to from now on."""
+        """From now on messages are sent to it."""
         with self._guard:
             self.destinations |= {topic}
 
     def topic_works(self, topic: str) -> None:
-        """It took what was sent to it."""
+        """It accepted what was sent to it."""
         with self._guard:
             self._outages.pop(topic, None)
 
@@ -250,7 +249,7 @@ class Tally:
             self.lost_locks += lost
 
     def count_lost(self, reason: Literal["lock_lost", "unanswered"]) -> None:
-        """What was received is given up, and comes again."""
+        """The received messages are given up, and come again."""
         with self._guard:
             self.sessions_lost[reason] += 1
 
@@ -263,27 +262,27 @@ class Tally:
             self.retries[topic] += 1
 
     def count_batch(self, messages: int) -> None:
-        """So many were received together."""
+        """That many were received together."""
         with self._guard:
             self._batches.add(messages)
 
     def count_settled(self, seconds: float) -> None:
-        """What was received together was sent and completed after so long, or as much of it as went to one topic."""
+        """The messages of a batch that go to one topic were sent and completed after so many seconds."""
         with self._guard:
             self._seconds.add(seconds)
 
     def opening(self) -> None:
-        """The start has begun to open links, or has come to an end with one of them."""
+        """The start has begun to open links, or has finished one of them."""
         with self._guard:
             self._opening = self._awake()
 
     def turn(self) -> None:
-        """The slot whose thread this is goes on with its loop."""
+        """The slot of this thread goes on with its loop."""
         with self._guard:
             self._turns[threading.current_thread().name] = self._awake()
 
     def turned(self, *, away: str | None = None) -> None:
-        """The slot whose thread this is asked for messages: it was answered, or the queue is `away` for the reason given."""
+        """The slot of this thread asked for messages: it had an answer, or the queue is `away` for the given reason."""
         self.turn()
         self._away = away
         self._receiving = self._receiving or away is None

@@ -1,4 +1,4 @@
-"""Which sessions fail again and again, and how long each is left alone, so that the slots go on with the others. Decides; waits for nothing."""
+"""Which sessions fail again and again, and how long each is left alone so that the slots go on with others. Decides only, and never waits."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Final
 from common.retry import Backoff
 
 FORGOTTEN: Final = 300.0
-"""Seconds after its last failure in which a session has not failed again: what comes then is a new trouble."""
+"""Seconds without another failure after which a session's next failure counts as a new one."""
 
 
 LASTING: Final = 60.0
-"""Seconds after its last failure in which a session is taken to fail still: it is tried again after 15 s at most. Another router or worker may
-have it after that."""
+"""Seconds after its last failure in which a session counts as still failing: it is tried again after at most 15 s. After that another router or
+worker may have it."""
 
 
 class Troubled:
-    """Shared by the slots, since each failure of a session may be another slot's."""
+    """Shared by the slots, because a session's failures may be in different slots."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -34,8 +34,10 @@ class Troubled:
             return count
 
     def well(self, session_id: str) -> int:
-        """How often it had failed in a row."""
-        if session_id not in self._failing:  # without the lock, since this is asked of every session and hardly any is
+        """How many times it had failed in a row."""
+        if (
+            session_id not in self._failing
+        ):  # without the lock, because every session comes here and hardly any is failing
             return 0
         with self._guard:
             return self._failing.pop(session_id, (0, 0.0))[0]

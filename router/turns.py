@@ -1,6 +1,6 @@
-"""Whose turn it is to use what is shared: first come, first served. Whoever waits may do something meanwhile, and may give up.
+"""Whose turn it is to use something shared: first come, first served. Those that wait may do something meanwhile, and may give up.
 
-It knows nothing of what is shared.
+It does not know what is shared.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 LOOK = 0.5
-"""Seconds between two calls of what is done meanwhile."""
+"""Seconds between two calls of `meanwhile`."""
 
 
 def nothing() -> None:
@@ -35,8 +35,8 @@ class Turns:
     def mine(self, meanwhile: Callable[[], None] = nothing, *, every: float = LOOK) -> Iterator[bool]:
         """Hold the turn for a `with` block, which learns whether it had to wait.
 
-        `meanwhile` is called every so many seconds of the wait; what it raises ends it. It may take long: who is at it keeps nobody
-        behind from a turn, and goes on at its old place.
+        `meanwhile` is called every so many seconds of the wait; its exception ends the wait. It may take long: a caller inside it does not keep
+        others from their turn, and keeps its own place.
         """
         waited = self._take(meanwhile, every)
         try:
@@ -46,7 +46,7 @@ class Turns:
 
     @contextmanager
     def if_free(self) -> Iterator[bool]:
-        """Hold the turn for a `with` block if nobody has it or waits for it; the block learns whether it holds it."""
+        """Hold the turn for a `with` block if nobody has it or waits for it; the block learns whether it has the turn."""
         with self._guard:
             free = not self._taken
             self._taken = True
@@ -78,7 +78,7 @@ class Turns:
         return True
 
     def _free_for(self, ticket: _Ticket) -> bool:
-        """It is back: whether the turn was left while it was away, and is its own now."""
+        """It is back from `meanwhile`: whether the turn became free in that time and is its own now."""
         with self._guard:
             ticket.away = False
             if self._taken:

@@ -41,9 +41,9 @@ def run(
 ) -> int:
     """Route until `stop` is set, with one process or with several: 0 when everything in flight was settled or given back, else 1.
 
-    Raises ConfigurationError, PermanentError or TransientError when it cannot start: whoever started it learns at once, and starts it
-    again. Raises PermanentError when the queue is gone while it runs. `latest`: the settings as the configuration says now, from any thread
-    and, pickled, from any process; asked for a destination that `settings` do not have.
+    Raises ConfigurationError, PermanentError or TransientError when it cannot start, so that a supervisor learns at once and restarts it.
+    Raises PermanentError when the queue is deleted while it runs. `latest` returns the settings of the present configuration, from any thread
+    and, pickled, from any process; it is called for a destination that `settings` do not have.
     """
     for setting in settings.creating_nothing:
         log.warning("setting creates no topics", setting=setting, reason=CREATES_NOTHING, hint=CREATE_OR_REMOVE)
@@ -62,7 +62,7 @@ def run(
             _open_all(settings, source, output, publishers, stop)
             publishers.rest()
             _watch_fullness(settings, source, output, reports.start, over)
-            # Those that were away are tried again here: a worker does so only when something is to be sent to them.
+            # Unavailable topics are tried again here: a worker tries them only when it has a message for them.
             threading.Thread(target=publishers.keep, args=[over], name="publishers", daemon=True).start()
             return Workers(settings, reports=reports, latest=latest).run(stop)
         except Stopped:
@@ -87,7 +87,7 @@ def route(
 ) -> int:
     """As `run`, in this process. `provisioned`: another process has seen to queue and topics; `proven`: and has routed.
 
-    `started` is called when all links are open. `stop` is set when it ends by an error of its own.
+    `started` is called when all links are open. `stop` is set when it ends with an error of its own.
     """
     source, output = ServiceBus.of(settings.source, proven=proven), ServiceBus.of(settings.output, proven=proven)
     provide_descriptors(_most_links(settings))
@@ -125,7 +125,7 @@ def route(
 
 
 def _most_links(settings: RouterSettings) -> int:
-    """Of a process that routes: to topics, and to the queue for each session that it may hold."""
+    """The most links of a process that routes: to topics, and to the queue for each session that it may hold."""
     held = (1 + 2 * PARKED_PER_SLOT) * settings.sessions
     return most_links(len(settings.destinations), settings.sessions) + held
 
@@ -142,7 +142,7 @@ def _publishers(
 def _open_all(
     settings: RouterSettings, source: ServiceBus, output: ServiceBus, publishers: Publishers, stop: threading.Event
 ) -> None:
-    """Entities provided, and each topic opened once. Raises as `route`, and Stopped."""
+    """Provide the entities, and open each topic once. Raises as `route`, and Stopped."""
     late = _provision(settings, source, output, stop)
     publishers.open(stop, excused=late, exist=settings.provision != "none")
     if stop.is_set():
@@ -196,15 +196,15 @@ def _watch_fullness(
 
 
 def _find_queue(settings: RouterSettings, source: ServiceBus) -> None:
-    """A queue that is missing, of the other kind, or not ours to read ends the start and not the first receive."""
+    """A queue that is missing, has the wrong kind or may not be read must end the start, not the first receive."""
     found = _receivers(settings, source).open(max_wait=0.1)
     if found is not None:
         found.close()
 
 
 def _ahead(settings: RouterSettings) -> FetchAhead:
-    """Half of the memory is the slots'. Of a slot's, one part is fetched ahead, one is the batch that it works on, and two are what both of them
-    take beyond their octets."""
+    """Half of the memory is for the slots. Of a slot's share, one part is fetched ahead, one is the batch in work, and two are what both take
+    beyond their octets."""
     return FetchAhead(max(settings.prefetch, 1), settings.memory / 2 / settings.sessions / 4)
 
 
@@ -218,7 +218,7 @@ def _receivers(
 ) -> UnpackingReceivers:
     """Packs are taken apart whatever `queue.pack` says: messages of another ingester, or of an earlier setting, may be there.
 
-    `found`: the queue was there. The right to send to it never was: a router needs it for poison in a pack alone.
+    `found`: the queue was found. The right to send to it was never tested: a router needs it only for poison in a pack.
     """
     queue, sessions = settings.queue_name, settings.ordering != "none"
     return UnpackingReceivers(
@@ -230,7 +230,7 @@ def _receivers(
 
 
 class _News:
-    """The destinations that the configuration names by now; while it cannot be read, those of before."""
+    """The destinations in the present configuration; while it cannot be read, the previous ones."""
 
     def __init__(self, latest: Latest | None) -> None:
         self._latest = latest
