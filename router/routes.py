@@ -1,7 +1,7 @@
-"""Where each delivery goes: pure decisions over what was received. Sends nothing, settles nothing.
+"""Where each delivery goes: pure decisions about received messages. Sends nothing, settles nothing.
 
-The destination is the application property `destination`; where it is missing, the body's `metadata.Destination`.
-A message that names no destination with a publisher is poison: it is dead-lettered with a reason, and the others go on.
+The destination is the application property `destination`; if it is missing, the body's `metadata.Destination`.
+A message without a known destination is poison: it is dead-lettered with a reason, and the others go on.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Reason = Literal[
 REASONS: Final = frozenset(get_args(Reason))
 
 ADD_IT = 'add the table to `tables` in the router\'s configuration, or set unknown_destination = "create" and restart'
-"""What to do about a destination that is unknown."""
+"""What to do about an unknown destination."""
 
 SEND_AGAIN = f"{ADD_IT}, then send a copy with a new message id (duplicate detection drops one with the same id)"
 """What to do with a change in the dead-letter queue whose destination was unknown."""
@@ -32,12 +32,12 @@ _HEXADECIMAL = re.compile(r"[0-9A-Fa-f]{1,20}")
 """A log sequence number is 10 octets."""
 
 _KEY_TEXT = 500
-"""Characters of a row's key that a description tells."""
+"""The most characters of a row's key in a description."""
 
 
 @dataclass(frozen=True, slots=True)
 class Poison:
-    """A delivery that no retry can help, why, and the facts for whoever finds it in the dead-letter queue."""
+    """A delivery that no retry can help, the reason, and the facts for the person who finds it in the dead-letter queue."""
 
     delivery: Delivery
     reason: Reason
@@ -47,7 +47,7 @@ class Poison:
 
     @property
     def stops(self) -> bool:
-        """Whether `on_poison = "stop"` is about it: a stand-in for what fits no message was meant for the dead-letter queue when it was sent."""
+        """Whether `on_poison = "stop"` applies: a stand-in for an oversize change was sent in order to be dead-lettered."""
         return self.reason != "Oversize"
 
 
@@ -81,7 +81,7 @@ def plan(deliveries: Sequence[Delivery], known: Collection[str]) -> Plan:
 
 
 def before(deliveries: Sequence[Delivery], poison: Poison) -> Sequence[Delivery]:
-    """Those that came before `poison`, which is one of them."""
+    """The deliveries before `poison`, which is one of them."""
     return deliveries[: next(at for at, delivery in enumerate(deliveries) if delivery is poison.delivery)]
 
 
@@ -96,7 +96,7 @@ def _lane(routed: str | Poison) -> str | None:
 
 
 def route(delivery: Delivery, known: Collection[str]) -> str | Poison:
-    """The destination of one delivery, or why it has none. Topic names compare without regard to case."""
+    """The destination of one delivery, or why it has none. Topic names are compared without regard to case."""
     if delivery.fault is not None:
         return Poison(delivery, "MalformedMessage", delivery.fault)
     if delivery.message.application_properties.get("oversize") is True:
@@ -124,20 +124,20 @@ def route(delivery: Delivery, known: Collection[str]) -> str | Poison:
 
 
 def table_of(message: Message) -> str | None:
-    """The table whose change it is, as far as its properties tell."""
+    """The table of the change, if its properties name it."""
     told = message.application_properties
     return ".".join(name for key in ("schema", "table") if (name := _name(told.get(key)))) or None
 
 
 def with_table(topic: str, message: Message) -> str:
-    """A topic, and the table whose change is to go there."""
+    """A topic, and the table whose change goes there."""
     table = table_of(message)
     return f"topic {topic}" if table is None else f"topic {topic} (table {table})"
 
 
 def _oversize(message: Message) -> str:
-    """What an ingester's stand-in stands for; where its body does not tell, what its properties do. What neither tells is left out: whoever may
-    send to the queue may send what looks like one."""
+    """The change that an ingester's stand-in stands for, from its body, else from its properties. Missing facts are left out: any sender to the
+    queue may send what looks like a stand-in."""
     told = message.application_properties
     where = f"a change of {table_of(message) or 'a table that is not named'}"
     try:
@@ -166,7 +166,7 @@ def _number(value: object) -> int:
 
 def _position(value: object) -> str:
     if not isinstance(value, str) or _HEXADECIMAL.fullmatch(value) is None:
-        raise ValueError("a position is no hexadecimal number")
+        raise ValueError("a position is not a hexadecimal number")
     return value
 
 
@@ -177,6 +177,6 @@ def _named_in(body: bytes) -> object:
 
 
 def without(group: Group, settled: Collection[int]) -> Group | None:
-    """What is left of `group` when the deliveries with these identities (`id`) are done; None when nothing is."""
+    """The rest of `group` when the deliveries with these identities (`id`) are done; None when there is none."""
     left = tuple(delivery for delivery in group.deliveries if id(delivery) not in settled)
     return Group(group.destination, left) if left else None

@@ -34,9 +34,9 @@ BLINK = 30.0
 """The most seconds that count as stillness between two checks: three intervals of a router's (10 s; a worker checks every 5 s)."""
 
 AWAY_SECONDS = 10.0
-"""After so long without a send that succeeds a topic counts as away. Shorter outages heal by the first repetitions."""
+"""Seconds without a successful send after which a topic counts as unavailable. Shorter outages end with the first repetitions."""
 _FORGOTTEN_SECONDS = 120.0
-"""After so long without a further failure it does no more: another worker, or nobody, has something to send to it."""
+"""Seconds without a further failure after which it no longer does: another worker, or nobody, has messages for it."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""`python -m router.worker`: one of the routers that router/workers.py starts. Of no use by itself; decides nothing about messages."""
+"""`python -m router.worker`: one of the routers that router/workers.py starts. Not for use by itself; decides nothing about messages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from router.wiring import route
 from router.workers import GRACE, STOP, Failed, Job, Started, Told, Word
 
 SOON = 0.5
-"""Seconds until a worker that is not ready tells its parent again."""
+"""Seconds until a worker that is not ready reports to its parent again."""
 
 log = structlog.get_logger(__name__)
 
@@ -31,14 +31,14 @@ class Parent:
     """The process that started this one, at the other end of standard input and output."""
 
     def __init__(self) -> None:
-        # Not sys.stdin: a thread that waits on that holds a lock which the interpreter wants at its end.
+        # Not sys.stdin: a thread that waits on it holds a lock which the interpreter needs at its end.
         self._orders: IO[bytes] = os.fdopen(os.dup(0), "rb")
         self._words: IO[bytes] = os.fdopen(os.dup(1), "wb")
         self._speaking = threading.Lock()
-        os.dup2(2, 1)  # whatever prints must not get among the words
+        os.dup2(2, 1)  # no other output may get between the reports
 
     def job(self) -> Job:
-        """Raises EOFError where nobody is there to give one."""
+        """Raises EOFError when there is no parent to send one."""
         job = pickle.load(self._orders)
         assert isinstance(job, Job)
         return job
@@ -52,9 +52,9 @@ class Parent:
             return  # the parent is gone, which `obey` learns as well
 
     def obey(self, stop: threading.Event) -> None:
-        """Set `stop` when the parent asks for it or is gone; gone after it asked, it wants this process ended at once.
+        """Set `stop` when the parent asks for it or has ended. If it closes the pipe after asking, this process must end at once.
 
-        A parent that is gone kills nobody who does not stop in time: then the process ends itself.
+        A parent that has ended cannot kill a worker that does not stop in time, so the process then ends itself.
         """
         asked = self._orders.read(1) == STOP
         if not asked:
@@ -68,7 +68,7 @@ class Parent:
 
 
 def numbered(number: int) -> structlog.typing.Processor:
-    """Adds the worker's number to every line: context variables would not reach the slots, which are threads."""
+    """Adds the worker's number to every log line: context variables would not reach the slots, which are threads."""
 
     def add(logger: Any, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
         return {**event, "worker": number}
@@ -77,9 +77,9 @@ def numbered(number: int) -> structlog.typing.Processor:
 
 
 def tell(parent: Parent, tally: Tally) -> None:
-    """Tell the parent how it goes until the end: every few seconds, and sooner while it does not go well."""
+    """Report to the parent until the end: every few seconds, and sooner while not ready."""
     well = False
-    while True:  # also while it stops: who is silent is taken for one that hangs
+    while True:  # also during a stop: a silent worker counts as one that hangs
         time.sleep(TELL_SECONDS if well else SOON)
         figures = tally.figures()
         well = figures.ready() is None

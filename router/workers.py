@@ -1,8 +1,8 @@
 """Routers side by side, one process each, and the parent that starts them: it routes nothing, and replaces what dies or hangs.
 
-A worker is told its settings through its standard input, which stays open as long as the parent lives: its end is the parent's end, and
-nobody routes on unwatched. What a worker has to say comes back through its standard output. It is in a process group of its own, so
-that a terminal's Ctrl-C reaches the parent alone.
+A worker gets its settings through its standard input, which stays open as long as the parent lives: when it closes, the parent has ended, and
+the worker stops, so no worker routes unwatched. A worker reports through its standard output. It is in a process group of its own, so
+that a terminal's Ctrl-C reaches only the parent.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ GRACE = 19.0
 """Seconds from asking the workers to stop until they are killed; a stop promises to need 20."""
 
 POLL = 0.1
-"""Seconds between two looks at the workers."""
+"""Seconds between two checks of the workers."""
 
 STEADY = 60.0
-"""A worker that has lived for so long, in seconds, is restarted at once when it dies."""
+"""A worker that has lived for so many seconds is restarted at once when it dies."""
 
 BLINK = 1.0
 """Seconds of silence that count between two looks at the most: where this process stood still itself, its workers are not to blame."""
 
 FIRST_WORD_SECONDS = 120.0
-"""Within which a worker says its first word: it comes as soon as the modules are loaded."""
+"""Seconds within which a worker sends its first report: it comes as soon as the modules are loaded."""
 
 STACKS_SECONDS = 0.5
-"""For a worker that hangs to write the stacks of its threads."""
+"""Seconds for a worker that hangs to write the stacks of its threads."""
 
 RESTART_BACKOFF = Backoff(first=0.5, longest=30.0)
 
@@ -60,7 +60,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a worker needs to know, pickled: settings hold secrets, which an argument list would show to everybody."""
+    """What a worker needs to know, pickled: settings hold secrets, which an argument list would show to all users."""
 
     number: int
     settings: RouterSettings
@@ -68,7 +68,7 @@ class Job:
     log_format: LogFormat
     latest: Latest | None
     proven: bool = False
-    """Whether a worker has routed already: what refuses this one is a passing trouble."""
+    """Whether a worker has routed already: a refusal of this one is then transient."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What the worker has done so far, told every few seconds."""
+    """What the worker has done so far, reported every few seconds."""
 
     figures: Figures
 
@@ -95,7 +95,7 @@ Word = Started | Failed | Told
 
 @dataclass(slots=True)
 class _Worker:
-    """One place among the workers, and the process that has it at present."""
+    """One place among the workers, and the process that has it now."""
 
     number: int
     process: subprocess.Popen[bytes] | None = None
@@ -110,13 +110,13 @@ class _Worker:
     figures: Figures | None = None
 
     def stuck(self) -> str | None:
-        """Why nothing more is to be expected of the process."""
+        """Why the process counts as lost."""
         if self.unheard > (SILENT_SECONDS if self.spoke else FIRST_WORD_SECONDS):
             return f"it has said nothing for {self.unheard:.0f} s"
         return str(self.figures.still) if self.figures is not None and self.figures.still.stuck else None
 
     def tell(self, what: bytes) -> None:
-        """Waits for a process that takes nothing, until that ends."""
+        """Writes to the process's input; waits if the process does not read, until it ends."""
         orders = None if self.process is None else self.process.stdin
         if orders is None:
             return
@@ -125,7 +125,7 @@ class _Worker:
             orders.flush()
 
     def heard(self, word: Word) -> None:
-        """What the process says of itself, in the thread that listens to it."""
+        """Reads the reports of the process; runs in a thread of its own."""
         self.spoke, self.unheard = True, 0.0
         match word:
             case Failed(error):
@@ -135,7 +135,7 @@ class _Worker:
 
 
 class Workers:
-    """Runs `settings.workers` processes until told to stop. Everything but `kill` is called from one thread."""
+    """Runs `settings.workers` processes until asked to stop. All methods except `kill` are called from one thread."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class Workers:
         clock: Callable[[], float] = time.monotonic,
         latest: Latest | None = None,
     ) -> None:
-        """`reports`: where to put what the workers tell of themselves. `latest`: for each of them, see `wiring.run`."""
+        """`reports`: collects the workers' reports. `latest`: for each of them, see `wiring.run`."""
         self._settings = settings
         self._latest = latest
         self._reports = reports or Reports()
@@ -163,14 +163,14 @@ class Workers:
 
     @property
     def pids(self) -> Sequence[int]:
-        """Process ids of those that run."""
+        """Process ids of the running workers."""
         return [worker.process.pid for worker in self._workers if worker.process is not None]
 
     def run(self, stop: threading.Event) -> int:
         """0 when all ended cleanly because `stop` was set, else 1.
 
-        Raises PermanentError or ConfigurationError, once, when a worker found that it cannot route at all; and before any of them has
-        begun to, TransientError, or PermanentError for one that died without a word. Later such a worker is started again.
+        Raises PermanentError or ConfigurationError, once, when a worker found that it cannot route at all. Before any of them routes, also
+        raises TransientError, or PermanentError for a worker that died without a report; later such a worker is started again.
         """
         log.info("workers starting", workers=len(self._workers))
         try:
@@ -207,7 +207,7 @@ class Workers:
         worker.listener.start()
 
     def _listen(self, worker: _Worker, words: IO[bytes], job: bytes) -> None:
-        """In a thread of its own from the job on: a process that stands still may not take all of it."""
+        """Its settings are written in a thread of its own: a process that stands still may not read all of them."""
         worker.tell(job)
         with suppress(EOFError, pickle.UnpicklingError, OSError, ValueError):
             while True:
@@ -220,7 +220,7 @@ class Workers:
                         self._reports.told(worker.number, figures)
 
     def _look(self) -> None:
-        """Bury who died, replace who hangs, and start again whose time has come."""
+        """Clear away workers that died, replace those that hang, and restart those that are due."""
         now, before = self._clock(), self._ran
         self._ran = self._awake()
         for worker in self._workers:
@@ -235,7 +235,7 @@ class Workers:
                     self._replace(worker, reason)
 
     def _replace(self, worker: _Worker, reason: str) -> None:
-        """End one that lives and does nothing, with the stacks of its threads in the log where it can still write them."""
+        """End a worker that hangs, with the stacks of its threads in the log if it can still write them."""
         assert worker.process is not None
         if hasattr(signal, "SIGUSR1"):
             worker.process.send_signal(signal.SIGUSR1)
@@ -274,14 +274,14 @@ class Workers:
         )
 
     def _pause(self, worker: _Worker) -> float:
-        """Seconds until it is started again, which is when `_look` does it."""
+        """Seconds until `_look` starts it again."""
         worker.deaths = 1 if self._clock() - worker.began >= STEADY else worker.deaths + 1
         pause = 0.0 if worker.deaths == 1 else self._backoff.delay(worker.deaths - 1)
         worker.again_at = self._clock() + pause
         return pause
 
     def _buried(self, worker: _Worker) -> int:
-        """The exit status, once all that the process said has been read."""
+        """The exit status, once all reports of the process have been read."""
         process, listener = worker.process, worker.listener
         assert process is not None
         assert listener is not None
@@ -299,12 +299,12 @@ class Workers:
         """Ask all to stop and wait; 1 when one did not end cleanly in time."""
         running = [worker for worker in self._workers if worker.process is not None]
         for worker in running:
-            # In a thread: one that stands still may not have taken its job yet, and the others are not to wait for it.
+            # In a thread: a worker that stands still may not have read its settings yet, and the others must not wait for it.
             threading.Thread(target=worker.tell, args=(STOP,), name=f"stop-{worker.number}", daemon=True).start()
         deadline = self._clock() + self._grace
         statuses = [self._ended(worker, deadline) for worker in running]
         for worker, status in zip(running, statuses, strict=True):
-            if status != 0 and worker.error is None:  # one that gave its reason is told of by that
+            if status != 0 and worker.error is None:  # otherwise its reason is reported
                 log.error("worker did not stop cleanly", worker=worker.number, status=status)
         return 1 if any(statuses) else 0
 
