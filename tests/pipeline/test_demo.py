@@ -54,6 +54,7 @@ def counts(verdict: Verdict) -> dict[str, int]:
     return {count: verdict.total(count) for count in ("lost", "duplicated", "out_of_order", "wrong")}
 
 
+@pytest.mark.timeout(300)
 def test_every_committed_change_arrives_once_in_order_with_its_values(finished: Pipeline) -> None:
     verdict = finished.verdict()
     examples = [example for table in verdict.tables.values() for example in table.examples]

@@ -74,6 +74,7 @@ def emulators() -> Iterator[Emulators]:
         yield running
 
 
+@pytest.mark.timeout(300)
 def test_a_hot_tables_keys_arrive_in_order_though_several_tasks_read_it(emulators: Emulators, tmp_path: Path) -> None:
     config = tmp_path / "dstream.hcl"
     config.write_text(CONFIG.format(management=emulators.management_endpoint))

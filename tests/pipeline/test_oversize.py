@@ -138,6 +138,7 @@ def world(tmp_path: Path) -> Iterator[World]:
         made.router.stop()
 
 
+@pytest.mark.timeout(300)
 def test_a_row_that_fits_no_message_stops_its_table_alone_or_leaves_one_dead_letter(world: World) -> None:
     world.insert_documents(1, 2)
     world.insert_documents(3, size=TOO_LARGE)

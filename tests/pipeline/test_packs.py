@@ -35,6 +35,7 @@ def waiting(client: ServiceBusClient) -> set[str | None]:
         return {each.content_type for each in queue.peek_messages(50)}
 
 
+@pytest.mark.timeout(300)
 def test_packs_change_nothing_that_a_subscriber_sees(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(dstream.demo.pipeline, "write_config", with_packs)
     with (

@@ -70,6 +70,7 @@ def world(tmp_path: Path) -> Iterator[World]:
                 service.stop()
 
 
+@pytest.mark.timeout(300)
 def test_a_table_that_is_added_to_the_configuration_arrives_without_a_restart(world: World) -> None:
     world.workload.start()
     world.workload.join()
