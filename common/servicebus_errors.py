@@ -10,13 +10,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from azure.core.exceptions import ClientAuthenticationError
-from azure.servicebus._pyamqp.error import AMQPException, MessageException  # what is met below the public API
+from azure.servicebus._pyamqp.error import (  # what is met below the public API
+    AMQPConnectionError,
+    AMQPException,
+    MessageException,
+)
 from azure.servicebus.exceptions import (
     MessageLockLostError,
     MessagingEntityDisabledError,
     MessagingEntityNotFoundError,
     ServiceBusAuthenticationError,
     ServiceBusAuthorizationError,
+    ServiceBusCommunicationError,
+    ServiceBusConnectionError,
     ServiceBusError,
     ServiceBusQuotaExceededError,
     ServiceBusServerBusyError,
@@ -64,6 +70,8 @@ _SESSIONS = (
 
 _REFUSED = (ServiceBusAuthenticationError, ServiceBusAuthorizationError, ClientAuthenticationError)
 
+_BROKEN = (ServiceBusConnectionError, ServiceBusCommunicationError, AMQPConnectionError)
+
 _HINTS: tuple[tuple[tuple[type[Exception], ...], type[TransientError | PermanentError], str], ...] = (
     (
         (ServiceBusQuotaExceededError,),
@@ -109,6 +117,8 @@ def translate(
         return DestinationUnavailable(f"{doing}: {missing(words)} ({words})", hint=_DELETED if used_before else _CREATE)
     if status is not None or isinstance(error, _REFUSED):
         return _refused(read(words, who) or Refusal(f"{who.name} is refused", _RIGHTS), doing, words, proven=proven)
+    if isinstance(error, _BROKEN):
+        return TransientError(f"{doing}: the connection broke ({words})")
     return _other(error, f"{doing}: {words}")
 
 

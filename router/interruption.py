@@ -52,7 +52,7 @@ class Interruption:
             news = first or error.hint not in self._remedies
             self._remedies.add(error.hint)
         report = log.warning if news else log.debug
-        report("receiving interrupted", error=error.message, hint=error.hint)
+        report("receiving interrupted", error=error.message, hint=error.hint or TRIED_AGAIN)
 
     def answered(self) -> None:
         """A slot has asked for messages and had an answer."""

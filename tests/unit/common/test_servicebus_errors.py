@@ -61,6 +61,18 @@ def test_time_may_heal_it(error: Exception) -> None:
     assert raised.value.__cause__ is error
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        ServiceBusConnectionError(message="Can not read frame due to exception: Server unexpectedly closed connection"),
+        AMQPConnectionError(ErrorCondition.SocketError, description="gone"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_broken_connection_is_called_so(error: Exception) -> None:
+    assert translate(error, "sending to orders").message.startswith("sending to orders: the connection broke (")
+
+
 def test_a_busy_service_is_told_from_other_faults() -> None:
     with pytest.raises(Throttled, match="sending to orders"), translated("sending to orders"):
         raise ServiceBusServerBusyError

@@ -60,7 +60,7 @@ def test_a_remedy_that_was_not_logged_yet_is_worth_another_line(clock: Clock) ->
             interruption.failed(TransientError("unauthorized", hint="renew the key"))
         interruption.failed(TransientError("the link broke"))
     told = [(line["error"], line["hint"]) for line in logs if line["log_level"] == "warning"]
-    assert told == [("the link broke", None), ("unauthorized", "renew the key")]
+    assert told == [("the link broke", TRIED_AGAIN), ("unauthorized", "renew the key")]
 
 
 def test_health_knows_an_interruption_that_lasts_and_forgets_one_that_nobody_meets_any_more(clock: Clock) -> None:
