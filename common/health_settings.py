@@ -22,12 +22,12 @@ class HealthSettings(Settings):
         default=8080,
         ge=1,
         le=65_535,
-        description="The port. Two stages on one machine (`dstream server`) want two ports, unless one of them has no such block.",
+        description="The port. Two stages on one machine (`dstream server`) need two ports, unless one of them has no such block.",
     )
     host: Annotated[str, AfterValidator(_host)] = Field(
         default="0.0.0.0",
         description=(
-            "The address to listen at. `0.0.0.0`, every IPv4 address, because a container's probes and Prometheus come from outside of it. "
-            "`::` for IPv6, `127.0.0.1` for this machine alone: nobody is asked for a password, and table names are shown."
+            "The address to listen at. The default is `0.0.0.0`, every IPv4 address, because a container's probes and Prometheus connect from outside. "
+            "`::` for IPv6, `127.0.0.1` for this machine only. There is no password, and table names are shown."
         ),
     )

@@ -147,14 +147,14 @@ class BusSettings(Settings):
         default=None,
         description=(
             "Host name of the namespace, `NAME.servicebus.windows.net`, to be used with the identity that the process runs under "
-            "(DefaultAzureCredential) instead of a key. Roles: see operations.md. None, the default: the connection string says both."
+            "(DefaultAzureCredential) instead of a key. Roles: see operations.md. None, the default: the connection string has host and key."
         ),
     )
     management_endpoint: Annotated[HttpUrl | None, BeforeValidator(_or_none)] = Field(
         default=None,
         description=(
-            "Address of the management API, for emulators that serve it apart from the namespace (`http://localhost:5300`). `http://` is for this "
-            'machine and private hosts, and not beside `namespace`. None, the default, or `""`: the namespace itself, over https (an emulator\'s '
+            "Address of the management API, for emulators that serve it at an address of its own (`http://localhost:5300`). `http://` is only for this "
+            'machine and private hosts, and not with `namespace`. None, the default, or `""`: the namespace itself, over https (with an emulator\'s '
             "connection string: its port 5300, over http)."
         ),
     )
@@ -162,8 +162,8 @@ class BusSettings(Settings):
     transport: Literal["amqp", "websocket"] = Field(
         default="amqp",
         description=(
-            "What AMQP travels on: `amqp`, TLS on port 5671, or `websocket`, HTTPS on port 443, where a network lets nothing else out. `amqp` is "
-            "the default because it has less to wrap and unwrap."
+            "The transport of AMQP: `amqp`, TLS on port 5671, or `websocket`, HTTPS on port 443, for networks that allow nothing else. `amqp` is "
+            "the default because it has less overhead."
         ),
     )
     proxy: Annotated[ProxyUrl | None, BeforeValidator(_or_none)] = Field(
@@ -176,7 +176,7 @@ class BusSettings(Settings):
     ca_file: Annotated[str | None, BeforeValidator(_or_none)] = Field(
         default=None,
         description=(
-            "PEM file of the certificate authorities that are trusted, for a firewall or proxy that looks into TLS. It takes the place of the public "
+            "PEM file of the trusted certificate authorities, for a firewall or proxy that inspects TLS. It replaces the public "
             'ones, and must be on every machine that connects (Spark\'s workers too). None, the default, or `""`: the public ones.'
         ),
     )
@@ -190,7 +190,7 @@ class BusSettings(Settings):
 
     @property
     def host(self) -> str | None:
-        """The namespace's host, where an identity is used. Raises ConfigurationError when its environment variable is not set."""
+        """The namespace's host, if an identity is used. Raises ConfigurationError when its environment variable is not set."""
         if isinstance(self.namespace, Unset):
             raise complain(
                 self.namespace.path, [Problem(self.namespace.line, f"namespace: {self.namespace.complaint()}")]
@@ -232,7 +232,7 @@ class QueueSettings(BusSettings):
         ge=1,
         le=4096,
         description=(
-            "Sessions a table when `ordering` is `key`; without meaning otherwise. 64 is more than sessions that are worked on at "
+            "Sessions a table when `ordering` is `key`; otherwise it has no effect. 64 is more than the sessions worked on at "
             "once, and few enough to be cheap. Change it only while the queue is empty: rows move to other sessions."
         ),
     )
@@ -240,24 +240,24 @@ class QueueSettings(BusSettings):
         default=1,
         description=(
             'Changes of one session in one message of the queue: 1 to 500, or `"max"`: as many as fit (at most 500). The router unpacks them; '
-            "topics get single messages as ever. More than 1 saves queue operations, see operations.md, and is for the router alone to read. "
-            "Update routers before the ingester: one that knows no packs dead-letters them. 1, the default, because every reader of the "
+            "topics always get single messages. More than 1 saves queue operations, see operations.md, and only the router can read it. "
+            "Update routers before the ingester: a router that does not know packs dead-letters them. 1 is the default because every reader of the "
             "queue understands it."
         ),
     )
     duplicate_window: DuplicateWindow = Field(
         default=timedelta(minutes=10),
         description=(
-            "For how long a queue that DStream creates remembers the ids of messages, `20s` to `168h`: a change that is sent again within it is "
-            "dropped. `10m` covers a failover; a longer one covers a longer outage between two sends, and costs throughput. Of a queue that is "
-            "there it is left as it is."
+            "How long a queue that DStream creates remembers message ids, `20s` to `168h`: a change that is sent again within it is "
+            "dropped. `10m` covers a failover; a longer window covers a longer outage between two sends, and costs throughput. An existing queue "
+            "keeps its own."
         ),
     )
     provision: Provision = Field(
         default="create",
         description=(
-            "What is done about the queue at start: `create` it when missing, `verify` that it is there and fits, or `none` "
-            "(no management call, no Manage right). `create`, so that a first start works."
+            "What to do with the queue at start: `create` it when missing, `verify` that it exists and fits, or `none` "
+            "(no management call, no Manage right). The default is `create`, so that a first start works."
         ),
     )
 
@@ -273,14 +273,14 @@ class Topology(Settings):
     db_connection_string: Address = Field(
         description=(
             "The source database, as `sqlserver://user:password@host:1433?database=DB` or in ADO form. Secret. "
-            "The router reads it for names alone, and not at all when `server_name` and `database` are set."
+            "The router reads it only for names, and not at all when `server_name` and `database` are set."
         ),
     )
     server_name: Annotated[str, AfterValidator(check_server_name)] | None = Field(
         default=None,
         description=(
             "The server's part of topic and lock names. None, the default: the first label of the host in "
-            "`db_connection_string`. Set it where that label is not unique (instances, `sql.prod` and `sql.dev`)."
+            "`db_connection_string`. Set it when that label is not unique (instances, `sql.prod` and `sql.dev`)."
         ),
     )
     database: Annotated[str, AfterValidator(_database_name)] | None = Field(

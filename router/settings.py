@@ -35,10 +35,10 @@ UnknownDestination = Literal["dead_letter", "create"]
 
 CREATES_NOTHING = 'it creates no topic, because router.unknown_destination is not "create"'
 CREATE_OR_REMOVE = 'set router.unknown_destination = "create", or remove the setting'
-"""What `creating_nothing` means, and what to do about it. (Changes under `create_under` are waited for all the same.)"""
+"""What `creating_nothing` means, and what to do about it. (Changes under `create_under` wait nevertheless.)"""
 
 MOST_WORKERS = 4
-"""Workers that are started without being asked for. Each may have a link to every topic, and a namespace takes so many connections only."""
+"""The most workers started by default. Each may have a link to every topic, and a namespace limits connections."""
 
 
 def _subscription_name(text: str) -> str:
@@ -76,8 +76,8 @@ class RouterBlock(Settings):
     provision: Provision = Field(
         default="create",
         description=(
-            "What is done about queue, topics and subscriptions at start: `create` what is missing, `verify` that all is there and fits, "
-            "or `none` (no management call, no Manage right). `create`, so that a first start works."
+            "What to do with queue, topics and subscriptions at start: `create` missing ones, `verify` that all exist and fit, "
+            "or `none` (no management call, no Manage right). The default is `create`, so that a first start works."
         ),
     )
     subscriptions: Annotated[
@@ -93,27 +93,27 @@ class RouterBlock(Settings):
         default=8,
         ge=1,
         le=512,
-        description="Sessions worked on at once. 8 hide the round trips of one another; more cost a thread and a link each.",
+        description="Sessions worked on at once. 8 hide each other's round trips; each further one costs a thread and a link.",
     )
     prefetch: int = Field(
         default=200,
         ge=0,
         le=5000,
-        description="Messages fetched ahead, a session. 200 fill a batch without waiting. 0: fetched when asked for, which is slow.",
+        description="Messages fetched ahead for each session. 200 fill a batch without waiting. 0: fetched only when needed, which is slow.",
     )
     memory: Annotated[MemorySize, AfterValidator(_enough)] = Field(
         default=Size(256 << 20),
         description=(
-            "Memory for messages, a worker: what is fetched ahead, worked on and parked. Large messages are fetched a few at a time for it, whatever "
-            "`prefetch` and `batch` say, and one at least. `16MB` at least; units are KB, MB and GB. A process takes about 60 MB beside it. `256MB`: "
-            "8 sessions of the largest messages of Standard are not slowed down by it."
+            "Memory of each worker for messages that are fetched ahead, worked on or parked. To stay within it, large messages are fetched a few at a "
+            "time, at least one, whatever `prefetch` and `batch` are. At least `16MB`; units are KB, MB and GB. A process takes about 60 MB more. With "
+            "`256MB`, 8 sessions with the largest messages of Standard are not slowed down."
         ),
     )
     batch: int = Field(
         default=200,
         ge=1,
         le=5000,
-        description="Most messages routed and settled together, and so the most that come again after a crash, a session.",
+        description="The most messages routed and settled together. After a crash, at most so many come again for each session.",
     )
 
     workers: int | None = Field(
@@ -121,37 +121,37 @@ class RouterBlock(Settings):
         ge=1,
         le=64,
         description=(
-            "Processes that route side by side, each with `sessions` of its own; Service Bus shares the sessions out among them. One Python "
-            "process uses one core. None, the default: one for each core that this process may use, and 4 at the most, since each may have a "
+            "Processes that route side by side, each with `sessions` of its own; Service Bus distributes the sessions among them. One Python "
+            "process uses one core. None, the default: one for each core that this process may use, at most 4, because each may have a "
             "connection for every topic. 1: no further process is started."
         ),
     )
     on_poison: OnPoison = Field(
         default="dead_letter",
         description=(
-            "What becomes of a message that no retry can deliver: it cannot be read, names no known topic, or is larger than its topic takes. "
+            "What to do with a message that no retry can deliver: it cannot be read, names no known topic, or is larger than its topic accepts. "
             "`dead_letter`: it goes to the queue's dead-letter queue with a reason and a description, and its session goes on. `stop`: its "
-            "session stops there, told by an error in the log: what came before it is delivered, it and everything behind it stay in the queue "
-            "in their order, and the process that found it keeps the session locked, so that no other router goes past it either; all other "
-            "sessions go on. A restart, the loss of that lock, or a configuration that names other topics tries it again. `sessions` "
-            "times 8 are held at once by a process, then slots wait with theirs. Each loss of the lock raises the message's delivery count, "
-            "and the queue's own limit for that (`MaxDeliveryCount`) still holds. Needs a queue with sessions."
+            "session stops there, with an error in the log. Earlier messages are delivered; the message and all behind it stay in the queue "
+            "in their order, and the process that found it keeps the session locked, so that no other router goes past it. All other "
+            "sessions go on. It is tried again after a restart, when that lock is lost, or when the configuration names other topics. A process "
+            "holds up to `sessions` times 8 such sessions; then slots wait with further ones. Each loss of the lock raises the message's delivery "
+            "count, and the queue's own limit (`MaxDeliveryCount`) still applies. Needs a queue with sessions."
         ),
     )
     unknown_destination: UnknownDestination = Field(
         default="dead_letter",
         description=(
-            "What becomes of a message for a topic that belongs to no configured table. `dead_letter`: it is poison after `unknown_grace`, see "
-            "`on_poison`. `create`: a topic under `create_under` is made with its `subscriptions` as `provision` allows, up to "
-            "`create_at_most`, and used from then on (also one that was deleted while the router ran is made again); with `provision` other than "
-            "`create` the topic must be there. A name that is no topic's name, or that of the ingest queue, is poison all the same."
+            "What to do with a message for a topic that belongs to no configured table. `dead_letter`: it is poison after `unknown_grace`, see "
+            "`on_poison`. `create`: a topic under `create_under` is created with its `subscriptions` if `provision` allows it, up to "
+            "`create_at_most`, and used from then on (one that was deleted while the router runs is created again); with `provision` other than "
+            "`create` the topic must exist. An invalid topic name, or the ingest queue's name, is poison in any case."
         ),
     )
     create_under: Annotated[tuple[str, ...] | None, AfterValidator(_in_lower_case)] = Field(
         default=None,
         description=(
-            'With `unknown_destination = "create"`: how the names of topics that are made so must begin, in whatever case; `[""]`: in any way. None, '
-            "the default: as those of this configuration's own tables do, `SERVER.DATABASE.`. Any other topic is unknown as ever: who may send to "
+            'With `unknown_destination = "create"`: prefixes of the topics that may be created, in any case; `[""]`: any name. None, '
+            "the default: the prefix of this configuration's own tables, `SERVER.DATABASE.`. Any other topic stays unknown: a sender to "
             "the queue must not be able to write to every topic of the namespace."
         ),
     )
@@ -160,30 +160,30 @@ class RouterBlock(Settings):
         ge=1,
         le=10_000,
         description=(
-            'With `unknown_destination = "create"`: so many topics that no table has are made or used, counted by each process from its start. '
-            "`100` is more than a forgotten list of tables needs, and keeps names that come with messages from filling the namespace."
+            'With `unknown_destination = "create"`: the most topics without a table that are created or used, counted by each process from its start. '
+            "`100` is more than a forgotten list of tables needs, and keeps invented names from filling the namespace."
         ),
     )
     unknown_grace: Duration = Field(
         default=timedelta(minutes=5),
         description=(
-            "How long a change for a topic that belongs to no configured table waits before it is poison. The configuration is looked at again "
-            "all the while, and once it has the table the changes go through in their order; one that cannot be read is no answer, nor is "
-            "a topic that cannot be made for want of a right or of room, and they wait on. `5m` covers a "
+            "How long a change for a topic that belongs to no configured table waits before it is poison. Meanwhile the router reads the "
+            "configuration again and again, and once it has the table the changes go through in their order. While the configuration cannot be "
+            "read, or the topic cannot be created because a right or room is missing, they keep waiting. `5m` covers a "
             "ConfigMap that reaches the router's pod after the ingester's. `0s`: poison at the first answer. "
-            "A topic whose name does not begin as those of this configuration or of `create_under` is poison at once."
+            "A topic whose name has neither a prefix of this configuration nor one in `create_under` is poison at once."
         ),
     )
     duplicate_window: DuplicateWindow = Field(
         default=timedelta(minutes=10),
         description=(
-            "For how long topics that DStream creates remember the ids of messages, `20s` to `168h`. A send whose answer was lost is repeated "
-            "until it is answered; where that takes longer than this, subscribers get the change twice. `10m` covers most outages; longer ones "
-            "cost throughput. Of topics that are there it is left as it is. The queue has its own, `ingester.queue.duplicate_window`."
+            "How long topics that DStream creates remember message ids, `20s` to `168h`. A send whose answer was lost is repeated "
+            "until it is answered; if that takes longer than this, subscribers get the change twice. `10m` covers most outages; a longer window "
+            "costs throughput. Existing topics keep theirs. The queue has its own, `ingester.queue.duplicate_window`."
         ),
     )
     health: HealthSettings | None = Field(
-        default=None, description="Where this stage tells metrics and health. None, the default: no port is opened."
+        default=None, description="Where this stage serves metrics and health. None, the default: no port is opened."
     )
 
 
@@ -196,20 +196,20 @@ class RouterSettings(RouterBlock):
     most_packed: int = 1
     queue_duplicate_window: timedelta = timedelta(minutes=10)
     topics_begin: tuple[str, ...] = ()
-    """How the names of this configuration's own topics begin; empty: in any way."""
+    """Prefixes of this configuration's own topics; empty: any name."""
     create_under: tuple[str, ...] = ()
     creating_nothing: tuple[str, ...] = ()
-    """Settings in the file that say which topics may be created, where none is."""
+    """Settings in the file about topics to create, although none is created."""
     destinations: Mapping[str, TableName]
 
     @property
     def reaches(self) -> dict[str, object]:
-        """What a start waits for, for the log."""
+        """The addresses that a start waits for, for the log."""
         return {"queue": self.queue_name, "source": self.source.where, "output": self.output.where}
 
 
 Latest = Callable[[], RouterSettings]
-"""The settings as the configuration says now. Raises ConfigurationError (it cannot be used), or TransientError while it is being changed."""
+"""Returns the settings of the present configuration. Raises ConfigurationError (it cannot be used), or TransientError while it changes."""
 
 
 def from_document(document: Document) -> Bound[RouterSettings]:
