@@ -27,7 +27,7 @@ class HealthSettings(Settings):
     host: Annotated[str, AfterValidator(_host)] = Field(
         default="0.0.0.0",
         description=(
-            "The address to listen at. The default is `0.0.0.0`, every IPv4 address, because a container's probes and Prometheus connect from outside. "
-            "`::` for IPv6, `127.0.0.1` for this machine only. There is no password, and table names are shown."
+            "The address to listen at. The default is `0.0.0.0`, every IPv4 address, because a container's probes and Prometheus connect from "
+            "outside. `::` for IPv6, `127.0.0.1` for this machine only. There is no password, and table names are shown."
         ),
     )

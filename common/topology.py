@@ -134,7 +134,7 @@ class BusSettings(Settings):
 
     type: BusType = Field(
         default="azure_service_bus",
-        description="The technology. `servicebus` means the same. There is one, hence the default.",
+        description="The technology. `servicebus` means the same. There is only one, so it is the default.",
     )
     connection_string: BusString | None = Field(
         default=None,
@@ -153,8 +153,8 @@ class BusSettings(Settings):
     management_endpoint: Annotated[HttpUrl | None, BeforeValidator(_or_none)] = Field(
         default=None,
         description=(
-            "Address of the management API, for emulators that serve it at an address of its own (`http://localhost:5300`). `http://` is only for this "
-            'machine and private hosts, and not with `namespace`. None, the default, or `""`: the namespace itself, over https (with an emulator\'s '
+            "Address of the management API, for emulators that serve it at an address of its own (`http://localhost:5300`). `http://` is only for "
+            'this machine and private hosts, and not with `namespace`. None, the default, or `""`: the namespace itself, over https (with an emulator\'s '
             "connection string: its port 5300, over http)."
         ),
     )

@@ -104,9 +104,9 @@ class RouterBlock(Settings):
     memory: Annotated[MemorySize, AfterValidator(_enough)] = Field(
         default=Size(256 << 20),
         description=(
-            "Memory of each worker for messages that are fetched ahead, worked on or parked. To stay within it, large messages are fetched a few at a "
-            "time, at least one, whatever `prefetch` and `batch` are. At least `16MB`; units are KB, MB and GB. A process takes about 60 MB more. With "
-            "`256MB`, 8 sessions with the largest messages of Standard are not slowed down."
+            "Memory of each worker for messages that are fetched ahead, worked on or parked. To stay within it, large messages are fetched a few at "
+            "a time, at least one, whatever `prefetch` and `batch` are. At least `16MB`; units are KB, MB and GB. A process takes about 60 MB more. "
+            "With `256MB`, 8 sessions with the largest messages of Standard are not slowed down."
         ),
     )
     batch: int = Field(
@@ -160,8 +160,8 @@ class RouterBlock(Settings):
         ge=1,
         le=10_000,
         description=(
-            'With `unknown_destination = "create"`: the most topics without a table that are created or used, counted by each process from its start. '
-            "`100` is more than a forgotten list of tables needs, and keeps invented names from filling the namespace."
+            'With `unknown_destination = "create"`: the most topics without a table that are created or used, counted by each process from its '
+            "start. `100` is more than a forgotten list of tables needs, and keeps invented names from filling the namespace."
         ),
     )
     unknown_grace: Duration = Field(
