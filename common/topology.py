@@ -154,8 +154,8 @@ class BusSettings(Settings):
         default=None,
         description=(
             "Address of the management API, for emulators that serve it at an address of its own (`http://localhost:5300`). `http://` is only for "
-            'this machine and private hosts, and not with `namespace`. None, the default, or `""`: the namespace itself, over https (with an emulator\'s '
-            "connection string: its port 5300, over http)."
+            'this machine and private hosts, and not with `namespace`. None, the default, or `""`: the namespace itself, over https (with an '
+            "emulator's connection string: its port 5300, over http)."
         ),
     )
 
