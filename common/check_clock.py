@@ -15,7 +15,7 @@ from common.durations import format_duration
 NOTICED = 5.0
 """Seconds. Smaller differences may come from a Date in whole seconds or from a slow answer."""
 
-_REMEDY = "let the machine keep its time (chrony, systemd-timesyncd, or the host's when this is a virtual machine)"
+_REMEDY = "synchronise this machine's clock (chrony, systemd-timesyncd, or the host's clock for a virtual machine)"
 
 
 def seconds_ahead(headers: Mapping[str, str], now: float) -> float | None:

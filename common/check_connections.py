@@ -28,7 +28,7 @@ def judge_connections(
     usual = _of_one_namespace(links, sessions, shared) * workers
     worst = _of_one_namespace(links, sessions * (1 + parked), shared) * workers
     each = f"topics with an open link: {links}{f', sessions: {sessions}' if shared else ''}, times workers: {workers}"
-    text = f"a router has up to {usual:,} with one namespace ({each}), and {worst:,} while topics are away, of {MOST:,} that it takes: "
+    text = f"a router has up to {usual:,} with one namespace ({each}), and {worst:,} while topics are unavailable, of {MOST:,} that it takes: "
     if worst * REPLICAS < MOST * NEAR:
         return ok("connections", f"{text}room for {MOST // max(worst, 1)} routers")
     found = f"{text}{REPLICAS} routers, as while one replaces another, would have {worst * REPLICAS:,}"

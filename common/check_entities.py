@@ -147,5 +147,5 @@ def _unseen(subject: str, error: PermanentError, provision: Provision) -> Findin
     """Without the Manage right a start fails as well, unless nothing is to be provisioned."""
     if provision != "none":
         return fail(subject, error.message, error.hint)
-    text = f"sessions, duplicate detection, locks and fill level could not be looked at: {error.message}"
+    text = f"sessions, duplicate detection, locks and fill level could not be checked: {error.message}"
     return warn(subject, text, "check again with a policy that has the Manage right, or look in the portal")

@@ -100,7 +100,7 @@ class Document:
                 found.append(Problem(line, f'"{key}" is a block: write {key} {{ ... }}'))
             elif names[0] in first:
                 told, before = first[names[0]]
-                found.append(Problem(line, f'"{key}" is one block too many: "{told}" stands on line {before} already'))
+                found.append(Problem(line, f'"{key}" is one block too many: "{told}" is already on line {before}'))
             else:
                 first[names[0]] = key, line
         return found

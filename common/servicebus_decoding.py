@@ -118,7 +118,7 @@ def _sections(octets: bytes) -> Iterator[tuple[int, int]]:
         else:
             code, start = _number(octets, at + 1), _end(octets, at + 1)
         if code is None or code not in _KNOWN:
-            raise _Malformed(f"it has a section {octets[at + 1 : start].hex()}, which is none of a message")
+            raise _Malformed(f"it has a section {octets[at + 1 : start].hex()}, which no message has")
         at = _end(octets, start)
         if at > length:
             raise _Malformed("it is cut short")
@@ -296,7 +296,7 @@ def _name(octets: bytes) -> str:
     try:
         return octets.decode()
     except UnicodeDecodeError as error:
-        raise _Malformed("the name of an application property is no UTF-8") from error
+        raise _Malformed("the name of an application property is not UTF-8") from error
 
 
 def _read_other_body(octets: bytes, at: int, found: Arrived, told: dict[str, Any]) -> None:

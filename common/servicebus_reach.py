@@ -30,8 +30,8 @@ _PORT_HINT = (
 )
 
 _CA_HINT = (
-    "where a firewall or proxy looks into TLS, name a PEM file with its authority's certificate in ca_file; else check the namespace's name, for "
-    "somebody else may answer"
+    "if a firewall or proxy inspects TLS, set ca_file to a PEM file with its authority's certificate; otherwise check the namespace's name: "
+    "another server may have answered"
 )
 
 

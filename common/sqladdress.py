@@ -273,7 +273,7 @@ def _from_url(text: str) -> dict[str, str]:
     here = {"server": host + ("\\" + instance if instance else ""), "user": unquote(url.username or "")}
     here |= {"password": unquote(url.password or ""), **({"port": str(port)} if port is not None else {})}
     if twice := sorted(given.keys() & {name for name, value in here.items() if value}):
-        raise ValueError(f"says its {twice[0]} twice: before the '?' and after it")
+        raise ValueError(f"states its {twice[0]} twice: before the '?' and after it")
     return given | {name: value for name, value in here.items() if value}
 
 

@@ -328,10 +328,10 @@ def _ways_in(given: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
     if not by_key and not by_identity:
         yield (), "needs connection_string (a key) or namespace (an identity)"
     if by_key and by_identity:
-        yield ("namespace",), "is given beside a connection_string; one of them is the way in"
+        yield ("namespace",), "is given as well as connection_string; give only one of them"
     endpoint = given.get("management_endpoint")
     if by_identity and isinstance(endpoint, str) and endpoint.lower().startswith("http:"):
-        yield ("management_endpoint",), "must be https:// beside a namespace: a token must not travel in the clear"
+        yield ("management_endpoint",), "must be https:// with a namespace: a token must not travel in clear text"
     if given.get("proxy") not in (None, "") and given.get("transport") != "websocket":
         yield ("proxy",), 'needs transport = "websocket": AMQP as it is passes no HTTP proxy'
     scope, name = scope_of(given.get("connection_string")), given.get("name")

@@ -27,7 +27,7 @@ from router.turns import Turns, nothing
 LOOK = 2.0
 """Seconds between two searches for the same destination."""
 
-AWAY = "the topic is neither made nor found: put right what the error says; the changes then go on in their order, and no grace ends"
+AWAY = "the topic can be neither created nor found: fix what the error says; until then its changes wait, without a time limit"
 
 log = structlog.get_logger(__name__)
 
@@ -164,7 +164,7 @@ class Awaited:
 
     def _refuse_or_wait(self, message: Message) -> None:
         if not self._judged():
-            raise SendInterrupted(f"{self.topic} is no known destination: {self._answer or 'looking again'}")
+            raise SendInterrupted(f"{self.topic} is not a known destination: {self._answer or 'checking again'}")
         self._tally.topic_works(self.topic)  # nothing waits for it any longer
         unknown = (
             f"{with_table(self.topic, message)} belongs to no configured table, after a wait of {self._grace_text()}"

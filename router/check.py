@@ -41,7 +41,7 @@ def _queue(settings: RouterSettings) -> Iterator[Finding]:
         if settings.most_packed > 1 and isinstance(
             trouble := trouble_sending(bus, settings.queue_name), PermanentError
         ):
-            text = f"a poisoned change in a pack cannot be taken out of it: {trouble.message}"
+            text = f"a poison change in a pack cannot be taken out of it: {trouble.message}"
             yield warn(f"queue {settings.queue_name}, to send again", text, _SEND)
 
 

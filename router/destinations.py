@@ -113,7 +113,7 @@ class Destinations:
         except ConfigurationError as error:
             raise TransientError(f"the configuration cannot be used: {error.problems[0]}") from error
         if topic not in known:
-            raise NotADestination("the configuration does not name it by now either")
+            raise NotADestination("the present configuration does not name it either")
         return self._publisher(topic, provide_first=True)
 
     def _elsewhere(self, topic: str) -> str | None:

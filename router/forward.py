@@ -354,7 +354,7 @@ class Forwarder:
                 message_id=message.message_id,
                 reason=poison.reason,
                 description=poison.description,
-                hint="this session is not read on until a restart, or until the configuration names other topics; fix what refuses the message, "
+                hint="this session goes on after a restart, or when the configuration names other topics; fix what refuses the message, "
                 'or set router.on_poison = "dead_letter"',
             )
             if self.parking is not None and self.parking.hold(receiver):
@@ -395,7 +395,7 @@ class Forwarder:
         if self.parking.park(Parked(receiver, tuple(groups), ready)):
             return True
         if self.parking.remember(session, ready):
-            raise SessionGone("its destination is away, and its messages take too much memory to wait with")
+            raise SessionGone("its destination is unavailable, and its messages take too much memory to keep")
         return False
 
     def _ready_when(self, destinations: Sequence[str]) -> Callable[[], bool]:

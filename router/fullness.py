@@ -72,7 +72,7 @@ class Fullness:
                 "entity is filling up",
                 entity=entity,
                 used=_used(storage),
-                hint="a queue: see what keeps the router from its topics; a topic: read its subscriptions or delete those that nobody reads, for "
+                hint="for the queue, find out which topic the router cannot send to; for a topic, read its subscriptions or delete unread ones: "
                 "when it is full its changes fill the queue that all tables share; `dstream check` names the subscription",
             )
 

@@ -78,6 +78,6 @@ class Reports:
             )
             for worker, (at, figures) in self._told.items():
                 own = replace(figures.still, what=f"worker {worker}: {figures.still.what}")
-                silence = Stillness(now - at, SILENT_SECONDS, f"worker {worker} has said nothing")
+                silence = Stillness(now - at, SILENT_SECONDS, f"worker {worker} has reported nothing")
                 found += replace(figures, still=stillest((own, silence)))
             return found

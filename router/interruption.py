@@ -22,7 +22,7 @@ FORGOTTEN: Final = 40.0
 takes 20."""
 
 TRIED_AGAIN: Final = (
-    "it is tried again; if this lasts, see whether the namespace is well, and what lies between it and this machine"
+    "it is tried again; if this lasts, check the namespace, and the network between it and this machine"
 )
 """What to do when an error has no hint."""
 

@@ -39,7 +39,7 @@ PARKED = Metric(
 STOPPED = Metric(
     "dstream_router_sessions_stopped",
     "gauge",
-    'Sessions that stand at a poisoned message (`on_poison = "stop"`) until a person acts.',
+    'Sessions that have stopped at a poison message (`on_poison = "stop"`) until a person acts.',
 )
 UP = Metric(
     "dstream_router_destination_up",

@@ -112,9 +112,7 @@ class UnpackingReceiver:
                     found.append(delivery)
                 elif sentence[0] not in REASONS:
                     found.append(
-                        _Unreadable(
-                            delivery, f"it is marked as poison for a reason that is none: {sentence[0][:_TOLD]!r}"
-                        )
+                        _Unreadable(delivery, f"it is marked as poison with an unknown reason: {sentence[0][:_TOLD]!r}")
                     )
                 else:
                     self._execute(sentence, [*received[at:], *_wholes(found)])
@@ -164,7 +162,7 @@ class UnpackingReceiver:
                     message_id=pack.delivery.message.message_id,
                     reason=reason,
                     description=description,
-                    hint="changes that are poison are set aside alone where the router may send to the queue: give it the Send right there",
+                    hint="give the router the Send right on the queue: then it sets poison changes aside alone",
                 )
 
     def dead_letter(self, delivery: Delivery, *, reason: str, description: str) -> None:

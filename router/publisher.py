@@ -171,7 +171,7 @@ class Publisher:
             if waited and self.pause() > 0:
                 return False
             if left() <= 0:
-                raise OutOfTime(f"sending to {self.topic}: the lock of what is sent does not last")
+                raise OutOfTime(f"sending to {self.topic}: the lock does not last long enough")
             self._send(messages, left)
             return True
 

@@ -106,7 +106,7 @@ def route(delivery: Delivery, known: Collection[str]) -> str | Poison:
         try:
             named = _named_in(delivery.message.body)
         except (ValueError, RecursionError) as error:
-            return Poison(delivery, "MalformedMessage", f"the body is no JSON: {type(error).__name__}: {error}")
+            return Poison(delivery, "MalformedMessage", f"the body is not JSON: {type(error).__name__}: {error}")
     if not isinstance(named, str) or not named:
         return Poison(
             delivery,
@@ -139,7 +139,7 @@ def _oversize(message: Message) -> str:
     """The change that an ingester's stand-in stands for, from its body, else from its properties. Missing facts are left out: any sender to the
     queue may send what looks like a stand-in."""
     told = message.application_properties
-    where = f"a change of {table_of(message) or 'a table that is not named'}"
+    where = f"a change of {table_of(message) or 'an unnamed table'}"
     try:
         content = json.loads(message.body)
         metadata, key = content["metadata"], json.dumps(content["data"], ensure_ascii=False)

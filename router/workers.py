@@ -112,7 +112,7 @@ class _Worker:
     def stuck(self) -> str | None:
         """Why the process counts as lost."""
         if self.unheard > (SILENT_SECONDS if self.spoke else FIRST_WORD_SECONDS):
-            return f"it has said nothing for {self.unheard:.0f} s"
+            return f"it has reported nothing for {self.unheard:.0f} s"
         return str(self.figures.still) if self.figures is not None and self.figures.still.stuck else None
 
     def tell(self, what: bytes) -> None:
@@ -261,7 +261,7 @@ class Workers:
             raise error
         if not self._begun:
             raise error or PermanentError(
-                f"starting the router: worker {worker.number} ended with status {status} and said nothing"
+                f"starting the router: worker {worker.number} ended with status {status} and reported nothing"
             )
         self._reports.replaced("died")
         log.warning(

@@ -199,7 +199,7 @@ def test_without_the_manage_right_a_start_that_needs_none_is_a_warning(place: Pl
     report = place.check()
     assert report.status == 0
     said = report.said("warn", sending(place))
-    assert "could not be looked at" in said
+    assert "could not be checked" in said
     assert "Manage" in said
     assert report.said("warn", "topics")
     assert report.said("ok", topic(place)) == "may be sent to"

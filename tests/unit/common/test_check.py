@@ -52,11 +52,11 @@ def test_connections_are_topics_and_sessions_times_workers() -> None:
     few = connections()
     assert few.outcome is Outcome.OK
     assert "up to 112 " in few.text
-    assert "624 while topics are away" in few.text
+    assert "624 while topics are unavailable" in few.text
     assert "room for 8 routers" in few.text
     apart = connections(shared=False)
     assert "up to 80 " in apart.text
-    assert "544 while topics are away" in apart.text
+    assert "544 while topics are unavailable" in apart.text
 
 
 def test_links_to_topics_are_counted_as_far_as_they_stay_open() -> None:
@@ -67,7 +67,7 @@ def test_sessions_parked_in_an_outage_are_connections_too() -> None:
     many = connections(workers=16)
     assert many.outcome is Outcome.WARN
     assert "up to 448 " in many.text
-    assert "2,496 while topics are away" in many.text
+    assert "2,496 while topics are unavailable" in many.text
     assert "4,992" in many.text
     assert "router.sessions" in (many.remedy or "")
 

@@ -273,13 +273,13 @@ def test_a_namespace_is_a_whole_host_name_and_nothing_else(tmp_path: Path, text:
 
 def test_key_and_identity_exclude_each_other_and_a_token_does_not_travel_in_the_clear(tmp_path: Path) -> None:
     assert complaints(tmp_path, source(queue=f'namespace = "{NS}"\n')) == [
-        (8, "ingester.queue.namespace is given beside a connection_string; one of them is the way in")
+        (8, "ingester.queue.namespace is given as well as connection_string; give only one of them")
     ]
     assert complaints(tmp_path, with_namespace("7", 'management_endpoint = "http://localhost:5300"\n')) == [
         (7, "ingester.queue.namespace must be text in double quotes"),
         (
             8,
-            "ingester.queue.management_endpoint must be https:// beside a namespace: a token must not travel in the clear",
+            "ingester.queue.management_endpoint must be https:// with a namespace: a token must not travel in clear text",
         ),
     ]
     load(tmp_path, with_namespace(f'"{NS}"', 'management_endpoint = "https://proxy"\n'))
@@ -289,7 +289,7 @@ def test_key_and_identity_exclude_each_other_and_a_token_does_not_travel_in_the_
     ("given", "words"),
     [
         ({}, r"needs connection_string \(a key\) or namespace"),
-        ({"connection_string": BUS, "namespace": NS}, "namespace is given beside a connection_string"),
+        ({"connection_string": BUS, "namespace": NS}, "namespace is given as well as connection_string"),
         ({"namespace": NS, "management_endpoint": "http://x"}, "management_endpoint must be https://"),
     ],
 )

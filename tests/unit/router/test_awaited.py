@@ -53,7 +53,7 @@ class Configuration:
 
 
 def no(times: int) -> list[Exception]:
-    return [NotADestination("the configuration does not name it by now either")] * times
+    return [NotADestination("the present configuration does not name it either")] * times
 
 
 def test_changes_of_a_table_that_is_configured_within_the_grace_arrive_in_their_order() -> None:

@@ -86,7 +86,7 @@ def test_a_topic_that_may_not_be_created_is_had_once_the_configuration_names_it(
 def test_a_configuration_that_cannot_be_read_is_no_answer(unknown: str) -> None:
     reading = world(unknown_destination=unknown, create_under=())
     reading.now = ConfigurationError(["dstream.hcl:3: half a file"])
-    assert "looking again" in reading.sent("srv.db.t1.events")
+    assert "checking again" in reading.sent("srv.db.t1.events")
 
 
 @pytest.mark.parametrize(("unknown", "again"), [("dead_letter", False), ("create", True)])

@@ -290,7 +290,7 @@ def test_workers_that_were_frozen_with_their_parent_are_not_silent(clock: Clock)
     clock.now += FROZEN
     assert (reports.figures().alive(), reports.figures().ready()) == (None, None)
     clock.passes(SILENT_SECONDS, reports.figures)
-    assert "worker 1 has said nothing" in (reports.figures().ready() or "")
+    assert "worker 1 has reported nothing" in (reports.figures().ready() or "")
 
 
 def worked(clock: Clock, routed: int, **more: int) -> Figures:
@@ -329,10 +329,10 @@ def test_a_worker_that_tells_nothing_any_more_is_hung_whoever_else_is_well(clock
     assert (reports.figures().ready(), reports.figures().still.stuck) == (None, False)
     clock.passes(SILENT_SECONDS, reports.figures)
     reports.told(2, worked(clock, 1))
-    assert reports.figures().ready() == f"worker 1 has said nothing for 20 s; {STUCK_HINT}"
+    assert reports.figures().ready() == f"worker 1 has reported nothing for 20 s; {STUCK_HINT}"
     clock.passes(HUNG_SECONDS, reports.figures)
     reports.told(2, worked(clock, 1))
-    assert reports.figures().alive() == "worker 1 has said nothing for 320 s"
+    assert reports.figures().alive() == "worker 1 has reported nothing for 320 s"
     reports.died(1)
     assert (reports.figures().alive(), reports.figures().ready()) == (None, None)
 
@@ -402,7 +402,7 @@ def test_sessions_that_are_held_are_told_and_those_at_poison_make_it_unready(tal
     assert tally.figures().ready() is None
     parking.hold(Queue())
     assert told(tally.figures(), STOPPED) == {(): 1}
-    assert "1 sessions stand at a poisoned message" in (tally.figures().ready() or "")
+    assert "1 sessions have stopped at a poison message" in (tally.figures().ready() or "")
 
 
 def test_a_session_that_fails_again_and_again_makes_it_unready(tally: Tally) -> None:

@@ -381,7 +381,7 @@ def test_a_mark_with_a_reason_that_no_router_gives_is_a_fault_and_no_dead_letter
     with closing(opened(receivers)) as receiver:
         suspect, good = take(receiver)
         assert good.fault is None
-        assert (suspect.fault or "").endswith(f"for a reason that is none: {forged!r}")
+        assert (suspect.fault or "").endswith(f"with an unknown reason: {forged!r}")
         decided = plan([suspect, good], {"orders"})
         ((poison,), (group,)) = decided.poison, decided.groups
         receiver.dead_letter(poison.delivery, reason=poison.reason, description=poison.description)

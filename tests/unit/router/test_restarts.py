@@ -198,7 +198,7 @@ def test_a_worker_that_falls_silent_is_replaced_after_three_words_that_did_not_c
     with capture_logs() as logs:
         looks(workers, clock, 1)
     assert process.signals == [signal.SIGUSR1, signal.SIGKILL]
-    assert [entry["reason"] for entry in logs] == ["it has said nothing for 16 s"]
+    assert [entry["reason"] for entry in logs] == ["it has reported nothing for 16 s"]
 
 
 def test_a_parent_that_stood_still_itself_blames_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,5 +215,5 @@ def test_a_start_without_a_word_ends_the_first_start_with_the_reason(monkeypatch
     workers, process = watched(clock, monkeypatch)
     looks(workers, clock, FIRST_WORD_SECONDS)
     assert process.signals == []
-    with pytest.raises(TransientError, match="worker 1 hangs: it has said nothing for 121 s"):
+    with pytest.raises(TransientError, match="worker 1 hangs: it has reported nothing for 121 s"):
         looks(workers, clock, 1)

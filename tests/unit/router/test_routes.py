@@ -147,7 +147,7 @@ def test_a_forged_stand_in_is_dead_lettered_without_nonsense_in_its_description(
     for properties in (nameless, nonsense):
         poison = poison_of(delivery(body, properties))
         assert poison.reason == "Oversize"
-        assert poison.description == "a change of a table that is not named fits no message"
+        assert poison.description == "a change of an unnamed table fits no message"
 
 
 @pytest.mark.parametrize("value", [False, "true", 1.0])

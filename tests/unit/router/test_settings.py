@@ -157,10 +157,10 @@ def test_each_side_has_one_way_in(tmp_path: Path) -> None:
     told = [(problem.line, problem.text) for problem in from_document(read(path, {"BUS": BUS})).problems]
     assert sorted(told) == [
         (17, "router.source needs connection_string (a key) or namespace (an identity)"),
-        (20, "router.output.namespace is given beside a connection_string; one of them is the way in"),
+        (20, "router.output.namespace is given as well as connection_string; give only one of them"),
         (
             22,
-            "router.output.management_endpoint must be https:// beside a namespace: a token must not travel in the clear",
+            "router.output.management_endpoint must be https:// with a namespace: a token must not travel in clear text",
         ),
     ]
 
