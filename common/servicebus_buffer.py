@@ -36,8 +36,9 @@ class Fitting:
         return self.ready < self._count
 
 
-def _octets(message: Any) -> int:
-    """About how many bytes a message in the SDK's buffer has."""
+def _octets(entry: Any) -> int:
+    """About how many bytes a message in the SDK's buffer has; the SDK keeps it there with its transfer. A message is a named tuple itself."""
+    message = entry[1] if type(entry) is tuple else entry
     if (held := carried(message)) is not None:
         return weight(held[0])
     return sum(map(len, getattr(message, "data", None) or ()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -25,10 +26,17 @@ class Octets(Fault):
 
     def __init__(self) -> None:
         self.said = 0
+        self._changed = threading.Condition()
 
     def writing(self, connection: Connection, frame: bytes) -> bool:
-        self.said += len(frame)
+        with self._changed:
+            self.said += len(frame)
+            self._changed.notify_all()
         return False
+
+    def reach(self, count: int) -> bool:
+        with self._changed:
+            return self._changed.wait_for(lambda: self.said >= count, timeout=60)
 
 
 @pytest.fixture
@@ -42,7 +50,7 @@ def emulator() -> Iterator[ServiceBusEmulator]:
 def filled(emulator: ServiceBusEmulator, queue: str, size: int, count: int) -> ServiceBus:
     bus = ServiceBus.from_connection_string(emulator.connection_string)
     with closing(bus.sender(queue)) as sender:
-        sender.send([Message(b"x" * size, f"m{number}", "s") for number in range(count)])
+        sender.send([Message(b"x" * size, f"{size}-{number}", "s") for number in range(count)])
     return bus
 
 
@@ -71,6 +79,20 @@ def test_large_messages_are_fetched_and_handed_over_a_few_at_a_time(emulator: Se
             assert receiver.settle_many(deliveries) == []
             found += len(deliveries)
     assert found == 200
+
+
+def test_large_messages_behind_small_ones_are_handed_over_a_few_at_a_time(emulator: ServiceBusEmulator) -> None:
+    """The small ones have raised the number that is fetched ahead, so all large ones have arrived."""
+    bus = filled(emulator, "lanes", SMALL, 5)
+    filled(emulator, "lanes", LARGE, 20)
+    found = 0
+    with emulator.inject(octets := Octets()), closing(opened(bus, "lanes", FetchAhead(200, SHARE))) as receiver:
+        while found < 25:
+            deliveries = receiver.receive(max_count=5 if found < 5 else 200, max_wait=10)
+            assert sum(weight(delivery.message) for delivery in deliveries) <= SHARE
+            found += len(deliveries)
+            if found == 5:
+                assert octets.reach(20 * LARGE)
 
 
 def test_small_messages_are_fetched_as_many_as_asked_for_from_the_second_batch_on(
