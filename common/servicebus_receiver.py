@@ -47,6 +47,9 @@ RENEW_TIMEOUT = 10.0
 RECEIVE_SLACK = 10.0
 """Seconds that receiving may take beyond the wait for a message: for the rest of a frame that has begun to arrive."""
 
+COLLECTING = 1.0
+"""Seconds after which no further frame is read for a batch: on a slow line, part of another one has nearly always arrived."""
+
 HEARTBEAT = 60
 """Whole seconds within which the service must send something, at least an empty frame: the idle-time-out of AMQP 1.0, 2.4.5."""
 
@@ -195,14 +198,15 @@ class BusReceiver:
         return buffered is None or buffered.qsize() > 0 or readable(handler, seconds)
 
     def _at_hand(self, count: int, room: float) -> Sequence[ServiceBusReceivedMessage]:
-        """Messages in the SDK's buffer and in the socket, up to `room` bytes, without waiting. None when the SDK is built otherwise."""
+        """Messages in the SDK's buffer and in the socket, up to `room` bytes; waits at most COLLECTING for a frame that has begun to arrive. None
+        when the SDK is built otherwise."""
         handler: Any = getattr(self._receiver, "_handler", None)
         buffered: Any = getattr(handler, "_received_messages", None)
         if buffered is None or count <= 0:
             return ()
-        fitting = Fitting(buffered, count, room)
+        fitting, until = Fitting(buffered, count, room), time.monotonic() + COLLECTING
         try:
-            while fitting.more() and readable(handler, 0):
+            while fitting.more() and time.monotonic() < until and readable(handler, 0):
                 if not handler.do_work(batch=whole_frames(handler, fitting.wanted)):
                     break
         except Exception as error:
