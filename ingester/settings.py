@@ -9,9 +9,9 @@ from datetime import timedelta
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationInfo, field_validator, model_validator
 
-from common.config import Bound, Document, Location, Problem, Secret, Settings, UnsetPolicy, bind
+from common.config import Bound, Document, Location, Problem, Secret, Settings, UnsetPolicy, UnsetSecret, bind
 from common.durations import Duration, PositiveDuration, format_duration, parse_duration
 from common.health_settings import HealthSettings
 from common.names import TableName
@@ -81,6 +81,9 @@ class TablesOverrides(Settings):
     )
 
 
+_STORAGE = "DefaultEndpointsProtocol=https;AccountName=NAME;AccountKey=KEY;EndpointSuffix=core.windows.net"
+
+
 class LockSettings(Settings):
     """Where the lock of each table is kept, so that one ingester at a time reads it."""
 
@@ -115,10 +118,28 @@ class LockSettings(Settings):
         ),
     )
 
+    @field_validator("connection_string")
+    @classmethod
+    def _of_storage(cls, given: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
+        """As azure-storage-blob reads it, which says nothing of its place in the file."""
+        if given is None or isinstance(given, UnsetSecret) or info.data.get("type") != "azure_blob":
+            return given
+        parts = [part.partition("=") for part in given.get_secret_value().rstrip(";").split(";")]
+        names = {name.strip().lower() for name, _, _ in parts}
+        if not all(equals for _, equals, _ in parts) or not names & {
+            "accountname",
+            "blobendpoint",
+            "usedevelopmentstorage",
+        }:
+            raise ValueError(f"is not a storage account's connection string: it should read {_STORAGE}")
+        if not names & {"accountkey", "sharedaccesssignature", "usedevelopmentstorage"}:
+            raise ValueError(f"has no AccountKey and no SharedAccessSignature: it should read {_STORAGE}")
+        return given
+
     @model_validator(mode="after")
     def _reachable(self) -> Self:
         if self.type == "azure_blob" and self.connection_string is None and self.account_url is None:
-            raise ValueError('of type "azure_blob" wants a connection_string or an account_url')
+            raise ValueError('of type "azure_blob" needs connection_string or account_url')
         if self.connection_string is not None and self.account_url is not None:
             raise ValueError("has both a connection_string and an account_url; one of them is the storage account")
         return self

@@ -201,11 +201,20 @@ def test_no_ingester_block_at_all(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("locks", "words"),
     [
-        ('type = "azure_blob"', "wants a connection_string"),
+        ('type = "azure_blob"', "needs connection_string or account_url"),
         ('type = "zookeeper"', 'must be one of "azure_blob", "sqlserver", "local"'),
         ('type = "local"\ncontainer_name = "My_Locks"', "lower-case"),
         ('type = "azure_blob"\naccount_url = "http://a.blob.core.windows.net"', "must be the blob endpoint's address"),
-        ('type = "azure_blob"\nconnection_string = "x"\naccount_url = "https://a.b"', "has both"),
+        (
+            'type = "azure_blob"\nconnection_string = "AccountName=a;AccountKey=k"\naccount_url = "https://a.b"',
+            "has both",
+        ),
+        (
+            'type = "azure_blob"\nconnection_string = "Endpoint=sb://x"',
+            "is not a storage account's connection string: it",
+        ),
+        ('type = "azure_blob"\nconnection_string = "hunter2"', "is not a storage account's connection string: it"),
+        ('type = "azure_blob"\nconnection_string = "AccountName=a"', "has no AccountKey and no SharedAccessSignature"),
         ('type = "local"\nlease = "14s"', "15s to 60s"),
         ('type = "local"\nlease = "61s"', "15s to 60s"),
         ('type = "local"\nlease = "20500ms"', "15s to 60s"),
