@@ -23,18 +23,18 @@ RETRIES = Metric("dstream_router_send_failures_total", "counter", "Sends that fa
 LOST = Metric(
     "dstream_router_locks_lost_total",
     "counter",
-    "Messages sent whose lock was gone before they were completed: they come again.",
+    "Messages whose lock was lost after they were sent and before they were completed: they come again.",
 )
 SESSIONS_LOST = Metric(
     "dstream_router_sessions_lost_total",
     "counter",
-    "Sessions (or batches) given up: the service said that the lock is gone, or did not answer a settlement (`unanswered`).",
+    "Sessions (or batches) given up: the service reported the lock lost, or did not answer a settlement (`unanswered`).",
     ("reason",),
 )
 PARKED = Metric(
     "dstream_router_sessions_parked",
     "gauge",
-    "Sessions held for a topic that is away or unknown, without a slot.",
+    "Sessions held without a slot for a topic that is unavailable or unknown.",
 )
 STOPPED = Metric(
     "dstream_router_sessions_stopped",
@@ -44,11 +44,11 @@ STOPPED = Metric(
 UP = Metric(
     "dstream_router_destination_up",
     "gauge",
-    "0 while the topic has taken nothing for 10 s although something is to be sent to it, else 1.",
+    "0 while the topic has accepted nothing for 10 s although there is something to send, else 1.",
     ("topic",),
 )
 MEMORY = Metric(
-    "dstream_router_worker_resident_memory_bytes", "gauge", "Memory of a worker that is in RAM.", ("worker",)
+    "dstream_router_worker_resident_memory_bytes", "gauge", "Resident memory of a worker, in bytes.", ("worker",)
 )
 REPLACED = Metric(
     "dstream_router_workers_replaced_total",
@@ -60,19 +60,19 @@ RECEIVING = Metric("dstream_router_receiving", "gauge", "1 while the queue is re
 TOPICS_AWAY = Metric(
     "dstream_router_topics_unavailable",
     "gauge",
-    "Topics that have taken nothing for 10 s although something is to be sent to them.",
+    "Topics that have accepted nothing for 10 s although there is something to send.",
 )
 FILL = Metric(
     "dstream_router_storage_used_ratio",
     "gauge",
-    "Used share of the quota of the ingest queue or a topic, looked at once a minute; needs the Manage right.",
+    "Used share of the quota of the ingest queue or a topic, checked once a minute; needs the Manage right.",
     ("entity",),
 )
 BATCHES = Metric("dstream_router_batch_messages", "histogram", "Messages received together.")
 SETTLED = Metric(
     "dstream_router_settle_seconds",
     "histogram",
-    "From receiving a batch until what of it goes to one topic is sent and completed.",
+    "From receiving a batch until its messages for one topic are sent and completed.",
 )
 
 METRICS = (
