@@ -61,11 +61,7 @@ def connect(transport: Any, guard: Guard) -> None:
 def _way_there(host: str, port: int, transport: Any, guard: Guard) -> socket.socket:
     """A connection to the namespace on which nothing but TLS has been exchanged."""
     proxy = transport._http_proxy
-    if proxy is not None:
-        host_to_dial, port_to_dial, hint = str(proxy["proxy_hostname"]), int(proxy["proxy_port"]), _PROXY_HINT
-    else:
-        host_to_dial, port_to_dial, hint = host, port, None
-    sock = dialled(host_to_dial, port_to_dial, guard, hint=hint)
+    sock = dialled(host, port, guard) if proxy is None else _dialled(Proxy.of_sdk(proxy), guard)
     guard.connecting = sock.dup()
     try:
         sock.settimeout(guard.left())
@@ -82,6 +78,14 @@ def _way_there(host: str, port: int, transport: Any, guard: Guard) -> socket.soc
     except BaseException:
         sock.close()
         raise
+
+
+def _dialled(proxy: Proxy, guard: Guard) -> socket.socket:
+    """Raises TransientError that names the proxy as the trouble."""
+    try:
+        return dialled(proxy.host, proxy.port, guard, hint=_PROXY_HINT)
+    except TransientError as error:
+        raise TransientError(f"the proxy cannot be reached: {error.message}", hint=error.hint) from error
 
 
 def _handshaken(sock: socket.socket, url: str, guard: Guard) -> websocket.WebSocket:

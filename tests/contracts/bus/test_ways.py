@@ -142,7 +142,11 @@ def test_the_management_api_s_certificate_is_told_apart_as_well(emulator: Servic
     [
         ({"ca_file": None}, "localhost:443 has a certificate that is not trusted", "ca_file"),
         ({"proxy": "http://127.0.0.1:{port}"}, "does not connect to localhost:443: HTTP/1.1 407", "USER:PASSWORD"),
-        ({"proxy": "http://127.0.0.1:1"}, "127.0.0.1:1 refuses connections", "check proxy"),
+        (
+            {"proxy": "http://127.0.0.1:1"},
+            "the proxy cannot be reached: 127.0.0.1:1 refuses connections",
+            "check proxy",
+        ),
     ],
     ids=["authority", "login", "no proxy"],
 )
