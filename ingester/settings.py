@@ -96,7 +96,7 @@ class LockSettings(Settings):
     connection_string: Secret | None = Field(
         default=None,
         description=(
-            "Connection string of the storage account. Secret. `azure_blob` wants this or `account_url`. None, the default, is right for "
+            "Connection string of the storage account. Secret. `azure_blob` needs this or `account_url`. None, the default, is right for "
             "the others."
         ),
     )
@@ -198,7 +198,7 @@ class IngesterSettings(Topology):
         default="fail",
         description=(
             "What happens when cleanup removed changes that were not read: `fail` stops that table with the remedy, `skip` goes on "
-            "after a warning. `fail`, because a loss wants a person's decision."
+            "after a warning. `fail`, because a person should decide about a loss."
         ),
     )
     on_oversize: Literal["fail", "dead_letter"] = Field(
@@ -244,7 +244,7 @@ class IngesterSettings(Topology):
     )
     coalesce: Duration = Field(
         default=timedelta(milliseconds=100),
-        description="How long due tables are gathered into one Spark job. `100ms` is little beside a poll interval. `0s`: not at all.",
+        description="How long due tables are gathered into one Spark job. `100ms` is short compared with a poll interval. `0s`: not at all.",
     )
     health: HealthSettings | None = Field(
         default=None, description="Where this stage tells metrics and health. None, the default: no port is opened."

@@ -48,7 +48,7 @@ A NULL is `null`. Capture does not hold every value, and such a value is not `nu
 | a computed column | everywhere: CDC does not capture computed columns |
 | a column that was dropped from the table, also where one of its name was added again | after that: capture goes by the column, not by its name |
 
-## What is not carried
+## Unsupported types
 
 - `sql_variant`, and any type that is not on this page: a table that captures such a column stops, with an error that names the column. Leave
   it out with `@captured_column_list`.
