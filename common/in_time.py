@@ -44,8 +44,9 @@ def in_time(
     with _guard:
         future = _running.get(key)
         if future is None:
-            future = _running[key] = Future()
+            future = Future()
             threading.Thread(target=_run, args=(key, future, call), name=name, daemon=True).start()
+            _running[key] = future  # not before: where no thread can be started, nobody may join a call that never ends
     if not (_over(future, seconds) if stop is None else _over_or_stopped(future, seconds, stop)):
         raise TimeoutError(f"it took more than {seconds:g} s")
     result: _T = future.result()

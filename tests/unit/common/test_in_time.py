@@ -58,3 +58,14 @@ def test_whether_work_ended_in_time() -> None:
         assert not within(0.01, hung.wait, name="hung")
     finally:
         hung.set()
+
+
+def test_a_thread_that_could_not_be_started_keeps_nobody_from_asking_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as limited:
+        limited.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError):
+            in_time(60, lambda: 42, same="a name")
+    assert in_time(10, lambda: 42, same="a name") == 42
