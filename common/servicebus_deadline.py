@@ -118,12 +118,13 @@ class _Watch:
 
     def begin(self, guard: Guard, until: float) -> None:
         with self._changed:
-            self._calls[guard] = until
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="servicebus-deadlines", daemon=True)
-                self._thread.start()
+                watching = threading.Thread(target=self._run, name="servicebus-deadlines", daemon=True)
+                watching.start()  # may fail where threads are short: then the next call tries it again
+                self._thread = watching
             elif until < self._wakes_at:
                 self._changed.notify()
+            self._calls[guard] = until
 
     def end(self, guard: Guard) -> None:
         with self._changed:

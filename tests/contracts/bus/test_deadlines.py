@@ -16,6 +16,7 @@ import pytest
 from azure.servicebus import ServiceBusClient, TransportType
 
 import common.servicebus_client
+import common.servicebus_deadline
 import common.servicebus_receiver
 import common.servicebus_sender
 from common.bus import OutOfTime
@@ -72,6 +73,27 @@ def read(ours: socket.socket) -> None:
     while ours.recv(1):
         continue
     raise OSError("Server unexpectedly closed connection")
+
+
+def test_calls_are_ended_again_once_the_watching_thread_can_be_started(
+    pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    watch = common.servicebus_deadline._Watch()
+    monkeypatch.setattr(common.servicebus_deadline, "_watch", watch)
+    guard = guarded(pair[0])
+    with monkeypatch.context() as limited:
+        limited.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError), guard.within(SOON, "reading"):
+            raise AssertionError("nobody would end this call")
+    pair[0].settimeout(30)
+    with pytest.raises(TransientError, match="did not answer"), guard.within(SOON, "reading"):
+        read(pair[0])
+    assert guard.over
+    assert watch._thread is not None
+    watch._thread.name = "watched one test"  # it never ends, and others count those of the process
 
 
 def test_a_call_that_is_overdue_is_ended_and_says_what_it_was_doing_and_where(
