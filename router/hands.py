@@ -27,13 +27,22 @@ class Hands:
         self._left = 0
 
     def do(self, job: Callable[[], object]) -> None:
-        """Run it soon in a thread; its exceptions are logged."""
+        """Run it soon in a thread; its exceptions are logged. Raises RuntimeError when there is no thread and none can be started."""
         with self._changed:
+            if self._threads < min(self._left + 1, self._most):
+                self._start_another()
             self._left += 1
-            if self._threads < min(self._left, self._most):
-                self._threads += 1
-                threading.Thread(target=self._work, name=f"{self._name}-{self._threads}", daemon=True).start()
         self._jobs.put(job)
+
+    def _start_another(self) -> None:
+        name = f"{self._name}-{self._threads + 1}"
+        try:
+            threading.Thread(target=self._work, name=name, daemon=True).start()
+        except RuntimeError:  # the system allows no more threads now
+            if not self._threads:
+                raise
+        else:
+            self._threads += 1
 
     def finish(self, within: float = math.inf) -> int:
         """Wait until all calls are done, at most `within` seconds. Returns how many are not; they go on, and nobody waits for them.

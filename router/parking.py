@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -202,10 +203,15 @@ class Parking:
     def look(self) -> None:
         """Start renewing the locks that need it, without waiting. A session whose lock or link is lost is let go, and some slot will take it."""
         with self._guard:
-            asked = [parked for parked in (*self._waiting, *self._stopped) if parked not in self._renewing]
+            asked = deque(parked for parked in (*self._waiting, *self._stopped) if parked not in self._renewing)
             self._renewing.update(asked)
-        for parked in asked:
-            self._hands.do(partial(self._renew, parked))
+        try:
+            while asked:
+                self._hands.do(partial(self._renew, asked[0]))
+                asked.popleft()
+        finally:
+            with self._guard:
+                self._renewing.difference_update(asked)  # without a thread for them, the next look asks again
         self._try_again_with_news()
 
     def _try_again_with_news(self) -> None:

@@ -93,6 +93,20 @@ def test_a_session_whose_lock_is_lost_while_it_is_parked_is_let_go() -> None:
     assert parking.take_ready() is None
 
 
+def test_locks_are_renewed_again_once_a_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    parking, parked = Parking(threading.Event(), room=2), receiver()
+    assert parking.park(Parked(parked, (), ready=lambda: False))
+    with monkeypatch.context() as limited:
+        limited.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError):
+            parking.look()
+    parking.look()
+    until(lambda: parked.renewals == 1)
+
+
 def test_connections_that_hang_cost_no_other_session_its_lock() -> None:
     """As many as there are hands but one: the lock of the last is renewed all the same, again and again."""
     parking, hang = Parking(threading.Event(), room=HANDS), threading.Event()
