@@ -180,6 +180,11 @@ class BusReceiver:
         handler: Any = getattr(self._receiver, "_handler", None)
         if (why := failure(handler)) is not None:
             raise TransientError(f"receiving from {self._where}: {why}", hint="the receiver is opened again")
+        if getattr(handler, "_shutdown", False) is True:  # without this, every call would return at once
+            raise TransientError(
+                f"receiving from {self._where}: the SDK stopped reading after a frame that it cannot place",
+                hint="the receiver is opened again",
+            )
         last = getattr(getattr(handler, "_connection", None), "_last_frame_received_time", None)
         now = time.monotonic()
         if last is None or last != self._heard:
