@@ -1,4 +1,4 @@
-"""`dstream.hcl` into validated settings, with file and line in every complaint.
+"""Reads `dstream.hcl` into validated settings, with file and line in every error.
 
 `read` hands over blocks; each stage's `settings.py` declares its models and calls `bind`. Nothing here knows a setting,
 shows a value, or opens anything but the file.
@@ -70,11 +70,11 @@ class Document:
     unreadable: list[Problem]
 
     def block(self, *names: str) -> Block | None:
-        """The first block with one of `names`, or None. That there is only one is what `problems` sees to."""
+        """The first block with one of `names`, or None. `problems` reports a second one."""
         return next((entry for key, _, entry in self.root.entries if key in names and isinstance(entry, Block)), None)
 
     def line(self, block: Block, *names: str) -> int:
-        """The line of a setting below `block`, or of the nearest block around it that is there."""
+        """The line of a setting below `block`, or of the nearest enclosing block that exists."""
         for name in names:
             found = next(((line, entry) for key, line, entry in block.entries if key == name), None)
             if found is None:
@@ -108,7 +108,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Bound(Generic[M]):
-    """What became of a block: the settings, or None and the reasons."""
+    """The result of a block: the settings, or None and the reasons."""
 
     value: M | None
     problems: list[Problem]
@@ -197,7 +197,7 @@ class _Plain:
         return value.data
 
     def line(self, at: Location) -> int:
-        """The line of the nearest part that is known: a missing key is complained about at its block."""
+        """The line of the nearest known part: a missing key is reported at its block."""
         while at and at not in self.lines:
             at = at[:-1]
         return self.lines[at]
@@ -218,7 +218,7 @@ _WORDS = {
 def _translated(
     error: ValidationError, block: Block, model: type[BaseModel], data: _Plain, policy: UnsetPolicy
 ) -> list[Problem]:
-    """pydantic's complaints in our words. Nothing of the input is repeated: it may be a secret."""
+    """pydantic's errors in DStream's words. The input is never repeated: it may be a secret."""
     found = []
     unset = dict(data.unset)
     for item in error.errors(include_url=False, include_input=True):

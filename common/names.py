@@ -85,7 +85,7 @@ class Origin:
 
     @property
     def topics_begin(self) -> tuple[str, ...]:
-        """How the topics of all its tables begin; nothing where its names are so long that they are shortened."""
+        """Prefixes of its tables' topics; none when its names are so long that they are shortened."""
         topic, last = self.topic(TableName("dbo", "t")), "t.events"
         begin = topic.removesuffix(last)
         return (begin,) if begin.endswith(".") and len(topic) < TOPIC_LIMIT else ()
@@ -124,7 +124,7 @@ def quote_name(name: str) -> str:
 
 
 def colliding(origin: Origin, tables: Sequence[TableName]) -> list[tuple[TableName, TableName]]:
-    """Pairs (earlier, later) of tables that would share a topic: they differ in case alone, or not at all."""
+    """Pairs (earlier, later) of tables that would share a topic: they differ only in case, or not at all."""
     seen: dict[str, TableName] = {}
     pairs = []
     for table in tables:
@@ -167,7 +167,7 @@ def _escaped(text: str, refused: re.Pattern[str]) -> str:
 
 
 def _shortened(text: str, limit: int, ending: str = "") -> str:
-    """`text` + `ending`; past the limit its head and 32 digits of SHA-256 of the whole, so that two never meet."""
+    """`text` + `ending`; past the limit its head and 32 digits of the SHA-256 of the whole, so that no two are equal."""
     if len(text) + len(ending) <= limit:
         return text + ending
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]

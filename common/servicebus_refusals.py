@@ -1,6 +1,6 @@
-"""What Service Bus says when it refuses a credential, a right or a name, in plain words and with a remedy. Pure; knows no SDK.
+"""Service Bus's refusals of a credential, a right or a name, in plain words and with a remedy. Pure; knows no SDK.
 
-The service's own words are kept behind the plain ones: they hold the tracking id that Microsoft's support asks for.
+The service's own words follow the plain ones: they hold the tracking id that Microsoft's support asks for.
 https://learn.microsoft.com/azure/service-bus-messaging/service-bus-troubleshooting-guide
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """Who is refused, as a person would find it in the configuration. Never a secret."""
+    """The refused key or identity, as the configuration names it. Never a secret."""
 
     name: str = "the key or identity"
     policy: bool = True
@@ -24,7 +24,7 @@ UNKNOWN = Credential()
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """`text`: a sentence without its full stop; `hint`: what a person does about it."""
+    """`text`: a sentence without its full stop; `hint`: what a person must do."""
 
     text: str
     hint: str
@@ -49,7 +49,7 @@ _KEY_HINT = (
     "check the policy's name and key (SharedAccessKeyName and SharedAccessKey of the connection string) against the portal, Shared access policies "
     "of the namespace or entity: the key may have been regenerated, or belong to another namespace"
 )
-_EXPIRED_HINT = "set this machine's clock (NTP); where the connection string has a SharedAccessSignature, make a new one, for its time (se) is over"
+_EXPIRED_HINT = "set this machine's clock (NTP); if the connection string has a SharedAccessSignature, make a new one, as its time (se) is over"
 _AUDIENCE_HINT = "a SharedAccessSignature or policy of one entity serves for that entity alone: use one of the namespace, and check the entity's name"
 _NO_KEYS_HINT = (
     'use namespace = "NAME.servicebus.windows.net" instead of connection_string, with an identity that has the roles (docs/operations.md), or allow '
@@ -73,7 +73,7 @@ def read(words: str, who: Credential) -> Refusal | None:
 
 
 def missing(words: str) -> str:
-    """What is said of an entity that is not there."""
+    """The words for a missing entity."""
     found = _MISSING.search(words)
     return (
         f"queue or topic {found[2]} does not exist in namespace {found[1]}"
