@@ -211,7 +211,7 @@ def test_a_stage_says_at_once_that_it_starts_and_what_it_waits_for_and_may_be_st
         return types.SimpleNamespace(run=lambda settings, stop, **later: 0)
 
     monkeypatch.setattr("dstream.signals.stop_on_signals", lambda **_: order.append("signals") or STOP)  # type: ignore[func-returns-value]
-    monkeypatch.setattr(cli, "import_module", importing)
+    monkeypatch.setattr("dstream.starting.import_module", importing)
     status, _, err = run(command, "-c", existing, "--log-format", "json")
     assert (status, order) == (0, ["signals", "import"])
     line = json.loads(err.splitlines()[0])
@@ -278,7 +278,7 @@ def test_a_package_that_is_not_installed_is_named_with_the_extra_that_brings_it(
     def missing(name: str) -> Any:
         raise ModuleNotFoundError("No module named 'pyspark.sql'", name="pyspark.sql")
 
-    monkeypatch.setattr(cli, "import_module", missing)
+    monkeypatch.setattr("dstream.starting.import_module", missing)
     status, _, err = run("ingester", "-c", existing)
     assert status == 2
     assert "package pyspark is not installed" in err
@@ -380,7 +380,7 @@ def test_the_server_runs_both_stages_with_its_own_options(
         seen.append(arguments)
         return 1
 
-    monkeypatch.setattr(cli, "served", served)
+    monkeypatch.setattr("dstream.commands.server.served", served)
     assert run("server", "-c", existing, "--log-format", "json")[0] == 1
     assert seen == [["--config", existing, "--log-level", "info", "--log-format", "json"]]
 

@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 
 from common.errors import PermanentError, TransientError
 from common.retry import Backoff
-from dstream import cli
+from dstream.reporting import report
 from dstream.server import PASSING, TELLS_PASSING, Server, stage_commands
 
 ROOT = Path(__file__).parents[3]
@@ -196,7 +196,7 @@ def test_a_stop_while_a_stage_waits_to_be_started_again_ends_with_0(names: tuple
 
 
 def test_a_stage_tells_a_passing_trouble_by_its_status_to_who_asks_for_that(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert cli._tell(TransientError("no route to host")) == 1
+    assert report(TransientError("no route to host")) == 1
     monkeypatch.setenv(TELLS_PASSING, "1")
-    assert cli._tell(TransientError("no route to host")) == PASSING
-    assert cli._tell(PermanentError("no such queue")) == 1
+    assert report(TransientError("no route to host")) == PASSING
+    assert report(PermanentError("no such queue")) == 1

@@ -1,0 +1,43 @@
+"""`dstream emulators`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dstream.options import DEFAULT, Format, Level, LogFormat, LogLevel, UnreadConfig
+from dstream.starting import logged, started
+
+
+def emulators(
+    tls: Annotated[bool, typer.Option("--tls", help="Let clients of SQL Server encrypt, and verify it.")] = False,
+    fault: Annotated[
+        list[str] | None, typer.Option(metavar="NAME[:ARGUMENTS]", help="Let SQL Server fail so; may be given again.")
+    ] = None,
+    bus_fault: Annotated[
+        list[str] | None, typer.Option(metavar="NAME[:ARGUMENTS]", help="Let Service Bus fail so; may be given again.")
+    ] = None,
+    bus_config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Entities, as in the Config.json of Microsoft's emulator.")
+    ] = None,
+    bus_data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep what is in Service Bus here (default: memory only).")
+    ] = None,
+    bus_credits: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Throttle Service Bus; Standard has 1000 credits a second.")
+    ] = None,
+    config: UnreadConfig = DEFAULT,
+    log_level: LogLevel = Level.INFO,
+    log_format: LogFormat = Format.TEXT,
+) -> int:
+    """Run the emulators alone, until stopped.
+
+    Prints their connection strings.
+    """
+    logged(log_level, log_format)
+    from dstream.local import Bus
+
+    bus = Bus(bus_config, bus_data, bus_credits, tuple(bus_fault or ()))
+    return started("dstream.local", tls=tls, faults=tuple(fault or ()), bus=bus)

@@ -1,0 +1,24 @@
+"""`dstream router`."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from dstream.options import DEFAULT, Config, Format, Level, LogFormat, LogLevel
+from dstream.starting import announced, loaded, prepared, started
+
+ROUTER_STOPS_WITHIN = 19.5
+"""Seconds. Its slots have 18 to finish what they hold, its workers 19; Kubernetes kills after 30, and the promise is 20."""
+
+
+def router(config: Config = DEFAULT, log_level: LogLevel = Level.INFO, log_format: LogFormat = Format.TEXT) -> int:
+    """Run stage 2, queue to topics, until stopped.
+
+    A topic that it does not know is looked for in the configuration as it is by then.
+    """
+    from dstream.watching import Latest
+
+    settings = prepared("load_router", config, log_level, log_format)
+    announced("router", config, settings)
+    latest = Latest(config.absolute(), partial(loaded, "load_router", config.absolute()))
+    return started("router.wiring", settings, within=ROUTER_STOPS_WITHIN, latest=latest)

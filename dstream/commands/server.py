@@ -1,0 +1,17 @@
+"""`dstream server`."""
+
+from __future__ import annotations
+
+from dstream.options import DEFAULT, Config, Format, Level, LogFormat, LogLevel
+from dstream.starting import prepared, served
+
+
+def server(config: Config = DEFAULT, log_level: LogLevel = Level.INFO, log_format: LogFormat = Format.TEXT) -> int:
+    """Run both stages, each in its own process.
+
+    Neither is restarted: if one dies, the other drains, and the exit status is 1. In the first minute a stage that meets a passing trouble
+    tries again.
+    """
+    prepared("load_both", config, log_level, log_format)
+    arguments = ["--config", str(config), "--log-level", log_level, "--log-format", log_format]
+    return served(arguments)

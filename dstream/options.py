@@ -1,0 +1,48 @@
+"""The options that all commands share."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Level(StrEnum):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class Format(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+class Stage(StrEnum):
+    BOTH = "both"
+    INGESTER = "ingester"
+    ROUTER = "router"
+
+
+Config = Annotated[Path, typer.Option("--config", "-c", envvar="DSTREAM_CONFIG", help="The configuration file.")]
+
+
+UnreadConfig = Annotated[Path, typer.Option("--config", "-c", help="Accepted everywhere; this command brings its own.")]
+
+
+LogLevel = Annotated[
+    Level,
+    typer.Option("--log-level", envvar="DSTREAM_LOG_LEVEL", case_sensitive=False, help="The least that is logged."),
+]
+
+
+LogFormat = Annotated[
+    Format,
+    typer.Option("--log-format", envvar="DSTREAM_LOG_FORMAT", case_sensitive=False, help="How log lines are written."),
+]
+
+
+DEFAULT = Path("dstream.hcl")
