@@ -113,8 +113,9 @@ class Jvm:
 
     def kill(self) -> None:
         """End it at once. Python workers on this machine end with it, executors elsewhere a little later."""
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        if self.alive:  # the number of a group whose leader was waited for may be somebody else's by now
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def end(self) -> None:

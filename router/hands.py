@@ -61,6 +61,7 @@ class Hands:
                 job()
             except Exception:
                 log.exception("unexpected error", thread=threading.current_thread().name)
-            with self._changed:
-                self._left -= 1
-                self._changed.notify_all()
+            finally:
+                with self._changed:
+                    self._left -= 1
+                    self._changed.notify_all()

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 import structlog
 
-from common.errors import DStreamError, PermanentError
+from common.errors import DestinationDisabled, DStreamError, PermanentError
 from router.awaited import Awaited, Destination
 from router.hands import Hands
 from router.publisher import Publisher
@@ -189,10 +189,14 @@ class Publishers:
         if permanent:
             text = "; ".join(dict.fromkeys(fault.message for fault in permanent))
             raise PermanentError(text, hint=permanent[0].hint) from permanent[0]
-        if faults and len(faults) == len(tried):
+        if faults and len(faults) == len(tried) and not self._others_may_work(fault for _, fault in faults):
             raise faults[0][1]
         for publisher, fault in faults:
             publisher.unavailable(fault)
+
+    def _others_may_work(self, faults: Iterable[DStreamError]) -> bool:
+        """Whether topics that were not opened yet need not share these faults: that a topic is disabled says nothing of the next."""
+        return bool(self._unproved) and all(isinstance(fault, DestinationDisabled) for fault in faults)
 
     def _tried(self, stop: threading.Event, publisher: Publisher) -> tuple[Publisher, DStreamError | None] | None:
         if stop.is_set():
@@ -236,7 +240,8 @@ class Publishers:
             return
         hands = Hands(OPENED_AT_ONCE, "publishers")
         for _ in range(min(PROVED_AT_A_LOOK, len(self._unproved))):
-            hands.do(partial(prove, self._unproved.popleft()))
+            hands.do(partial(prove, self._unproved[0]))  # may raise, and then it is still to be proved
+            self._unproved.popleft()
         hands.finish()
 
     def _opened(self) -> list[tuple[float, Publisher]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 import pytest
 from structlog.testing import capture_logs
@@ -337,6 +337,17 @@ def test_where_nothing_else_finds_a_missing_topic_all_are_opened_before_the_star
     with pytest.raises(PermanentError, match="t249"):
         publishers.open(threading.Event())
     assert {link.opened for link in links} == {1}
+
+
+@pytest.mark.parametrize(
+    ("fault", "starts"), [(DestinationDisabled("disabled"), True), (TransientError("away"), False)]
+)
+def test_the_first_topics_being_disabled_says_nothing_of_the_others(fault: Exception, starts: bool) -> None:
+    clock, links = Clock(), [Counted(fault) for _ in range(MOST_OPEN)]
+    links.append(Counted())
+    publishers = Publishers((Publisher(f"t{n}", link, clock=clock) for n, link in enumerate(links)), clock=clock)
+    with nullcontext() if starts else pytest.raises(TransientError, match="away"):
+        publishers.open(threading.Event(), exist=True)
 
 
 def test_topics_that_may_be_missing_are_opened_before_the_start_whatever_their_place() -> None:
