@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from http import HTTPStatus
@@ -27,7 +28,7 @@ SERVER_NAME = "dstream"
 REQUEST_SECONDS = 10.0
 """From the moment a client connects until its connection is closed, whatever it has sent or read by then. It can hold a thread for so long."""
 MOST_AT_ONCE = 16
-"""Requests answered at once, each by a thread. Further ones are disconnected: a probe and Prometheus ask again."""
+"""Requests answered at once, each by a thread. For a further one the oldest is disconnected: a probe and Prometheus ask and go."""
 _FREED = 0.05
 """Seconds that a request waits for one of those threads, since most take less."""
 
@@ -84,6 +85,7 @@ def _verdict(ailment: str | None) -> tuple[HTTPStatus, bytes]:
 
 def _listening(settings: HealthSettings, pages: dict[str, _Page], request_seconds: float) -> ThreadingHTTPServer:
     room = threading.BoundedSemaphore(MOST_AT_ONCE)
+    served: deque[socket.socket] = deque()
 
     class Handler(_Handler):
         served = pages
@@ -94,16 +96,23 @@ def _listening(settings: HealthSettings, pages: dict[str, _Page], request_second
         block_on_close = False
 
         def verify_request(self, request: object, client_address: object) -> bool:
-            """Called before a thread is started, in the one that accepts."""
+            """Called before a thread is started, in the one that accepts. Where all threads are taken, the oldest connection makes room: probes
+            ask and go, so it is one that somebody keeps open and says nothing on."""
+            if room.acquire(blocking=False):
+                return True
+            with suppress(IndexError):
+                _hang_up(served[0])
             return room.acquire(timeout=_FREED)
 
         def process_request_thread(self, request: Any, client_address: Any) -> None:
             deadline = threading.Timer(request_seconds, _hang_up, (request,))
             deadline.daemon = True
             deadline.start()
+            served.append(request)
             try:
                 super().process_request_thread(request, client_address)
             finally:
+                served.remove(request)
                 deadline.cancel()
                 room.release()
 

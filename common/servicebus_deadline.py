@@ -130,6 +130,12 @@ class _Watch:
         with self._changed:
             self._calls.pop(guard, None)
 
+    def cut_all(self) -> None:
+        with self._changed:
+            for guard in self._calls:
+                guard.cut()
+            self._calls.clear()
+
     def _run(self) -> None:
         with self._changed:
             while True:
@@ -147,6 +153,11 @@ class _Watch:
 
 
 _watch = _Watch()
+
+
+def cut_calls() -> None:
+    """End every call of this process that is under way, as if its time were up: for a stop, where nothing is in flight."""
+    _watch.cut_all()
 
 
 def _start_over() -> None:

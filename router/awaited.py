@@ -129,7 +129,12 @@ class Awaited:
             self._tally.destination_added(self.topic)
             log.info("destination added", topic=self.topic, waited_seconds=round(now - self._since, 1))
             return self._found
-        self._answer = fault.message if isinstance(fault, NotADestination) else None
+        answer = fault.message if isinstance(fault, NotADestination) else None
+        if answer is not None and self._answer is None:
+            self._since = (
+                now  # the grace runs while there are answers: a file that could not be read until now gave nobody time
+            )
+        self._answer = answer
         self._next_look = self._clock() + LOOK
         if not self._judged():
             self._tell(fault, message)

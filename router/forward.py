@@ -27,7 +27,7 @@ from router.gate import SLOW, Gate
 from router.interruption import Interruption
 from router.parking import Parked, Parking
 from router.publishers import Publishers
-from router.routes import Group, Plan, Poison, Reason, before, plan, runs, without
+from router.routes import SEND_AGAIN, Group, Plan, Poison, Reason, before, plan, runs, without
 from router.settings import OnPoison
 from router.tally import Tally
 from router.troubled import Troubled, ready_after
@@ -416,6 +416,8 @@ def _reason(error: MessageRefused) -> Reason:
 
 
 def _explained(poison: Poison, refused: Mapping[str, str]) -> Poison:
-    """With the reason why its topic is unavailable, if that was tried."""
+    """With the reason why nobody waits for its topic, in place of advice that would not help."""
     why = refused.get(poison.destination or "")
-    return poison if why is None else replace(poison, description=f"{poison.description}; {why}")
+    if why is None:
+        return poison
+    return replace(poison, description=f"{poison.description.removesuffix(f'; {SEND_AGAIN}')}: {why}")

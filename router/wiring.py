@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import closing, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 
 import structlog
 
@@ -14,6 +14,7 @@ from common.fetch_ahead import FetchAhead
 from common.file_limit import provide_descriptors
 from common.provision import QueueNeed, TopicNeed, provision
 from common.servicebus import ServiceBus
+from common.servicebus_deadline import cut_calls
 from common.servicebus_entities import Entities, Storage
 from router.destinations import Destinations
 from router.forward import Pace
@@ -27,6 +28,9 @@ from router.settings import CREATE_OR_REMOVE, CREATES_NOTHING, Latest, RouterSet
 from router.slots import Slots
 from router.tally import Tally
 from router.workers import Workers
+
+BLINK = 0.2
+"""Seconds until a start sees a stop while it waits for an answer."""
 
 log = structlog.get_logger(__name__)
 
@@ -100,7 +104,8 @@ def route(
         tally.opening()
         if stop.is_set():
             return 0
-        _find_queue(settings, source)
+        with _stoppable(stop):
+            _find_queue(settings, source)
         log.info(
             "router started", queue=settings.queue_name, topics=len(settings.destinations), slots=settings.sessions
         )
@@ -143,10 +148,32 @@ def _open_all(
     settings: RouterSettings, source: ServiceBus, output: ServiceBus, publishers: Publishers, stop: threading.Event
 ) -> None:
     """Provide the entities, and open each topic once. Raises as `route`, and Stopped."""
-    late = _provision(settings, source, output, stop)
-    publishers.open(stop, excused=late, exist=settings.provision != "none")
+    with _stoppable(stop):
+        late = _provision(settings, source, output, stop)
+        publishers.open(stop, excused=late, exist=settings.provision != "none")
     if stop.is_set():
         raise Stopped("asked to stop")
+
+
+@contextmanager
+def _stoppable(stop: threading.Event) -> Iterator[None]:
+    """A start that is asked to stop has nothing in flight: its calls are cut, and it ends as stopped, whatever else it met."""
+    over = threading.Event()
+
+    def cut() -> None:
+        while not over.wait(BLINK):
+            if stop.is_set():
+                cut_calls()
+
+    threading.Thread(target=cut, name="start", daemon=True).start()
+    try:
+        yield
+    except DStreamError as error:
+        if stop.is_set():
+            raise Stopped("asked to stop") from error
+        raise
+    finally:
+        over.set()
 
 
 def _provision(

@@ -49,6 +49,9 @@ FIRST_WORD_SECONDS = 120.0
 STACKS_SECONDS = 0.5
 """Seconds for a worker that hangs to write the stacks of its threads."""
 
+KILLED_AT_START = 3
+"""A worker that was killed from outside (memory, an operator) as the router starts is started again; so many in a row end the start."""
+
 RESTART_BACKOFF = Backoff(first=0.5, longest=30.0)
 
 _EFFECT = "its sessions go to others; what it had not completed comes again"
@@ -259,7 +262,8 @@ class Workers:
         error = worker.error
         if error is not None and not isinstance(error, TransientError):
             raise error
-        if not self._begun:
+        killed = error is None and status < 0 and worker.deaths + 1 < KILLED_AT_START
+        if not self._begun and not killed:
             raise error or PermanentError(
                 f"starting the router: worker {worker.number} ended with status {status} and reported nothing"
             )

@@ -22,7 +22,7 @@ from tests.faults.tcp_relay import TcpRelay
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds processes in /proc")
 
-WITHIN = 40.0
+WITHIN = 25.0
 """Seconds: the promise is 20, on a machine that has the time."""
 
 
@@ -105,7 +105,7 @@ def test_while_links_are_opened_and_nobody_answers(
 
     with routing(tmp_path, emulator, workers=workers, provision="none", change=elsewhere) as router:
         assert mute.asked.wait(60), router.said
-        ends(router, status=None)
+        ends(router, status=0)
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -163,6 +163,17 @@ def test_the_grace_is_over_at_the_first_look_after_it_and_begins_again_for_chang
     assert GRACE <= asked_until_refused(clock, one) <= GRACE + LOOK
 
 
+def test_the_grace_runs_only_while_the_configuration_can_be_read() -> None:
+    clock = Clock()
+    broken = [TransientError("the configuration cannot be used: line 7")] * 50
+
+    def look() -> Publisher:
+        raise broken.pop() if broken else NotADestination("it is not there")
+
+    one = awaited(clock, look)
+    assert GRACE + 50 * LOOK <= asked_until_refused(clock, one) <= GRACE + 52 * LOOK
+
+
 def test_a_wait_is_told_once_and_a_name_that_anybody_may_send_makes_no_router_unready() -> None:
     clock = Clock()
     tally = Tally(clock=clock)

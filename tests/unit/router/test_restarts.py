@@ -201,6 +201,24 @@ def test_a_worker_that_falls_silent_is_replaced_after_three_words_that_did_not_c
     assert [entry["reason"] for entry in logs] == ["it has reported nothing for 16 s"]
 
 
+def test_a_worker_that_is_killed_as_the_router_starts_is_started_again_and_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock()
+    workers, process = watched(clock, monkeypatch)
+    worker = workers._workers[0]
+    worker.began = clock.now
+    process.kill()
+    with capture_logs() as logs:
+        for _ in range(2):
+            worker.process = process  # type: ignore[assignment]
+            workers._look()
+        worker.process = process  # type: ignore[assignment]
+        with pytest.raises(PermanentError, match="worker 1 ended with status -9 and reported nothing"):
+            workers._look()
+    assert [entry["event"] for entry in logs] == ["worker died; starting it again"] * 2
+
+
 def test_a_parent_that_stood_still_itself_blames_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     workers, process = watched(clock, monkeypatch)
