@@ -40,7 +40,9 @@ _CLAIMS = re.compile(r"([A-Z]\w+(?:,\s*[A-Z]\w+)*)'? claim(?:\(s\)|s|) (?:are |i
 _RESOURCE = re.compile(r"Resource:? '(?:sb://[^/']+/)?([^']+)'")
 _MISSING = re.compile(r"'(?:sb|amqps?)://([^/']+)/([^']+?)(?:/\$management)?' could not be found")
 
-_KEY = re.compile(r"InvalidSignature|MalformedToken|invalid (?:authorization token |)signature", re.IGNORECASE)
+_KEY = re.compile(
+    r"InvalidSignature|MalformedToken|\b40103\b|invalid (?:authorization token |)signature", re.IGNORECASE
+)
 _EXPIRED = re.compile(r"ExpiredToken|token (?:is|has) expired", re.IGNORECASE)
 _AUDIENCE = re.compile(r"InvalidAudience|wrong audience", re.IGNORECASE)
 _NO_KEYS = re.compile(r"LocalAuthDisabled|SAS authentication has been disabled", re.IGNORECASE)

@@ -20,7 +20,7 @@ from common.durations import format_duration
 from common.errors import DStreamError, PermanentError, Stopped
 from common.message import Message
 from router.chunks import USUAL
-from router.routes import ADD_IT, SEND_AGAIN, table_of, with_table
+from router.routes import ADD_IT, COPY, table_of, with_table
 from router.tally import Tally
 from router.turns import Turns, nothing
 
@@ -80,6 +80,7 @@ class Awaited:
         self._next_look = self._since
         self._answer: str | None = None
         """Why there is none, by the latest search; None while that is unknown."""
+        self._remedy = ADD_IT
         self._told: str | None = None
         """What was logged of this wait."""
 
@@ -131,10 +132,9 @@ class Awaited:
             return self._found
         answer = fault.message if isinstance(fault, NotADestination) else None
         if answer is not None and self._answer is None:
-            self._since = (
-                now  # the grace runs while there are answers: a file that could not be read until now gave nobody time
-            )
-        self._answer = answer
+            # The grace runs while there are answers: a file that could not be read until now gave nobody time.
+            self._since = now
+        self._answer, self._remedy = answer, fault.hint or ADD_IT
         self._next_look = self._clock() + LOOK
         if not self._judged():
             self._tell(fault, message)
@@ -164,7 +164,7 @@ class Awaited:
                 table=table_of(message),
                 error=fault.message,
                 grace=self._grace_text(),
-                hint=f"{ADD_IT}: the changes then go on in their order; after the grace they are poison (on_poison)",
+                hint=f"{fault.hint or ADD_IT}: the changes then go on in their order; after the grace they are poison (on_poison)",
             )
 
     def _refuse_or_wait(self, message: Message) -> None:
@@ -174,7 +174,7 @@ class Awaited:
         unknown = (
             f"{with_table(self.topic, message)} belongs to no configured table, after a wait of {self._grace_text()}"
         )
-        words = f"has no destination: {unknown} ({self._answer}); {SEND_AGAIN}"
+        words = f"has no destination: {unknown} ({self._answer}); {self._remedy}, {COPY}"
         raise NoDestination(self.topic, message, words)
 
     def _grace_text(self) -> str:

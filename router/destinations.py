@@ -17,6 +17,9 @@ from router.publishers import Publishers
 from router.settings import Latest, RouterSettings
 from router.tally import Tally
 
+_MORE = "add the table to `tables` in the router's configuration, or change router.create_under or router.create_at_most and restart"
+"""What to do about a topic that may not be created."""
+
 
 class Destinations:
     """Makes the publishers of a process, which share the state of their namespace."""
@@ -100,11 +103,11 @@ class Destinations:
 
     def _configured_instead(self, topic: str, why: str) -> Publisher:
         if self._latest is None:
-            raise NotADestination(why)
+            raise NotADestination(why, hint=_MORE)
         try:
             return self._configured_now(self._latest, topic)
         except NotADestination as error:
-            raise NotADestination(f"{why}; {error.message}") from error
+            raise NotADestination(f"{why}; {error.message}", hint=_MORE) from error
 
     def _configured_now(self, latest: Latest, topic: str) -> Publisher:
         """An ingester may have applied an edit of the configuration already. A topic that is unavailable concerns its own table only."""
@@ -113,7 +116,7 @@ class Destinations:
         except ConfigurationError as error:
             raise TransientError(f"the configuration cannot be used: {error.problems[0]}") from error
         if topic not in known:
-            raise NotADestination("the present configuration does not name it either")
+            raise NotADestination("the present configuration does not name it")
         return self._publisher(topic, provide_first=True)
 
     def _elsewhere(self, topic: str) -> str | None:

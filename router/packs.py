@@ -162,7 +162,7 @@ class UnpackingReceiver:
                     message_id=pack.delivery.message.message_id,
                     reason=reason,
                     description=description,
-                    hint="give the router the Send right on the queue: then it sets poison changes aside alone",
+                    hint="a poison change is set aside alone where the router has the Send right on the queue and the change itself can be written",
                 )
 
     def dead_letter(self, delivery: Delivery, *, reason: str, description: str) -> None:

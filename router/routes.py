@@ -25,7 +25,9 @@ REASONS: Final = frozenset(get_args(Reason))
 ADD_IT = 'add the table to `tables` in the router\'s configuration, or set unknown_destination = "create" and restart'
 """What to do about an unknown destination."""
 
-SEND_AGAIN = f"{ADD_IT}, then send a copy with a new message id (duplicate detection drops one with the same id)"
+COPY = "then send a copy with a new message id (duplicate detection drops one with the same id)"
+
+SEND_AGAIN = f"{ADD_IT}, {COPY}"
 """What to do with a change in the dead-letter queue whose destination was unknown."""
 
 _HEXADECIMAL = re.compile(r"[0-9A-Fa-f]{1,20}")

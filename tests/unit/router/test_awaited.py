@@ -53,7 +53,7 @@ class Configuration:
 
 
 def no(times: int) -> list[Exception]:
-    return [NotADestination("the present configuration does not name it either")] * times
+    return [NotADestination("the present configuration does not name it")] * times
 
 
 def test_changes_of_a_table_that_is_configured_within_the_grace_arrive_in_their_order() -> None:
@@ -205,6 +205,21 @@ def test_what_is_unknown_is_told_with_table_wait_and_both_remedies() -> None:
     words = "topic invoices (table dbo.Invoices) belongs to no configured table, after a wait of 1m (it is not there)"
     assert refused.value.words.startswith(f"has no destination: {words}; {remedy}")
     assert len(refused.value.message) < 400
+
+
+def test_where_no_more_topics_may_be_created_the_remedy_says_so() -> None:
+    def full() -> Publisher:
+        raise NotADestination("100 topics were created already", hint="raise router.create_at_most")
+
+    clock = Clock()
+    one = awaited(clock, full)
+    with capture_logs() as logs:
+        asked_until_refused(clock, one)
+        with pytest.raises(NoDestination) as refused:
+            one.send([MESSAGE])
+    assert logs[0]["hint"].startswith("raise router.create_at_most")
+    assert "raise router.create_at_most, then send a copy" in refused.value.words
+    assert "unknown_destination" not in refused.value.words
 
 
 def test_one_look_serves_all_slots() -> None:
