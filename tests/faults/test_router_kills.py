@@ -70,10 +70,11 @@ def campaign(folder: Path, *, kills: int, seed: int, mute: bool = False, trouble
             elif workers:
                 with suppress(ProcessLookupError):
                     os.kill(random.choice(workers), signal.SIGKILL)
-        world.workload.stop()
-        world.workload.join()
         mutes.end()
         days.end()
+        wait_until(more(world), "more after the last kill", _MOST_WAIT)
+        world.workload.stop()
+        world.workload.join()
         verdict = world.verdict(240)
         print(f"{kills} kills, {parents} of them the parent's; {verdict.total('committed')} changes", flush=True)
         if mute:
@@ -89,9 +90,16 @@ def campaign(folder: Path, *, kills: int, seed: int, mute: bool = False, trouble
 
 
 def more(world: World) -> Callable[[], bool]:
-    """Whether anything has arrived since now."""
+    """Whether anything has arrived since now. A router whose start met nothing but silence ends, and is started again as a supervisor would."""
     arrived = sum(world.subscriber.counts().values())
-    return lambda: sum(world.subscriber.counts().values()) > arrived
+
+    def grown() -> bool:
+        if world.router.died() is not None:
+            print("      the router ended in its start", flush=True)
+            world.router.start()
+        return sum(world.subscriber.counts().values()) > arrived
+
+    return grown
 
 
 def workers_of(pid: int) -> list[int]:
