@@ -17,8 +17,7 @@ from router.publishers import Publishers
 from router.settings import Latest, RouterSettings
 from router.tally import Tally
 
-_MORE = "add the table to `tables` in the router's configuration, or change router.create_under or router.create_at_most and restart"
-"""What to do about a topic that may not be created."""
+_ADD_IT = "add the table to `tables` in the router's configuration"
 
 
 class Destinations:
@@ -81,8 +80,8 @@ class Destinations:
 
     def _created_now(self, topic: str) -> Publisher:
         """Raises NotADestination when it may not be created and no table has it."""
-        if (why := self._forbidden(topic)) is not None:
-            return self._configured_instead(topic, why)
+        if (refused := self._forbidden(topic)) is not None:
+            return self._configured_instead(topic, *refused)
         self._provide(topic)
         publisher = self._publisher(topic)
         try:
@@ -93,21 +92,27 @@ class Destinations:
         self._created.add(topic)
         return publisher
 
-    def _forbidden(self, topic: str) -> str | None:
+    def _forbidden(self, topic: str) -> tuple[str, str] | None:
+        """Why it may not be created, and what to do."""
         settings = self._settings
         if not topic.startswith(settings.create_under):
-            return f"it is not under {' or '.join(settings.create_under) or 'any name'} (router.create_under)"
+            under = " or ".join(settings.create_under) or "any name"
+            return (
+                f"it is not under {under} (router.create_under)",
+                f"{_ADD_IT}, or its prefix to router.create_under and restart",
+            )
         if len(self._created) >= settings.create_at_most:
-            return f"{settings.create_at_most} topics were created already, and no more may be (router.create_at_most)"
+            full = f"{settings.create_at_most} topics were created already, and no more may be (router.create_at_most)"
+            return full, f"{_ADD_IT}, or raise router.create_at_most and restart"
         return None
 
-    def _configured_instead(self, topic: str, why: str) -> Publisher:
+    def _configured_instead(self, topic: str, why: str, hint: str) -> Publisher:
         if self._latest is None:
-            raise NotADestination(why, hint=_MORE)
+            raise NotADestination(why, hint=hint)
         try:
             return self._configured_now(self._latest, topic)
         except NotADestination as error:
-            raise NotADestination(f"{why}; {error.message}", hint=_MORE) from error
+            raise NotADestination(f"{why}; {error.message}", hint=hint) from error
 
     def _configured_now(self, latest: Latest, topic: str) -> Publisher:
         """An ingester may have applied an edit of the configuration already. A topic that is unavailable concerns its own table only."""
