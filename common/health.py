@@ -85,7 +85,7 @@ def _verdict(ailment: str | None) -> tuple[HTTPStatus, bytes]:
 
 def _listening(settings: HealthSettings, pages: dict[str, _Page], request_seconds: float) -> ThreadingHTTPServer:
     room = threading.BoundedSemaphore(MOST_AT_ONCE)
-    served: deque[socket.socket] = deque()
+    held: deque[socket.socket] = deque()
 
     class Handler(_Handler):
         served = pages
@@ -101,18 +101,18 @@ def _listening(settings: HealthSettings, pages: dict[str, _Page], request_second
             if room.acquire(blocking=False):
                 return True
             with suppress(IndexError):
-                _hang_up(served[0])
+                _hang_up(held[0])
             return room.acquire(timeout=_FREED)
 
         def process_request_thread(self, request: Any, client_address: Any) -> None:
             deadline = threading.Timer(request_seconds, _hang_up, (request,))
             deadline.daemon = True
             deadline.start()
-            served.append(request)
+            held.append(request)
             try:
                 super().process_request_thread(request, client_address)
             finally:
-                served.remove(request)
+                held.remove(request)
                 deadline.cancel()
                 room.release()
 
