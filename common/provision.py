@@ -89,15 +89,14 @@ def provision(
     if wrong:
         raise PermanentError(
             f"verifying the Service Bus entities: {_texts(wrong)}",
-            hint=_remedies(wrong),
+            hint=_remedies(wrong, 'provision = "create" makes what is missing, and "none" skips this check'),
         )
     return ()
 
 
-def _remedies(wrong: Sequence[Finding]) -> str:
-    """What to do about all of them: `provision = "create"` creates what is missing, and changes nothing that exists."""
-    remedies = list(dict.fromkeys(finding.remedy for finding in wrong if finding.remedy))
-    return "; ".join([*remedies, 'provision = "create" makes what is missing, and "none" skips this check'])
+def _remedies(wrong: Sequence[Finding], *further: str) -> str:
+    """What to do about all of them, each thing once."""
+    return "; ".join(dict.fromkeys([*(finding.remedy for finding in wrong if finding.remedy), *further]))
 
 
 class _Provisioner:
@@ -135,7 +134,7 @@ class _Provisioner:
         if wrong := _told(judge_use(subject, facts, sessions=need.sessions)):
             raise PermanentError(
                 f"checking the {_texts(wrong)}",
-                hint="; ".join(dict.fromkeys(finding.remedy for finding in wrong if finding.remedy)),
+                hint=_remedies(wrong),
             )
         _blame(judge_keeping(subject, facts))
 

@@ -46,7 +46,7 @@ def _octets(entry: Any) -> int:
 
 def readable(handler: Any, seconds: float) -> bool:
     """Whether a frame has begun to arrive, or does so in time, so that reading does not wait."""
-    transport: Any = getattr(getattr(handler, "_connection", None), "_transport", None)
+    transport = _transport_of(handler)
     sock = getattr(transport, "sock", None)
     if sock is None:
         return False
@@ -65,8 +65,7 @@ def readable(handler: Any, seconds: float) -> bool:
 
 def whole_frames(handler: Any, most: int) -> int:
     """How many frames the SDK can read in one go without asking the socket: `most` at most, and at least the one that `readable` saw."""
-    transport: Any = getattr(getattr(handler, "_connection", None), "_transport", None)
-    buffer = getattr(transport, "_read_buffer", None)
+    buffer = getattr(_transport_of(handler), "_read_buffer", None)
     found = 0
     if isinstance(buffer, BytesIO):
         with buffer.getbuffer() as octets:
@@ -74,6 +73,10 @@ def whole_frames(handler: Any, most: int) -> int:
             while found < most and (behind := at + _frame_size(octets, at)) <= len(octets):
                 at, found = behind, found + 1
     return max(found, 1)
+
+
+def _transport_of(handler: Any) -> Any:
+    return getattr(getattr(handler, "_connection", None), "_transport", None)
 
 
 def _frame_size(octets: memoryview, at: int) -> int:

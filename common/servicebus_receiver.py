@@ -163,9 +163,8 @@ class BusReceiver:
         self._longest = max(self._longest, *remaining)
         for delivery, left in zip(deliveries, remaining, strict=True):
             delivery.lock = LockLife(believed(self._longest), now - (self._longest - left))
-        if (
-            self._longest < SHORTEST
-        ):  # this machine's clock is ahead, and the length of locks is unknown: a renewal shows it
+        if self._longest < SHORTEST:
+            # This machine's clock is ahead, and the length of locks is unknown: a renewal shows it.
             return list(deliveries)
         held = [delivery for delivery in deliveries if delivery.lock is None or delivery.lock.left(now) > 0]
         if len(held) < len(deliveries):
