@@ -78,9 +78,8 @@ class Awaited:
         self._found: Destination | None = None
         self._since = self._asked = clock()
         self._next_look = self._since
-        self._answer: str | None = None
+        self._answer: NotADestination | None = None
         """Why there is none, by the latest search; None while that is unknown."""
-        self._remedy = ADD_IT
         self._told: str | None = None
         """What was logged of this wait."""
 
@@ -111,9 +110,8 @@ class Awaited:
 
     def _looked_for(self, message: Message) -> Destination | None:
         now = self._clock()
-        if (
-            now - self._asked > self._grace + LOOK
-        ):  # the earlier changes were dead-lettered: these are other changes, of a table added since
+        if now - self._asked > self._grace + LOOK:
+            # The earlier changes were dead-lettered: these are other changes, of a table added since.
             self._since, self._told = now, None
         self._asked = now
         if now < self._next_look:
@@ -130,18 +128,19 @@ class Awaited:
             self._tally.destination_added(self.topic)
             log.info("destination added", topic=self.topic, waited_seconds=round(now - self._since, 1))
             return self._found
-        answer = fault.message if isinstance(fault, NotADestination) else None
+        answer = fault if isinstance(fault, NotADestination) else None
         if answer is not None and self._answer is None:
             # The grace runs while there are answers: a file that could not be read until now gave nobody time.
             self._since = now
-        self._answer, self._remedy = answer, fault.hint or ADD_IT
+        self._answer = answer
         self._next_look = self._clock() + LOOK
-        if not self._judged():
+        if self._judged() is None:
             self._tell(fault, message)
         return None
 
-    def _judged(self) -> bool:
-        return self._answer is not None and self._clock() - self._since >= self._grace
+    def _judged(self) -> NotADestination | None:
+        """The answer, once it is a verdict."""
+        return self._answer if self._clock() - self._since >= self._grace else None
 
     def _tell(self, fault: DStreamError, message: Message) -> None:
         """Logged once a wait, and once more when a person must act. Readiness shows a fault as long as it lasts, but not a name that no
@@ -168,13 +167,14 @@ class Awaited:
             )
 
     def _refuse_or_wait(self, message: Message) -> None:
-        if not self._judged():
-            raise SendInterrupted(f"{self.topic} is not a known destination: {self._answer or 'checking again'}")
+        if (verdict := self._judged()) is None:
+            why = "checking again" if self._answer is None else self._answer.message
+            raise SendInterrupted(f"{self.topic} is not a known destination: {why}")
         self._tally.topic_works(self.topic)  # nothing waits for it any longer
         unknown = (
             f"{with_table(self.topic, message)} belongs to no configured table, after a wait of {self._grace_text()}"
         )
-        words = f"has no destination: {unknown} ({self._answer}); {self._remedy}, {COPY}"
+        words = f"has no destination: {unknown} ({verdict.message}); {verdict.hint or ADD_IT}, {COPY}"
         raise NoDestination(self.topic, message, words)
 
     def _grace_text(self) -> str:

@@ -14,10 +14,9 @@ from common.throttling import Spell
 from router.awaited import NotADestination
 from router.publisher import OpenableSender, Publisher
 from router.publishers import Publishers
+from router.routes import ADD_TABLE
 from router.settings import Latest, RouterSettings
 from router.tally import Tally
-
-_ADD_IT = "add the table to `tables` in the router's configuration"
 
 
 class Destinations:
@@ -99,11 +98,11 @@ class Destinations:
             under = " or ".join(settings.create_under) or "any name"
             return (
                 f"it is not under {under} (router.create_under)",
-                f"{_ADD_IT}, or its prefix to router.create_under and restart",
+                f"{ADD_TABLE}, or its prefix to router.create_under and restart",
             )
         if len(self._created) >= settings.create_at_most:
             full = f"{settings.create_at_most} topics were created already, and no more may be (router.create_at_most)"
-            return full, f"{_ADD_IT}, or raise router.create_at_most and restart"
+            return full, f"{ADD_TABLE}, or raise router.create_at_most and restart"
         return None
 
     def _configured_instead(self, topic: str, why: str, hint: str) -> Publisher:

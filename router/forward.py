@@ -27,7 +27,7 @@ from router.gate import SLOW, Gate
 from router.interruption import Interruption
 from router.parking import Parked, Parking
 from router.publishers import Publishers
-from router.routes import ADD_IT, SEND_AGAIN, Group, Plan, Poison, Reason, before, plan, runs, without
+from router.routes import COPY, SEND_AGAIN, Group, Plan, Poison, Reason, before, plan, runs, without
 from router.settings import OnPoison
 from router.tally import Tally
 from router.troubled import Troubled, ready_after
@@ -353,7 +353,7 @@ class Forwarder:
                 session=receiver.session_id,
                 message_id=message.message_id,
                 reason=poison.reason,
-                description=poison.description.replace(SEND_AGAIN, ADD_IT),
+                description=poison.description.removesuffix(f", {COPY}"),
                 hint="this session goes on after a restart, or when the configuration names other topics; fix what refuses the message, "
                 'or set router.on_poison = "dead_letter"',
             )

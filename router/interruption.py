@@ -46,8 +46,7 @@ class Interruption:
         """A slot cannot receive, or cannot settle what it received; it tries again."""
         with self._guard:
             self._last, self._why = self._clock(), error.with_remedy(TRIED_AGAIN)
-            first = self._since is None
-            if self._since is None:
+            if first := self._since is None:
                 self._since, self._remedies = self._last, {None}
             news = first or error.hint not in self._remedies
             self._remedies.add(error.hint)

@@ -22,7 +22,9 @@ Reason = Literal[
 
 REASONS: Final = frozenset(get_args(Reason))
 
-ADD_IT = 'add the table to `tables` in the router\'s configuration, or set unknown_destination = "create" and restart'
+ADD_TABLE = "add the table to `tables` in the router's configuration"
+
+ADD_IT = f'{ADD_TABLE}, or set unknown_destination = "create" and restart'
 """What to do about an unknown destination."""
 
 COPY = "then send a copy with a new message id (duplicate detection drops one with the same id)"

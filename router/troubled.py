@@ -11,7 +11,6 @@ from common.retry import Backoff
 FORGOTTEN: Final = 300.0
 """Seconds without another failure after which a session's next failure counts as a new one."""
 
-
 LASTING: Final = 60.0
 """Seconds after its last failure in which a session counts as still failing: it is tried again after at most 15 s. After that another router or
 worker may have it."""
@@ -35,9 +34,8 @@ class Troubled:
 
     def well(self, session_id: str) -> int:
         """How many times it had failed in a row."""
-        if (
-            session_id not in self._failing
-        ):  # without the lock, because every session comes here and hardly any is failing
+        # Without the lock, because every session comes here and hardly any is failing.
+        if session_id not in self._failing:
             return 0
         with self._guard:
             return self._failing.pop(session_id, (0, 0.0))[0]
