@@ -18,8 +18,8 @@ from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
 from ingester.lsn import Position
 from ingester.source import ProbeRequest
-from ingester.sqlserver_connection import Connection
-from ingester.sqlserver_source import SqlServerSource
+from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.source import SqlServerSource
 
 _USER, _PASSWORD, _TABLE = "sa", "bench-Password-1", TableName("dbo", "Orders")
 

@@ -25,8 +25,8 @@ from common.sqladdress import SqlAddress
 from dstream.local import Emulators
 from ingester.lsn import Position
 from ingester.source import ProbeRequest
-from ingester.sqlserver_connection import Connection
-from ingester.sqlserver_source import SqlServerSource
+from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.source import SqlServerSource
 
 TABLE = TableName("dbo", "Wide")
 CREATE = """\

@@ -4,7 +4,7 @@ Such a call runs in a thread of its own. When its time is up, nobody waits for i
 for the same joins the call that is under way, so a server that never answers keeps one thread busy, not one for each attempt. Knows nothing
 of what is called.
 
-Logins to SQL Server have a wait of their own (ingester/sqlserver_waiting.py): a login that comes late must be closed, a stop gives it some
+Logins to SQL Server have a wait of their own (ingester/sqlserver/waiting.py): a login that comes late must be closed, a stop gives it some
 seconds more, and two callers must never share a connection.
 """
 

@@ -12,8 +12,6 @@ from common.errors import PermanentError
 from common.names import TableName
 from common.servicebus import ServiceBus
 from common.sqladdress import SqlAddress
-from ingester import queries, queries_of_offsets
-from ingester import queries_of_check as asked
 from ingester.check_source import (
     Offsets,
     judge_capture,
@@ -32,13 +30,16 @@ from ingester.java import java_home
 from ingester.lock_wiring import lock_keys, locks_of
 from ingester.locks import Locks
 from ingester.offsets import Claimed
-from ingester.rows import RowReader
 from ingester.settings import IngesterSettings
 from ingester.source import CaptureInstance, Probe
-from ingester.sqlserver_capture import SqlServerCapture
-from ingester.sqlserver_connection import Connection
-from ingester.sqlserver_offsets import SqlServerOffsets
-from ingester.sqlserver_source import SqlServerSource
+from ingester.sqlserver.capture import SqlServerCapture
+from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.offsets import SqlServerOffsets
+from ingester.sqlserver.rows import RowReader
+from ingester.sqlserver.source import SqlServerSource
+from ingester.sqlserver.sql import changes as queries
+from ingester.sqlserver.sql import check as asked
+from ingester.sqlserver.sql import offsets as queries_of_offsets
 from ingester.table_state import source_of
 from ingester.window import probe_request
 

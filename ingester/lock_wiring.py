@@ -10,8 +10,8 @@ from common.names import TableName
 from ingester.local_locks import LocalLocks
 from ingester.locks import Locks
 from ingester.settings import IngesterSettings
-from ingester.sqlserver_connection import Connection
-from ingester.sqlserver_locks import QUERY_SECONDS, SqlServerLocks
+from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.locks import QUERY_SECONDS, SqlServerLocks
 
 MOST_SHARING = 64
 """Ingesters that can be counted; more of them, or more than there are tables, stand by."""

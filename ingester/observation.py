@@ -10,8 +10,8 @@ from common.health import HealthEndpoint
 from ingester.metrics import samples
 from ingester.progress import Progress
 from ingester.settings import IngesterSettings
-from ingester.sqlserver_capture import SqlServerCapture
-from ingester.sqlserver_connection import Connection
+from ingester.sqlserver.capture import SqlServerCapture
+from ingester.sqlserver.connection import Connection
 from ingester.watch import Watch
 
 _QUERY_SECONDS = 30

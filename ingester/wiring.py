@@ -30,9 +30,9 @@ from ingester.reload import Rhythms, plan, rhythms
 from ingester.settings import IngesterSettings
 from ingester.spark import SparkExecutor
 from ingester.spark_conf import is_local
-from ingester.sqlserver_connection import Connection
-from ingester.sqlserver_offsets import SqlServerOffsets
-from ingester.sqlserver_source import SqlServerSource
+from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.offsets import SqlServerOffsets
+from ingester.sqlserver.source import SqlServerSource
 from ingester.worker import first_task, run_bucket
 from ingester.worker_settings import WorkerSettings
 

@@ -28,10 +28,10 @@ from ingester.offsets import TakenOffsets
 from ingester.packs import PackingSender
 from ingester.read_ahead import ReadAhead
 from ingester.slices import Slice, SliceResult, WorkerClock, failed
-from ingester.sqlserver_connection import Connection
-from ingester.sqlserver_offsets import SqlServerOffsets
-from ingester.sqlserver_source import SqlServerSource
-from ingester.sqlserver_trust import authorities
+from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.login.trust import authorities
+from ingester.sqlserver.offsets import SqlServerOffsets
+from ingester.sqlserver.source import SqlServerSource
 from ingester.worker_settings import WorkerSettings, from_environment
 
 THREADS = 8

@@ -17,8 +17,8 @@ from typing import Self
 
 from emulators.sqlserver.injection import Fault
 from emulators.sqlserver.results import Cancel, Event, LoginRequest, Session, SqlError
-from ingester import queries_of_locks
-from ingester.queries import P
+from ingester.sqlserver.sql import locks as queries_of_locks
+from ingester.sqlserver.sql.changes import P
 from tests.azurite.proxy import Answer, Proxy
 from tests.faults.relay import Relay
 from tests.faults.tcp_relay import TcpRelay

@@ -27,7 +27,7 @@ from dstream.demo.processes import Service
 from dstream.demo.schema import TABLES
 from dstream.local import Login
 from emulators.sqlserver.server import SqlServerEmulator
-from ingester.sqlserver_locks import resource
+from ingester.sqlserver.locks import resource
 
 FOLDER = "DSTREAM_TEST_DUMPS"
 """The environment variable with the folder that keeps dumps; without it they are beside the logs, which pytest removes with time."""

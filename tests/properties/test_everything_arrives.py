@@ -37,9 +37,9 @@ from ingester.lsn import Position
 from ingester.schedule import Rhythm
 from ingester.slices import Slice, SliceResult, Trouble
 from ingester.source import ProbeRequest
-from ingester.sqlserver_connection import Connection
-from ingester.sqlserver_offsets import SqlServerOffsets
-from ingester.sqlserver_source import SqlServerSource
+from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.offsets import SqlServerOffsets
+from ingester.sqlserver.source import SqlServerSource
 from ingester.strides import Strides
 from ingester.table_state import TrackedTable
 from ingester.window import window

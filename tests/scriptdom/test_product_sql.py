@@ -25,14 +25,14 @@ from dstream.demo.ledger import Ledger
 from dstream.local import Login
 from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
-from ingester import queries
 from ingester.lsn import Lsn, Position
 from ingester.offsets import Claim, Move
 from ingester.source import ProbeRequest
-from ingester.sqlserver_connection import Connection
-from ingester.sqlserver_literals import rendered
-from ingester.sqlserver_offsets import SqlServerOffsets
-from ingester.sqlserver_source import SqlServerSource
+from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.literals import rendered
+from ingester.sqlserver.offsets import SqlServerOffsets
+from ingester.sqlserver.source import SqlServerSource
+from ingester.sqlserver.sql import changes as queries
 from tests.conftest import PASSWORD, USER
 from tests.scriptdom.conftest import Parse
 

@@ -10,7 +10,8 @@ import pytest
 from common.errors import PermanentError
 from common.health import HealthEndpoint
 from common.health_settings import HealthSettings
-from ingester import check, values
+from ingester import check
+from ingester.sqlserver import values
 from tests.contracts.check.conftest import Place
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from common.sqladdress import SqlAddress
-from ingester import queries_of_offsets
-from ingester.sqlserver_connection import Connection
-from ingester.sqlserver_offsets import SqlServerOffsets
+from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.offsets import SqlServerOffsets
+from ingester.sqlserver.sql import offsets as queries_of_offsets
 from tests.contracts.check.conftest import PASSWORD, Place
 
 TABLE = "table dbo.Persons"

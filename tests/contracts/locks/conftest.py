@@ -16,9 +16,9 @@ from dstream.local import Login
 from ingester.azure_blob_locks import AzureBlobLocks, connect
 from ingester.local_locks import LocalLocks
 from ingester.locks import Locks
-from ingester.sqlserver_connection import Connection
-from ingester.sqlserver_locks import QUERY_SECONDS, SqlServerLocks
-from ingester.sqlserver_offsets import SqlServerOffsets
+from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.locks import QUERY_SECONDS, SqlServerLocks
+from ingester.sqlserver.offsets import SqlServerOffsets
 from tests.azurite.server import Azurite, connection_string, missing
 from tests.fakes.locks import LEASE_SECONDS, FakeLocks, LockService
 

@@ -12,8 +12,8 @@ from common.errors import LeaseLost, PermanentError, TransientError
 from common.names import TableName
 from dstream.local import Login
 from ingester.local_locks import LocalLocks
-from ingester.sqlserver_locks import LEASE_SECONDS, SqlServerLocks, resource
-from ingester.sqlserver_offsets import SqlServerOffsets
+from ingester.sqlserver.locks import LEASE_SECONDS, SqlServerLocks, resource
+from ingester.sqlserver.offsets import SqlServerOffsets
 from tests.contracts.locks.conftest import OTHER, TABLE, Clock, end_session, sqlserver_locks
 
 PERSONS = TableName("dbo", "Persons")
@@ -112,7 +112,7 @@ def test_a_lock_whose_epoch_may_not_be_raised_is_given_back(
     locks: SqlServerLocks, login: Login, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "ingester.queries_of_locks.RAISE_EPOCH", "SELECT 1 FROM dbo.there_is_no_such_table -- \0\0\0\0\0"
+        "ingester.sqlserver.sql.locks.RAISE_EPOCH", "SELECT 1 FROM dbo.there_is_no_such_table -- \0\0\0\0\0"
     )
     with pytest.raises(PermanentError):
         locks.acquire(TABLE)

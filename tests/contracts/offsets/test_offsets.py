@@ -14,11 +14,11 @@ from common.names import TableName
 from common.sqladdress import SqlAddress
 from dstream.local import Login
 from emulators.sqlserver.server import SqlServerEmulator
-from ingester import queries_of_offsets
 from ingester.lsn import Position
 from ingester.offsets import Claim, Claimed, Move, Offsets
-from ingester.sqlserver_connection import Connection
-from ingester.sqlserver_offsets import SqlServerOffsets
+from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.offsets import SqlServerOffsets
+from ingester.sqlserver.sql import offsets as queries_of_offsets
 from tests.conftest import PASSWORD, USER
 from tests.contracts.databases import drop
 from tests.fakes.ingester import ORDERS, PERSONS, FakeOffsets, lsn, position

@@ -13,8 +13,8 @@ from pydantic import SecretStr
 from common.errors import ConnectionLost
 from common.sqladdress import SqlAddress
 from emulators.sqlserver.server import SqlServerEmulator
-from ingester import sqlserver_browser
-from ingester.sqlserver_connection import Connection
+from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.login import browser as sqlserver_browser
 from tests.fakes.sql_engine import ScriptedEngine
 
 Browsers = Callable[[str], list[bytes]]

@@ -16,9 +16,9 @@ from emulators.sqlserver.engine.server_engine import SqlEngine
 from ingester.capture import CaptureJobs, CaptureView
 from ingester.lsn import Position
 from ingester.silence import Silence, explain
-from ingester.sqlserver_capture import SqlServerCapture
-from ingester.sqlserver_connection import Connection
-from ingester.sqlserver_offsets import SqlServerOffsets
+from ingester.sqlserver.capture import SqlServerCapture
+from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.offsets import SqlServerOffsets
 from tests.contracts.source.conftest import Log, Places
 from tests.contracts.source.test_rights import DIRECT, PASSWORD
 from tests.contracts.source.test_source import PERSONS, Place

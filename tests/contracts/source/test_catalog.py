@@ -12,10 +12,10 @@ from common.errors import PermanentError, TransientError
 from common.names import TableName, quote_name
 from dstream.local import Login
 from emulators.sqlserver.server import SqlServerEmulator
-from ingester import queries
 from ingester.change import Change
 from ingester.lsn import Position
 from ingester.source import CaptureInstance, ProbeRequest
+from ingester.sqlserver.sql import changes as queries
 from ingester.window import probe_request, window
 from tests.conftest import PASSWORD, USER
 from tests.contracts.databases import drop

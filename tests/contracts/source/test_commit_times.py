@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from ingester import queries
-from ingester.queries import P
-from ingester.sqlserver_connection import Connection
-from ingester.sqlserver_source import SqlServerSource
-from ingester.sqlserver_times import CommitTimes
+from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.source import SqlServerSource
+from ingester.sqlserver.sql import changes as queries
+from ingester.sqlserver.sql.changes import P
+from ingester.sqlserver.times import CommitTimes
 from tests.contracts.source.conftest import Places
 
 AS_OF_EACH_ROW = f"SELECT CONVERT(varchar(23), CAST(CONVERT(datetime, {P}, 121) AT TIME ZONE {P} AT TIME ZONE N'UTC' AS datetime2(3)), 121)"
@@ -75,7 +75,7 @@ def test_what_is_remembered_is_bounded_and_what_is_asked_for_is_known(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = in_zone(monkeypatch, connection, "UTC")
-    monkeypatch.setattr("ingester.sqlserver_times._KEPT", 3)
+    monkeypatch.setattr("ingester.sqlserver.times._KEPT", 3)
     times = CommitTimes(connection)
     for minute in range(10):
         both = ["2026-01-02 03:00:00.000", f"2026-01-02 03:{minute:02}:01.000"]

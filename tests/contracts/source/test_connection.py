@@ -18,8 +18,8 @@ from dstream.local import Login
 from emulators.sqlserver import faults
 from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.server import SqlServerEmulator
-from ingester import sqlserver_waiting
-from ingester.sqlserver_connection import Connection
+from ingester.sqlserver import waiting as sqlserver_waiting
+from ingester.sqlserver.connection import Connection
 from tests.contracts.databases import drop
 from tests.fakes.sql_engine import ScriptedEngine
 

@@ -27,9 +27,9 @@ from emulators.sqlserver.engine.server_engine import SqlEngine
 from emulators.sqlserver.server import SqlServerEmulator
 from emulators.sqlserver.tls import TlsSettings
 from ingester.check import _server as server_findings
-from ingester.queries import P
-from ingester.sqlserver_connection import Connection, is_error
-from ingester.sqlserver_offsets import SqlServerOffsets
+from ingester.sqlserver.connection import Connection, is_error
+from ingester.sqlserver.offsets import SqlServerOffsets
+from ingester.sqlserver.sql.changes import P
 from tests.contracts.source import values_page
 from tests.contracts.source.identities import TokenEndpoint
 from tests.contracts.source.test_mute_server import Tap, given_up

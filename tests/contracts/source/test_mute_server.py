@@ -21,10 +21,12 @@ from emulators.sqlserver import faults
 from emulators.sqlserver.server import SqlServerEmulator
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tls import TlsSettings
-from ingester import sqlserver_probe, sqlserver_source, sqlserver_waiting
 from ingester.source import ProbeRequest
-from ingester.sqlserver_connection import Connection
-from ingester.sqlserver_source import SqlServerSource
+from ingester.sqlserver import probe as sqlserver_probe
+from ingester.sqlserver import source as sqlserver_source
+from ingester.sqlserver import waiting as sqlserver_waiting
+from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.source import SqlServerSource
 from tests.fakes.ingester import PERSONS, instance
 from tests.fakes.sql_engine import ScriptedEngine, rows_of
 

@@ -13,7 +13,7 @@ from emulators.sqlserver.cdc.injection import InjectedTransaction
 from ingester.change import Change, Operation
 from ingester.lsn import Lsn, Position
 from ingester.source import CaptureInstance, ProbeRequest
-from ingester.sqlserver_source import SqlServerSource
+from ingester.sqlserver.source import SqlServerSource
 from tests.contracts.source.conftest import Log, Places
 from tests.contracts.source.test_source import Place
 from tests.contracts.sqlserver.test_cdc_injected import (

@@ -24,13 +24,14 @@ from dstream.local import Login
 from emulators.sqlserver.engine.server_engine import SqlEngine
 from emulators.sqlserver.server import SqlServerEmulator
 from emulators.sqlserver.tsql.plans import Plan
-from ingester import queries, queries_of_shares
 from ingester.lsn import Lsn, Position
-from ingester.queries import P, Statement
 from ingester.source import CaptureInstance, ProbeRequest, Share
-from ingester.sqlserver_connection import Connection
-from ingester.sqlserver_literals import literal, type_of
-from ingester.sqlserver_source import SqlServerSource
+from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.literals import literal, type_of
+from ingester.sqlserver.source import SqlServerSource
+from ingester.sqlserver.sql import changes as queries
+from ingester.sqlserver.sql import shares as queries_of_shares
+from ingester.sqlserver.sql.changes import P, Statement
 from tests.contracts.databases import drop
 from tests.contracts.source.conftest import Places
 from tests.contracts.source.test_source import PERSONS, Place

@@ -21,9 +21,9 @@ from ingester.local_locks import LocalLocks
 from ingester.lsn import Lsn
 from ingester.progress import Progress
 from ingester.schedule import Rhythm
-from ingester.sqlserver_connection import Connection
-from ingester.sqlserver_offsets import SqlServerOffsets
-from ingester.sqlserver_source import SqlServerSource
+from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.offsets import SqlServerOffsets
+from ingester.sqlserver.source import SqlServerSource
 from tests.contracts.source.conftest import Places
 from tests.contracts.source.test_source import Place
 from tests.fakes.ingester import FakeSender, ThreadExecutor, encoder

@@ -15,8 +15,8 @@ from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
 from ingester.lsn import Position
 from ingester.source import ProbeRequest
-from ingester.sqlserver_connection import Connection
-from ingester.sqlserver_source import SqlServerSource
+from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.source import SqlServerSource
 from ingester.table_state import absence
 from tests.contracts.source.conftest import Places
 from tests.contracts.source.test_source import PERSONS, Place

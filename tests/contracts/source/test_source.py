@@ -17,8 +17,8 @@ from emulators.sqlserver.server import SqlServerEmulator
 from ingester.change import Change, Operation
 from ingester.lsn import Position
 from ingester.source import CaptureInstance, ProbeRequest
-from ingester.sqlserver_connection import Connection
-from ingester.sqlserver_source import SqlServerSource
+from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.source import SqlServerSource
 from tests.conftest import PASSWORD, USER
 
 PERSONS = TableName("dbo", "Persons")

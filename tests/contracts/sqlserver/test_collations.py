@@ -19,8 +19,8 @@ from common.sqladdress import SqlAddress
 from ingester.change import Change
 from ingester.lsn import Position
 from ingester.source import ProbeRequest
-from ingester.sqlserver_connection import Connection
-from ingester.sqlserver_source import SqlServerSource
+from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.source import SqlServerSource
 from tests.contracts.sqlserver.cdc_client import server
 
 Connect = Callable[[str], Any]

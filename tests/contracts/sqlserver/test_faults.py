@@ -22,7 +22,7 @@ from emulators.sqlserver.injection import Fault
 from emulators.sqlserver.server import SqlServerEmulator
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tls import TlsSettings
-from ingester.sqlserver_connection import Connection
+from ingester.sqlserver.connection import Connection
 from tests.contracts.sqlserver.raw_client import ATTENTION, LOGIN, Client, batch, login_body, packet
 from tests.fakes.sql_engine import ScriptedEngine, rows_of
 

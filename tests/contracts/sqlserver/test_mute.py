@@ -20,7 +20,7 @@ from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.faults import Mute, QueryThatHangs
 from emulators.sqlserver.server import SqlServerEmulator
 from emulators.sqlserver.tls import TlsSettings
-from ingester.sqlserver_connection import Connection
+from ingester.sqlserver.connection import Connection
 from tests.contracts.sqlserver.raw_client import ATTENTION, LOGIN, PRELOGIN, Client, batch, login_body, packet
 from tests.faults.world import wait_until
 

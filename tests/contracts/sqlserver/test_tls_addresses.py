@@ -28,8 +28,8 @@ from emulators.sqlserver import faults
 from emulators.sqlserver.server import SqlServerEmulator
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tls import TlsSettings
-from ingester.sqlserver_connection import Connection
-from ingester.sqlserver_handshake import Line
+from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.login.handshake import Line
 from tests.fakes.sql_engine import ScriptedEngine, rows_of
 
 PASSWORD = "secret"
@@ -117,7 +117,7 @@ def test_without_a_certificate_given_the_systems_bundle_decides(
 def test_a_machine_without_any_bundle_is_told_what_to_do(
     server: SqlServerEmulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ingester.sqlserver_trust._BUNDLES", ())
+    monkeypatch.setattr("ingester.sqlserver.login.trust._BUNDLES", ())
     monkeypatch.setenv("SSL_CERT_FILE", "/nowhere")
     with pytest.raises(PermanentError, match="certificate=FILE"):
         read(server.port, encrypt="mandatory")
@@ -307,7 +307,7 @@ def test_nothing_of_the_drivers_is_left_in_tmp(server: SqlServerEmulator, ca: Pa
     program = (
         "import os, sys\n"
         "from common.sqladdress import SqlAddress\n"
-        "from ingester.sqlserver_connection import Connection\n"
+        "from ingester.sqlserver.connection import Connection\n"
         "assert Connection(SqlAddress.parse(sys.argv[1])).rows('q') == [(1,)]\n"
         "os._exit(0)\n"
     )

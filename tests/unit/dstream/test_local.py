@@ -19,7 +19,7 @@ from common.errors import ConfigurationError, TransientError
 from common.sqladdress import SqlAddress
 from dstream import local
 from dstream.local import Bus, Emulators, Ports
-from ingester.sqlserver_connection import Connection
+from ingester.sqlserver.connection import Connection
 
 ROOT = Path(__file__).parents[3]
 

@@ -25,7 +25,7 @@ from ingester.progress import Progress
 from ingester.reload import TableChanges
 from ingester.schedule import Rhythm
 from ingester.slices import Trouble, WorkerClock, WorkerLost
-from ingester.sqlserver_waiting import GRACE
+from ingester.sqlserver.waiting import GRACE
 from tests.fakes.ingester import (
     ORDERS,
     PERSONS,

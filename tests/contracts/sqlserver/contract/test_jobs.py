@@ -8,8 +8,8 @@ import pytest
 
 from common.names import TableName
 from ingester.lsn import Lsn, Position
-from ingester.sqlserver_connection import Connection as IngesterConnection
-from ingester.sqlserver_source import SqlServerSource
+from ingester.sqlserver.connection import Connection as IngesterConnection
+from ingester.sqlserver.source import SqlServerSource
 from ingester.window import gap, gap_error
 from tests.contracts.sqlserver.contract.client import Database, Refused
 from tests.contracts.sqlserver.contract.labels import item

@@ -1,0 +1,1 @@
+"""SQL Server behind the ingester's ports."""

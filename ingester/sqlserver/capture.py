@@ -1,0 +1,86 @@
+"""What SQL Server tells of its capture, through pymssql. A view that this login may not see is None, not an error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from common.errors import PermanentError
+from ingester.capture import CaptureError, CaptureFacts, CaptureJobs, LogTimes, OffsetTimes, Scan
+from ingester.sqlserver.connection import Connection, is_error, lacks_rights
+from ingester.sqlserver.sql import capture as queries
+
+_UNKNOWN_OBJECT = 208
+_SCHEDULER_SECONDS = 20.0
+"""How often Azure SQL Database scans.
+https://learn.microsoft.com/azure/azure-sql/database/change-data-capture-overview"""
+
+
+class SqlServerCapture:
+    """Wants the rights of the ingester, and for `jobs` and the scans of `facts` some more: docs/operations.md."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._of_service: bool | None = None
+
+    def times(self) -> LogTimes:
+        newest = self._connection.rows(queries.NEWEST)
+        offsets = self._connection.rows(queries.OFFSETS)
+        return LogTimes(
+            newest=None if not newest else max(0.0, float(newest[0][0])),
+            offsets={
+                name: OffsetTimes(max(0.0, float(age)), None if waiting is None else max(0.0, float(waiting)))
+                for name, age, waiting in offsets
+                if age is not None
+            },
+        )
+
+    def jobs(self) -> CaptureJobs | None:
+        if self._of_service is None:
+            self._of_service = bool(self._connection.rows(queries.SERVICE_HAS_NO_AGENT)[0][0])
+        found = self._seen(queries.JOBS_OF_SERVICE if self._of_service else queries.JOBS_OF_AGENT)
+        if found is None:
+            return None
+        jobs = {kind: (interval, continuous, retention) for kind, interval, continuous, retention in found}
+        cleanup = jobs.get("cleanup")
+        retention = None if cleanup is None else cleanup[2] * 60.0
+        if self._of_service:  # its scheduler runs whatever this table says
+            return CaptureJobs(True, _SCHEDULER_SECONDS, retention)
+        if (capture := jobs.get("capture")) is None:
+            return CaptureJobs(False, None, retention)
+        return CaptureJobs(True, float(capture[0]) if capture[1] else None, retention)
+
+    def facts(self) -> CaptureFacts:
+        enabled, log_wait, tracked = self._connection.rows(queries.DATABASE)[0]
+        scans = self._seen(queries.SCANS)
+        errors = None if scans is None else self._seen(queries.ERRORS)
+        return CaptureFacts(
+            enabled=bool(enabled),
+            log_wait=log_wait or "",
+            scans=None
+            if scans is None
+            else tuple(
+                Scan(
+                    began=max(0.0, float(began or 0)),
+                    ended=None if ended is None else max(0.0, float(ended)),
+                    transactions=transactions or 0,
+                    latency=float(latency or 0),
+                    failed=bool(failures),
+                )
+                for began, ended, transactions, latency, failures in scans
+            ),
+            errors=tuple(CaptureError(number, text or "") for number, text in errors or ()),
+            tracked=bool(tracked),
+        )
+
+    def _seen(self, sql: str) -> list[tuple[Any, ...]] | None:
+        try:
+            return self._connection.rows(sql)
+        except PermanentError as error:
+            if lacks_rights(error):
+                return None
+            if is_error(error, _UNKNOWN_OBJECT):  # the table of jobs is made with a server's first job
+                return []
+            raise
+
+    def close(self) -> None:
+        self._connection.close()

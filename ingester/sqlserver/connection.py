@@ -1,0 +1,138 @@
+"""A connection to SQL Server for polling: statements, how long they are waited for, and what their errors mean.
+
+Connections are in autocommit: an open read transaction would block sp_cdc_disable_table and hold the log.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pymssql
+
+from common.errors import ConnectionLost, DStreamError, TransientError
+from common.sqladdress import SqlAddress
+from ingester.sqlserver.errors import RIGHTS, VICTIMS, meaning, number_and_text
+from ingester.sqlserver.literals import batch, rendered
+from ingester.sqlserver.login.opening import QUERY_TIMEOUT, Login
+from ingester.sqlserver.sql.changes import Statement
+from ingester.sqlserver.waiting import Patience, Wire, patient, wait
+
+pymssql.set_wait_callback(wait)
+
+
+class Connection:
+    """One connection, opened at first use and again after it was lost. Not thread-safe.
+
+    `proven`: this login has worked before. From then on a refusal is a server that is failing over or recovering, and transient.
+    `stop`: when it is set, a statement that waits for the server is soon given up.
+    """
+
+    def __init__(
+        self,
+        address: SqlAddress,
+        *,
+        proven: bool = False,
+        query_seconds: float = QUERY_TIMEOUT,
+        stop: threading.Event | None = None,
+    ) -> None:
+        self._login = Login(address, stop)
+        self._query_seconds = query_seconds
+        self._stop = stop
+        self._proven = proven
+        self._connection: Any = None
+        self._wire = Wire()
+
+    def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """All rows of the only result set."""
+        return self.result_sets(sql, parameters)[0]
+
+    def result_sets(self, sql: str, parameters: Sequence[object] = ()) -> list[list[tuple[Any, ...]]]:
+        """All rows of every result set of a statement."""
+        return self._result_sets(rendered(sql, parameters))
+
+    def batch(self, statements: Sequence[Statement], *, within: float | None = None) -> list[list[tuple[Any, ...]]]:
+        """All rows of every result set of several statements, which are one round trip. `within`: seconds, where fewer than usual will do."""
+        return self._result_sets(batch(statements), within)
+
+    def _result_sets(self, text: str, within: float | None = None) -> list[list[tuple[Any, ...]]]:
+        with self._cursor(within) as cursor:
+            cursor.execute(text)
+            found = [cursor.fetchall()] if cursor.description else []
+            while cursor.nextset():
+                found.append(cursor.fetchall())
+            return found
+
+    def rows_until(
+        self, sql: str, parameters: Sequence[object], enough: Callable[[tuple[Any, ...]], bool]
+    ) -> tuple[list[list[tuple[Any, ...]]], bool]:
+        """The result sets of a batch as far as they are wanted, and whether that is all of it.
+
+        Rows are fetched one by one and asked about: the first that is `enough` is the last. What the server still has to send is
+        cancelled with the next statement (the driver sends an attention), so no more than what was fetched is ever held.
+        """
+        with self._cursor() as cursor:
+            cursor.execute(rendered(sql, parameters))
+            found: list[list[tuple[Any, ...]]] = []
+            more = cursor.description is not None or cursor.nextset()
+            while more:
+                found.append(rows := [])
+                while (row := cursor.fetchone()) is not None:
+                    rows.append(row)
+                    if enough(row):
+                        return found, False
+                more = cursor.nextset()
+            return found, True
+
+    def execute(self, sql: str, parameters: Sequence[object] = ()) -> int:
+        """Run a statement; the number of rows it touched, asked for in words since SET NOCOUNT may be a server's default."""
+        return int(self.result_sets(f"{sql}\nSELECT @@ROWCOUNT", parameters)[-1][0][0])
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            try:
+                connection.close()
+            except pymssql.Error:  # it was lost already
+                return
+            finally:
+                self._wire.close()
+
+    @contextmanager
+    def _cursor(self, within: float | None = None) -> Iterator[Any]:
+        connection = self._opened()
+        seconds = self._query_seconds if within is None else min(within, self._query_seconds)
+        patience = Patience(seconds, self._stop, self._wire)
+        try:
+            with patient(patience), connection.cursor() as cursor:
+                yield cursor
+        except pymssql.Error as error:
+            translated = self.translate(error)
+            if patience.over is not None:
+                translated = ConnectionLost(f"SQL Server {self._login.where}: {patience.over}")
+            if isinstance(translated, TransientError) and number_and_text(error)[0] not in VICTIMS:
+                self.close()
+            raise translated from error
+
+    def _opened(self) -> Any:
+        if self._connection is None:
+            self._connection = self._login.open(proven=self._proven)
+            self._proven = True
+        return self._connection
+
+    def translate(self, error: pymssql.Error) -> DStreamError:
+        """Which of our errors `error` of a statement is: the edge between the driver and the rest."""
+        return meaning(*number_and_text(error), f"SQL Server {self._login.where}")
+
+
+def is_error(error: BaseException, number: int) -> bool:
+    """Whether `error` was translated from SQL Server's error `number`."""
+    cause = error.__cause__
+    return isinstance(cause, pymssql.Error) and number_and_text(cause)[0] == number
+
+
+def lacks_rights(error: BaseException) -> bool:
+    """Whether `error` was translated from one of SQL Server's refusals for want of a permission."""
+    return any(is_error(error, number) for number in RIGHTS)

@@ -1,0 +1,108 @@
+"""Statements with their parameters, as text: the driver sends nothing else, and its own way to put values in has two traps.
+
+It finds its placeholders inside quoted names as well, and sends bytes that happen to be ASCII as a varchar.
+
+Values go as parameters of sp_executesql, so that a text is the same whatever is asked with it: SQL Server compiles it once and finds the
+plan again. https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sp-executesql-transact-sql
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ingester.sqlserver.sql.changes import SHORT_WAIT, SHORTER_WAIT, P, Statement
+
+_INT = 2**31
+_LSN_BYTES = 10
+_SHORT = 4000
+
+
+def rendered(sql: str, parameters: Sequence[object]) -> str:
+    """`sql` as a batch that gives its parameters to sp_executesql; as it is without any.
+
+    Raises ValueError and TypeError for parameters that do not fit.
+    """
+    text = _numbered(sql, len(parameters), 1)
+    if not parameters:
+        return sql
+    return _call(text, _types(parameters), [literal(value) for value in parameters])
+
+
+def in_its_scope(sql: str) -> str:
+    """`sql`, which has no parameters, as a batch whose SET options end with it."""
+    return _call(sql, [], [])
+
+
+def batch(statements: Sequence[Statement]) -> str:
+    """Several statements as one batch, each a call of its own: none's text depends on which others there are."""
+    return ";\n".join(rendered(sql, parameters) for sql, parameters in statements)
+
+
+WAITED: Statement = ("DECLARE @waited int", ())
+"""Goes before the statements of a batch that are made by `unless_locked`."""
+
+
+def unless_locked(statement: Statement, instead: Statement, *, held: bool = False) -> Statement:
+    """`statement`, and `instead` where it waited for a lock in vain; any other error is told as it is.
+
+    It waits for a second, and for a tenth of one if one before it in the batch has waited in vain, or if it is known to be `held`. The
+    statement is called from the text that catches its error: TRY does not catch what its own text meets while it is compiled, which is
+    where a lock on a table's description is waited for.
+    https://learn.microsoft.com/sql/t-sql/language-elements/try-catch-transact-sql (Errors unaffected by a TRY...CATCH construct)
+    """
+    (sql, parameters), (other, others) = statement, instead
+    values = (*parameters, *others)
+    tried = _call(
+        _numbered(sql, len(parameters), 1), _types(parameters), [f"@p{n}" for n in range(1, len(parameters) + 1)]
+    )
+    text = (
+        f"IF @waited = 1 {SHORTER_WAIT} ELSE {SHORT_WAIT};\n"
+        f"BEGIN TRY {tried} END TRY\n"
+        f"BEGIN CATCH IF ERROR_NUMBER() <> 1222 THROW; SET @waited = 1; {_numbered(other, len(others), len(parameters) + 1)} END CATCH"
+    )
+    types = ["@waited int OUTPUT", *_types(values)]
+    return _call(text, types, ["1" if held else "@waited OUTPUT", *map(literal, values)]), ()
+
+
+def _numbered(sql: str, parameters: int, first: int) -> str:
+    """`sql` with the names of its parameters, counted from `first`."""
+    begin, *rest = sql.split(P)
+    if len(rest) != parameters:
+        raise ValueError(f"{len(rest)} parameters are wanted and {parameters} were given")
+    return begin + "".join(f"@p{number}{part}" for number, part in enumerate(rest, first))
+
+
+def _types(parameters: Sequence[object]) -> list[str]:
+    return [f"@p{number} {type_of(value)}" for number, value in enumerate(parameters, 1)]
+
+
+def _call(text: str, types: Sequence[str], values: Sequence[str]) -> str:
+    declared = [literal(", ".join(types))] if types else []
+    return f"EXEC sys.sp_executesql {', '.join([literal(text), *declared, *values])}"
+
+
+def type_of(value: object) -> str:
+    """What a value is to SQL Server. An LSN has the very type of the columns that it is compared with, so that an index can be sought;
+    nothing but text may be NULL."""
+    match value:
+        case bytes():
+            return f"binary({_LSN_BYTES})" if len(value) == _LSN_BYTES else "varbinary(max)"
+        case int():
+            return "int" if -_INT <= value < _INT else "bigint"
+        case str() | None:
+            return f"nvarchar({_SHORT})" if value is None or len(value) <= _SHORT else "nvarchar(max)"
+    raise TypeError(f"no literal for {type(value).__name__}")
+
+
+def literal(value: object) -> str:
+    """Raises TypeError for what has none here."""
+    match value:
+        case None:
+            return "NULL"
+        case bytes():
+            return f"0x{value.hex()}"
+        case int():
+            return str(int(value))
+        case str():
+            return "N'" + value.replace("'", "''") + "'"
+    raise TypeError(f"no literal for {type(value).__name__}")

@@ -1,0 +1,1 @@
+"""Logging in to SQL Server: address, certificate, token, and why it was refused."""

@@ -1,0 +1,266 @@
+"""Offsets in the source database, table dbo.cdc_offsets: they fail over with it, and no second store has to be kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+from common.errors import ConnectionLost, DStreamError, LeaseLost, PermanentError
+from common.names import TableName
+from ingester.lsn import Lsn, Position
+from ingester.offsets import Claim, Claimed, Move
+from ingester.sqlserver.connection import Connection, is_error, lacks_rights
+from ingester.sqlserver.sql import offsets as queries
+from ingester.sqlserver.sql.changes import Parameters
+
+_TABLE_THERE, _COLUMN_THERE, _ROW_THERE = 2714, 2705, 2627
+"""What the slower of two ingesters meets that start together."""
+
+_TO_MAKE = "make dbo.cdc_offsets beforehand (docs/operations.md), or GRANT CREATE TABLE, and ALTER ON SCHEMA::dbo, to the login's user"
+_TO_UPGRADE = (
+    "GRANT ALTER ON OBJECT::dbo.cdc_offsets to the login's user: the table of an older installation lacks columns"
+)
+_TO_USE = "GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_offsets to the login's user"
+
+
+_ANY_EPOCH = 2**63 - 1
+
+_Asked = TypeVar("_Asked")
+_Found = TypeVar("_Found")
+
+
+class SqlServerOffsets:
+    """Reads both shapes that older installations have (without and with `last_seq`) and adds what they lack.
+
+    `destination`: where the changes are sent, as `destination.py` spells it; None for whoever claims nothing.
+    """
+
+    def __init__(self, connection: Connection, destination: str | None = None) -> None:
+        self._connection = connection
+        self._destination = destination
+
+    def ensure(self) -> None:
+        if self._connection.rows(queries.TABLE_MISSING)[0][0]:
+            with _needing(_TO_MAKE):
+                self._execute_unless(_TABLE_THERE, queries.CREATE)
+        for column in queries.COLUMNS:
+            with _needing(_TO_UPGRADE):
+                self._execute_unless(_COLUMN_THERE, queries.add_column(column))
+
+    def claim(self, table: TableName, epoch: int, source: str | None = None) -> Claimed:
+        key, to = table.key, self._destination
+        with _needing(_TO_USE):
+            self._execute_unless(_ROW_THERE, queries.INSERT, (key, epoch, key))
+            taken = self._connection.execute(queries.CLAIM, (epoch, to, source, key, epoch, to))
+            if taken and (bare_name := _bare_name(table)) is not None:
+                self._connection.execute(queries.ADOPT, (bare_name, key, epoch))
+            return self._ours(table, epoch)
+
+    def look(self, table: TableName) -> Claimed:
+        """What `claim` would return, whoever owns the table, with nothing changed; the row must be there."""
+        return self._ours(table, _ANY_EPOCH)
+
+    def claim_many(self, claims: Sequence[Claim]) -> Sequence[Claimed | DStreamError]:
+        def together(some: Sequence[Claim]) -> Iterator[Callable[[], Claimed]]:
+            rows = [(one.table.key, _bare_name(one.table), one.epoch, one.source) for one in some]
+            for one, row in zip(some, self._stored(queries.claims(rows, self._destination)), strict=True):
+                yield partial(self._claimed, one.table, one.epoch, row)
+
+        def alone(one: Claim) -> Claimed:
+            return self.claim(one.table, one.epoch, one.source)
+
+        return _in_batches(claims, together, alone)
+
+    def move_many(self, moves: Sequence[Move]) -> Sequence[Position | DStreamError]:
+        def together(some: Sequence[Move]) -> Iterator[Callable[[], Position]]:
+            rows = [
+                (one.table.key, one.epoch, _parts(one.position), None if one.seen is None else _parts(one.seen))
+                for one in some
+            ]
+            for one, row in zip(some, self._stored(queries.moves(rows)), strict=True):
+                yield partial(_stands, one, row)
+
+        def alone(one: Move) -> Position:
+            try:
+                self.commit(one.table, one.epoch, seen=one.seen, position=one.position)
+            except LeaseLost:
+                return _stands(one, self._row(one.table))
+            return one.position
+
+        for one in moves:
+            _refuse_backwards(one.table, one.seen, one.position)
+        return _in_batches(moves, together, alone)
+
+    def _stored(self, statement: tuple[str, Parameters]) -> list[_Row | None]:
+        """The rows that a batch for many tables ends with."""
+        return [row[:-1] if row[-1] is not None else None for row in self._connection.result_sets(*statement)[-1]]
+
+    def _ours(self, table: TableName, epoch: int) -> Claimed:
+        return self._claimed(table, epoch, self._row(table))
+
+    def _claimed(self, table: TableName, epoch: int, row: _Row | None) -> Claimed:
+        position, stored, source = _read(table, epoch, row)
+        ours = self._destination
+        if ours is not None and stored is not None and stored != ours:
+            raise _sent_elsewhere(table.key, stored, ours)
+        return Claimed(position, source)
+
+    def _execute_unless(self, there: int, sql: str, parameters: tuple[object, ...] = ()) -> None:
+        """Run a statement that has nothing to do if another ingester was first, which error `there` says."""
+        try:
+            self._connection.execute(sql, parameters)
+        except DStreamError as error:
+            if not is_error(error, there):
+                raise
+
+    def load(self, table: TableName, epoch: int, source: str | None = None) -> Position | None:
+        position, _, stored = _read(table, epoch, self._row(table))
+        if source is not None and stored is not None and stored != source:
+            raise LeaseLost(f"loading the offset of {table.key}: it counts the changes of another table by now")
+        return position
+
+    def _row(self, table: TableName) -> _Row | None:
+        found = self._connection.rows(queries.LOAD, (table.key,))
+        return found[0] if found else None
+
+    def commit(self, table: TableName, epoch: int, *, seen: Position | None, position: Position) -> None:
+        _refuse_backwards(table, seen, position)
+        parameters = (*_parts(position), epoch, table.key, epoch)
+        if seen is None:
+            moved = self._connection.execute(queries.SET_FIRST, parameters)
+        else:
+            moved = self._connection.execute(queries.MOVE, (*parameters, *_parts(seen)))
+        if moved != 1:
+            raise LeaseLost(
+                f"committing the offset of {table.key}: a newer owner has taken the table or moved its offset"
+            )
+
+    def go_over(
+        self, table: TableName, epoch: int, *, seen: Position | None, left: str, source: str, start: Position
+    ) -> Position:
+        key, kept = table.key, queries.key_of_former(table.key, left)
+        self._execute_unless(_ROW_THERE, queries.INSERT, (kept, 0, kept))
+        self._connection.execute(queries.KEEP, (key, kept, left, epoch))
+        found = self._connection.rows(queries.KEPT, (queries.key_of_former(key, source),))
+        again = _stored_position(*found[0]) if found else None
+        begin = start if again is None else again
+        parameters = (*_parts(begin), source, epoch, key, epoch, left)
+        if seen is None:
+            moved = self._connection.execute(queries.GO_OVER_FIRST, parameters)
+        else:
+            moved = self._connection.execute(queries.GO_OVER, (*parameters, *_parts(seen)))
+        if moved != 1:
+            raise LeaseLost(f"going over to another table as {key}: a newer owner has taken it or moved its offset")
+        return begin
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _in_batches(
+    asked: Sequence[_Asked],
+    together: Callable[[Sequence[_Asked]], Iterator[Callable[[], _Found]]],
+    alone: Callable[[_Asked], _Found],
+) -> list[_Found | DStreamError]:
+    """What each came to. A batch that is refused as a whole is done one by one, so that whom it was refused for keeps nobody else.
+
+    Raises ConnectionLost.
+    """
+    found: list[_Found | DStreamError] = []
+    for first in range(0, len(asked), queries.A_STATEMENT):
+        some = asked[first : first + queries.A_STATEMENT]
+        try:
+            outcomes = list(together(some))
+        except ConnectionLost:
+            raise
+        except DStreamError:
+            outcomes = [partial(alone, one) for one in some]
+        found += [_outcome(outcome) for outcome in outcomes]
+    return found
+
+
+def _outcome(asked: Callable[[], _Found]) -> _Found | DStreamError:
+    try:
+        return asked()
+    except ConnectionLost:
+        raise
+    except DStreamError as error:
+        return error
+
+
+@contextmanager
+def _needing(grant: str) -> Iterator[None]:
+    """Names the right that a statement was refused for want of."""
+    try:
+        yield
+    except PermanentError as error:
+        if lacks_rights(error):
+            raise PermanentError(error.message, hint=grant) from error.__cause__
+        raise
+
+
+_Row = tuple[Any, ...]
+"""What LOAD selects."""
+
+
+def _read(table: TableName, epoch: int, row: _Row | None) -> tuple[Position | None, str | None, str | None]:
+    """The position, the destination and the source table's identity as they are stored. `row` is None where there is none."""
+    if row is None:
+        raise PermanentError(
+            f"loading the offset of {table.key}: its row is gone from dbo.cdc_offsets",
+            hint="restart the ingester; without the row the table is read from its low watermark again",
+        )
+    *place, stored_epoch, destination, source = row
+    if stored_epoch > epoch:
+        raise LeaseLost(f"loading the offset of {table.key}: a newer owner (epoch {stored_epoch}) has taken the table")
+    return _stored_position(*place), destination, source
+
+
+def _stands(move: Move, row: _Row | None) -> Position:
+    """Where an offset stands after `move` was tried."""
+    position, _, _ = _read(move.table, move.epoch, row)
+    if position is None:
+        raise LeaseLost(f"moving the offset of {move.table.key}: somebody has set it back")
+    return position
+
+
+def _refuse_backwards(table: TableName, seen: Position | None, position: Position) -> None:
+    if seen is not None and position < seen:
+        raise ValueError(f"the offset of {table.key} would move back from {seen} to {position}")
+
+
+def _bare_name(table: TableName) -> str | None:
+    """Under which the original tool kept the offset, if it could; a dot would make it another table's key."""
+    return table.table if table.schema.lower() == "dbo" and "." not in table.table else None
+
+
+def _sent_elsewhere(key: str, stored: str, ours: str) -> PermanentError:
+    """Two ingesters with queues of their own would each take changes from the other for good."""
+    return PermanentError(
+        f"claiming the offset of {key}: its changes are sent to {stored}, and this ingester sends to {ours}",
+        hint="point the ingester at a database of its own; where the destination was moved on purpose, say so with "
+        f"{queries.to_send_elsewhere(key, ours)} and start it again",
+    )
+
+
+def _stored_position(
+    lsn: bytes | None, command_id: int | None, seqval: bytes | None, operation: int | None
+) -> Position | None:
+    """The parts of a row as a position; None for a first start."""
+    if lsn is None or (not any(lsn) and command_id is None):  # all zeros: the original tool's "from the beginning"
+        return None
+    if command_id is None or seqval is None or operation is None:
+        # an older installation's offset: it cannot say where in the transaction it stood, so all of it is read again
+        return Position.before(Lsn(_padded(lsn)))
+    return Position(Lsn(_padded(lsn)), command_id, bytes(seqval), operation)
+
+
+def _parts(position: Position) -> tuple[object, ...]:
+    return position.lsn.value, position.command_id, position.seqval, position.operation
+
+
+def _padded(value: bytes) -> bytes:
+    """VARBINARY(10) may have lost nothing at its end on the way in; a shorter one is an older tool's literal such as 0x00."""
+    return bytes(value).ljust(10, b"\0")

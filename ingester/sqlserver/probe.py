@@ -1,0 +1,176 @@
+"""How far capture has come, and which tables hold anything new: what the driver asks before each pass.
+
+One round trip where nothing has happened since, whatever the number of tables; a second one, with a statement for each table that has
+to be looked at, where something has. Each statement's text depends on its table alone, so SQL Server finds its plan again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from common.errors import PermanentError
+from ingester.lsn import Lsn, Position
+from ingester.source import Probe, ProbeAnswer, ProbeRequest
+from ingester.sqlserver.connection import Connection, is_error
+from ingester.sqlserver.literals import WAITED, unless_locked
+from ingester.sqlserver.login.opening import QUICK_SECONDS
+from ingester.sqlserver.sql import changes as queries
+from ingester.sqlserver.sql.changes import Statement
+
+UNKNOWN_OBJECT = 208
+_NO_RIGHT, _LOCKED = -1, -2
+_BEFORE_ALL = Lsn(bytes(10))
+Stamp = tuple[Any, ...]
+
+
+class Prober:
+    """`stamp`: the catalog's when the driver last read it. Not thread-safe, as its connection is not.
+
+    The max LSN is taken before the rows are looked at: in one SELECT a capture scan could commit between the two, and a table would be
+    called idle up to an LSN whose rows nobody looked for. The low watermarks come after the rows, since cleanup raises one before it
+    deletes: rows that were gone when they were looked for are noticed. The catalog's stamp comes after the max LSN: an instance that is
+    made later starts after that LSN.
+
+    While capture's own transaction holds the newest row of the log's times, what was captured before is gone on with.
+    """
+
+    def __init__(self, connection: Connection, *, by_function: bool) -> None:
+        self._connection = connection
+        self._by_function = by_function
+        self._stamp: Stamp | None = None
+        self._last: Lsn | None = None
+        self._locked: frozenset[str] = frozenset()
+        self._capture_holds = False
+        self._empty: dict[str, ProbeRequest] = {}
+        """What was asked of each capture instance that held nothing up to the LSN `_last`; nothing is added to the log before its end."""
+
+    def catalog_read(self, stamp: Stamp | None) -> None:
+        """The capture instances that `probe` is asked about are those of this stamp; None while CDC is off."""
+        if stamp != self._stamp:
+            self._stamp, self._empty = stamp, {}
+
+    def probe(self, requests: Sequence[ProbeRequest]) -> Probe:
+        """As the port says. Raises PermanentError where the server does not tell."""
+        if not requests:
+            return Probe(None, {})
+        try:
+            return self._probe(requests)
+        except PermanentError as error:
+            if is_error(error, UNKNOWN_OBJECT) and self._catalog_changed():
+                return Probe(None, {}, stale=True)
+            raise
+
+    def _probe(self, requests: Sequence[ProbeRequest]) -> Probe:
+        ends = [queries.low_watermarks([r.instance.name for r in requests]), (queries.CATALOG_STAMP, ())]
+        quiet = all(self._known_empty(request) for request in requests)
+        asking = unless_locked((queries.MAX_LSN, ()), (queries.MAX_LSN_HELD, ()), held=self._capture_holds)
+        (((last, held),), *told) = self._connection.batch(
+            [WAITED, asking, *(ends if quiet else ())], within=QUICK_SECONDS
+        )
+        self._capture_holds = bool(held)
+        if not held:
+            self._came_to(None if last is None else Lsn(bytes(last)))
+        elif self._last is None:
+            return Probe(None, {}, capture_holds=True)
+        asked = [at for at, request in enumerate(requests) if not self._known_empty(request)]
+        found: dict[int, int] = {}
+        if asked or not told:
+            looks = self._looks(requests, asked)
+            *sets, lows, stamp = self._connection.batch([*looks, *ends])
+            found, told = {number: answer for rows in sets for number, answer in rows}, [lows, stamp]
+        return self._answered(requests, asked, found, *told)
+
+    def _came_to(self, last: Lsn | None) -> None:
+        if last != self._last:
+            self._last, self._empty = last, {}
+
+    def _known_empty(self, request: ProbeRequest) -> bool:
+        """Whether the window, or one that begins no later and ends at the same border, was found empty, and the log has not grown since."""
+        known = self._empty.get(request.instance.name)
+        return known is not None and known.before == request.before and _start(known) <= _start(request)
+
+    def _looks(self, requests: Sequence[ProbeRequest], asked: Sequence[int]) -> list[Statement]:
+        """Before the first capture there is nothing to look for; but the published functions are where a missing right is seen.
+
+        Without row versions the capture of a large transaction holds its change table until it commits. The first such table is waited
+        for for a second, and those that were held the last time come at the end.
+        """
+        if self._last is None and not self._by_function:
+            return []
+        last = self._last or _BEFORE_ALL
+        held = {at for at in asked if requests[at].instance.name in self._locked}
+        looks = [
+            unless_locked(self._look(at, requests[at], last), queries.locked(at, _LOCKED), held=at in held)
+            for at in sorted(asked, key=held.__contains__)
+        ]
+        return [WAITED, *looks]
+
+    def _look(self, number: int, request: ProbeRequest, last: Lsn) -> Statement:
+        instance, start = request.instance, _start(request)
+        if self._by_function:
+            start = start_of(start)
+            rows = queries.window(start, request.before, has_command_id=False)
+            return queries.function_pending(number, instance.name, None if request.after is None else start, rows, last)
+        rows = queries.window(start, request.before, instance.has_command_id)
+        return queries.pending(number, instance.change_table, rows, last)
+
+    def _answered(
+        self,
+        requests: Sequence[ProbeRequest],
+        asked: Sequence[int],
+        found: Mapping[int, int],
+        lows: Sequence[tuple[str, bytes | None]],
+        stamps: Sequence[Stamp],
+    ) -> Probe:
+        stale = self._stamp is not None and stamps[0] != self._stamp
+        self._locked = frozenset(requests[at].instance.name for at, answer in found.items() if answer == _LOCKED)
+        watermarks = {name: Lsn(bytes(low)) for name, low in lows if low is not None}
+        answers: dict[str, ProbeAnswer] = {}
+        for at, request in enumerate(requests):
+            name = request.instance.name
+            low = watermarks.get(name)
+            if name in self._locked:
+                continue
+            if low is not None and not low.unknown and found.get(at) != _NO_RIGHT:
+                answers[name] = ProbeAnswer(low, at in found)
+            elif not stale:
+                raise no_watermark(name)
+        if self._last is None and not stale:
+            self._check_rights()
+        if self._last is not None and not stale:
+            self._empty |= {requests[at].instance.name: requests[at] for at in asked if at not in found}
+        return Probe(self._last, answers, stale, self._locked, self._capture_holds)
+
+    def _catalog_changed(self) -> bool:
+        try:
+            return self._stamp is not None and self._connection.rows(queries.CATALOG_STAMP)[0] != self._stamp
+        except PermanentError as error:
+            if is_error(error, UNKNOWN_OBJECT):  # CDC was disabled for the whole database
+                return True
+            raise
+
+    def _check_rights(self) -> None:
+        """Raises PermanentError if it is for want of rights that the server does not tell how far capture has come."""
+        if self._connection.rows(queries.MAY_READ_THE_LOGS_TIMES)[0][0] != 1:
+            raise PermanentError(
+                "asking how far capture has come: the server does not tell this login",
+                hint="GRANT SELECT ON OBJECT::cdc.lsn_time_mapping, or on SCHEMA::cdc, to the login's user",
+            )
+
+
+def _start(request: ProbeRequest) -> Position:
+    return request.after or Position.before(request.instance.start_lsn)
+
+
+def start_of(after: Position) -> Position:
+    """Where a reader that sees no command ids begins: a position that names one belongs to another order, so its transaction is read again."""
+    return after if after.command_id <= 0 or after == Position.end_of(after.lsn) else Position.before(after.lsn)
+
+
+def no_watermark(capture_instance: str) -> PermanentError:
+    """https://learn.microsoft.com/sql/relational-databases/system-functions/sys-fn-cdc-get-min-lsn-transact-sql (Remarks)"""
+    return PermanentError(
+        f"asking for the low watermark of {capture_instance}: the server does not tell this login",
+        hint="GRANT SELECT on the source table's captured columns to the login's user, and add it to the capture instance's gating role",
+    )

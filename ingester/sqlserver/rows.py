@@ -1,0 +1,122 @@
+"""From a change table's rows to changes: values made ready for JSON, what capture does not hold told apart from NULL. Pure.
+
+Every row of every table passes through here, so what a column needs is settled once, when its table's reader is made.
+Source: https://learn.microsoft.com/sql/relational-databases/system-tables/cdc-capture-instance-ct-transact-sql (Remarks)
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from common.errors import PermanentError
+from common.names import quote_name
+from ingester.change import Change, Operation
+from ingester.source import CapturedColumn, CaptureInstance
+from ingester.sqlserver.values import LOB_TYPES, Convert, projection, unchanged
+from ingester.window import Image, PairedRows
+
+_MASKS = 1024
+"""Update masks whose columns' names are remembered: an application has few kinds of updates."""
+
+
+class RowReader:
+    """Knows one capture instance's columns: what to select, and what the selected values mean."""
+
+    def __init__(self, instance: CaptureInstance, *, decimals_as_numbers: bool, before_images: bool) -> None:
+        self._instance = instance
+        self._before_images = before_images
+        self._columns = instance.columns
+        self._names = [column.name for column in instance.columns]
+        self._converts: list[tuple[int, Convert]] = []
+        self.selected: list[str] = []
+        for index, column in enumerate(instance.columns):
+            found = projection(column.type, column.length, decimals_as_numbers=decimals_as_numbers)
+            if found is None:
+                raise PermanentError(
+                    f"reading {instance.change_table}: column {column.name!r} has type {column.type}, which DStream does not carry",
+                    hint="leave the column out of the capture instance (@captured_column_list)",
+                )
+            if found.convert is not unchanged:
+                self._converts.append((index, found.convert))
+            name = quote_name(column.name)
+            self.selected.append(f"{found.select.format('ct.' + name)} AS {name}")
+        key = [(column.key_ordinal, index) for index, column in enumerate(self._columns) if column.key_ordinal]
+        self._key = [index for _, index in sorted(key)]
+        self._doubtful = {
+            operation: [
+                index for index, column in enumerate(self._columns) if _held_back(column, operation, changed=False)
+            ]
+            for operation in Operation
+        }
+        self._changed = lru_cache(_MASKS)(self._columns_of)
+
+    def change(self, rows: PairedRows) -> Change:
+        """The change that `rows` are."""
+        image = rows.row
+        operation = Operation(image.position.operation)
+        values = self._values(image)
+        missing = self._missing(image, operation)
+        data = self._present(values, missing)
+        before = data if operation is Operation.DELETE and self._before_images else None
+        if rows.before is not None:
+            missing_before = self._missing(rows.before, Operation.BEFORE_UPDATE)
+            before = self._present(self._values(rows.before), missing_before)
+            missing = sorted({*missing, *missing_before})
+        return Change(
+            table=self._instance.table,
+            capture_instance=self._instance.name,
+            position=image.position,
+            operation=operation,
+            data=data,
+            before=before,
+            changed_columns=self._changed(image.mask) if operation is Operation.UPDATE else (),
+            unavailable=tuple([self._names[index] for index in missing]),
+            commit_time=image.commit_time,
+            key=tuple([values[index] for index in self._key]),
+        )
+
+    def _values(self, image: Image) -> list[object]:
+        values = list(image.values)
+        for index, convert in self._converts:
+            value = values[index]
+            if value is not None:
+                values[index] = convert(value)
+        return values
+
+    def _missing(self, image: Image, operation: Operation) -> list[int]:
+        """The columns, by their place, of which capture does not hold this image's value."""
+        doubtful = self._doubtful[operation]
+        if not doubtful:
+            return doubtful
+        return [
+            index
+            for index in doubtful
+            if image.values[index] is None
+            and _held_back(column := self._columns[index], operation, changed=_in(image.mask, column))
+        ]
+
+    def _present(self, values: list[object], missing: list[int]) -> dict[str, object]:
+        data = dict(zip(self._names, values, strict=True))
+        for index in missing:
+            del data[self._names[index]]
+        return data
+
+    def _columns_of(self, mask: int) -> tuple[str, ...]:
+        return tuple(column.name for column in self._columns if _in(mask, column))
+
+
+def _in(mask: int, column: CapturedColumn) -> bool:
+    return bool(mask >> (column.ordinal - 1) & 1)
+
+
+def _held_back(column: CapturedColumn, operation: Operation, *, changed: bool) -> bool:
+    """Whether a NULL here means that capture does not hold the value; `changed`: the update mask has the column.
+
+    Nothing is captured of a column that was dropped, though another has its name by now. Computed columns are never captured; text, ntext
+    and image not in deletes and before images; a (max) column's before image only if the column changed.
+    """
+    if column.computed or column.gone:
+        return True
+    if column.type in LOB_TYPES:
+        return operation in (Operation.DELETE, Operation.BEFORE_UPDATE)
+    return operation is Operation.BEFORE_UPDATE and column.large and not changed

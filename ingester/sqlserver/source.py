@@ -1,0 +1,375 @@
+"""The change tables of SQL Server through pymssql: one connection, one question a round trip."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, Literal
+
+from common.errors import DStreamError, PermanentError, TransientError
+from common.names import TableName
+from ingester.change import Operation
+from ingester.lsn import Lsn, Position
+from ingester.source import (
+    CapturedColumn,
+    CaptureInstance,
+    Page,
+    Probe,
+    ProbeRequest,
+    Shape,
+    Share,
+    Stride,
+    TableState,
+)
+from ingester.sqlserver.connection import Connection, is_error
+from ingester.sqlserver.literals import in_its_scope
+from ingester.sqlserver.login.opening import QUICK_SECONDS
+from ingester.sqlserver.probe import UNKNOWN_OBJECT, Prober, no_watermark, start_of
+from ingester.sqlserver.rows import RowReader
+from ingester.sqlserver.sql import changes as queries
+from ingester.sqlserver.sql import columns as queries_of_columns
+from ingester.sqlserver.sql import shares as queries_of_shares
+from ingester.sqlserver.sql.changes import Statement
+from ingester.sqlserver.times import CommitTimes
+from ingester.window import Image, gap, pair
+
+QueryMode = Literal["direct", "function"]
+
+_MOST_READERS = 64
+"""Tables whose readers are kept, about 10 KB each: a worker meets every table in time, and reads few of them often."""
+
+_COMMIT_TIME = 5
+"""Where a row has it."""
+PAGE_BYTES = 4 * 2**20
+"""How much text and binary a page may hold before it ends, whatever its number of rows: a few Service Bus batches, and little beside a
+worker's memory even when all its threads hold one. A row of more is a page of its own."""
+
+_ATTEMPTS = 3
+"""How often a page is read whose table is altered meanwhile."""
+
+_OUTSIDE_THE_WINDOW = 313
+
+
+class SqlServerSource:
+    """`before_images`, `decimals_as_numbers`, `query_mode`: the settings of that name. The server resolves the names of tables."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        before_images: bool = False,
+        decimals_as_numbers: bool = False,
+        query_mode: QueryMode = "direct",
+        page_bytes: int = PAGE_BYTES,
+    ) -> None:
+        self._connection = connection
+        self._before_images = before_images
+        self._decimals_as_numbers = decimals_as_numbers
+        self._by_function = query_mode == "function"
+        self._page_bytes = page_bytes
+        self._times = CommitTimes(connection)
+        self._prober = Prober(connection, by_function=self._by_function)
+        self._readers: dict[tuple[str, TableName, tuple[CapturedColumn, ...]], RowReader] = {}
+        self._altered: dict[tuple[str, Shape | None], CaptureInstance] = {}
+        """Instances that were altered since the catalog was read which whoever asks for their pages goes by."""
+
+    def states(
+        self, tables: Sequence[TableName], sources: Mapping[TableName, str] | None = None
+    ) -> Mapping[TableName, TableState]:
+        if not tables:
+            return {}
+        sets = self._connection.batch(queries.tables_found(tables), within=QUICK_SECONDS)
+        found = {number: object_id for rows in sets for number, object_id in rows}
+        instances = self._instances()
+        states = {
+            table: TableState(
+                exists=found[number] is not None,
+                instances=tuple(instance for source, instance in instances or () if source == found[number]),
+                database_has_cdc=instances is not None,
+                renamed=next((i.table for _, i in instances or () if found[number] is None and i.source == was), None)
+                if (was := (sources or {}).get(table))
+                else None,
+            )
+            for number, table in enumerate(tables)
+        }
+        renamed = {
+            table: state
+            for table, state in states.items()
+            if state.instances and (sources or {}).get(table) not in (None, state.instances[0].source)
+        }
+        if not renamed or sources is None:
+            return states
+        moment = self._connection.rows(queries.SERVER_TIME)[0][0]
+        for table, state in renamed.items():
+            former = [i for _, i in instances or () if i.source == sources[table]]
+            name = state.instances[0].table
+            states[table] = replace(state, former=tuple(replace(i, table=name) for i in former), moment=moment)
+        return states
+
+    def passed(self, lsn: Lsn, moment: str) -> bool:
+        return bool(
+            self._connection.rows(queries.COMMITTED_AFTER, (lsn.value, self._times.doubt(moment), moment))[0][0]
+        )
+
+    def _instances(self) -> list[tuple[int, CaptureInstance]] | None:
+        """Every capture instance with its source table's object id, in the order in which they were made; None without CDC."""
+        enabled = self._connection.rows(queries.CDC_ENABLED)
+        if not enabled or not enabled[0][0]:
+            return None
+        self._prober.catalog_read(self._told(queries.CATALOG_STAMP)[0])
+        stamps = dict(self._told(queries_of_columns.STAMPS))  # before the columns: see queries_of_columns
+        columns: dict[int, list[CapturedColumn]] = {}
+        for object_id, name, sql_type, ordinal, computed, length, key, gone in self._told(queries_of_columns.CAPTURED):
+            columns.setdefault(object_id, []).append(
+                CapturedColumn(name, sql_type.lower(), ordinal, bool(computed), length == -1, key, length, bool(gone))
+            )
+        added: dict[int, list[str]] = {}
+        for object_id, name in self._told(queries_of_columns.ADDED):
+            added.setdefault(object_id, []).append(name)
+        return [
+            (
+                source_id,
+                CaptureInstance(
+                    name=capture_instance,
+                    table=TableName(schema, source),
+                    change_table=change_table,
+                    start_lsn=Lsn(bytes(start_lsn)),
+                    columns=tuple(columns.get(object_id, ())),
+                    has_command_id=command_id_length is not None and not self._by_function,
+                    shape=_shape(object_id if object_id in stamps else source_id, stamps),
+                    source=identity or "",
+                    added=tuple(added.get(object_id, ())),
+                ),
+            )
+            for (
+                source_id,
+                schema,
+                source,
+                capture_instance,
+                change_table,
+                object_id,
+                start_lsn,
+                command_id_length,
+                identity,
+            ) in self._told(queries.CAPTURE_INSTANCES)
+            if start_lsn is not None and schema is not None
+        ]
+
+    def _told(self, question: str) -> list[tuple[Any, ...]]:
+        """Of the catalog, for which nobody waits long: whoever alters a table holds its rows there, and the loop has other tables."""
+        return self._connection.rows(in_its_scope(f"{queries.SHORT_WAIT};\n{question}"))
+
+    def probe(self, requests: Sequence[ProbeRequest]) -> Probe:
+        return self._prober.probe(requests)
+
+    def stride(self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int) -> Stride | None:
+        """Raises PermanentError with query_mode "function", whose windows have no positions to end at."""
+        self._refuse_function()
+        try:
+            found = self._connection.rows(*queries_of_shares.stride(instance, start=after, upto=upto, rows=rows))
+        except DStreamError as error:
+            if is_error(error, UNKNOWN_OBJECT):
+                raise self._gone(instance) from error
+            raise
+        if not found:
+            return None
+        *place, number = found[0]
+        return Stride(number, _position(*place))
+
+    def page(
+        self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int, share: Share | None = None
+    ) -> Page:
+        try:
+            return self._page_of(instance, after, upto, rows, share)
+        except DStreamError as error:
+            if is_error(error, UNKNOWN_OBJECT):  # CDC was switched off between two of a page's questions
+                raise self._gone(instance) from error
+            raise
+
+    def _page_of(
+        self, instance: CaptureInstance, after: Position, upto: Position, rows: int, share: Share | None
+    ) -> Page:
+        for _ in range(_ATTEMPTS):
+            current = self._altered.get((instance.name, instance.shape), instance)
+            page = self._page(current, after, upto, rows, share)
+            if page is not None:
+                return page
+            self._altered[instance.name, instance.shape] = self._as_it_is_now(instance)
+        raise TransientError(
+            f"reading {instance.table.key}: the columns of {instance.change_table} change all the time"
+        )
+
+    def _as_it_is_now(self, instance: CaptureInstance) -> CaptureInstance:
+        """`instance` with the columns that its change table has been given. Raises TransientError if it is gone."""
+        found = next((i for _, i in self._instances() or () if i.name == instance.name), None)
+        if found is None or found.shape is None or instance.shape is None:
+            raise self._gone(instance)
+        if found.shape.object_id != instance.shape.object_id:  # another of the same name
+            raise self._gone(instance)
+        return replace(instance, columns=found.columns, shape=found.shape)
+
+    def _page(
+        self, instance: CaptureInstance, after: Position, upto: Position, rows: int, share: Share | None
+    ) -> Page | None:
+        """A page; None if the change table's columns are not what `instance` says, so that the values may be cut or missing."""
+        reader = self._reader(instance)
+        # one more than asked for, so that a before image which would end the page can take its after image along
+        limit = rows + 1 if self._before_images else rows
+        meter = _Meter(self._page_bytes, look_ahead=self._by_function)
+        try:
+            text, parameters = self._page_text(instance, reader, after, upto, limit, share)
+            stamp, of_table = _stamp_of(instance)
+            sets, whole = self._connection.rows_until(f"{text};\n{stamp}", [*parameters, *of_table], meter.enough)
+        except DStreamError as error:
+            if is_error(error, _OUTSIDE_THE_WINDOW):
+                return self._purged(instance, after, error)
+            raise
+        seen = sets.pop()[0][0] if whole else self._connection.rows(stamp, of_table)[0][0]
+        low = self._watermark(instance, sets.pop()[0][0] if whole else self._low(instance))
+        found = sets[0] if sets else []
+        times = self._times.utc(row[_COMMIT_TIME] for row in found)
+        images = [_image(row, times) for row in found]
+        if instance.shape is not None and seen != instance.shape.stamp:
+            return None
+        full = not whole or len(found) >= limit
+        if self._by_function:
+            _refuse_ties(instance, images)
+            if not whole:
+                images.pop()  # only looked at
+        if whole and len(images) > rows and images[rows - 1].position.operation != Operation.BEFORE_UPDATE:
+            del images[rows:]
+        paired = pair(images, full=full)
+        return Page([reader.change(p) for p in paired], paired[-1].row.position if paired else None, full, low)
+
+    def _page_text(
+        self,
+        instance: CaptureInstance,
+        reader: RowReader,
+        after: Position,
+        upto: Position,
+        rows: int,
+        share: Share | None,
+    ) -> Statement:
+        images = self._before_images
+        if share is not None:
+            self._refuse_function()
+            return queries_of_shares.page(
+                instance, share, reader.selected, start=after, upto=upto, rows=rows, before_images=images
+            )
+        if self._by_function:
+            return queries.function_page(
+                instance.name, reader.selected, start=start_of(after), upto=upto, rows=rows, before_images=images
+            )
+        return queries.page(
+            instance.change_table,
+            instance.name,
+            reader.selected,
+            start=after,
+            upto=upto,
+            rows=rows,
+            has_command_id=instance.has_command_id,
+            before_images=images,
+        )
+
+    def _refuse_function(self) -> None:
+        if self._by_function:
+            raise PermanentError('reading a share: the published functions have no shares; set query_mode = "direct"')
+
+    def _low(self, instance: CaptureInstance) -> bytes | None:
+        text = queries.FUNCTION_LOW_WATERMARK if self._by_function else queries.LOW_WATERMARK
+        found: bytes | None = self._connection.rows(text, (instance.name,))[0][0]
+        return found
+
+    def _watermark(self, instance: CaptureInstance, low: bytes | None) -> Lsn:
+        """The low watermark. Raises TransientError for an instance that is gone, PermanentError where the server does not tell."""
+        if low is not None and not (watermark := Lsn(bytes(low))).unknown:
+            return watermark
+        known = self._connection.rows(queries.INSTANCE_KNOWN, (instance.name,))[0][0]
+        raise no_watermark(instance.name) if known else self._gone(instance)
+
+    def _purged(self, instance: CaptureInstance, after: Position, error: DStreamError) -> Page:
+        """A function's window that cleanup has overtaken: the low watermark tells how far. Raises PermanentError for another reason."""
+        low = self._watermark(instance, self._low(instance))
+        if gap(after, low) is None:
+            raise PermanentError(f"reading {instance.table.key}: {error.message}") from error
+        return Page((), None, False, low)
+
+    def _gone(self, instance: CaptureInstance) -> TransientError:
+        return TransientError(
+            f"reading {instance.table.key}: capture instance {instance.name} is gone; its table is looked for again"
+        )
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _reader(self, instance: CaptureInstance) -> RowReader:
+        known = (instance.name, instance.table, instance.columns)  # cleanup raises start_lsn every day
+        reader = self._readers.pop(known, None) or RowReader(
+            instance, decimals_as_numbers=self._decimals_as_numbers, before_images=self._before_images
+        )
+        self._readers[known] = reader  # now the last: the first is the one that was not used for longest
+        if len(self._readers) > _MOST_READERS:
+            del self._readers[next(iter(self._readers))]
+        return reader
+
+
+class _Meter:
+    """Ends a page when its rows hold so much text and binary, but never between an update's two images.
+
+    `look_ahead`: one row later, so that it can be told from the last one by its position.
+    """
+
+    def __init__(self, limit: int, *, look_ahead: bool) -> None:
+        self._left = limit
+        self._look_ahead = look_ahead
+        self._spent = False
+
+    def enough(self, row: Sequence[Any]) -> bool:
+        if self._spent:
+            return len(row) > 1  # the low watermark is no row of the page
+        for value in row:
+            if isinstance(value, (str, bytes)):
+                self._left -= len(value)
+        spent = self._left <= 0 and len(row) > 1 and row[3] != Operation.BEFORE_UPDATE
+        self._spent = spent and self._look_ahead
+        return spent and not self._look_ahead
+
+
+def _shape(object_id: int, stamps: Mapping[int, str]) -> Shape:
+    return Shape(object_id, stamps.get(object_id))
+
+
+def _stamp_of(instance: CaptureInstance) -> tuple[str, tuple[object, ...]]:
+    """The statement that ends a page's batch."""
+    return queries_of_columns.STAMP, (instance.shape.object_id if instance.shape is not None else None,)
+
+
+def _refuse_ties(instance: CaptureInstance, images: Sequence[Image]) -> None:
+    for one, other in pairwise(images):
+        if one.position == other.position:
+            raise PermanentError(
+                f"reading {instance.name}: two changes at {one.position} that only their command ids could tell apart",
+                hint='the published functions do not have those: set query_mode = "direct" and grant SELECT on schema cdc',
+            )
+
+
+def _position(start_lsn: bytes | None, command_id: int | None, seqval: bytes | None, operation: int | None) -> Position:
+    """Raises PermanentError where the server leaves a part of it out: such a row has no place in any order, and is never passed over."""
+    if start_lsn is None or command_id is None or seqval is None or operation is None:
+        raise PermanentError(
+            "reading a change table: rows come without their place in the log",
+            hint="GRANT SELECT on the source table's captured columns to the login's user, and add it to the capture instance's gating role",
+        )
+    return Position(Lsn(bytes(start_lsn)), command_id, bytes(seqval), operation)
+
+
+def _image(row: Sequence[Any], times: Mapping[str, str]) -> Image:
+    start_lsn, command_id, seqval, operation, mask, commit_time, *values = row
+    number = int.from_bytes(mask, "big") if mask is not None else 0
+    return Image(
+        _position(start_lsn, command_id, seqval, operation),
+        number,
+        None if commit_time is None else times[commit_time],
+        values,
+    )

@@ -1,0 +1,1 @@
+"""The T-SQL, one module a subject. Values travel as parameters."""

@@ -1,0 +1,55 @@
+"""The T-SQL about the columns of change tables: what they are, and a stamp that says whether they still are. As in `queries`, values are parameters.
+
+ALTER COLUMN on a captured table alters the change table too, when capture comes to it: at any moment, as a reader sees it. What
+cdc.captured_columns says then is not documented, so types come from the change table itself.
+https://learn.microsoft.com/sql/relational-databases/track-changes/about-change-data-capture-sql-server (Handling changes to source tables)
+"""
+
+from __future__ import annotations
+
+from ingester.sqlserver.sql.changes import P
+
+_STAMP = """\
+CONVERT(varchar(23), MAX(o.modify_date), 121) + '/' + CONVERT(varchar(20), SUM(CAST(c.column_id AS bigint)
+    * (((CAST(c.max_length AS bigint) + 1) * 256 + c.system_type_id) * 2048 + c.precision * 32 + c.scale))) AS stamp"""
+"""When the table was last altered, and a sum over its columns' types, for whatever alters one without that date.
+
+A page carries it as read after its rows. Equal to the one that was read before the columns were, it says that the table was not altered in
+between: while a statement runs it holds its tables against that. It is two lookups by the table's id, and no further round trip.
+https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-objects-transact-sql (modify_date)
+"""
+
+STAMP = f"""\
+SELECT {_STAMP}
+FROM sys.columns AS c JOIN sys.objects AS o ON o.object_id = c.object_id
+WHERE c.object_id = {P}"""
+"""NULL for a table that is gone, or that this login may not see."""
+
+STAMPS = f"""\
+SELECT c.object_id, {_STAMP}
+FROM sys.columns AS c JOIN sys.objects AS o ON o.object_id = c.object_id
+WHERE c.object_id IN (SELECT ct.object_id FROM cdc.change_tables AS ct UNION ALL SELECT ct.source_object_id FROM cdc.change_tables AS ct)
+GROUP BY c.object_id"""
+
+CAPTURED = """\
+SELECT cc.object_id, cc.column_name,
+       COALESCE(TYPE_NAME(CASE WHEN c.system_type_id = 240 THEN c.user_type_id ELSE c.system_type_id END),
+                TYPE_NAME(CASE WHEN s.system_type_id = 240 THEN s.user_type_id ELSE s.system_type_id END), cc.column_type) AS column_type,
+       cc.column_ordinal, cc.is_computed, ISNULL(c.max_length, s.max_length) AS max_length, ic.index_ordinal,
+       CASE WHEN s.column_id IS NULL AND EXISTS (SELECT 1 FROM sys.columns AS v WHERE v.object_id = ct.source_object_id) THEN 1 ELSE 0 END AS gone
+FROM cdc.captured_columns AS cc
+JOIN cdc.change_tables AS ct ON ct.object_id = cc.object_id
+LEFT JOIN sys.columns AS c ON c.object_id = cc.object_id AND c.name = cc.column_name COLLATE DATABASE_DEFAULT
+LEFT JOIN sys.columns AS s ON s.object_id = ct.source_object_id AND s.column_id = cc.column_id
+LEFT JOIN cdc.index_columns AS ic ON ic.object_id = cc.object_id AND ic.column_id = cc.column_id
+ORDER BY cc.object_id, cc.column_ordinal"""
+"""Types and lengths are the change table's, or the source's to those who may not see the change table; 240 is the system's type of all CLR
+types. `gone`: dropped from the source; one that was added under the same name later is another column, with another id. In Azure SQL
+Database names in sys may have another collation than those in cdc, and a comparison of the two would be refused."""
+
+ADDED = """\
+SELECT ct.object_id, s.name
+FROM cdc.change_tables AS ct JOIN sys.columns AS s ON s.object_id = ct.source_object_id
+WHERE s.column_id > (SELECT MAX(cc.column_id) FROM cdc.captured_columns AS cc WHERE cc.object_id = ct.object_id)
+ORDER BY ct.object_id, s.column_id"""
+"""The source's columns that came after all that are captured. Others were left out on purpose."""

@@ -1,0 +1,124 @@
+"""The T-SQL of a stride, which several tasks read at once: where it ends, and the pages of one share of it.
+
+A row's share is a hash of some of its columns, made by the server: CHECKSUM gives one number for what the columns' types and collations
+hold equal, NULLs too. https://learn.microsoft.com/sql/t-sql/functions/checksum-transact-sql (Remarks)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from common.names import quote_name
+from ingester.lsn import Position
+from ingester.source import CaptureInstance, Share
+from ingester.sqlserver.sql.changes import (
+    LOW_WATERMARK,
+    TIMES,
+    P,
+    Parameters,
+    Statement,
+    after,
+    command_id_of,
+    order_of,
+    selected_of,
+    until,
+)
+
+_PRIME = 1009
+"""Many times the tasks that any table will have, so that each gets about as many remainders."""
+_POSITION = ("[__$start_lsn]", "[__$command_id]", "[__$seqval]", "[__$operation]")
+
+
+def stride(instance: CaptureInstance, *, start: Position, upto: Position, rows: int) -> Statement:
+    """(position of the last, number) of the first `rows` rows of a window, before images not counted; no row for an empty window."""
+    has_command_id = instance.has_command_id
+    (begun, first), (ended, last) = after(start, has_command_id), until(upto)
+    lsn, _, seqval, operation = (f"ct.{name}" for name in _POSITION)
+    meta = f"{lsn}, {command_id_of(has_command_id)} AS [__$command_id], {seqval}, {operation}"
+    found = (
+        f"SELECT TOP ({P}) {meta}\nFROM [cdc].{quote_name(instance.change_table)} AS ct\n"
+        f"WHERE {begun} AND {ended} AND {operation} <> 3\n"
+        f"ORDER BY {order_of(has_command_id)}"
+    )
+    return (
+        f"SELECT TOP (1) {', '.join(f'found.{name}' for name in _POSITION)}, COUNT(*) OVER () AS number_of_rows\n"
+        f"FROM ({found}) AS found\nORDER BY {', '.join(f'found.{name} DESC' for name in _POSITION)}"
+    ), (rows, *first, *last)
+
+
+def page(
+    instance: CaptureInstance,
+    share: Share,
+    columns: Sequence[str],
+    *,
+    start: Position,
+    upto: Position,
+    rows: int,
+    before_images: bool,
+) -> Statement:
+    """`queries.page` of one share of a stride, which ends with `upto`, any change's position.
+
+    What is looked at ends with the stride's number of rows: a condition on the position alone would have each share read to the
+    transaction's end.
+    """
+    has_command_id, table = instance.has_command_id, f"[cdc].{quote_name(instance.change_table)}"
+    command = "[__$command_id]"
+    read = [
+        "[__$start_lsn]",
+        *([command] if has_command_id else []),
+        "[__$seqval]",
+        "[__$operation]",
+        "[__$update_mask]",
+    ]
+    read += [quote_name(column.name) for column in instance.columns]
+    images = "" if before_images else " AND ct.[__$operation] <> 3"
+    stride_rows = share.rows * 2 if before_images else share.rows
+    (begun, first), (ended, last) = after(start, has_command_id), _until(upto, has_command_id)
+    belongs, shared = _belongs(share, table, has_command_id, before_images)
+    return (
+        f"SELECT TOP ({P}) {selected_of(command_id_of(has_command_id), columns)}\n"
+        f"FROM (SELECT TOP ({P}) {', '.join(f'ct.{name}' for name in read)} FROM {table} AS ct\n"
+        f"WHERE {begun} AND ct.[__$start_lsn] <= {P}{images}\n"
+        f"ORDER BY {order_of(has_command_id)}) AS ct {TIMES}\n"
+        f"WHERE {ended} AND {belongs}\n"
+        f"ORDER BY {order_of(has_command_id)};\n{LOW_WATERMARK}"
+    ), (rows, stride_rows, *first, upto.lsn.value, *last, *shared, instance.name)
+
+
+def _until(upto: Position, has_command_id: bool) -> Statement:
+    """Not past a position."""
+    lsn, seqval = upto.lsn.value, upto.seqval
+    rest = f"(ct.[__$seqval] < {P} OR (ct.[__$seqval] = {P} AND ct.[__$operation] <= {P}))"
+    values: Parameters = (seqval, seqval, upto.operation)
+    if has_command_id:
+        command = command_id_of(has_command_id)
+        rest = f"({command} < {P} OR ({command} = {P} AND {rest}))"
+        values = (upto.command_id, upto.command_id, *values)
+    return f"(ct.[__$start_lsn] < {P} OR (ct.[__$start_lsn] = {P} AND {rest}))", (lsn, lsn, *values)
+
+
+def _belongs(share: Share, table: str, has_command_id: bool, before_images: bool) -> Statement:
+    """Whether a row is of `share`. A before image goes with its after image, whose key may be another."""
+    values = (share.of, share.number, share.number - share.of)
+    if not before_images:
+        return _hashed(share, "ct"), values
+    command = ""
+    if has_command_id:
+        one, other = "ua.[__$command_id]", "ct.[__$command_id]"
+        command = f"({one} = {other} OR ({one} IS NULL AND {other} IS NULL)) AND "
+    return (
+        f"((ct.[__$operation] <> 3 AND {_hashed(share, 'ct')}) OR (ct.[__$operation] = 3 AND EXISTS (\n"
+        f"SELECT 1 FROM {table} AS ua WHERE ua.[__$start_lsn] = ct.[__$start_lsn] AND {command}"
+        f"ua.[__$seqval] = ct.[__$seqval] AND ua.[__$operation] = 4 AND {_hashed(share, 'ua')})))"
+    ), (*values, *values)
+
+
+def _hashed(share: Share, alias: str) -> str:
+    """Whether the hash of the row called `alias` is the share's number; a negative remainder counts from the end.
+
+    Parameters: how many shares there are, the number, the number less how many. ABS would overflow at the least int. CHECKSUM may give
+    an int as itself, and keys that step by ten would all be of one share of two: the remainder by a prime, which has nothing in common
+    with a step, is what is shared out.
+    """
+    listed = ", ".join(f"{alias}.{quote_name(name)}" for name in share.columns)
+    return f"CHECKSUM({listed}) % {_PRIME} % {P} IN ({P}, {P})"

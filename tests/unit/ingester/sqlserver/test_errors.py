@@ -1,0 +1,109 @@
+"""Which of SQL Server's errors time may heal, and which want a person."""
+
+from __future__ import annotations
+
+import pytest
+
+from common.errors import ConnectionLost, PermanentError, TransientError
+from ingester.sqlserver.errors import RIGHTS, meaning
+
+WHERE = "SQL Server db:1433"
+
+RETRIED_BY_MICROSOFTS_CLIENT = {
+    *(
+        233,
+        997,
+        1204,
+        1205,
+        1222,
+        4060,
+        4221,
+        10053,
+        10054,
+        10060,
+        10928,
+        10929,
+        10936,
+        40143,
+        40197,
+        40501,
+        40540,
+        40613,
+    ),
+    *(42108, 42109, 49918, 49919, 49920),
+}
+"""https://learn.microsoft.com/dotnet/api/microsoft.data.sqlclient.sqlconfigurableretryfactory.baselinetransienterrors, of those without
+another meaning in SQL Server."""
+
+FAILING_OVER = {976, 978, 982, 983, 3906, 3908}
+STARTING_OR_STOPPING = {615, 921, 922, 926, 927, 942, 945, 952, 6001, 6002, 6005, 17142, 17187, 18401, 18451}
+SHORT_OF_SOMETHING = {701, 802, 8645, 8651, 1101, 1105, 9002, 3967}
+ENDED = {596}
+CONFLICTS = {601, 1205, 1222, 3960, 3961}
+BROKEN = {0, 20002, 20003, 20004, 20006, 20017, 20020, 20047}
+
+
+@pytest.mark.parametrize("number", sorted(RETRIED_BY_MICROSOFTS_CLIENT))
+def test_what_microsofts_own_client_retries_is_retried(number: int) -> None:
+    assert isinstance(meaning(number, "it says", WHERE), TransientError)
+
+
+@pytest.mark.parametrize("number", sorted(FAILING_OVER))
+def test_a_replica_that_is_not_the_primary_is_tried_again_and_the_listener_is_named(number: int) -> None:
+    found = meaning(number, "it says", WHERE)
+    assert isinstance(found, TransientError)
+    assert "listener" in (found.hint or "")
+
+
+@pytest.mark.parametrize("number", sorted(STARTING_OR_STOPPING | SHORT_OF_SOMETHING))
+def test_a_server_that_is_not_itself_is_tried_again_and_said_to_be(number: int) -> None:
+    found = meaning(number, "it says", WHERE)
+    assert isinstance(found, TransientError)
+    assert found.hint
+    assert found.message == f"{WHERE}: error {number}: it says"
+
+
+@pytest.mark.parametrize("number", sorted(CONFLICTS | ENDED))
+def test_the_victim_of_a_conflict_tries_again(number: int) -> None:
+    assert isinstance(meaning(number, "it says", WHERE), TransientError)
+
+
+@pytest.mark.parametrize("number", sorted(BROKEN))
+def test_a_broken_connection_is_tried_again_and_told_in_words(number: int) -> None:
+    found = meaning(number, "", WHERE)
+    assert isinstance(found, TransientError)
+    assert "error" not in found.message
+
+
+@pytest.mark.parametrize("number", sorted(FAILING_OVER | STARTING_OR_STOPPING | ENDED | BROKEN | {40197, 40501, 40613}))
+def test_what_concerns_all_that_goes_over_the_connection_is_told_apart(number: int) -> None:
+    assert isinstance(meaning(number, "" if number in BROKEN else "it says", WHERE), ConnectionLost)
+
+
+@pytest.mark.parametrize("number", sorted(CONFLICTS | SHORT_OF_SOMETHING | {54321}))
+def test_what_one_statement_met_is_no_lost_connection(number: int) -> None:
+    assert not isinstance(meaning(number, "it says", WHERE), ConnectionLost)
+
+
+def test_an_error_that_nobody_foresaw_is_tried_again() -> None:
+    assert isinstance(meaning(54321, "something new", WHERE), TransientError)
+
+
+@pytest.mark.parametrize("number", [*sorted(RIGHTS), 102, 207, 208, 2812, 4104, 8152, 2628])
+def test_what_time_cannot_heal_is_permanent_and_has_a_remedy(number: int) -> None:
+    found = meaning(number, "it says", WHERE)
+    assert isinstance(found, PermanentError)
+    assert found.hint
+    assert "it says" in found.message
+
+
+def test_a_refusal_in_schema_cdc_comes_with_the_statement_that_grants_it() -> None:
+    text = "The SELECT permission was denied on the object 'change_tables', database 'db', schema 'cdc'."
+    assert "GRANT SELECT ON SCHEMA::cdc" in (meaning(229, text, "here").hint or "")
+    other = "The UPDATE permission was denied on the object 'cdc_offsets', database 'db', schema 'dbo'."
+    assert "SCHEMA::cdc" not in (meaning(229, other, "here").hint or "")
+
+
+def test_a_missing_object_of_schema_cdc_is_a_database_without_change_data_capture() -> None:
+    assert "sp_cdc_enable_db" in (meaning(208, "Invalid object name 'cdc.lsn_time_mapping'.", "here").hint or "")
+    assert "cdc_offsets" in (meaning(208, "Invalid object name 'dbo.cdc_offsets'.", "here").hint or "")
