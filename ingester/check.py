@@ -26,12 +26,12 @@ from ingester.check_source import (
     refused,
 )
 from ingester.destination import destination_of
-from ingester.java import java_home
 from ingester.lock_wiring import lock_keys, locks_of
 from ingester.locks import Locks
 from ingester.offsets import Claimed
 from ingester.settings import IngesterSettings
 from ingester.source import CaptureInstance, Probe
+from ingester.spark.java import java_home
 from ingester.sqlserver.capture import SqlServerCapture
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.offsets import SqlServerOffsets

@@ -28,8 +28,8 @@ from ingester.observation import observed
 from ingester.progress import Progress
 from ingester.reload import Rhythms, plan, rhythms
 from ingester.settings import IngesterSettings
-from ingester.spark import SparkExecutor
-from ingester.spark_conf import is_local
+from ingester.spark.conf import is_local
+from ingester.spark.executor import SparkExecutor
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.source import SqlServerSource

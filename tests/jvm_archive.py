@@ -25,7 +25,8 @@ def use() -> None:
 
 def main(path: Path) -> None:
     """Spark runs a task and its JVM ends in its own time, in which it writes the archive."""
-    from ingester import spark, spark_jvm
+    from ingester.spark import executor as spark
+    from ingester.spark import jvm as spark_jvm
 
     written = path.with_suffix(".new")
     os.environ[_OPTIONS] = f"-XX:ArchiveClassesAtExit={written} {_QUIET}"

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from common.names import TableName
 from ingester.dispatch import DEATHS, Dispatcher
-from ingester.early_results import Driver
 from ingester.lsn import Lsn, Position
 from ingester.slices import Slice, SliceResult
 from ingester.source import CaptureInstance
-from ingester.spark import SparkExecutor
+from ingester.spark.early_results import Driver
+from ingester.spark.executor import SparkExecutor
 
 QUICK, HUNG, LATER, FATAL = (TableName("dbo", name) for name in ("Quick", "Hung", "Later", "Fatal"))
 _LSN = Lsn(bytes(10))

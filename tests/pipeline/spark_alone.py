@@ -9,7 +9,7 @@ import sys
 import threading
 
 from common.errors import PermanentError
-from ingester.spark import SparkExecutor
+from ingester.spark.executor import SparkExecutor
 from tests.pipeline.standalone import CONF
 
 

@@ -14,7 +14,7 @@ from typing import Self
 
 import pyspark
 
-from ingester.java import java_home
+from ingester.spark.java import java_home
 
 SECRET = "planted-cluster-secret"
 CONF = {"spark.authenticate.secret": SECRET, "spark.driver.host": "127.0.0.1"}

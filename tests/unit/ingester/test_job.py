@@ -14,7 +14,6 @@ from structlog.testing import capture_logs
 
 from common.errors import ConnectionLost, PermanentError, TransientError
 from common.names import Ordering, TableName
-from ingester import spark, spark_jvm
 from ingester.drain import Drain
 from ingester.job import _KILL_SECONDS, Job
 from ingester.job_settings import JobSettings
@@ -25,6 +24,8 @@ from ingester.progress import Progress
 from ingester.reload import TableChanges
 from ingester.schedule import Rhythm
 from ingester.slices import Trouble, WorkerClock, WorkerLost
+from ingester.spark import executor as spark
+from ingester.spark import jvm as spark_jvm
 from ingester.sqlserver.waiting import GRACE
 from tests.fakes.ingester import (
     ORDERS,

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import pytest
 
-from ingester import early_results
-from ingester.early_results import Driver, EarlyResults, Reach
 from ingester.slices import SliceResult
+from ingester.spark import early_results
+from ingester.spark.early_results import Driver, EarlyResults, Reach
 from tests.fakes.ingester import ORDERS, PERSONS
 
 

@@ -30,7 +30,7 @@ from pyspark.java_gateway import launch_gateway
 from common.errors import PermanentError
 from common.stacks import is_stack
 from common.telemetry import MASK
-from ingester.spark_conf import properties
+from ingester.spark.conf import properties
 
 log = structlog.get_logger("spark")
 

@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from common.errors import PermanentError
-from ingester.spark_health import FIRM_SECONDS, PATIENCE_SECONDS, SILENT_SECONDS, SILENT_TURNS, Answers, ExecutorHealth
+from ingester.spark.health import FIRM_SECONDS, PATIENCE_SECONDS, SILENT_SECONDS, SILENT_TURNS, Answers, ExecutorHealth
 
 
 class Clocked(ExecutorHealth):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingester.spark_reasons import reason, remedy
+from ingester.spark.reasons import reason, remedy
 
 _CALL = "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n"
 _ABORTED = (

@@ -25,16 +25,16 @@ from pyspark.errors import PySparkException
 
 from common.errors import DStreamError, PermanentError, TransientError
 from common.in_time import within
-from ingester.early_results import Driver, EarlyResults
 from ingester.executor import Early
-from ingester.java import java_home
 from ingester.locks import steady
-from ingester.scratch import Scratch
 from ingester.slices import Slice, SliceResult, WorkerLost
-from ingester.spark_conf import RESULTS_PORT, is_local, maskable, results_port, spark_settings, unguarded
-from ingester.spark_health import Answers, ExecutorHealth
-from ingester.spark_jvm import Jvm
-from ingester.spark_reasons import reason, remedy, worker_died
+from ingester.spark.conf import RESULTS_PORT, is_local, maskable, results_port, spark_settings, unguarded
+from ingester.spark.early_results import Driver, EarlyResults
+from ingester.spark.health import Answers, ExecutorHealth
+from ingester.spark.java import java_home
+from ingester.spark.jvm import Jvm
+from ingester.spark.reasons import reason, remedy, worker_died
+from ingester.spark.scratch import Scratch
 
 log = structlog.get_logger("spark")
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ingester.scratch import Scratch
+from ingester.spark.scratch import Scratch
 
 OLD = (1_000_000_000, 1_000_000_000)
 
@@ -16,7 +16,7 @@ def test_a_folder_whose_owner_was_killed_is_removed_at_the_next_start(tmp_path: 
     program = (
         "import os, sys\n"
         "from pathlib import Path\n"
-        "from ingester.scratch import Scratch\n"
+        "from ingester.spark.scratch import Scratch\n"
         "made = Scratch(Path(sys.argv[1]))\n"
         "(made.path / 'spark.properties').write_text('secret')\n"
         "os._exit(9)\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import PermanentError
-from ingester.spark_conf import GUARDED, RESULTS_PORT, maskable, properties, results_port, spark_settings, unguarded
+from ingester.spark.conf import GUARDED, RESULTS_PORT, maskable, properties, results_port, spark_settings, unguarded
 
 
 def settings(master: str, **conf: str) -> dict[str, str]:
