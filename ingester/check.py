@@ -165,7 +165,7 @@ def _locks(settings: IngesterSettings) -> Iterator[Finding]:
 
 
 def _container_missing(locks: Locks) -> bool:
-    from ingester.azure_blob_locks import AzureBlobLocks  # the SDK is slow to import, and needed here alone
+    from ingester.azure_blob.locks import AzureBlobLocks  # the SDK is slow to import, and needed here alone
 
     return isinstance(locks, AzureBlobLocks) and locks.missing()
 

@@ -25,7 +25,7 @@ def locks_of(settings: IngesterSettings, keys: Mapping[str, str]) -> Locks:
         case "sqlserver":
             return SqlServerLocks(Connection(settings.db, query_seconds=QUERY_SECONDS), keys)
         case "azure_blob":
-            from ingester import azure_blob_locks as blob  # the SDK is slow to import, and needed here alone
+            from ingester.azure_blob import locks as blob  # the SDK is slow to import, and needed here alone
 
             given, lease_seconds = settings.locks, int(settings.locks.lease.total_seconds())
             secret = given.connection_string

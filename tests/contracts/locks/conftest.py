@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from common.sqladdress import SqlAddress
 from dstream.local import Login
-from ingester.azure_blob_locks import AzureBlobLocks, connect
+from ingester.azure_blob.locks import AzureBlobLocks, connect
 from ingester.local_locks import LocalLocks
 from ingester.locks import Locks
 from ingester.sqlserver.connection import Connection

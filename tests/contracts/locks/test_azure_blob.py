@@ -15,7 +15,7 @@ from azure.core.credentials import AccessToken
 from azure.storage.blob import BlobLeaseClient, BlobServiceClient, ContainerClient
 
 from common.errors import ConfigurationError, DStreamError, LeaseLost, PermanentError, TransientError
-from ingester.azure_blob_locks import AzureBlobLocks, connect
+from ingester.azure_blob.locks import AzureBlobLocks, connect
 from ingester.local_locks import LocalLocks
 from tests.azurite.proxy import Answer, Proxy
 from tests.azurite.server import Azurite, connection_string, missing
@@ -192,7 +192,7 @@ def test_who_took_a_lost_lock_is_said(
     lease = locks.acquire(TABLE)
     assert lease is not None
     BlobLeaseClient(container.get_blob_client(TABLE)).break_lease(0)
-    monkeypatch.setattr("ingester.azure_blob_locks.this_owner", lambda: "other-machine:17")
+    monkeypatch.setattr("ingester.azure_blob.locks.this_owner", lambda: "other-machine:17")
     other = blob_locks(connection_string(azurite.port), container.container_name, Clock())
     won = other.acquire(TABLE)
     assert won is not None

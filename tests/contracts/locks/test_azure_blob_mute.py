@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from common.errors import TransientError
-from ingester.azure_blob_locks import AzureBlobLocks, connect
+from ingester.azure_blob.locks import AzureBlobLocks, connect
 
 KEY = "a2V5"
 HALF = b"HTTP/1.1 500 Oh\r\nContent-Type: application/xml\r\nContent-Length: 1000\r\n\r\n<?xml"

@@ -20,7 +20,7 @@ from azure.storage.blob import BlobClient, BlobLeaseClient, BlobServiceClient
 
 from common.azure_identity import Identity
 from common.errors import ConfigurationError, DStreamError, LeaseLost, PermanentError
-from ingester.azure_blob_errors import RIGHTS, TAKEN, code_of, status_of, translated
+from ingester.azure_blob.errors import RIGHTS, TAKEN, code_of, status_of, translated
 from ingester.locks import Clock, Lease, steady, this_owner
 
 LEASE_SECONDS = 60

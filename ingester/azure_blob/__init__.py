@@ -1,0 +1,1 @@
+"""Locks as leases on blobs."""
