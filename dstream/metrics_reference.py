@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from common.metrics import documented
-from ingester.metrics import METRICS as INGESTER
+from ingester.watch.metrics import METRICS as INGESTER
 from router.metrics import METRICS as ROUTER
 
 BEGIN, END = "<!-- metrics: begin -->\n", "<!-- metrics: end -->\n"

@@ -14,10 +14,10 @@ from common.sqladdress import SqlAddress
 from ingester.capture import CaptureFacts, CaptureJobs, LogTimes
 from ingester.lsn import Position
 from ingester.offsets import Claimed
-from ingester.retention import Alarm, alarm, headroom
-from ingester.silence import Silence, explain
 from ingester.source import CaptureInstance, Probe, TableState
 from ingester.table_state import absence, lost_error
+from ingester.watch.retention import Alarm, alarm, headroom
+from ingester.watch.silence import Silence, explain
 from ingester.window import choose_instance, gap, gap_error
 
 SHORTEST_RETENTION = timedelta(days=1)

@@ -25,7 +25,6 @@ from ingester.moves import Moves, Moving
 from ingester.offsets import Offsets
 from ingester.outage import Outage
 from ingester.ownership import Ownership
-from ingester.progress import Progress, Standing
 from ingester.queue_gate import QueueGate
 from ingester.reload import TableChanges
 from ingester.returns import Returns
@@ -35,6 +34,7 @@ from ingester.slices import Slice
 from ingester.source import Source
 from ingester.strides import Strides
 from ingester.table_state import Act, Decision, TrackedTable, decide, lost_error
+from ingester.watch.progress import Progress, Standing
 from ingester.window import gap_error, probe_request
 
 log = structlog.get_logger("ingester")

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from common.health import HealthEndpoint
-from ingester.metrics import samples
-from ingester.progress import Progress
 from ingester.settings import IngesterSettings
 from ingester.sqlserver.capture import SqlServerCapture
 from ingester.sqlserver.connection import Connection
-from ingester.watch import Watch
+from ingester.watch.capture_watch import Watch
+from ingester.watch.metrics import samples
+from ingester.watch.progress import Progress
 
 _QUERY_SECONDS = 30
 """A view that answers later is asked again at the next look."""

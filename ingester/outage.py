@@ -6,7 +6,7 @@ import structlog
 
 from common.errors import ConnectionLost, DStreamError
 from ingester.locks import Clock
-from ingester.progress import SILENT_SECONDS, Progress
+from ingester.watch.progress import SILENT_SECONDS, Progress
 
 log = structlog.get_logger("ingester")
 

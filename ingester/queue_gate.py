@@ -13,8 +13,8 @@ import structlog
 from common.names import TableName
 from common.retry import Backoff, jittered
 from ingester.locks import Clock
-from ingester.progress import Progress
 from ingester.slices import SliceResult, Trouble
+from ingester.watch.progress import Progress
 
 log = structlog.get_logger("ingester")
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import structlog
 
 from ingester.locks import Clock
-from ingester.progress import Progress
 from ingester.slices import SliceResult, Trouble
+from ingester.watch.progress import Progress
 
 log = structlog.get_logger("ingester")
 

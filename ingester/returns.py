@@ -10,7 +10,6 @@ from ingester.executor_clocks import ExecutorClocks
 from ingester.locks import Clock
 from ingester.outage import Outage
 from ingester.ownership import Ownership
-from ingester.progress import Progress
 from ingester.queue_gate import QueueGate
 from ingester.queue_silence import QueueSilence
 from ingester.roster import Roster
@@ -18,6 +17,7 @@ from ingester.schedule import Outcome
 from ingester.slices import SliceResult, Trouble
 from ingester.strides import Strides
 from ingester.table_state import TrackedTable
+from ingester.watch.progress import Progress
 
 log = structlog.get_logger("ingester")
 

@@ -10,10 +10,10 @@ from common.errors import DStreamError, PermanentError
 from common.names import TableName
 from ingester.locks import Clock
 from ingester.ownership import Ownership
-from ingester.progress import Progress, Standing
 from ingester.reload import TableChanges
 from ingester.schedule import Outcome, Rhythm, Schedule
 from ingester.table_state import TrackedTable
+from ingester.watch.progress import Progress, Standing
 
 log = structlog.get_logger("ingester")
 

@@ -25,7 +25,6 @@ from ingester.lease_keeper import LeaseKeeper
 from ingester.lock_wiring import lock_keys, lock_names, locks_of, places
 from ingester.locks import steady
 from ingester.observation import observed
-from ingester.progress import Progress
 from ingester.reload import Rhythms, plan, rhythms
 from ingester.settings import IngesterSettings
 from ingester.spark.conf import is_local
@@ -33,6 +32,7 @@ from ingester.spark.executor import SparkExecutor
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.source import SqlServerSource
+from ingester.watch.progress import Progress
 from ingester.worker import first_task, run_bucket
 from ingester.worker_settings import WorkerSettings
 

@@ -15,10 +15,10 @@ from emulators.sqlserver.cdc.faults import capture_failing, capture_lagging
 from emulators.sqlserver.engine.server_engine import SqlEngine
 from ingester.capture import CaptureJobs, CaptureView
 from ingester.lsn import Position
-from ingester.silence import Silence, explain
 from ingester.sqlserver.capture import SqlServerCapture
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.offsets import SqlServerOffsets
+from ingester.watch.silence import Silence, explain
 from tests.contracts.source.conftest import Log, Places
 from tests.contracts.source.test_rights import DIRECT, PASSWORD
 from tests.contracts.source.test_source import PERSONS, Place

@@ -19,11 +19,11 @@ from ingester.job_settings import JobSettings
 from ingester.lease_keeper import LeaseKeeper
 from ingester.local_locks import LocalLocks
 from ingester.lsn import Lsn
-from ingester.progress import Progress
 from ingester.schedule import Rhythm
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.source import SqlServerSource
+from ingester.watch.progress import Progress
 from tests.contracts.source.conftest import Places
 from tests.contracts.source.test_source import Place
 from tests.fakes.ingester import FakeSender, ThreadExecutor, encoder

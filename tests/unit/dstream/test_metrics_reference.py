@@ -8,7 +8,7 @@ import pytest
 
 from common.metrics import Metric
 from dstream.metrics_reference import BEGIN, END, with_metrics
-from ingester.metrics import METRICS as INGESTER
+from ingester.watch.metrics import METRICS as INGESTER
 from router.metrics import METRICS as ROUTER
 
 PAGE = Path(__file__).parents[3] / "docs" / "operations.md"

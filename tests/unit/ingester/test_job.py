@@ -20,13 +20,13 @@ from ingester.job_settings import JobSettings
 from ingester.lease_keeper import LeaseKeeper
 from ingester.local_locks import LocalLocks
 from ingester.lsn import Position
-from ingester.progress import Progress
 from ingester.reload import TableChanges
 from ingester.schedule import Rhythm
 from ingester.slices import Trouble, WorkerClock, WorkerLost
 from ingester.spark import executor as spark
 from ingester.spark import jvm as spark_jvm
 from ingester.sqlserver.waiting import GRACE
+from ingester.watch.progress import Progress
 from tests.fakes.ingester import (
     ORDERS,
     PERSONS,

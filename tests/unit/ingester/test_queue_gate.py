@@ -10,9 +10,9 @@ import pytest
 from common.errors import DestinationUnavailable, TransientError
 from common.names import TableName
 from ingester.job import Job
-from ingester.progress import Progress
 from ingester.queue_gate import QueueGate
 from ingester.slices import SliceResult, Trouble
+from ingester.watch.progress import Progress
 from tests.fakes.ingester import ORDERS, PERSONS, instance
 from tests.unit.ingester.test_job import World
 

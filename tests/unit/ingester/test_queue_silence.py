@@ -13,9 +13,9 @@ from common.bus import SendInterrupted, TimeLeft
 from common.errors import TransientError
 from common.message import Message
 from ingester.job import Job
-from ingester.progress import Progress, Standing
 from ingester.queue_silence import PATIENCE_SECONDS, QueueSilence
 from ingester.slices import SliceResult, Trouble
+from ingester.watch.progress import Progress, Standing
 from tests.fakes.ingester import ORDERS, PERSONS, FakeSender
 from tests.unit.ingester.test_drain import ROWS, Bench
 from tests.unit.ingester.test_job import World

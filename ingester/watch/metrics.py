@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from common.metrics import Metric, Sample
-from ingester.progress import Progress, Standing
-from ingester.watch import Findings
+from ingester.watch.capture_watch import Findings
+from ingester.watch.progress import Progress, Standing
 
 CHANGES = Metric("dstream_ingester_changes_total", "counter", "Changes read, sent and committed.", ("table",))
 PAGES = Metric("dstream_ingester_pages_total", "counter", "Pages of changes read and sent.", ("table",))

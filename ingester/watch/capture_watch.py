@@ -16,9 +16,9 @@ import structlog
 from common.errors import PermanentError, TransientError
 from common.names import TableName
 from ingester.capture import CaptureError, CaptureJobs, CaptureView, LogTimes
-from ingester.progress import Figures, Progress, TableFigures
-from ingester.retention import Alarm, alarm, headroom
-from ingester.silence import LAG_SECONDS, Finding, Silence, explain
+from ingester.watch.progress import Figures, Progress, TableFigures
+from ingester.watch.retention import Alarm, alarm, headroom
+from ingester.watch.silence import LAG_SECONDS, Finding, Silence, explain
 
 log = structlog.get_logger("ingester")
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ingester.capture import CaptureFacts, CaptureJobs, Scan
-from ingester.silence import Finding, Silence, explain
+from ingester.watch.silence import Finding, Silence, explain
 
 JOBS = CaptureJobs(capture=True, polling=5.0, retention=259_200.0)
 

@@ -11,8 +11,8 @@ from common.errors import TransientError
 from common.names import TableName
 from ingester.job import Job
 from ingester.lsn import Position
-from ingester.progress import Progress, Standing, TableFigures
 from ingester.slices import Overdue, Slice, failed
+from ingester.watch.progress import Progress, Standing, TableFigures
 from tests.fakes.ingester import ORDERS, PERSONS, instance, lsn
 from tests.unit.ingester.test_job import World
 

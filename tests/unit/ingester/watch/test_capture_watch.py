@@ -10,11 +10,11 @@ from structlog.testing import capture_logs
 
 from common.errors import PermanentError, TransientError
 from ingester.capture import CaptureError, CaptureFacts, CaptureJobs, OffsetTimes
-from ingester.metrics import METRICS, samples
-from ingester.progress import LOOP_SECONDS, Progress, Standing
-from ingester.silence import Silence
 from ingester.slices import SliceResult, Trouble
-from ingester.watch import Watch
+from ingester.watch.capture_watch import Watch
+from ingester.watch.metrics import METRICS, samples
+from ingester.watch.progress import LOOP_SECONDS, Progress, Standing
+from ingester.watch.silence import Silence
 from tests.fakes.capture import FakeCapture, scanned
 from tests.fakes.ingester import ORDERS, PERSONS
 

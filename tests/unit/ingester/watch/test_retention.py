@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingester.retention import Alarm, alarm, headroom
+from ingester.watch.retention import Alarm, alarm, headroom
 
 DAY = 86_400.0
 

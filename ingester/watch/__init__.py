@@ -1,0 +1,1 @@
+"""What is seen of a running ingester: figures, metrics, and the server's capture."""
