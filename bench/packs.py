@@ -23,7 +23,7 @@ from common.packing import MOST
 from common.provision import QueueNeed, provision
 from common.servicebus import ServiceBus
 from emulators.servicebus.server import ServiceBusEmulator
-from ingester.packs import PackingSender
+from ingester.task.pack import PackingSender
 from router.settings import RouterSettings
 from router.tally import Tally
 from router.wiring import route

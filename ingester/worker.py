@@ -19,19 +19,19 @@ from common.errors import PermanentError
 from common.names import TableName
 from common.servicebus import ServiceBus
 from common.stacks import tell_stacks_on_signal
-from ingester.drain import Drain
-from ingester.encode import Encoder
 from ingester.locks import Clock, steady
 from ingester.lsn import Position
 from ingester.offsets import TakenOffsets
-from ingester.packs import PackingSender
-from ingester.read_ahead import ReadAhead
 from ingester.slices import Slice, SliceResult, WorkerClock, failed
 from ingester.spark.early_results import Driver, Reach
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.login.trust import authorities
 from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.source import SqlServerSource
+from ingester.task.drain import Drain
+from ingester.task.encode import Encoder
+from ingester.task.pack import PackingSender
+from ingester.task.read_ahead import ReadAhead
 from ingester.worker_settings import WorkerSettings, from_environment
 
 THREADS = 8

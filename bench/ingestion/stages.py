@@ -22,16 +22,16 @@ from common.message import Message
 from common.names import TableName
 from common.servicebus import ServiceBus
 from dstream.local import Login
-from ingester.drain import Drain
-from ingester.encode import Encoder
 from ingester.lsn import Position
-from ingester.read_ahead import ReadAhead
 from ingester.slices import Slice
 from ingester.source import CaptureInstance, ProbeRequest
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.source import SqlServerSource
 from ingester.sqlserver.sql import changes as queries
+from ingester.task.drain import Drain
+from ingester.task.encode import Encoder
+from ingester.task.read_ahead import ReadAhead
 
 STAGES: Final = ("fetch", "convert", "encode", "send", "commit")
 CEILINGS: Final = ("fetch", "encode", "send", "commit")

@@ -13,8 +13,6 @@ from common.errors import ConnectionLost, DStreamError, LeaseLost, PermanentErro
 from common.message import Message
 from common.names import Origin, TableName
 from ingester.change import Change, Operation
-from ingester.drain import Drain
-from ingester.encode import Encoder
 from ingester.executor import Early
 from ingester.lsn import Lsn, Position
 from ingester.offsets import Claim, Claimed, Move
@@ -30,6 +28,8 @@ from ingester.source import (
     Stride,
     TableState,
 )
+from ingester.task.drain import Drain
+from ingester.task.encode import Encoder
 
 
 def lsn(number: int) -> Lsn:

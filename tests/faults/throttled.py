@@ -24,12 +24,12 @@ from common.servicebus import ServiceBus
 from dstream.demo.subscriber import Subscriber
 from emulators.servicebus.server import ServiceBusEmulator
 from emulators.servicebus.throttle import MANAGEMENT
-from ingester.drain import Drain
-from ingester.encode import Encoder
 from ingester.lsn import Position
-from ingester.packs import PackingSender
 from ingester.schedule import Outcome, Rhythm, next_interval
 from ingester.slices import Slice, SliceResult, Trouble
+from ingester.task.drain import Drain
+from ingester.task.encode import Encoder
+from ingester.task.pack import PackingSender
 from tests.fakes.ingester import FakeOffsets, FakeSource, instance, lsn, position
 
 QUEUE = "ingest-queue"

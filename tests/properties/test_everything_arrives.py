@@ -31,8 +31,6 @@ from dstream.demo.verdict import Received, Verdict, judge
 from dstream.local import Login
 from emulators.servicebus.server import ServiceBusEmulator
 from emulators.sqlserver.server import SqlServerEmulator
-from ingester.drain import Drain
-from ingester.encode import Encoder
 from ingester.lsn import Position
 from ingester.schedule import Rhythm
 from ingester.slices import Slice, SliceResult, Trouble
@@ -42,6 +40,8 @@ from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.source import SqlServerSource
 from ingester.strides import Strides
 from ingester.table_state import TrackedTable
+from ingester.task.drain import Drain
+from ingester.task.encode import Encoder
 from ingester.window import window
 from router import wiring as router_wiring
 from router.settings import RouterSettings

@@ -11,7 +11,7 @@ import pytest
 from common.names import Origin, TableName, quote_name
 from dstream.local import Login
 from emulators.servicebus.server import ServiceBusEmulator
-from ingester.encode import Encoder
+from ingester.task.encode import Encoder
 from tests.contracts.bus.test_router import put, read, routed, routing, settings
 from tests.contracts.source.test_catalog import ODD_NAMES
 from tests.contracts.source.test_source import Place

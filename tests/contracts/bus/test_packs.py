@@ -17,7 +17,7 @@ from common.servicebus import ServiceBus
 from common.servicebus_messages import from_sdk
 from emulators.servicebus.description import SubscriptionDescription, TopicDescription
 from emulators.servicebus.server import ServiceBusEmulator
-from ingester.packs import PackingSender
+from ingester.task.pack import PackingSender
 from tests.contracts.bus.test_router import PERSONS, read, routed, routing, settings
 
 QUEUE = "ingest-queue"

@@ -10,7 +10,7 @@ from common.provision import QueueNeed, provision
 from common.servicebus import ServiceBus
 from emulators.servicebus.faults.catalogue import SendsRefused
 from emulators.servicebus.server import ServiceBusEmulator
-from ingester.packs import PackingSender
+from ingester.task.pack import PackingSender
 from router.publisher import REFUSED_IN_A_ROW
 from tests.contracts.bus.test_router import ORDERS, PERSONS, change, left, put, read, routed, routing, settings
 from tests.contracts.bus.test_router_faults import numbered, waited_for

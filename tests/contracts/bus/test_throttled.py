@@ -13,7 +13,7 @@ from common.message import Message
 from common.servicebus import ServiceBus
 from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.server import ServiceBusEmulator
-from ingester.packs import PackingSender
+from ingester.task.pack import PackingSender
 
 
 class Clock:

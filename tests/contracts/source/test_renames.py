@@ -13,7 +13,6 @@ from structlog.testing import capture_logs
 
 from common.names import TableName
 from common.sqladdress import SqlAddress
-from ingester.drain import Drain
 from ingester.job import Job
 from ingester.job_settings import JobSettings
 from ingester.lease_keeper import LeaseKeeper
@@ -23,6 +22,7 @@ from ingester.schedule import Rhythm
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.source import SqlServerSource
+from ingester.task.drain import Drain
 from ingester.watch.progress import Progress
 from tests.contracts.source.conftest import Places
 from tests.contracts.source.test_source import Place

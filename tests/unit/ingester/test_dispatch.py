@@ -9,11 +9,11 @@ from structlog.testing import capture_logs
 
 from common.names import TableName
 from ingester.dispatch import BUCKET_SIZE, DEATHS, Dispatcher, buckets, seconds_out
-from ingester.drain import Drain
 from ingester.executor import Early
 from ingester.lsn import Position
 from ingester.slices import Slice, SliceResult, Trouble, WorkerLost
 from ingester.source import Share
+from ingester.task.drain import Drain
 from tests.fakes.ingester import (
     ORDERS,
     PERSONS,

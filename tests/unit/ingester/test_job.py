@@ -14,7 +14,6 @@ from structlog.testing import capture_logs
 
 from common.errors import ConnectionLost, PermanentError, TransientError
 from common.names import Ordering, TableName
-from ingester.drain import Drain
 from ingester.job import _KILL_SECONDS, Job
 from ingester.job_settings import JobSettings
 from ingester.lease_keeper import LeaseKeeper
@@ -26,6 +25,7 @@ from ingester.slices import Trouble, WorkerClock, WorkerLost
 from ingester.spark import executor as spark
 from ingester.spark import jvm as spark_jvm
 from ingester.sqlserver.waiting import GRACE
+from ingester.task.drain import Drain
 from ingester.watch.progress import Progress
 from tests.fakes.ingester import (
     ORDERS,

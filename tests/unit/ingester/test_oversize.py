@@ -13,12 +13,12 @@ from common.errors import TransientError
 from common.message import Message
 from common.names import Origin, TableName
 from ingester.change import Change, Operation
-from ingester.drain import Drain
-from ingester.encode import Encoder
 from ingester.lsn import Position
 from ingester.oversize import Outgoing, Oversized, oversized
 from ingester.slices import Slice, SliceResult, Trouble
 from ingester.source import CapturedColumn
+from ingester.task.drain import Drain
+from ingester.task.encode import Encoder
 from tests.fakes.ingester import PERSONS, FakeOffsets, FakeSender, FakeSource, encoder, instance, lsn, position
 
 LIMIT = 5_000

@@ -17,7 +17,7 @@ from ingester.queue_silence import PATIENCE_SECONDS, QueueSilence
 from ingester.slices import SliceResult, Trouble
 from ingester.watch.progress import Progress, Standing
 from tests.fakes.ingester import ORDERS, PERSONS, FakeSender
-from tests.unit.ingester.test_drain import ROWS, Bench
+from tests.unit.ingester.task.test_drain import ROWS, Bench
 from tests.unit.ingester.test_job import World
 
 BEGINS, ENDS = "nothing can be sent to the queue, will try again", "changes can be sent to the queue again"

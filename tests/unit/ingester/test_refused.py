@@ -9,9 +9,9 @@ import pytest
 
 from common.bus import MessageRefused, TimeLeft
 from common.message import Message
-from ingester.drain import Drain
-from ingester.packs import PackingSender
 from ingester.slices import Slice, Trouble
+from ingester.task.drain import Drain
+from ingester.task.pack import PackingSender
 from tests.fakes.ingester import FakeSender
 from tests.unit.ingester.test_oversize import BIG, ROWS, bench, ids
 

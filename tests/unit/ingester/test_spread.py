@@ -8,7 +8,6 @@ import pytest
 
 from common.errors import LeaseLost, PermanentError, TransientError
 from common.names import Ordering
-from ingester.drain import Drain
 from ingester.lsn import Position
 from ingester.oversize import Oversized
 from ingester.schedule import Rhythm
@@ -17,6 +16,7 @@ from ingester.source import CapturedColumn, Share, Stride
 from ingester.spread import share_rows, shared_by, slices, whole
 from ingester.strides import Strides
 from ingester.table_state import TrackedTable
+from ingester.task.drain import Drain
 from tests.fakes.ingester import PERSONS, FakeOffsets, FakeSender, FakeSource, encoder, instance, lsn, position
 
 TODO = Slice(PERSONS, instance(), position(1), Position.end_of(lsn(9)), epoch=7, rows=8, seconds=10)

@@ -12,13 +12,13 @@ from common.bus import SendInterrupted, TimeLeft
 from common.message import Message
 from common.names import Ordering, Origin
 from common.servicebus_sender import by_session
-from ingester.drain import Drain
-from ingester.encode import Encoder
 from ingester.job import Job
 from ingester.lsn import Position
-from ingester.packs import PackingSender
 from ingester.slices import Slice, Trouble
 from ingester.source import Share
+from ingester.task.drain import Drain
+from ingester.task.encode import Encoder
+from ingester.task.pack import PackingSender
 from tests.fakes.ingester import PERSONS, FakeOffsets, FakeSource, instance, lsn, position
 from tests.unit.ingester import test_job
 

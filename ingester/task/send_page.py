@@ -15,14 +15,14 @@ from common.bus import MessageRefused, MessageTooLarge, OutOfTime, Sender, SendI
 from common.errors import PermanentError, TransientError
 from common.errors import Throttled as Busy
 from common.throttling import QUIET, THROTTLED_BACKOFF
-from ingester.bounds import Bounds
-from ingester.encode import Encoder
 from ingester.locks import Clock
 from ingester.lsn import Position
 from ingester.oversize import Outgoing, Oversized, not_taken, oversized
-from ingester.page_size import learnt, page_rows
 from ingester.slices import Slice, SliceResult
 from ingester.source import Page
+from ingester.task.encode import Encoder
+from ingester.task.limits import Bounds
+from ingester.task.page_size import learnt, page_rows
 
 _PATIENCE = 30.0
 """Seconds that a namespace may refuse everything until the slice gives up. Where many want its credits, ten without any are no rarity."""

@@ -7,8 +7,8 @@ import pytest
 
 from common.errors import TransientError
 from ingester.lsn import Position
-from ingester.read_ahead import ReadAhead
 from ingester.source import Page
+from ingester.task.read_ahead import ReadAhead
 from tests.fakes.ingester import PERSONS, FakeSource, instance, lsn, position
 
 UPTO = Position.end_of(lsn(9))

@@ -15,15 +15,15 @@ from dataclasses import dataclass, field
 
 from common.bus import Sender
 from common.errors import DStreamError, TransientError
-from ingester.bounds import Bounds
-from ingester.encode import Encoder
 from ingester.locks import Clock, steady
 from ingester.lsn import Position
 from ingester.offsets import TakenOffsets
-from ingester.page_size import page_rows
-from ingester.sending import PageSender, Progress, Throttled
 from ingester.slices import Slice, SliceResult, in_trouble
 from ingester.source import Page, Source
+from ingester.task.encode import Encoder
+from ingester.task.limits import Bounds
+from ingester.task.page_size import page_rows
+from ingester.task.send_page import PageSender, Progress, Throttled
 from ingester.window import gap, gap_error
 
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from common.message import Message
-from ingester.page_size import BATCHES, PROPERTIES_BYTES, SAMPLE_ROWS, learnt, page_rows
+from ingester.task.page_size import BATCHES, PROPERTIES_BYTES, SAMPLE_ROWS, learnt, page_rows
 
 STANDARD, PREMIUM = 256 * 1024, 1024 * 1024
 

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from common.names import Ordering, Origin, TableName
 from ingester.change import Change, Operation
-from ingester.encode import Encoder, event_identity
 from ingester.lsn import Lsn, Position
 from ingester.oversize import Oversized
+from ingester.task.encode import Encoder, event_identity
 from tests.fakes.ingester import position
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "messages"
+GOLDEN = Path(__file__).parents[3] / "golden" / "messages"
 
 AT = Position(Lsn(bytes.fromhex("0000003600000b200003")), 1, bytes.fromhex("0000003600000b200002"), 2)
 

@@ -10,7 +10,7 @@ from common.bus import MessageTooLarge, TimeLeft
 from common.errors import TransientError
 from common.message import Message
 from common.packing import is_pack, unpack
-from ingester.packs import PackingSender
+from ingester.task.pack import PackingSender
 from tests.fakes.bus import FakeBroker, FakeEntity
 
 
