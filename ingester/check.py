@@ -26,6 +26,7 @@ from ingester.check_source import (
     refused,
 )
 from ingester.destination import destination_of
+from ingester.driver.tables import source_of
 from ingester.lock_wiring import lock_keys, locks_of
 from ingester.locks import Locks
 from ingester.offsets import Claimed
@@ -40,7 +41,6 @@ from ingester.sqlserver.source import SqlServerSource
 from ingester.sqlserver.sql import changes as queries
 from ingester.sqlserver.sql import check as asked
 from ingester.sqlserver.sql import offsets as queries_of_offsets
-from ingester.table_state import source_of
 from ingester.window import probe_request
 
 

@@ -12,10 +12,10 @@ from common.errors import DStreamError
 from common.names import TableName
 from common.sqladdress import SqlAddress
 from ingester.capture import CaptureFacts, CaptureJobs, LogTimes
+from ingester.driver.tables import absence, lost_error
 from ingester.lsn import Position
 from ingester.offsets import Claimed
 from ingester.source import CaptureInstance, Probe, TableState
-from ingester.table_state import absence, lost_error
 from ingester.watch.retention import Alarm, alarm, headroom
 from ingester.watch.silence import Silence, explain
 from ingester.window import choose_instance, gap, gap_error

@@ -19,13 +19,13 @@ from common.errors import PermanentError
 from common.provision import QueueNeed, provision
 from common.servicebus import ServiceBus
 from ingester.destination import destination_of
-from ingester.job import Job
-from ingester.job_settings import JobSettings
-from ingester.lease_keeper import LeaseKeeper
+from ingester.driver.lease_keeper import LeaseKeeper
+from ingester.driver.loop import Job
+from ingester.driver.loop_settings import JobSettings
+from ingester.driver.reload import Rhythms, plan, rhythms
 from ingester.lock_wiring import lock_keys, lock_names, locks_of, places
 from ingester.locks import steady
 from ingester.observation import observed
-from ingester.reload import Rhythms, plan, rhythms
 from ingester.settings import IngesterSettings
 from ingester.spark.conf import is_local
 from ingester.spark.executor import SparkExecutor

@@ -24,8 +24,8 @@ from common.servicebus import ServiceBus
 from dstream.demo.subscriber import Subscriber
 from emulators.servicebus.server import ServiceBusEmulator
 from emulators.servicebus.throttle import MANAGEMENT
+from ingester.driver.schedule import Outcome, Rhythm, next_interval
 from ingester.lsn import Position
-from ingester.schedule import Outcome, Rhythm, next_interval
 from ingester.slices import Slice, SliceResult, Trouble
 from ingester.task.drain import Drain
 from ingester.task.encode import Encoder

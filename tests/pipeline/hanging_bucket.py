@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from common.names import TableName
-from ingester.dispatch import DEATHS, Dispatcher
+from ingester.driver.dispatch import DEATHS, Dispatcher
 from ingester.lsn import Lsn, Position
 from ingester.slices import Slice, SliceResult
 from ingester.source import CaptureInstance

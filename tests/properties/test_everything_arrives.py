@@ -31,15 +31,15 @@ from dstream.demo.verdict import Received, Verdict, judge
 from dstream.local import Login
 from emulators.servicebus.server import ServiceBusEmulator
 from emulators.sqlserver.server import SqlServerEmulator
+from ingester.driver.schedule import Rhythm
+from ingester.driver.strides import Strides
+from ingester.driver.tables import TrackedTable
 from ingester.lsn import Position
-from ingester.schedule import Rhythm
 from ingester.slices import Slice, SliceResult, Trouble
 from ingester.source import ProbeRequest
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.source import SqlServerSource
-from ingester.strides import Strides
-from ingester.table_state import TrackedTable
 from ingester.task.drain import Drain
 from ingester.task.encode import Encoder
 from ingester.window import window

@@ -13,12 +13,12 @@ from structlog.testing import capture_logs
 
 from common.names import TableName
 from common.sqladdress import SqlAddress
-from ingester.job import Job
-from ingester.job_settings import JobSettings
-from ingester.lease_keeper import LeaseKeeper
+from ingester.driver.lease_keeper import LeaseKeeper
+from ingester.driver.loop import Job
+from ingester.driver.loop_settings import JobSettings
+from ingester.driver.schedule import Rhythm
 from ingester.local_locks import LocalLocks
 from ingester.lsn import Lsn
-from ingester.schedule import Rhythm
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.source import SqlServerSource
@@ -140,7 +140,7 @@ class Stage:
 
 @pytest.fixture
 def stage(places: Places, monkeypatch: pytest.MonkeyPatch) -> Stage:
-    monkeypatch.setattr("ingester.catalog_news._CATALOG_SECONDS", 0.0)
+    monkeypatch.setattr("ingester.driver.catalog_news._CATALOG_SECONDS", 0.0)
     made, passed = Stage(places()), SqlServerSource.passed
 
     def asked(source: SqlServerSource, lsn: Lsn, moment: str) -> bool:

@@ -13,11 +13,11 @@ from common.errors import PermanentError
 from common.sqladdress import SqlAddress
 from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
+from ingester.driver.tables import absence
 from ingester.lsn import Position
 from ingester.source import ProbeRequest
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.source import SqlServerSource
-from ingester.table_state import absence
 from tests.contracts.source.conftest import Places
 from tests.contracts.source.test_source import PERSONS, Place
 

@@ -34,13 +34,13 @@ def logging_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_json_lines_hold_message_level_logger_time_and_facts(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logging("info", "json")
-    structlog.get_logger("ingester.job").info("lock taken", table="dbo.Persons", epoch=3)
+    structlog.get_logger("ingester.driver.loop").info("lock taken", table="dbo.Persons", epoch=3)
     line = json.loads(capsys.readouterr().err)
     assert line.pop("timestamp").endswith("Z")
     assert line == {
         "message": "lock taken",
         "level": "info",
-        "logger": "ingester.job",
+        "logger": "ingester.driver.loop",
         "table": "dbo.Persons",
         "epoch": 3,
     }

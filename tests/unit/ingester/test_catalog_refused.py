@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from common.errors import DStreamError, PermanentError, TransientError
-from ingester.job import Job
+from ingester.driver.loop import Job
 from tests.fakes.ingester import ORDERS, PERSONS, instance, lsn, position
-from tests.unit.ingester.test_job import World, standings
+from tests.unit.ingester.driver.test_loop import World, standings
 
 LOCKED = TransientError("error 1222: Lock request time out period exceeded.", hint="see sys.dm_tran_locks")
 REFUSALS: list[DStreamError] = [LOCKED, PermanentError("permission denied", hint="GRANT SELECT ON SCHEMA::cdc")]

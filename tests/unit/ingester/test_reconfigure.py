@@ -9,12 +9,12 @@ import pytest
 
 from common.errors import ConnectionLost
 from common.names import TableName
-from ingester.job import Job
-from ingester.reload import TableChanges
-from ingester.schedule import Rhythm
+from ingester.driver.loop import Job
+from ingester.driver.reload import TableChanges
+from ingester.driver.schedule import Rhythm
 from tests.fakes.ingester import ORDERS, PERSONS, instance, lsn, position
 from tests.fakes.locks import FakeLocks
-from tests.unit.ingester.test_job import World
+from tests.unit.ingester.driver.test_loop import World
 
 ITEMS = TableName("dbo", "Items")
 RHYTHM = Rhythm(5.0, 60.0)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ingester.job import Job
+from ingester.driver.loop import Job
 from tests.fakes.ingester import PERSONS, instance, lsn, position
-from tests.unit.ingester.test_job import World
+from tests.unit.ingester.driver.test_loop import World
 
 
 @pytest.fixture(autouse=True)

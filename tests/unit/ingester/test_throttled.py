@@ -12,7 +12,7 @@ from common.bus import SendInterrupted, TimeLeft
 from common.message import Message
 from common.names import Ordering, Origin
 from common.servicebus_sender import by_session
-from ingester.job import Job
+from ingester.driver.loop import Job
 from ingester.lsn import Position
 from ingester.slices import Slice, Trouble
 from ingester.source import Share
@@ -20,7 +20,7 @@ from ingester.task.drain import Drain
 from ingester.task.encode import Encoder
 from ingester.task.pack import PackingSender
 from tests.fakes.ingester import PERSONS, FakeOffsets, FakeSource, instance, lsn, position
-from tests.unit.ingester import test_job
+from tests.unit.ingester.driver import test_loop as test_job
 
 COUNT = 2_000
 ROWS = [position(number, seq=number % 7 + 1) for number in range(1, COUNT + 1)]

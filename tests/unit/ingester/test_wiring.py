@@ -7,12 +7,12 @@ from typing import Any, cast
 from structlog.testing import capture_logs
 
 from common.names import TableName
-from ingester.job import Job
-from ingester.lease_keeper import LeaseKeeper
-from ingester.reload import TableChanges
+from ingester.driver.lease_keeper import LeaseKeeper
+from ingester.driver.loop import Job
+from ingester.driver.reload import TableChanges
 from ingester.settings import IngesterSettings
 from ingester.wiring import _Reload
-from tests.unit.ingester.test_reload import BUS, SECRET, settings
+from tests.unit.ingester.driver.test_reload import BUS, SECRET, settings
 
 ITEMS = TableName("dbo", "Items")
 

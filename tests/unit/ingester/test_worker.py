@@ -15,7 +15,7 @@ from ingester.lsn import Position
 from ingester.slices import Slice, SliceResult
 from ingester.worker_settings import WorkerSettings
 from tests.fakes.ingester import ORDERS, PERSONS, instance, lsn, position
-from tests.unit.ingester.test_reload import settings
+from tests.unit.ingester.driver.test_reload import settings
 
 
 class Seen(Exception):

@@ -8,7 +8,7 @@ import pytest
 
 from common.errors import PermanentError
 from ingester.worker_settings import VARIABLE, WorkerSettings, from_environment
-from tests.unit.ingester.test_reload import settings
+from tests.unit.ingester.driver.test_reload import settings
 
 _STORAGE = "DefaultEndpointsProtocol=https;AccountName=a;AccountKey=c3RvcmFnZS1rZXk=;EndpointSuffix=core.windows.net"
 

@@ -9,12 +9,12 @@ import pytest
 
 from common.errors import TransientError
 from common.names import TableName
-from ingester.job import Job
+from ingester.driver.loop import Job
 from ingester.lsn import Position
 from ingester.slices import Overdue, Slice, failed
 from ingester.watch.progress import Progress, Standing, TableFigures
 from tests.fakes.ingester import ORDERS, PERSONS, instance, lsn
-from tests.unit.ingester.test_job import World
+from tests.unit.ingester.driver.test_loop import World
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from common.names import TableName
-from ingester.dispatch import BUCKET_SIZE, DEATHS, Dispatcher, buckets, seconds_out
+from ingester.driver.dispatch import BUCKET_SIZE, DEATHS, Dispatcher, buckets, seconds_out
 from ingester.executor import Early
 from ingester.lsn import Position
 from ingester.slices import Slice, SliceResult, Trouble, WorkerLost

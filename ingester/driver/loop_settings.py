@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from common.names import Ordering, TableName
+from ingester.driver.schedule import Rhythm
+from ingester.driver.tables import Decision, TrackedTable
 from ingester.locks import Lease
 from ingester.lsn import Position
-from ingester.schedule import Rhythm
 from ingester.slices import Slice
-from ingester.table_state import Decision, TrackedTable
 
 _FIRST_LOOK_SECONDS = 1.0
 """How long a table that is not known to have a backlog may hold a slot that it shares."""

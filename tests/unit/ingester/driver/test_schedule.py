@@ -5,7 +5,7 @@ import heapq
 import pytest
 
 from common.names import TableName
-from ingester.schedule import Outcome, Rhythm, Schedule, next_interval
+from ingester.driver.schedule import Outcome, Rhythm, Schedule, next_interval
 from tests.fakes.ingester import ORDERS, PERSONS
 
 RHYTHM = Rhythm(5.0, 60.0)
@@ -124,7 +124,7 @@ def many(monkeypatch: pytest.MonkeyPatch) -> tuple[Schedule, _CountedHeap]:
     for table in schedule.take(0):
         schedule.put(table, Outcome.IDLE, now=0)
     heap = _CountedHeap()
-    monkeypatch.setattr("ingester.schedule.heapq", heap)
+    monkeypatch.setattr("ingester.driver.schedule.heapq", heap)
     return schedule, heap
 
 

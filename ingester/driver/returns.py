@@ -6,17 +6,17 @@ import structlog
 
 from common.errors import PermanentError
 from common.throttling import Spell
-from ingester.executor_clocks import ExecutorClocks
+from ingester.driver.executor_clocks import ExecutorClocks
+from ingester.driver.outage import Outage
+from ingester.driver.ownership import Ownership
+from ingester.driver.queue_gate import QueueGate
+from ingester.driver.queue_silence import QueueSilence
+from ingester.driver.roster import Roster
+from ingester.driver.schedule import Outcome
+from ingester.driver.strides import Strides
+from ingester.driver.tables import TrackedTable
 from ingester.locks import Clock
-from ingester.outage import Outage
-from ingester.ownership import Ownership
-from ingester.queue_gate import QueueGate
-from ingester.queue_silence import QueueSilence
-from ingester.roster import Roster
-from ingester.schedule import Outcome
 from ingester.slices import SliceResult, Trouble
-from ingester.strides import Strides
-from ingester.table_state import TrackedTable
 from ingester.watch.progress import Progress
 
 log = structlog.get_logger("ingester")

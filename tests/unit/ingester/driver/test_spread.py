@@ -8,14 +8,14 @@ import pytest
 
 from common.errors import LeaseLost, PermanentError, TransientError
 from common.names import Ordering
+from ingester.driver.schedule import Rhythm
+from ingester.driver.spread import share_rows, shared_by, slices, whole
+from ingester.driver.strides import Strides
+from ingester.driver.tables import TrackedTable
 from ingester.lsn import Position
 from ingester.oversize import Oversized
-from ingester.schedule import Rhythm
 from ingester.slices import Slice, SliceResult, Trouble, WorkerLost, failed
 from ingester.source import CapturedColumn, Share, Stride
-from ingester.spread import share_rows, shared_by, slices, whole
-from ingester.strides import Strides
-from ingester.table_state import TrackedTable
 from ingester.task.drain import Drain
 from tests.fakes.ingester import PERSONS, FakeOffsets, FakeSender, FakeSource, encoder, instance, lsn, position
 

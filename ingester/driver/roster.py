@@ -8,11 +8,11 @@ import structlog
 
 from common.errors import DStreamError, PermanentError
 from common.names import TableName
+from ingester.driver.ownership import Ownership
+from ingester.driver.reload import TableChanges
+from ingester.driver.schedule import Outcome, Rhythm, Schedule
+from ingester.driver.tables import TrackedTable
 from ingester.locks import Clock
-from ingester.ownership import Ownership
-from ingester.reload import TableChanges
-from ingester.schedule import Outcome, Rhythm, Schedule
-from ingester.table_state import TrackedTable
 from ingester.watch.progress import Progress, Standing
 
 log = structlog.get_logger("ingester")

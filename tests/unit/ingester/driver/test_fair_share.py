@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingester.share import PATIENCE_SECONDS, Share, fair
+from ingester.driver.fair_share import PATIENCE_SECONDS, Share, fair
 
 FREE = [f"t{number}" for number in range(10)]
 

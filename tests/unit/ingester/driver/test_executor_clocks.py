@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from ingester.executor_clocks import ExecutorClocks, difference
+from ingester.driver.executor_clocks import ExecutorClocks, difference
 from ingester.slices import SliceResult, Trouble, WorkerClock
 from tests.fakes.ingester import ORDERS, PERSONS
 

@@ -8,11 +8,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from common.names import TableName
-from ingester.catalog_news import take_in
+from ingester.driver.catalog_news import take_in
+from ingester.driver.schedule import Rhythm
+from ingester.driver.tables import TrackedTable, absence, drift
 from ingester.lsn import Position
-from ingester.schedule import Rhythm
 from ingester.source import TableState
-from ingester.table_state import TrackedTable, absence, drift
 from tests.fakes.ingester import instance, lsn, position
 
 TABLE = TableName("dbo", "Person's")

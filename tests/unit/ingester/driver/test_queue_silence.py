@@ -12,13 +12,13 @@ from structlog.testing import capture_logs
 from common.bus import SendInterrupted, TimeLeft
 from common.errors import TransientError
 from common.message import Message
-from ingester.job import Job
-from ingester.queue_silence import PATIENCE_SECONDS, QueueSilence
+from ingester.driver.loop import Job
+from ingester.driver.queue_silence import PATIENCE_SECONDS, QueueSilence
 from ingester.slices import SliceResult, Trouble
 from ingester.watch.progress import Progress, Standing
 from tests.fakes.ingester import ORDERS, PERSONS, FakeSender
+from tests.unit.ingester.driver.test_loop import World
 from tests.unit.ingester.task.test_drain import ROWS, Bench
-from tests.unit.ingester.test_job import World
 
 BEGINS, ENDS = "nothing can be sent to the queue, will try again", "changes can be sent to the queue again"
 MUTE = SliceResult(

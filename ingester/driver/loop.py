@@ -13,27 +13,27 @@ import structlog
 
 from common.errors import ConnectionLost, DStreamError, PermanentError, TransientError
 from common.names import TableName
-from ingester.catalog_news import CaptureHold, CatalogAge, note_held, take_in
-from ingester.dispatch import Dispatcher
+from ingester.driver.catalog_news import CaptureHold, CatalogAge, note_held, take_in
+from ingester.driver.dispatch import Dispatcher
+from ingester.driver.executor_clocks import ExecutorClocks
+from ingester.driver.lease_keeper import LeaseKeeper
+from ingester.driver.loop_settings import JobSettings
+from ingester.driver.moves import Moves, Moving
+from ingester.driver.outage import Outage
+from ingester.driver.ownership import Ownership
+from ingester.driver.queue_gate import QueueGate
+from ingester.driver.reload import TableChanges
+from ingester.driver.returns import Returns
+from ingester.driver.roster import Roster
+from ingester.driver.schedule import Outcome, Schedule
+from ingester.driver.strides import Strides
+from ingester.driver.tables import Act, Decision, TrackedTable, decide, lost_error
 from ingester.executor import Executor
-from ingester.executor_clocks import ExecutorClocks
-from ingester.job_settings import JobSettings
-from ingester.lease_keeper import LeaseKeeper
 from ingester.locks import Clock
 from ingester.lsn import Position
-from ingester.moves import Moves, Moving
 from ingester.offsets import Offsets
-from ingester.outage import Outage
-from ingester.ownership import Ownership
-from ingester.queue_gate import QueueGate
-from ingester.reload import TableChanges
-from ingester.returns import Returns
-from ingester.roster import Roster
-from ingester.schedule import Outcome, Schedule
 from ingester.slices import Slice
 from ingester.source import Source
-from ingester.strides import Strides
-from ingester.table_state import Act, Decision, TrackedTable, decide, lost_error
 from ingester.watch.progress import Progress, Standing
 from ingester.window import gap_error, probe_request
 

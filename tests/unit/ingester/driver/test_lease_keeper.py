@@ -9,10 +9,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from common.errors import LeaseLost, PermanentError, TransientError
-from ingester.lease_keeper import LeaseKeeper
+from ingester.driver.fair_share import PATIENCE_SECONDS
+from ingester.driver.lease_keeper import LeaseKeeper
 from ingester.local_locks import LocalLocks
 from ingester.locks import Lease
-from ingester.share import PATIENCE_SECONDS
 from tests.fakes.locks import LEASE_SECONDS, MARGIN, FakeLocks, LockService
 
 TABLES = [f"t{number}" for number in range(6)]

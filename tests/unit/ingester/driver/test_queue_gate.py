@@ -9,12 +9,12 @@ import pytest
 
 from common.errors import DestinationUnavailable, TransientError
 from common.names import TableName
-from ingester.job import Job
-from ingester.queue_gate import QueueGate
+from ingester.driver.loop import Job
+from ingester.driver.queue_gate import QueueGate
 from ingester.slices import SliceResult, Trouble
 from ingester.watch.progress import Progress
 from tests.fakes.ingester import ORDERS, PERSONS, instance
-from tests.unit.ingester.test_job import World
+from tests.unit.ingester.driver.test_loop import World
 
 REFUSED = DestinationUnavailable("sending to ingest-queue: unauthorized", hint="was the key renewed?")
 ENDS, OPENS = "the queue refuses what is sent, all tables wait", "the queue takes changes again"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from common.config_difference import differing
 from common.names import TableName
-from ingester.schedule import Rhythm
+from ingester.driver.schedule import Rhythm
 from ingester.settings import IngesterSettings
 
 AT_ONCE = ("tables", "tables_overrides", "poll_interval_defaults")

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from common.errors import DStreamError, LeaseLost
+from ingester.driver.ownership import Ownership
+from ingester.driver.roster import Roster
+from ingester.driver.schedule import Outcome
+from ingester.driver.tables import TrackedTable
 from ingester.locks import Clock, Lease
 from ingester.lsn import Position
 from ingester.offsets import Move, Offsets
-from ingester.ownership import Ownership
-from ingester.roster import Roster
-from ingester.schedule import Outcome
-from ingester.table_state import TrackedTable
 
 
 @dataclass(frozen=True, slots=True)

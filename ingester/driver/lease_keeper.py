@@ -16,8 +16,8 @@ import structlog
 
 from common.errors import DStreamError, LeaseLost, PermanentError, TransientError
 from common.retry import jittered
+from ingester.driver.fair_share import Share
 from ingester.locks import Clock, Lease, Locks, steady
-from ingester.share import Share
 
 log = structlog.get_logger("ingester")
 

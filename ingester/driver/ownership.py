@@ -10,11 +10,11 @@ import structlog
 
 from common.errors import DStreamError, LeaseLost, PermanentError
 from common.names import TableName
-from ingester.lease_keeper import LeaseKeeper
+from ingester.driver.lease_keeper import LeaseKeeper
+from ingester.driver.tables import TrackedTable, source_of
 from ingester.locks import Lease
 from ingester.offsets import Claim, Claimed, Offsets
 from ingester.slices import Slice
-from ingester.table_state import TrackedTable, source_of
 
 log = structlog.get_logger("ingester")
 

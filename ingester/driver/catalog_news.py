@@ -5,9 +5,9 @@ from __future__ import annotations
 import structlog
 
 from common.errors import DStreamError
+from ingester.driver.tables import TrackedTable, absence, drift, superseded_notes
 from ingester.locks import Clock
 from ingester.source import TableState
-from ingester.table_state import TrackedTable, absence, drift, superseded_notes
 
 log = structlog.get_logger("ingester")
 

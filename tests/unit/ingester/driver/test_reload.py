@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 from common.names import TableName
-from ingester.reload import Plan, plan, rhythms
-from ingester.schedule import Rhythm
+from ingester.driver.reload import Plan, plan, rhythms
+from ingester.driver.schedule import Rhythm
 from ingester.settings import IngesterSettings
 
 SECRET = "hunter2-hunter2"

@@ -14,13 +14,13 @@ from structlog.testing import capture_logs
 
 from common.errors import ConnectionLost, PermanentError, TransientError
 from common.names import Ordering, TableName
-from ingester.job import _KILL_SECONDS, Job
-from ingester.job_settings import JobSettings
-from ingester.lease_keeper import LeaseKeeper
+from ingester.driver.lease_keeper import LeaseKeeper
+from ingester.driver.loop import _KILL_SECONDS, Job
+from ingester.driver.loop_settings import JobSettings
+from ingester.driver.reload import TableChanges
+from ingester.driver.schedule import Rhythm
 from ingester.local_locks import LocalLocks
 from ingester.lsn import Position
-from ingester.reload import TableChanges
-from ingester.schedule import Rhythm
 from ingester.slices import Trouble, WorkerClock, WorkerLost
 from ingester.spark import executor as spark
 from ingester.spark import jvm as spark_jvm
@@ -180,8 +180,8 @@ def test_a_wall_clock_that_is_set_changes_nothing(hours: int) -> None:
 
 def hanging(monkeypatch: pytest.MonkeyPatch) -> tuple[World, list[float]]:
     """A world whose first page hangs until it is cancelled, and asks for a stop before that; and when it asked."""
-    monkeypatch.setattr("ingester.job._TICK", 0.0)
-    monkeypatch.setattr("ingester.job._KILL_SECONDS", 0.0)
+    monkeypatch.setattr("ingester.driver.loop._TICK", 0.0)
+    monkeypatch.setattr("ingester.driver.loop._KILL_SECONDS", 0.0)
     world = World()
     asked_at: list[float] = []
 
@@ -629,8 +629,8 @@ def test_what_does_not_end_in_time_is_given_up_and_the_locks_are_given_back(monk
 
 def test_a_stop_ends_although_nothing_ever_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """From a JVM that is stuck, which takes no order either."""
-    monkeypatch.setattr("ingester.job._TICK", 0.0)
-    monkeypatch.setattr("ingester.job._KILL_SECONDS", 0.0)
+    monkeypatch.setattr("ingester.driver.loop._TICK", 0.0)
+    monkeypatch.setattr("ingester.driver.loop._KILL_SECONDS", 0.0)
     world = World(shared=True)
     let_go = threading.Event()
 
@@ -1043,7 +1043,7 @@ def test_without_keys_order_a_hot_table_stays_with_one_task() -> None:
 def test_columns_that_differ_from_what_is_captured_are_told_once_and_so_is_their_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ingester.catalog_news._CATALOG_SECONDS", 3.0)
+    monkeypatch.setattr("ingester.driver.catalog_news._CATALOG_SECONDS", 3.0)
     world = World()
     [found] = world.source.instances[PERSONS]
     dropped = replace(found.columns[1], gone=True)
