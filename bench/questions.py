@@ -16,7 +16,7 @@ from common.sqladdress import SqlAddress
 from dstream.local import Login
 from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
-from ingester.lsn import Position
+from ingester.position import Position
 from ingester.source import ProbeRequest
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.source import SqlServerSource

@@ -23,7 +23,7 @@ from pydantic import SecretStr
 from common.names import TableName
 from common.sqladdress import SqlAddress
 from dstream.local import Emulators
-from ingester.lsn import Position
+from ingester.position import Position
 from ingester.source import ProbeRequest
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.source import SqlServerSource

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from common.names import TableName
-from ingester.lsn import Position
+from ingester.position import Position
 
 
 class Operation(IntEnum):

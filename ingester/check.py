@@ -12,7 +12,9 @@ from common.errors import PermanentError
 from common.names import TableName
 from common.servicebus import ServiceBus
 from common.sqladdress import SqlAddress
-from ingester.check_source import (
+from ingester.destination import destination_of
+from ingester.driver.tables import source_of
+from ingester.findings import (
     Offsets,
     judge_capture,
     judge_encryption,
@@ -25,9 +27,7 @@ from ingester.check_source import (
     no_times,
     refused,
 )
-from ingester.destination import destination_of
-from ingester.driver.tables import source_of
-from ingester.lock_wiring import lock_keys, locks_of
+from ingester.lock_backends import lock_keys, locks_of
 from ingester.locks import Locks
 from ingester.offsets import Claimed
 from ingester.settings import IngesterSettings

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from common.errors import DStreamError
 from common.names import TableName
-from ingester.lsn import Position
+from ingester.position import Position
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from common.errors import PermanentError
 from common.message import Message
 from common.names import TableName
 from ingester.change import Change
-from ingester.lsn import Position
+from ingester.position import Position
 from ingester.source import CapturedColumn
 
 _KEY_TEXT = 500

@@ -1,4 +1,4 @@
-"""The `ingester` block: every setting of stage 1, validated and frozen. Opens nothing; `ingester/wiring.py` acts on it."""
+"""The `ingester` block: every setting of stage 1, validated and frozen. Opens nothing; `ingester/app.py` acts on it."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from common.errors import (
     TransientError,
 )
 from common.names import TableName
-from ingester.lsn import Position
 from ingester.oversize import Oversized
+from ingester.position import Position
 from ingester.source import CaptureInstance, Share
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from common.names import TableName
 from ingester.change import Change
-from ingester.lsn import Lsn, Position
+from ingester.position import Lsn, Position
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from common.errors import PermanentError
 from ingester.change import Operation
-from ingester.lsn import Lsn, Position
+from ingester.position import Lsn, Position
 from ingester.source import CaptureInstance, ProbeRequest
 
 

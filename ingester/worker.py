@@ -20,8 +20,8 @@ from common.names import TableName
 from common.servicebus import ServiceBus
 from common.stacks import tell_stacks_on_signal
 from ingester.locks import Clock, steady
-from ingester.lsn import Position
 from ingester.offsets import TakenOffsets
+from ingester.position import Position
 from ingester.slices import Slice, SliceResult, WorkerClock, failed
 from ingester.spark.early_results import Driver, Reach
 from ingester.sqlserver.connection import Connection

@@ -22,7 +22,7 @@ from common.message import Message
 from common.names import TableName
 from common.servicebus import ServiceBus
 from dstream.local import Login
-from ingester.lsn import Position
+from ingester.position import Position
 from ingester.slices import Slice
 from ingester.source import CaptureInstance, ProbeRequest
 from ingester.sqlserver.connection import Connection

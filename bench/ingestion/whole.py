@@ -15,7 +15,7 @@ from bench.ingestion import system
 from bench.ingestion.ground import Ground
 from common.names import TableName
 from dstream.demo.processes import Service
-from ingester.lsn import Lsn, Position
+from ingester.position import Lsn, Position
 
 SLOTS: Final = 8
 """Of Spark: the setting's default."""

@@ -30,8 +30,8 @@ from ingester.driver.strides import Strides
 from ingester.driver.tables import Act, Decision, TrackedTable, decide, lost_error
 from ingester.executor import Executor
 from ingester.locks import Clock
-from ingester.lsn import Position
 from ingester.offsets import Offsets
+from ingester.position import Position
 from ingester.slices import Slice
 from ingester.source import Source
 from ingester.watch.progress import Progress, Standing

@@ -8,7 +8,7 @@ from common.names import Ordering, TableName
 from ingester.driver.schedule import Rhythm
 from ingester.driver.tables import Decision, TrackedTable
 from ingester.locks import Lease
-from ingester.lsn import Position
+from ingester.position import Position
 from ingester.slices import Slice
 
 _FIRST_LOOK_SECONDS = 1.0

@@ -11,8 +11,8 @@ from ingester.driver.roster import Roster
 from ingester.driver.schedule import Outcome
 from ingester.driver.tables import TrackedTable
 from ingester.locks import Clock, Lease
-from ingester.lsn import Position
 from ingester.offsets import Move, Offsets
+from ingester.position import Position
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from common.errors import DStreamError, PermanentError, TransientError
 from common.names import Ordering, TableName
 from ingester.driver.spread import share_rows, shared_by, slices, whole
 from ingester.driver.tables import TrackedTable
-from ingester.lsn import Position
 from ingester.offsets import Offsets
+from ingester.position import Position
 from ingester.slices import Slice, SliceResult, Trouble, failed
 from ingester.source import Share, Source
 

@@ -10,7 +10,7 @@ from common.errors import PermanentError
 from common.names import TableName
 from ingester.driver.schedule import Rhythm
 from ingester.locks import Lease
-from ingester.lsn import Lsn, Position
+from ingester.position import Lsn, Position
 from ingester.source import CaptureInstance, ProbeAnswer, TableState
 from ingester.window import Gap, Window, gap, superseded, window
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from common.errors import PermanentError
-from ingester.capture import CaptureError, CaptureFacts, CaptureJobs, LogTimes, OffsetTimes, Scan
+from ingester.capture_status import CaptureError, CaptureFacts, CaptureJobs, LogTimes, OffsetTimes, Scan
 from ingester.sqlserver.connection import Connection, is_error, lacks_rights
 from ingester.sqlserver.sql import capture as queries
 

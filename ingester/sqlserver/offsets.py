@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from common.errors import ConnectionLost, DStreamError, LeaseLost, PermanentError
 from common.names import TableName
-from ingester.lsn import Lsn, Position
 from ingester.offsets import Claim, Claimed, Move
+from ingester.position import Lsn, Position
 from ingester.sqlserver.connection import Connection, is_error, lacks_rights
 from ingester.sqlserver.sql import offsets as queries
 from ingester.sqlserver.sql.changes import Parameters

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from common.errors import PermanentError
-from ingester.lsn import Lsn, Position
+from ingester.position import Lsn, Position
 from ingester.source import Probe, ProbeAnswer, ProbeRequest
 from ingester.sqlserver.connection import Connection, is_error
 from ingester.sqlserver.literals import WAITED, unless_locked

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from common.errors import DStreamError, PermanentError, TransientError
 from common.names import TableName
 from ingester.change import Operation
-from ingester.lsn import Lsn, Position
+from ingester.position import Lsn, Position
 from ingester.source import (
     CapturedColumn,
     CaptureInstance,

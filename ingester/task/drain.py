@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from common.bus import Sender
 from common.errors import DStreamError, TransientError
 from ingester.locks import Clock, steady
-from ingester.lsn import Position
 from ingester.offsets import TakenOffsets
+from ingester.position import Position
 from ingester.slices import Slice, SliceResult, in_trouble
 from ingester.source import Page, Source
 from ingester.task.encode import Encoder

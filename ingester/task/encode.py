@@ -12,8 +12,8 @@ import orjson
 from common.message import Message, PropertyValue
 from common.names import Ordering, Origin, TableName
 from ingester.change import OPERATION_NAMES, Change
-from ingester.lsn import Position
 from ingester.oversize import Oversized
+from ingester.position import Position
 
 _ID_LENGTH = 128
 """What Service Bus takes as a message id (quotas page), in characters."""

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 from common.names import TableName
-from ingester.lsn import Lsn, Position
+from ingester.position import Lsn, Position
 from ingester.source import CaptureInstance, Page, Probe, ProbeRequest, Share, Source, Stride, TableState
 
 _T = TypeVar("_T")

@@ -16,8 +16,8 @@ from common.errors import PermanentError, TransientError
 from common.errors import Throttled as Busy
 from common.throttling import QUIET, THROTTLED_BACKOFF
 from ingester.locks import Clock
-from ingester.lsn import Position
 from ingester.oversize import Outgoing, Oversized, not_taken, oversized
+from ingester.position import Position
 from ingester.slices import Slice, SliceResult
 from ingester.source import Page
 from ingester.task.encode import Encoder

@@ -15,7 +15,7 @@ import structlog
 
 from common.errors import PermanentError, TransientError
 from common.names import TableName
-from ingester.capture import CaptureError, CaptureJobs, CaptureView, LogTimes
+from ingester.capture_status import CaptureError, CaptureJobs, CaptureView, LogTimes
 from ingester.watch.progress import Figures, Progress, TableFigures
 from ingester.watch.retention import Alarm, alarm, headroom
 from ingester.watch.silence import LAG_SECONDS, Finding, Silence, explain

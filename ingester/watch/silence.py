@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from ingester.capture import CaptureFacts, CaptureJobs, Scan
+from ingester.capture_status import CaptureFacts, CaptureJobs, Scan
 
 LAG_SECONDS = 60.0
 """From commit to capture, or for one scan: so long is no lag yet. Capture looks every five seconds by default, Azure's every twenty."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ingester.capture import CaptureFacts, CaptureJobs, LogTimes, OffsetTimes, Scan
+from ingester.capture_status import CaptureFacts, CaptureJobs, LogTimes, OffsetTimes, Scan
 
 
 def scanned(ended: float | None = 3.0, *, latency: float = 0.0, failed: bool = False) -> Scan:

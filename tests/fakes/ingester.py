@@ -14,8 +14,8 @@ from common.message import Message
 from common.names import Origin, TableName
 from ingester.change import Change, Operation
 from ingester.executor import Early
-from ingester.lsn import Lsn, Position
 from ingester.offsets import Claim, Claimed, Move
+from ingester.position import Lsn, Position
 from ingester.slices import Slice, SliceResult
 from ingester.source import (
     CapturedColumn,

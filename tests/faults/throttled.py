@@ -25,7 +25,7 @@ from dstream.demo.subscriber import Subscriber
 from emulators.servicebus.server import ServiceBusEmulator
 from emulators.servicebus.throttle import MANAGEMENT
 from ingester.driver.schedule import Outcome, Rhythm, next_interval
-from ingester.lsn import Position
+from ingester.position import Position
 from ingester.slices import Slice, SliceResult, Trouble
 from ingester.task.drain import Drain
 from ingester.task.encode import Encoder

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from common.names import TableName
 from ingester.driver.dispatch import DEATHS, Dispatcher
-from ingester.lsn import Lsn, Position
+from ingester.position import Lsn, Position
 from ingester.slices import Slice, SliceResult
 from ingester.source import CaptureInstance
 from ingester.spark.early_results import Driver

@@ -34,7 +34,7 @@ from emulators.sqlserver.server import SqlServerEmulator
 from ingester.driver.schedule import Rhythm
 from ingester.driver.strides import Strides
 from ingester.driver.tables import TrackedTable
-from ingester.lsn import Position
+from ingester.position import Position
 from ingester.slices import Slice, SliceResult, Trouble
 from ingester.source import ProbeRequest
 from ingester.sqlserver.connection import Connection

@@ -25,8 +25,8 @@ from dstream.demo.ledger import Ledger
 from dstream.local import Login
 from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
-from ingester.lsn import Lsn, Position
 from ingester.offsets import Claim, Move
+from ingester.position import Lsn, Position
 from ingester.source import ProbeRequest
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.literals import rendered

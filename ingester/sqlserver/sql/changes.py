@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from common.names import TableName, quote_name
-from ingester.lsn import Lsn, Position
+from ingester.position import Lsn, Position
 
 Parameters = tuple[object, ...]
 Statement = tuple[str, Parameters]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from common.names import quote_name
-from ingester.lsn import Position
+from ingester.position import Position
 from ingester.source import CaptureInstance, Share
 from ingester.sqlserver.sql.changes import (
     LOW_WATERMARK,

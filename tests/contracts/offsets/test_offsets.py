@@ -14,8 +14,8 @@ from common.names import TableName
 from common.sqladdress import SqlAddress
 from dstream.local import Login
 from emulators.sqlserver.server import SqlServerEmulator
-from ingester.lsn import Position
 from ingester.offsets import Claim, Claimed, Move, Offsets
+from ingester.position import Position
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.sql import offsets as queries_of_offsets

@@ -1,4 +1,4 @@
-"""The promises of ingester/capture.py, kept by pymssql on a SQL Server: capture that is stopped, late, failing, or hidden from the login."""
+"""The promises of ingester/capture_status.py, kept by pymssql on a SQL Server: capture that is stopped, late, failing, or hidden from the login."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from common.names import TableName
 from common.sqladdress import SqlAddress
 from emulators.sqlserver.cdc.faults import capture_failing, capture_lagging
 from emulators.sqlserver.engine.server_engine import SqlEngine
-from ingester.capture import CaptureJobs, CaptureView
-from ingester.lsn import Position
+from ingester.capture_status import CaptureJobs, CaptureView
+from ingester.position import Position
 from ingester.sqlserver.capture import SqlServerCapture
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.offsets import SqlServerOffsets

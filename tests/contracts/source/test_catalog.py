@@ -13,7 +13,7 @@ from common.names import TableName, quote_name
 from dstream.local import Login
 from emulators.sqlserver.server import SqlServerEmulator
 from ingester.change import Change
-from ingester.lsn import Position
+from ingester.position import Position
 from ingester.source import CaptureInstance, ProbeRequest
 from ingester.sqlserver.sql import changes as queries
 from ingester.window import probe_request, window

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ingester.lsn import Position
+from ingester.position import Position
 from ingester.window import gap, probe_request, superseded, window
 from tests.contracts.source.conftest import Places
 from tests.contracts.source.test_source import PERSONS, Place

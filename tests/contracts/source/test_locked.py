@@ -8,7 +8,7 @@ from common.errors import ConnectionLost, TransientError
 from common.names import TableName
 from emulators.sqlserver.faults import ChangeTableLocked, LockTimeout, LogTimesLocked
 from emulators.sqlserver.server import SqlServerEmulator
-from ingester.lsn import Position
+from ingester.position import Position
 from ingester.source import Probe, ProbeRequest
 from tests.contracts.source.conftest import Places
 from tests.contracts.source.test_source import PERSONS, Place

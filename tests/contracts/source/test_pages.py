@@ -11,7 +11,7 @@ from common.names import TableName
 from emulators.sqlserver.cdc.database import DatabaseCdc
 from emulators.sqlserver.cdc.injection import InjectedTransaction
 from ingester.change import Change, Operation
-from ingester.lsn import Lsn, Position
+from ingester.position import Lsn, Position
 from ingester.source import CaptureInstance, ProbeRequest
 from ingester.sqlserver.source import SqlServerSource
 from tests.contracts.source.conftest import Log, Places

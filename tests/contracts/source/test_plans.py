@@ -24,7 +24,7 @@ from dstream.local import Login
 from emulators.sqlserver.engine.server_engine import SqlEngine
 from emulators.sqlserver.server import SqlServerEmulator
 from emulators.sqlserver.tsql.plans import Plan
-from ingester.lsn import Lsn, Position
+from ingester.position import Lsn, Position
 from ingester.source import CaptureInstance, ProbeRequest, Share
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.literals import literal, type_of

@@ -18,7 +18,7 @@ from ingester.driver.loop import Job
 from ingester.driver.loop_settings import JobSettings
 from ingester.driver.schedule import Rhythm
 from ingester.local_locks import LocalLocks
-from ingester.lsn import Lsn
+from ingester.position import Lsn
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.source import SqlServerSource

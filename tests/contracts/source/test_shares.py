@@ -11,7 +11,7 @@ from common.errors import PermanentError
 from common.names import TableName
 from emulators.sqlserver.cdc.database import DatabaseCdc
 from ingester.change import Change, Operation
-from ingester.lsn import Position
+from ingester.position import Position
 from ingester.source import CaptureInstance, ProbeRequest, Share, Stride
 from tests.contracts.source.conftest import Log, Places
 from tests.contracts.source.test_source import PERSONS, Place

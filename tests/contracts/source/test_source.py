@@ -15,7 +15,7 @@ from dstream.local import Login
 from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
 from ingester.change import Change, Operation
-from ingester.lsn import Position
+from ingester.position import Position
 from ingester.source import CaptureInstance, ProbeRequest
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.source import SqlServerSource

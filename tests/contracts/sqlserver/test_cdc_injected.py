@@ -27,7 +27,7 @@ from emulators.sqlserver.engine.server_engine import SqlEngine
 from emulators.sqlserver.results import Value
 from emulators.sqlserver.server import SqlServerEmulator
 from ingester.change import Change
-from ingester.lsn import Position
+from ingester.position import Position
 from tests.contracts.source.test_source import Place
 
 DELETE, INSERT, BEFORE, AFTER = 1, 2, 3, 4

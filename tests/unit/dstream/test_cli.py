@@ -167,7 +167,7 @@ def test_a_missing_file_is_2_and_says_how_to_name_another(run: Run, tmp_path: Pa
     ]
 
 
-@pytest.mark.parametrize(("command", "module"), [("ingester", "ingester.wiring"), ("router", "router.wiring")])
+@pytest.mark.parametrize(("command", "module"), [("ingester", "ingester.app"), ("router", "router.wiring")])
 @pytest.mark.parametrize("status", [0, 1])
 def test_a_stage_gets_its_settings_and_its_status_is_the_exit_status(
     run: Run, existing: str, monkeypatch: pytest.MonkeyPatch, command: str, module: str, status: int
@@ -188,7 +188,7 @@ def test_a_stage_gets_its_settings_and_its_status_is_the_exit_status(
     [
         (
             "ingester",
-            "ingester.wiring",
+            "ingester.app",
             {
                 "server": "SQL01.corp",
                 "database": "TestDB",

@@ -13,8 +13,8 @@ from common.errors import TransientError
 from common.message import Message
 from common.names import Origin, TableName
 from ingester.change import Change, Operation
-from ingester.lsn import Position
 from ingester.oversize import Outgoing, Oversized, oversized
+from ingester.position import Position
 from ingester.slices import Slice, SliceResult, Trouble
 from ingester.source import CapturedColumn
 from ingester.task.drain import Drain

@@ -13,7 +13,7 @@ from common.message import Message
 from common.names import Ordering, Origin
 from common.servicebus_sender import by_session
 from ingester.driver.loop import Job
-from ingester.lsn import Position
+from ingester.position import Position
 from ingester.slices import Slice, Trouble
 from ingester.source import Share
 from ingester.task.drain import Drain

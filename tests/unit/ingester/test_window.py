@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from common.errors import PermanentError
-from ingester.lsn import Lsn, Position
+from ingester.position import Lsn, Position
 from ingester.window import Image, choose_instance, gap, pair, superseded, window
 from tests.fakes.ingester import instance, lsn, position
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from ingester import wiring, worker
-from ingester.lsn import Position
+from ingester import app as wiring
+from ingester import worker
+from ingester.position import Position
 from ingester.slices import Slice, SliceResult
 from ingester.worker_settings import WorkerSettings
 from tests.fakes.ingester import ORDERS, PERSONS, instance, lsn, position

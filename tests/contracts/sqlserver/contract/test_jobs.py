@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from common.names import TableName
-from ingester.lsn import Lsn, Position
+from ingester.position import Lsn, Position
 from ingester.sqlserver.connection import Connection as IngesterConnection
 from ingester.sqlserver.source import SqlServerSource
 from ingester.window import gap, gap_error

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from common.names import TableName
 from ingester.driver.dispatch import BUCKET_SIZE, DEATHS, Dispatcher, buckets, seconds_out
 from ingester.executor import Early
-from ingester.lsn import Position
+from ingester.position import Position
 from ingester.slices import Slice, SliceResult, Trouble, WorkerLost
 from ingester.source import Share
 from ingester.task.drain import Drain

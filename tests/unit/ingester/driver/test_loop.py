@@ -20,7 +20,7 @@ from ingester.driver.loop_settings import JobSettings
 from ingester.driver.reload import TableChanges
 from ingester.driver.schedule import Rhythm
 from ingester.local_locks import LocalLocks
-from ingester.lsn import Position
+from ingester.position import Position
 from ingester.slices import Trouble, WorkerClock, WorkerLost
 from ingester.spark import executor as spark
 from ingester.spark import jvm as spark_jvm

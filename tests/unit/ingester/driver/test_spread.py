@@ -12,8 +12,8 @@ from ingester.driver.schedule import Rhythm
 from ingester.driver.spread import share_rows, shared_by, slices, whole
 from ingester.driver.strides import Strides
 from ingester.driver.tables import TrackedTable
-from ingester.lsn import Position
 from ingester.oversize import Oversized
+from ingester.position import Position
 from ingester.slices import Slice, SliceResult, Trouble, WorkerLost, failed
 from ingester.source import CapturedColumn, Share, Stride
 from ingester.task.drain import Drain

@@ -11,7 +11,7 @@ from common.names import TableName
 from ingester.driver.catalog_news import take_in
 from ingester.driver.schedule import Rhythm
 from ingester.driver.tables import TrackedTable, absence, drift
-from ingester.lsn import Position
+from ingester.position import Position
 from ingester.source import TableState
 from tests.fakes.ingester import instance, lsn, position
 

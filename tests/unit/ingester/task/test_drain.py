@@ -8,7 +8,7 @@ import pytest
 from common.bus import OutOfTime, SendInterrupted, TimeLeft
 from common.errors import DestinationUnavailable, DStreamError, PermanentError, TransientError
 from common.message import Message
-from ingester.lsn import Position
+from ingester.position import Position
 from ingester.slices import Slice, Trouble
 from ingester.source import Share
 from ingester.task.drain import Drain

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from common.names import Ordering, Origin, TableName
 from ingester.change import Change, Operation
-from ingester.lsn import Lsn, Position
 from ingester.oversize import Oversized
+from ingester.position import Lsn, Position
 from ingester.task.encode import Encoder, event_identity
 from tests.fakes.ingester import position
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from common.errors import TransientError
-from ingester.lsn import Position
+from ingester.position import Position
 from ingester.source import Page
 from ingester.task.read_ahead import ReadAhead
 from tests.fakes.ingester import PERSONS, FakeSource, instance, lsn, position

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from common.errors import PermanentError, TransientError
-from ingester.capture import CaptureError, CaptureFacts, CaptureJobs, OffsetTimes
+from ingester.capture_status import CaptureError, CaptureFacts, CaptureJobs, OffsetTimes
 from ingester.slices import SliceResult, Trouble
 from ingester.watch.capture_watch import Watch
 from ingester.watch.metrics import METRICS, samples

@@ -10,7 +10,7 @@ import pytest
 from common.errors import TransientError
 from common.names import TableName
 from ingester.driver.loop import Job
-from ingester.lsn import Position
+from ingester.position import Position
 from ingester.slices import Overdue, Slice, failed
 from ingester.watch.progress import Progress, Standing, TableFigures
 from tests.fakes.ingester import ORDERS, PERSONS, instance, lsn

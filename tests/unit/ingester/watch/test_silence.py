@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingester.capture import CaptureFacts, CaptureJobs, Scan
+from ingester.capture_status import CaptureFacts, CaptureJobs, Scan
 from ingester.watch.silence import Finding, Silence, explain
 
 JOBS = CaptureJobs(capture=True, polling=5.0, retention=259_200.0)

@@ -23,7 +23,7 @@ from ingester.driver.lease_keeper import LeaseKeeper
 from ingester.driver.loop import Job
 from ingester.driver.loop_settings import JobSettings
 from ingester.driver.reload import Rhythms, plan, rhythms
-from ingester.lock_wiring import lock_keys, lock_names, locks_of, places
+from ingester.lock_backends import lock_keys, lock_names, locks_of, places
 from ingester.locks import steady
 from ingester.observation import observed
 from ingester.settings import IngesterSettings

@@ -11,10 +11,10 @@ from common.durations import format_duration
 from common.errors import DStreamError
 from common.names import TableName
 from common.sqladdress import SqlAddress
-from ingester.capture import CaptureFacts, CaptureJobs, LogTimes
+from ingester.capture_status import CaptureFacts, CaptureJobs, LogTimes
 from ingester.driver.tables import absence, lost_error
-from ingester.lsn import Position
 from ingester.offsets import Claimed
+from ingester.position import Position
 from ingester.source import CaptureInstance, Probe, TableState
 from ingester.watch.retention import Alarm, alarm, headroom
 from ingester.watch.silence import Silence, explain

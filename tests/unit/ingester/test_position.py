@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingester.lsn import Lsn, Position
+from ingester.position import Lsn, Position
 from tests.fakes.ingester import lsn
 
 LSNS = st.binary(min_size=10, max_size=10).map(Lsn)

@@ -7,11 +7,11 @@ from typing import Any, cast
 from structlog.testing import capture_logs
 
 from common.names import TableName
+from ingester.app import _Reload
 from ingester.driver.lease_keeper import LeaseKeeper
 from ingester.driver.loop import Job
 from ingester.driver.reload import TableChanges
 from ingester.settings import IngesterSettings
-from ingester.wiring import _Reload
 from tests.unit.ingester.driver.test_reload import BUS, SECRET, settings
 
 ITEMS = TableName("dbo", "Items")
