@@ -24,9 +24,9 @@ from common.provision import QueueNeed, provision
 from common.servicebus import ServiceBus
 from emulators.servicebus.server import ServiceBusEmulator
 from ingester.task.pack import PackingSender
+from router.app import route
 from router.settings import RouterSettings
 from router.tally import Tally
-from router.wiring import route
 
 QUEUE, TOPIC = "ingest-queue", "server.shop.dbo.orders.events"
 PAGE = 2_000

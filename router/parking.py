@@ -280,7 +280,7 @@ class Parking:
     @staticmethod
     def _renewed(receiver: Receiver) -> bool:
         try:
-            receiver.renew(())  # without deliveries: this is not a turn of a slot (router/observed.py)
+            receiver.renew(())  # without deliveries: this is not a turn of a slot (router/counting.py)
         except DStreamError as error:
             log.info("parked session let go", session=receiver.session_id, reason=error.message)
             receiver.close()

@@ -13,12 +13,12 @@ from common.bus import Receivers
 from common.errors import DStreamError, TransientError
 from common.stacks import tell_stacks
 from common.throttling import Spell
-from router.forward import Forwarder, Pace
 from router.gate import Gate
 from router.interruption import Interruption
 from router.parking import PARKED_PER_SLOT, Parking
 from router.publishers import Publishers
 from router.settings import RouterSettings
+from router.slot import Forwarder, Pace
 from router.tally import Held, Tally
 from router.troubled import Troubled
 

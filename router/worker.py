@@ -1,4 +1,4 @@
-"""`python -m router.worker`: one of the routers that router/workers.py starts. Not for use by itself; decides nothing about messages."""
+"""`python -m router.worker`: one of the routers that router/supervisor.py starts. Not for use by itself; decides nothing about messages."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ import structlog
 from common.errors import DStreamError
 from common.stacks import tell_stacks_on_signal
 from common.telemetry import configure_logging, register_secrets
+from router.app import route
 from router.health import TELL_SECONDS
+from router.supervisor import GRACE, STOP, Failed, Job, Started, Told, Word
 from router.tally import Tally
-from router.wiring import route
-from router.workers import GRACE, STOP, Failed, Job, Started, Told, Word
 
 SOON = 0.5
 """Seconds until a worker that is not ready reports to its parent again."""

@@ -21,4 +21,4 @@ def router(config: Config = DEFAULT, log_level: LogLevel = Level.INFO, log_forma
     settings = prepared("load_router", config, log_level, log_format)
     announced("router", config, settings)
     latest = Latest(config.absolute(), partial(loaded, "load_router", config.absolute()))
-    return started("router.wiring", settings, within=ROUTER_STOPS_WITHIN, latest=latest)
+    return started("router.app", settings, within=ROUTER_STOPS_WITHIN, latest=latest)

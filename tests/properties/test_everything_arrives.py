@@ -43,7 +43,7 @@ from ingester.sqlserver.source import SqlServerSource
 from ingester.task.drain import Drain
 from ingester.task.encode import Encoder
 from ingester.window import window
-from router import wiring as router_wiring
+from router import app as router_wiring
 from router.settings import RouterSettings
 from tests.conftest import PASSWORD, USER
 

@@ -20,9 +20,9 @@ from common.names import TableName
 from common.provision import QueueNeed, provision
 from common.servicebus import ServiceBus
 from emulators.servicebus.server import ServiceBusEmulator
+from router.app import run
 from router.settings import RouterSettings
 from router.tally import Tally
-from router.wiring import run
 from tests.clients.servicebus.conftest import CACHE, HERE
 from tests.clients.servicebus.scenario import MESSAGE, PROPERTIES, Step
 

@@ -13,8 +13,8 @@ from common.errors import TransientError
 from common.names import TableName
 from emulators.servicebus.description import QueueDescription, SubscriptionDescription, TopicDescription
 from emulators.servicebus.server import ServiceBusEmulator
+from router.app import run
 from router.tally import AWAY_SECONDS
-from router.wiring import run
 from tests.contracts.bus.test_router import ORDERS, PERSONS, QUICK, change, left, put, read, routed, routing, settings
 from tests.contracts.bus.test_router_faults import numbered, waited_for
 from tests.contracts.bus.test_workers import Router

@@ -10,9 +10,9 @@ from common.errors import ConfigurationError
 from common.names import TableName
 from emulators.servicebus.description import SubscriptionDescription, TopicDescription
 from emulators.servicebus.server import ServiceBusEmulator
+from router.app import run
 from router.settings import RouterSettings
 from router.tally import Tally
-from router.wiring import run
 from tests.contracts.bus.test_router import PERSONS, QUICK, change, left, put, read, settings
 from tests.contracts.bus.test_router_faults import numbered, waited_for
 

@@ -27,10 +27,10 @@ from common.topology import Provision
 from emulators.servicebus.administration.api import AdminApi, Answer
 from emulators.servicebus.description import QueueDescription, SubscriptionDescription, TopicDescription
 from emulators.servicebus.server import ServiceBusEmulator
-from router.forward import Pace
+from router.app import route, run
 from router.settings import RouterSettings
+from router.slot import Pace
 from router.tally import Tally
-from router.wiring import route, run
 
 PERSONS, ORDERS = "srv.db.persons.events", "srv.db.orders.events"
 QUICK = Pace(batch=200, accept_wait=0.5)

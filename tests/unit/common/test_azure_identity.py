@@ -156,7 +156,7 @@ def test_a_key_needs_no_identity() -> None:
 
 
 def test_nobody_pays_for_azure_identity_who_has_a_key() -> None:
-    code = "import sys, router.wiring; sys.exit('azure.identity' in sys.modules)"
+    code = "import sys, router.app; sys.exit('azure.identity' in sys.modules)"
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
 
 

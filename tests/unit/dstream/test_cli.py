@@ -106,7 +106,7 @@ def test_the_environment_names_the_file_and_the_format(
 ) -> None:
     monkeypatch.setenv("DSTREAM_CONFIG", existing)
     monkeypatch.setenv("DSTREAM_LOG_FORMAT", "json")
-    stand_in(monkeypatch, "router.wiring", lambda *_, **__: 0)
+    stand_in(monkeypatch, "router.app", lambda *_, **__: 0)
     assert run("router")[0] == 0
     assert telemetry.logging_as_configured()[1] == "json"
     assert run("router", "-c", "nope.hcl", "--log-format", "text")[0] == 2
@@ -144,7 +144,7 @@ def test_levels_and_formats_are_read_in_any_case(
     run: Run, existing: str, monkeypatch: pytest.MonkeyPatch, level: str
 ) -> None:
     monkeypatch.setenv("DSTREAM_LOG_LEVEL", level)
-    stand_in(monkeypatch, "router.wiring", lambda *_, **__: 0)
+    stand_in(monkeypatch, "router.app", lambda *_, **__: 0)
     assert run("router", "-c", existing, "--log-format", "JSON")[0] == 0
     assert telemetry.logging_as_configured() == (level.lower(), "json")
 
@@ -167,7 +167,7 @@ def test_a_missing_file_is_2_and_says_how_to_name_another(run: Run, tmp_path: Pa
     ]
 
 
-@pytest.mark.parametrize(("command", "module"), [("ingester", "ingester.app"), ("router", "router.wiring")])
+@pytest.mark.parametrize(("command", "module"), [("ingester", "ingester.app"), ("router", "router.app")])
 @pytest.mark.parametrize("status", [0, 1])
 def test_a_stage_gets_its_settings_and_its_status_is_the_exit_status(
     run: Run, existing: str, monkeypatch: pytest.MonkeyPatch, command: str, module: str, status: int
@@ -197,7 +197,7 @@ def test_a_stage_gets_its_settings_and_its_status_is_the_exit_status(
                 "spark": "local[8]",
             },
         ),
-        ("router", "router.wiring", {"queue": "ingest-queue", "source": "x", "output": "x"}),
+        ("router", "router.app", {"queue": "ingest-queue", "source": "x", "output": "x"}),
     ],
 )
 def test_a_stage_says_at_once_that_it_starts_and_what_it_waits_for_and_may_be_stopped_from_then_on(
@@ -240,7 +240,7 @@ def test_a_failing_stage_is_told_in_lines(
     def stage(settings: Any, stop: Any, latest: Any) -> int:
         raise error
 
-    stand_in(monkeypatch, "router.wiring", stage)
+    stand_in(monkeypatch, "router.app", stage)
     got, out, err = run("router", "-c", existing)
     assert (got, out, err.splitlines()[1:]) == (status, "", lines)
 
@@ -252,7 +252,7 @@ def test_an_unexpected_error_is_one_line_of_the_log_with_its_traceback_and_secre
     def stage(settings: Any, stop: Any, latest: Any) -> int:
         raise ValueError(f"login with {settings.source.connection_string.get_secret_value()}")
 
-    stand_in(monkeypatch, "router.wiring", stage)
+    stand_in(monkeypatch, "router.app", stage)
     status, out, err = run("router", "-c", existing, "--log-level", level, "--log-format", "json")
     assert (status, out) == (1, "")
     told = json.loads(err.splitlines()[-1])
@@ -266,7 +266,7 @@ def test_an_unexpected_error_is_told_in_text_as_well(run: Run, existing: str, mo
     def stage(settings: Any, stop: Any, latest: Any) -> int:
         raise ValueError(SECRET)
 
-    stand_in(monkeypatch, "router.wiring", stage)
+    stand_in(monkeypatch, "router.app", stage)
     status, _, err = run("router", "-c", existing)
     assert (status, err.count("Traceback"), SECRET in err) == (1, 1, False)
     assert "unexpected error" in err.splitlines()[1]
@@ -347,9 +347,9 @@ def test_the_last_words_are_json_where_all_others_are(run: Run, existing: str, m
     def fails(*_: Any, **__: Any) -> int:
         raise PermanentError("the queue is gone", hint="create it")
 
-    made = types.ModuleType("router.wiring")
+    made = types.ModuleType("router.app")
     made.__dict__["run"] = fails
-    monkeypatch.setitem(sys.modules, "router.wiring", made)
+    monkeypatch.setitem(sys.modules, "router.app", made)
     status, _, err = run("router", "-c", existing, "--log-format", "json")
     told = json.loads(err.splitlines()[-1])
     assert (status, told["level"], told["error"], told["hint"]) == (1, "error", "the queue is gone", "create it")

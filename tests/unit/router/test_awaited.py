@@ -17,9 +17,9 @@ from router.publishers import Publishers
 from router.settings import OnPoison
 from router.tally import Tally
 from tests.fakes.bus import FakeBroker
-from tests.unit.router.test_forward import Bench, bodies
 from tests.unit.router.test_parking import PARK_AT_ONCE
 from tests.unit.router.test_poison import Steps
+from tests.unit.router.test_slot import Bench, bodies
 
 GRACE = 60.0
 MESSAGE = Message(b"{}", "m-1", application_properties={"schema": "dbo", "table": "Invoices"})

@@ -16,10 +16,10 @@ from common.bus import Delivery, Receiver
 from common.errors import LockLost, TransientError, Unanswered
 from common.health_settings import HealthSettings
 from common.metrics import Distribution, Metric
+from router.counting import ObservedReceivers
 from router.health import SILENT_SECONDS, TELL_SECONDS, Reports, endpoint
 from router.interruption import TRIED_AGAIN
 from router.metrics import MEMORY, METRICS, PARKED, REPLACED, STOPPED, UP, samples
-from router.observed import ObservedReceivers
 from router.parking import Parked, Parking
 from router.tally import (
     AWAY_SECONDS,

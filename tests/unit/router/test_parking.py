@@ -13,11 +13,11 @@ from common.bus import Delivery
 from common.errors import TransientError
 from common.message import Message
 from common.retry import Backoff
-from router.forward import Pace
 from router.parking import CLOSING_HANDS, HANDS, Parked, Parking
 from router.routes import Group
+from router.slot import Pace
 from tests.fakes.bus import FakeBroker, FakeDelivery, FakeReceiver, Held
-from tests.unit.router.test_forward import Bench, bodies
+from tests.unit.router.test_slot import Bench, bodies
 
 PARK_AT_ONCE = Pace(batch=10, accept_wait=0.01, poll=0.005, idle=0.01, turn=60.0, linger=0.0)
 

@@ -17,8 +17,8 @@ from common.retry import Backoff
 from common.topology import BusSettings
 from router.health import Reports
 from router.settings import RouterSettings
+from router.supervisor import BLINK, FIRST_WORD_SECONDS, STEADY, Told, Workers
 from router.tally import Tally
-from router.workers import BLINK, FIRST_WORD_SECONDS, STEADY, Told, Workers
 
 REACH = BusSettings(
     connection_string=SecretStr("Endpoint=sb://x;SharedAccessKeyName=n;SharedAccessKey=hunter2-hunter2")
@@ -64,7 +64,7 @@ def test_a_worker_is_started_again_at_once_then_after_pauses_by_chance_and_at_on
 STAND_IN = """
 import pickle, sys, time
 from router.tally import STUCK_SECONDS, Tally
-from router.workers import Started, Told
+from router.supervisor import Started, Told
 
 def say(word):
     pickle.dump(word, sys.stdout.buffer)
@@ -112,7 +112,7 @@ def test_a_worker_with_a_slot_that_stands_still_is_killed_and_started_again_with
 PROVEN = """
 import pickle, sys
 from common.errors import PermanentError, TransientError
-from router.workers import Failed, Started
+from router.supervisor import Failed, Started
 
 def say(word):
     pickle.dump(word, sys.stdout.buffer)

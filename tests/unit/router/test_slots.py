@@ -11,8 +11,8 @@ from structlog.testing import capture_logs
 
 from common.bus import Delivery
 from router import slots
-from router.forward import Pace
 from router.publishers import Publishers
+from router.slot import Pace
 from router.slots import Slots
 from router.tally import Tally
 from tests.unit.router.test_restarts import SETTINGS

@@ -13,7 +13,7 @@ from common.message import Message, weight
 from router.publisher import Publisher
 from router.turns import Turns
 from tests.fakes.bus import FakeReceiver, Held
-from tests.unit.router.test_forward import Bench, bodies
+from tests.unit.router.test_slot import Bench, bodies
 
 _LONG = 30.0
 

@@ -16,18 +16,18 @@ from common.provision import QueueNeed, TopicNeed, provision
 from common.servicebus import ServiceBus
 from common.servicebus_deadline import cut_calls
 from common.servicebus_entities import Entities, Storage
+from router.counting import ObservedReceivers
 from router.destinations import Destinations
-from router.forward import Pace
 from router.fullness import Fullness
 from router.health import Reports, endpoint
-from router.observed import ObservedReceivers
-from router.packs import Seen, UnpackingReceivers
 from router.parking import PARKED_PER_SLOT
 from router.publishers import Publishers, most_links
 from router.settings import CREATE_OR_REMOVE, CREATES_NOTHING, Latest, RouterSettings
+from router.slot import Pace
 from router.slots import Slots
+from router.supervisor import Workers
 from router.tally import Tally
-from router.workers import Workers
+from router.unpack import Seen, UnpackingReceivers
 
 BLINK = 0.2
 """Seconds until a start sees a stop while it waits for an answer."""

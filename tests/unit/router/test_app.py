@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from common.names import TableName
-from router import wiring
+from router import app as wiring
 from router.parking import PARKED_PER_SLOT
 from router.publishers import MOST_OPEN, OPENED_AT_ONCE
 from tests.unit.router.test_restarts import SETTINGS
