@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from common.config import Settings
+from common.config.bind import Settings
 
 
 def _host(text: str) -> str:

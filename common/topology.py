@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, SecretStr, ValidationInfo, model_validator
 
-from common.config import Location, Problem, Secret, Settings, Unset, UnsetSecret, complain
+from common.config.bind import Location, Problem, Secret, Settings, Unset, UnsetSecret, complain
 from common.durations import Duration, between
 from common.names import Ordering, Origin, TableName, check_server_name, colliding, server_label
 from common.packing import MOST

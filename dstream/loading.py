@@ -12,7 +12,7 @@ from typing import TypeVar
 import ingester.settings
 import router.settings
 from common.authorities import REMEDY, fault_of
-from common.config import Document, Problem, complain, read
+from common.config.bind import Document, Problem, complain, read
 from common.topology import BusSettings
 from ingester.settings import IngesterSettings
 from router.settings import RouterSettings

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationInfo, field_validator, model_validator
 
-from common.config import Bound, Document, Location, Problem, Secret, Settings, UnsetPolicy, UnsetSecret, bind
+from common.config.bind import Bound, Document, Location, Problem, Secret, Settings, UnsetPolicy, UnsetSecret, bind
 from common.durations import Duration, PositiveDuration, format_duration, parse_duration
 from common.health_settings import HealthSettings
 from common.names import TableName

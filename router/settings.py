@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from common.config import Block, Bound, Document, Problem, Settings, UnsetPolicy, bind
+from common.config.bind import Block, Bound, Document, Problem, Settings, UnsetPolicy, bind
 from common.cores import usable_cores
 from common.durations import Duration
 from common.health_settings import HealthSettings

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from common.config_difference import differing
+from common.config.difference import differing
 from common.names import TableName
 from ingester.driver.schedule import Rhythm
 from ingester.settings import IngesterSettings

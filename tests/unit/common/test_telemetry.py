@@ -11,7 +11,7 @@ import structlog
 from pydantic import SecretStr
 
 from common import telemetry
-from common.config import Unset, UnsetSecret
+from common.config.bind import Unset, UnsetSecret
 from common.sqladdress import SqlAddress
 from common.telemetry import LogFormat, LogLevel, configure_logging, masked, register_secret, register_secrets
 from common.topology import BusSettings

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from common.config import read
+from common.config.bind import read
 from common.names import Origin, TableName
 from common.topology import QueueSettings
 from ingester.settings import IngesterSettings, LockSettings, TablesOverrides, from_document

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from common.config import Bound, read
+from common.config.bind import Bound, read
 from common.names import TableName
 from router.settings import RouterSettings, from_document
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from common.config_hcl import parse
-from common.config_template import Rendered
-from common.config_values import Block, Problem, Value
+from common.config.hcl import parse
+from common.config.template import Rendered
+from common.config.values import Block, Problem, Value
 from common.errors import ConfigurationError
 
 

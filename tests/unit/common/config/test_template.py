@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from common.config_hcl import parse
-from common.config_template import render
-from common.config_values import Unset, Value
+from common.config.hcl import parse
+from common.config.template import render
+from common.config.values import Unset, Value
 from common.errors import ConfigurationError
 
 
@@ -159,7 +159,7 @@ def test_no_complaint_about_an_expression_shows_a_value() -> None:
 
 
 def test_the_file_itself_may_be_missing_or_no_text(tmp_path: Path) -> None:
-    from common.config import read as read_file
+    from common.config.bind import read as read_file
 
     with pytest.raises(ConfigurationError, match=r"nope\.hcl: reading the configuration"):
         read_file(tmp_path / "nope.hcl", {})

@@ -20,8 +20,8 @@ from hcl2.rules.strings import HeredocTemplateRule, StringRule
 from hcl2.utils import SerializationOptions, process_escape_sequences
 from lark.exceptions import UnexpectedInput, UnexpectedToken, VisitError
 
-from common.config_template import Rendered
-from common.config_values import UNREADABLE, Block, Problem, Unreadable, Unset, Value, complain
+from common.config.template import Rendered
+from common.config.values import UNREADABLE, Block, Problem, Unreadable, Unset, Value, complain
 
 _OPTIONS = SerializationOptions(strip_string_quotes=True, explicit_blocks=False, preserve_heredocs=False)
 _NOT_LITERAL = "is an expression; only literal values and {{ env(...) }} are read here"

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar, get_args, get_orig
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, SecretStr, ValidationError
 
-from common.config_values import UNREADABLE, Block, Problem, Unset, Value, complain
+from common.config.values import UNREADABLE, Block, Problem, Unset, Value, complain
 from common.errors import ConfigurationError
 
 __all__ = ["Block", "Bound", "Check", "Document", "Location", "Problem", "Secret", "Settings", "Unset", "UnsetPolicy"]
@@ -117,8 +117,8 @@ class Bound(Generic[M]):
 def read(path: str | Path, environ: Mapping[str, str]) -> Document:
     """Read and parse a file. Raises ConfigurationError: it cannot be read, or template or syntax are wrong."""
     # Here and not above: Spark's workers have use for settings, but none for two parsers.
-    from common.config_hcl import parse
-    from common.config_template import render
+    from common.config.hcl import parse
+    from common.config.template import render
 
     try:
         source = Path(path).read_text(encoding="utf-8-sig")

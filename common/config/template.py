@@ -15,7 +15,7 @@ from typing import Any
 from jinja2 import StrictUndefined, TemplateSyntaxError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from common.config_values import UNREADABLE, Problem, Unreadable, Unset, complain
+from common.config.values import UNREADABLE, Problem, Unreadable, Unset, complain
 
 _BARE_ENV = re.compile(r"""\s*env\s+("[^"]*"|'[^']*')\s*""")
 

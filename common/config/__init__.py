@@ -1,0 +1,1 @@
+"""`dstream.hcl` into validated settings."""
