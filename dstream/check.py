@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from common.check import Finding, Outcome
-from common.telemetry import masked
+from common.observability.logs import masked
 
 ByStage = Iterable[tuple[str, Iterable[Finding]]]
 _WORST_FIRST = (Outcome.FAIL, Outcome.WARN, Outcome.OK)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from common.metrics import documented
+from common.observability.metrics import documented
 from ingester.watch.metrics import METRICS as INGESTER
 from router.metrics import METRICS as ROUTER
 

@@ -57,7 +57,7 @@ def report(error: DStreamError) -> int:
 
 def _log_as_json(problems: Sequence[str], hint: str | None) -> bool:
     """The last words as lines of the log where all others are JSON, so that whoever collects them loses none; False where they are not."""
-    from common.telemetry import logging_as_configured
+    from common.observability.logs import logging_as_configured
 
     if logging_as_configured()[1] != Format.JSON.value:
         return False
@@ -79,7 +79,7 @@ def report_unexpected(error: Exception) -> int:
     """One line of the log, whatever its level: the one traceback that matters must not ask for another run."""
     import structlog
 
-    from common.telemetry import configure_logging, logging_as_configured
+    from common.observability.logs import configure_logging, logging_as_configured
 
     configure_logging(*logging_as_configured())
     kind = type(error).__name__
@@ -88,13 +88,13 @@ def report_unexpected(error: Exception) -> int:
 
 
 def _say(text: str) -> None:
-    from common.telemetry import masked
+    from common.observability.logs import masked
 
     print(masked(f"dstream: {text}"), file=sys.stderr)
 
 
 def _say_traceback() -> None:
-    from common.telemetry import masked
+    from common.observability.logs import masked
 
     if _debugging():
         print(masked(traceback.format_exc()), end="", file=sys.stderr)

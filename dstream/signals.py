@@ -15,7 +15,7 @@ from types import FrameType
 
 import structlog
 
-from common.stacks import tell_stacks_on_signal
+from common.observability.stacks import tell_stacks_on_signal
 
 PARENT = "DSTREAM_STOPS_WITH_STDIN"
 """Set in the environment by a parent that keeps this process's standard input open for as long as it lives."""

@@ -18,7 +18,7 @@ from dstream.options import Format, Level
 
 def logged(level: Level, format: Format) -> None:
     """Set up logging."""
-    from common.telemetry import configure_logging
+    from common.observability.logs import configure_logging
 
     configure_logging(level.value, format.value)
 
@@ -31,7 +31,7 @@ def prepared(loader: str, config: Path, level: Level, format: Format) -> Any:
 
 def loaded(loader: str, config: Path) -> Any:
     """The configuration, with its secrets known to the log."""
-    from common.telemetry import register_secrets
+    from common.observability.logs import register_secrets
     from dstream import loading
 
     settings = getattr(loading, loader)(config, os.environ)

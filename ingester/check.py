@@ -7,9 +7,9 @@ from contextlib import closing
 
 from common.check import Finding, Outcome, guarded, ok
 from common.check_entities import queue_findings
-from common.check_port import port_findings
 from common.errors import PermanentError
 from common.names import TableName
+from common.observability.check_port import port_findings
 from common.servicebus import ServiceBus
 from common.sqladdress import SqlAddress
 from ingester.destination import destination_of

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from common.health import HealthEndpoint
+from common.observability.health import HealthEndpoint
 from ingester.settings import IngesterSettings
 from ingester.sqlserver.capture import SqlServerCapture
 from ingester.sqlserver.connection import Connection

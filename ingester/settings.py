@@ -13,8 +13,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, Validati
 
 from common.config.bind import Bound, Document, Location, Problem, Secret, Settings, UnsetPolicy, UnsetSecret, bind
 from common.durations import Duration, PositiveDuration, format_duration, parse_duration
-from common.health_settings import HealthSettings
 from common.names import TableName
+from common.observability.health_settings import HealthSettings
 from common.topology import Table, Topology, listed, one_way_in, twice_listed
 
 

@@ -10,8 +10,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Literal
 
-from common.health import HealthEndpoint
-from common.health_settings import HealthSettings
+from common.observability.health import HealthEndpoint
+from common.observability.health_settings import HealthSettings
 from router.awake import Awake
 from router.metrics import samples
 from router.tally import Figures, Stillness, Tally, stillest

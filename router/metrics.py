@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from common.metrics import Metric, Sample
+from common.observability.metrics import Metric, Sample
 from router.tally import UNKNOWN, Figures
 
 ROUTED = Metric(

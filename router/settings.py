@@ -14,8 +14,8 @@ from pydantic import AfterValidator, Field
 from common.config.bind import Block, Bound, Document, Problem, Settings, UnsetPolicy, bind
 from common.cores import usable_cores
 from common.durations import Duration
-from common.health_settings import HealthSettings
 from common.names import Ordering, TableName
+from common.observability.health_settings import HealthSettings
 from common.sizes import MemorySize, Size
 from common.topology import (
     WHOLE_NAMESPACE,

@@ -11,7 +11,7 @@ import structlog
 
 from common.bus import Receivers
 from common.errors import DStreamError, TransientError
-from common.stacks import tell_stacks
+from common.observability.stacks import tell_stacks
 from common.throttling import Spell
 from router.gate import Gate
 from router.interruption import Interruption

@@ -21,8 +21,8 @@ from typing import IO
 import structlog
 
 from common.errors import DStreamError, PermanentError, TransientError
+from common.observability.logs import LogFormat, LogLevel, logging_as_configured
 from common.retry import Backoff
-from common.telemetry import LogFormat, LogLevel, logging_as_configured
 from router.awake import Awake
 from router.health import SILENT_SECONDS, Reports
 from router.settings import Latest, RouterSettings

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from common.metrics import MESSAGES, SECONDS, Distribution, resident_bytes
+from common.observability.metrics import MESSAGES, SECONDS, Distribution, resident_bytes
 from router.awake import Awake
 
 UNKNOWN = "unknown"

@@ -14,8 +14,8 @@ from typing import IO, Any
 import structlog
 
 from common.errors import DStreamError
-from common.stacks import tell_stacks_on_signal
-from common.telemetry import configure_logging, register_secrets
+from common.observability.logs import configure_logging, register_secrets
+from common.observability.stacks import tell_stacks_on_signal
 from router.app import route
 from router.health import TELL_SECONDS
 from router.supervisor import GRACE, STOP, Failed, Job, Started, Told, Word

@@ -28,8 +28,8 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 
 from common.errors import PermanentError
-from common.stacks import is_stack
-from common.telemetry import MASK
+from common.observability.logs import MASK
+from common.observability.stacks import is_stack
 from ingester.spark.conf import properties
 
 log = structlog.get_logger("spark")

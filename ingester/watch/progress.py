@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from common.metrics import SECONDS, Distribution
 from common.names import TableName
+from common.observability.metrics import SECONDS, Distribution
 from common.sqladdress import LOGIN_SECONDS
 from ingester.locks import Clock, steady
 from ingester.slices import SliceResult, Trouble

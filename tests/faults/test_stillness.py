@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from common.health import HealthEndpoint
-from common.health_settings import HealthSettings
 from common.names import TableName
+from common.observability.health import HealthEndpoint
+from common.observability.health_settings import HealthSettings
 from dstream.demo.processes import Service
 from tests.faults.stillness import HealthWatch, Heard, Life, Reign, Stillness, Word, logged, stillnesses
 from tests.faults.world import free_port, wait_until

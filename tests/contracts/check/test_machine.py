@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from common.errors import PermanentError
-from common.health import HealthEndpoint
-from common.health_settings import HealthSettings
+from common.observability.health import HealthEndpoint
+from common.observability.health_settings import HealthSettings
 from ingester import check
 from ingester.sqlserver import values
 from tests.contracts.check.conftest import Place

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 import structlog
 
-from common import telemetry
 from common.check import Finding, Outcome
 from common.errors import ConfigurationError, PermanentError
+from common.observability import logs as telemetry
 from dstream import cli
 from tests.unit.dstream.test_loading import ENVIRON, GOLDEN, ROOT, SECRET
 

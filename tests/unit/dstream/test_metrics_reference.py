@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from common.metrics import Metric
+from common.observability.metrics import Metric
 from dstream.metrics_reference import BEGIN, END, with_metrics
 from ingester.watch.metrics import METRICS as INGESTER
 from router.metrics import METRICS as ROUTER

@@ -14,8 +14,8 @@ import pytest
 
 from common.bus import Delivery, Receiver
 from common.errors import LockLost, TransientError, Unanswered
-from common.health_settings import HealthSettings
-from common.metrics import Distribution, Metric
+from common.observability.health_settings import HealthSettings
+from common.observability.metrics import Distribution, Metric
 from router.counting import ObservedReceivers
 from router.health import SILENT_SECONDS, TELL_SECONDS, Reports, endpoint
 from router.interruption import TRIED_AGAIN

@@ -10,10 +10,10 @@ import pytest
 import structlog
 from pydantic import SecretStr
 
-from common import telemetry
 from common.config.bind import Unset, UnsetSecret
+from common.observability import logs as telemetry
+from common.observability.logs import LogFormat, LogLevel, configure_logging, masked, register_secret, register_secrets
 from common.sqladdress import SqlAddress
-from common.telemetry import LogFormat, LogLevel, configure_logging, masked, register_secret, register_secrets
 from common.topology import BusSettings
 
 SECRET = 'hunt"er2\\ é'

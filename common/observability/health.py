@@ -16,8 +16,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from common.errors import PermanentError
-from common.health_settings import HealthSettings
-from common.metrics import CONTENT_TYPE, Sample, exposition
+from common.observability.health_settings import HealthSettings
+from common.observability.metrics import CONTENT_TYPE, Sample, exposition
 
 Ailment = Callable[[], str | None]
 """What is wrong, in words for a person; None when all is well."""

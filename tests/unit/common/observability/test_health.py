@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import pytest
 
 from common.errors import PermanentError
-from common.health import MOST_AT_ONCE, HealthEndpoint
-from common.health_settings import HealthSettings
-from common.metrics import Metric
+from common.observability.health import MOST_AT_ONCE, HealthEndpoint
+from common.observability.health_settings import HealthSettings
+from common.observability.metrics import Metric
 
 UP = Metric("dstream_test_up", "gauge", "Whether it is.")
 

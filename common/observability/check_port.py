@@ -7,8 +7,8 @@ from http.client import HTTPConnection, HTTPException
 
 from common.check import Finding, ok
 from common.errors import PermanentError
-from common.health import SERVER_NAME, HealthEndpoint
-from common.health_settings import HealthSettings
+from common.observability.health import SERVER_NAME, HealthEndpoint
+from common.observability.health_settings import HealthSettings
 
 _ANSWER_SECONDS = 2.0
 """Seconds to wait until the program that has the port answers."""

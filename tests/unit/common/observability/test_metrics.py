@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from common.metrics import Distribution, Metric, documented, exposition
+from common.observability.metrics import Distribution, Metric, documented, exposition
 
 SENT = Metric("dstream_test_sent_total", "counter", "Sent.", ("table",))
 LAG = Metric("dstream_test_lag_seconds", "gauge", "Behind.")

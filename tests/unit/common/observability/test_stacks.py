@@ -5,11 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from common.stacks import is_stack
+from common.observability.stacks import is_stack
 
 _PROGRAM = """
 import os, signal, threading
-from common.stacks import tell_stacks_on_signal
+from common.observability.stacks import tell_stacks_on_signal
 tell_stacks_on_signal()
 def waits_for_nothing(): threading.Event().wait()
 threading.Thread(target=waits_for_nothing, name="hung", daemon=True).start()
