@@ -26,7 +26,7 @@ from bench.ingestion import idle, stages
 from bench.ingestion.ground import Ground
 from bench.ingestion.whole import SLOTS, Ingester, drained
 from common.names import TableName
-from common.provision import QueueNeed, provision
+from common.servicebus.provision import QueueNeed, provision
 
 Figures = dict[str, Any]
 

@@ -20,8 +20,8 @@ from azure.servicebus import ServiceBusClient
 from common.message import Message
 from common.names import TableName
 from common.packing import MOST
-from common.provision import QueueNeed, provision
-from common.servicebus import ServiceBus
+from common.servicebus.namespace import ServiceBus
+from common.servicebus.provision import QueueNeed, provision
 from emulators.servicebus.server import ServiceBusEmulator
 from ingester.task.pack import PackingSender
 from router.app import route

@@ -20,10 +20,10 @@ from statistics import median
 from unittest.mock import patch
 
 from bench.servicebus.broker import Broker
-from common import servicebus_batches
 from common.message import Message
-from common.servicebus import ServiceBus
-from common.servicebus_sender import BusSender
+from common.servicebus.namespace import ServiceBus
+from common.servicebus.sender import BusSender
+from common.servicebus.wire import batches as servicebus_batches
 
 QUEUE = "changes"
 WAYS: dict[str, Callable[[], bool]] = {"sdk": lambda: False, "ours": servicebus_batches.supported}

@@ -1,4 +1,4 @@
-"""Ports to a message broker. `common/servicebus.py` is the adapter; loops see only this page.
+"""Ports to a message broker. `common/servicebus/namespace.py` is the adapter; loops see only this page.
 
 What can be promised: a `send` that returns was accepted by the broker, in order. A delivery that was not settled comes again.
 """

@@ -18,7 +18,7 @@ from common.config.bind import Location, Problem, Secret, Settings, Unset, Unset
 from common.durations import Duration, between
 from common.names import Ordering, Origin, TableName, check_server_name, colliding, server_label
 from common.packing import MOST
-from common.servicebus_address import Proxy, Way, entity_path, faults, is_private, read_address
+from common.servicebus.address import Proxy, Way, entity_path, faults, is_private, read_address
 from common.sqladdress import SqlAddress
 
 Provision = Literal["create", "verify", "none"]

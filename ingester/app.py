@@ -16,8 +16,8 @@ import structlog
 
 from common.cores import usable_cores
 from common.errors import PermanentError
-from common.provision import QueueNeed, provision
-from common.servicebus import ServiceBus
+from common.servicebus.namespace import ServiceBus
+from common.servicebus.provision import QueueNeed, provision
 from ingester.destination import destination_of
 from ingester.driver.lease_keeper import LeaseKeeper
 from ingester.driver.loop import Job

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import closing
 
 from common.check import Finding, Outcome, guarded, ok
-from common.check_entities import queue_findings
 from common.errors import PermanentError
 from common.names import TableName
 from common.observability.check_port import port_findings
-from common.servicebus import ServiceBus
+from common.servicebus.check import queue_findings
+from common.servicebus.namespace import ServiceBus
 from common.sqladdress import SqlAddress
 from ingester.destination import destination_of
 from ingester.driver.tables import source_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from common.servicebus import ServiceBus
+from common.servicebus.namespace import ServiceBus
 from ingester.settings import IngesterSettings
 
 

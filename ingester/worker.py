@@ -18,7 +18,7 @@ from common.bus import Sender
 from common.errors import PermanentError
 from common.names import TableName
 from common.observability.stacks import tell_stacks_on_signal
-from common.servicebus import ServiceBus
+from common.servicebus.namespace import ServiceBus
 from ingester.locks import Clock, steady
 from ingester.offsets import TakenOffsets
 from ingester.position import Position

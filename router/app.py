@@ -12,10 +12,10 @@ import structlog
 from common.errors import DStreamError, Stopped
 from common.fetch_ahead import FetchAhead
 from common.file_limit import provide_descriptors
-from common.provision import QueueNeed, TopicNeed, provision
-from common.servicebus import ServiceBus
-from common.servicebus_deadline import cut_calls
-from common.servicebus_entities import Entities, Storage
+from common.servicebus.connection.deadline import cut_calls
+from common.servicebus.entities import Entities, Storage
+from common.servicebus.namespace import ServiceBus
+from common.servicebus.provision import QueueNeed, TopicNeed, provision
 from router.counting import ObservedReceivers
 from router.destinations import Destinations
 from router.fullness import Fullness

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import closing
 
 from common.check import Finding, guarded, warn
-from common.check_connections import judge_connections
-from common.check_entities import queue_findings, queue_seen, topic_findings, trouble_sending
 from common.errors import PermanentError
 from common.observability.check_port import port_findings
-from common.servicebus import ServiceBus
+from common.servicebus.check import queue_findings, queue_seen, topic_findings, trouble_sending
+from common.servicebus.check_connections import judge_connections
+from common.servicebus.namespace import ServiceBus
 from router.parking import PARKED_PER_SLOT
 from router.publishers import MOST_OPEN
 from router.settings import CREATE_OR_REMOVE, CREATES_NOTHING, RouterSettings

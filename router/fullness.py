@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import structlog
 
 from common.errors import PermanentError, Stopped, TransientError
-from common.servicebus_entities import Storage
+from common.servicebus.entities import Storage
 from router.tally import Tally
 
 LOOK = 60.0

@@ -11,7 +11,7 @@ from typing import Any, Final
 from pydantic import SecretStr
 
 from common.names import Origin, TableName
-from common.servicebus_address import ServiceBusAddress, read_address
+from common.servicebus.address import ServiceBusAddress, read_address
 from common.sqladdress import SqlAddress
 from dstream.local import Emulators, Login
 

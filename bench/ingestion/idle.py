@@ -17,7 +17,7 @@ from bench.ingestion.ground import Ground, origin
 from bench.ingestion.whole import Ingester, offsets
 from common.durations import parse_duration
 from common.names import TableName
-from common.provision import QueueNeed, provision
+from common.servicebus.provision import QueueNeed, provision
 
 POLL: Final = "1s"
 LAG_POLL: Final = "500ms"

@@ -20,7 +20,7 @@ from azure.servicebus.exceptions import MessageSizeExceededError
 from bench.ingestion.ground import origin, sql_address
 from common.message import Message
 from common.names import TableName
-from common.servicebus import ServiceBus
+from common.servicebus.namespace import ServiceBus
 from dstream.local import Login
 from ingester.position import Position
 from ingester.slices import Slice

@@ -9,7 +9,7 @@ from statistics import quantiles
 from azure.servicebus import ServiceBusClient
 
 from bench.routing.work import QUEUE, SUBSCRIPTION, TOPIC, change
-from common.servicebus_messages import to_sdk
+from common.servicebus.wire.messages import to_sdk
 
 
 def measure(connection_string: str, count: int, rate: float, sessions: int) -> tuple[float, float]:

@@ -23,9 +23,9 @@ from azure.servicebus import (
 )
 
 from bench.routing.work import QUEUE, TOPIC
-from common.servicebus_batches import add
-from common.servicebus_messages import from_sdk
-from common.servicebus_settle import complete
+from common.servicebus.settle import complete
+from common.servicebus.wire.batches import add
+from common.servicebus.wire.messages import from_sdk
 
 GROUP = 200
 

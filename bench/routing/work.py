@@ -19,7 +19,7 @@ from azure.servicebus import ServiceBusClient
 from bench.servicebus.broker import Broker
 from common.message import Message
 from common.packing import packed
-from common.servicebus_messages import to_sdk
+from common.servicebus.wire.messages import to_sdk
 
 QUEUE: Final = "ingest-queue"
 TOPIC: Final = "srv.db.orders.events"

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusReceiver, ServiceBusSender
 
-from common.servicebus_settle import complete
+from common.servicebus.settle import complete
 
 from .broker import Broker
 

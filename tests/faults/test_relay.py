@@ -11,7 +11,7 @@ from azure.servicebus import ServiceBusClient
 
 from common.errors import TransientError
 from common.message import Message
-from common.servicebus import ServiceBus
+from common.servicebus.namespace import ServiceBus
 from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.server import ServiceBusEmulator
 from tests.faults.relay import Relay

@@ -26,7 +26,7 @@ from azure.servicebus import ServiceBusClient, ServiceBusReceiveMode
 from azure.servicebus.exceptions import ServiceBusError
 
 from common.errors import TransientError
-from common.servicebus import ServiceBus
+from common.servicebus.namespace import ServiceBus
 from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.faults.catalogue import LinksDetached, LocksLost, ServerBusy
 from emulators.servicebus.server import ServiceBusEmulator

@@ -20,7 +20,7 @@ from typing import Any
 from common.bus import Sender, SendInterrupted, TimeLeft
 from common.message import Message
 from common.names import Origin, TableName
-from common.servicebus import ServiceBus
+from common.servicebus.namespace import ServiceBus
 from dstream.demo.subscriber import Subscriber
 from emulators.servicebus.server import ServiceBusEmulator
 from emulators.servicebus.throttle import MANAGEMENT

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from common.names import Origin, TableName
-from common.provision import QueueNeed, provision
-from common.servicebus import ServiceBus
-from common.servicebus_sender import BusSender
+from common.servicebus.namespace import ServiceBus
+from common.servicebus.provision import QueueNeed, provision
+from common.servicebus.sender import BusSender
 from common.sqladdress import SqlAddress
 from common.topology import BusSettings
 from dstream.demo import types_table

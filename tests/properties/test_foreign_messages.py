@@ -17,8 +17,8 @@ from azure.servicebus import ServiceBusClient
 from azure.servicebus._pyamqp import receiver
 from azure.servicebus._pyamqp.message import Message
 
-from common.provision import QueueNeed, provision
-from common.servicebus import ServiceBus
+from common.servicebus.namespace import ServiceBus
+from common.servicebus.provision import QueueNeed, provision
 from emulators.servicebus.amqp.decode import decode
 from emulators.servicebus.message import sections
 from emulators.servicebus.server import ServiceBusEmulator

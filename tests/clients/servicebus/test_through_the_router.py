@@ -17,8 +17,8 @@ import pytest
 
 from common.message import Message
 from common.names import TableName
-from common.provision import QueueNeed, provision
-from common.servicebus import ServiceBus
+from common.servicebus.namespace import ServiceBus
+from common.servicebus.provision import QueueNeed, provision
 from emulators.servicebus.server import ServiceBusEmulator
 from router.app import run
 from router.settings import RouterSettings

@@ -19,8 +19,8 @@ from azure.servicebus import ServiceBusClient, ServiceBusSubQueue
 from azure.servicebus.management import ServiceBusAdministrationClient
 
 from common.bus import Receivers
-from common.provision import QueueNeed, provision
-from common.servicebus import ServiceBus
+from common.servicebus.namespace import ServiceBus
+from common.servicebus.provision import QueueNeed, provision
 from emulators.servicebus.faults.catalogue import SendsRefused
 from emulators.servicebus.server import ServiceBusEmulator
 from router.publisher import OpenableSender

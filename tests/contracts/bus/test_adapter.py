@@ -17,17 +17,17 @@ from azure.servicebus._pyamqp import _decode
 from azure.servicebus._pyamqp.receiver import ReceiverLink
 from structlog.testing import capture_logs
 
-import common.servicebus_arrivals
-import common.servicebus_receiver
-import common.servicebus_sender
-import common.servicebus_settle
+import common.servicebus.receiver
+import common.servicebus.sender
+import common.servicebus.settle
+import common.servicebus.wire.arrivals
 from common.bus import MessageRefused, MessageTooLarge, MessageUnwritable, Receivers, SendInterrupted
 from common.errors import DestinationUnavailable, TransientError
 from common.message import Message, Opaque
-from common.servicebus import ServiceBus
-from common.servicebus_address import read_address
-from common.servicebus_receiver import BusReceiver
-from common.servicebus_sender import ENVELOPE
+from common.servicebus.address import read_address
+from common.servicebus.namespace import ServiceBus
+from common.servicebus.receiver import BusReceiver
+from common.servicebus.sender import ENVELOPE
 from emulators.servicebus.description import QueueDescription, TopicDescription
 from emulators.servicebus.faults.catalogue import SendsRefused
 from emulators.servicebus.server import ServiceBusEmulator
@@ -56,14 +56,14 @@ def emulator(clock: Clock) -> Iterator[ServiceBusEmulator]:
 @pytest.fixture
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nothing is known of the SDK yet, and what is found out is forgotten again."""
-    monkeypatch.setattr("common.servicebus_settle._refused", [])
+    monkeypatch.setattr("common.servicebus.settle._refused", [])
     decoders = list(_decode._DECODE_BY_CONSTRUCTOR)
     monkeypatch.setattr(_decode, "_DECODE_BY_CONSTRUCTOR", decoders)
-    common.servicebus_arrivals.warn_once.cache_clear()
-    common.servicebus_settle._takes_ranges.cache_clear()
+    common.servicebus.wire.arrivals.warn_once.cache_clear()
+    common.servicebus.settle._takes_ranges.cache_clear()
     yield
-    common.servicebus_arrivals.warn_once.cache_clear()
-    common.servicebus_settle._takes_ranges.cache_clear()
+    common.servicebus.wire.arrivals.warn_once.cache_clear()
+    common.servicebus.settle._takes_ranges.cache_clear()
 
 
 @pytest.fixture
@@ -89,8 +89,8 @@ def some(count: int, session: str | None = None) -> list[Message]:
 @pytest.mark.parametrize("way", ["ours", "the SDK's"])
 def test_every_property_arrives_as_it_was_sent(monkeypatch: pytest.MonkeyPatch, bus: ServiceBus, way: str) -> None:
     if way != "ours":
-        monkeypatch.setattr("common.servicebus_batches.supported", lambda: False)
-        monkeypatch.setattr("common.servicebus_batches.encoded", None)
+        monkeypatch.setattr("common.servicebus.wire.batches.supported", lambda: False)
+        monkeypatch.setattr("common.servicebus.wire.batches.encoded", None)
     sent = [
         Message('{"name": "Zoë \U0001f600"}'.encode(), "Ünïcode", "s", application_properties={"näme": "wért"}),
         Message(
@@ -144,8 +144,8 @@ def active(emulator: ServiceBusEmulator, queue: str) -> int:
 def test_without_the_private_shortcut_messages_are_completed_one_by_one(
     monkeypatch: pytest.MonkeyPatch, emulator: ServiceBusEmulator, bus: ServiceBus, clock: Clock
 ) -> None:
-    monkeypatch.setattr("common.servicebus_settle.supported", lambda _: False)
-    monkeypatch.setattr("common.servicebus_settle.complete", None)
+    monkeypatch.setattr("common.servicebus.settle.supported", lambda _: False)
+    monkeypatch.setattr("common.servicebus.settle.complete", None)
     put(bus, "plain", some(4))
     with closing(opened(bus.receivers("plain", sessions=False, prefetch=10))) as receiver:
         deliveries = list(receiver.receive(max_count=4, max_wait=3))
@@ -176,7 +176,7 @@ def steady(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Moves the clock by which a receiver counts how long it has had its locks."""
     moved = Clock()
     monkeypatch.setattr(
-        common.servicebus_receiver, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + moved.ahead)
+        common.servicebus.receiver, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + moved.ahead)
     )
     return moved
 
@@ -218,7 +218,7 @@ def test_message_locks_are_renewed_one_by_one(
 def test_a_clock_that_is_far_ahead_is_told_of_once_and_nothing_fails(
     monkeypatch: pytest.MonkeyPatch, bus: ServiceBus, clock: Clock, steady: Clock
 ) -> None:
-    monkeypatch.setattr(common.servicebus_receiver, "_told_of_the_clock", [])
+    monkeypatch.setattr(common.servicebus.receiver, "_told_of_the_clock", [])
     clock.ahead -= 3600  # the service's
     put(bus, "lanes", some(3, "a"))
     with closing(opened(bus.receivers("lanes", sessions=True, prefetch=10))) as receiver, capture_logs() as lines:
@@ -237,8 +237,8 @@ def test_a_message_whose_lock_was_over_before_it_was_read_is_not_handed_over(
     monkeypatch: pytest.MonkeyPatch, bus: ServiceBus
 ) -> None:
     """As behind a topic that is slow: others are sent for longer than a lock lasts while it waits in this process."""
-    until, passed = common.servicebus_receiver._until, [0.0]
-    monkeypatch.setattr(common.servicebus_receiver, "_until", lambda moment: until(moment) - passed[0])
+    until, passed = common.servicebus.receiver._until, [0.0]
+    monkeypatch.setattr(common.servicebus.receiver, "_until", lambda moment: until(moment) - passed[0])
     put(bus, "plain", some(3))
     with closing(opened(bus.receivers("plain", sessions=False, prefetch=10))) as receiver:
         (first,) = receiver.receive(max_count=1, max_wait=5)
@@ -253,7 +253,7 @@ def test_a_message_whose_lock_was_over_before_it_was_read_is_not_handed_over(
 def test_a_receiver_asks_to_be_reopened_long_before_the_sdk_fails(
     monkeypatch: pytest.MonkeyPatch, bus: ServiceBus, steady: Clock
 ) -> None:
-    monkeypatch.setattr(common.servicebus_receiver, "MAX_RENEWALS", 1)
+    monkeypatch.setattr(common.servicebus.receiver, "MAX_RENEWALS", 1)
     put(bus, "lanes", some(1, "a"))
     with closing(opened(bus.receivers("lanes", sessions=True, prefetch=10))) as receiver:
         steady.ahead += 45
@@ -266,7 +266,7 @@ def test_a_batch_that_the_service_finds_too_large_goes_in_halves(
     monkeypatch: pytest.MonkeyPatch, emulator: ServiceBusEmulator, bus: ServiceBus
 ) -> None:
     monkeypatch.setattr(
-        common.servicebus_sender, "ENVELOPE", 0
+        common.servicebus.sender, "ENVELOPE", 0
     )  # full to the brim by the SDK's count, which forgets the envelope
     with closing(bus.sender("lanes")) as sender:
         flushed: list[int] = []
@@ -329,7 +329,7 @@ def test_a_link_that_was_quiet_for_long_is_opened_anew_without_an_error(
     with closing(bus.sender("plain")) as sender:
         sender.send(some(1))
         emulator.drop_connections()
-        monkeypatch.setattr(common.servicebus_sender, "STALE_AFTER", 0.0)
+        monkeypatch.setattr(common.servicebus.sender, "STALE_AFTER", 0.0)
         sender.send(some(2))
     assert active(emulator, "plain") == 3
 
@@ -509,7 +509,7 @@ def test_a_message_that_cannot_be_written_is_told_and_those_before_it_are_in(
     monkeypatch: pytest.MonkeyPatch, bus: ServiceBus, way: str
 ) -> None:
     if way != "ours":
-        monkeypatch.setattr("common.servicebus_batches.supported", lambda: False)
+        monkeypatch.setattr("common.servicebus.wire.batches.supported", lambda: False)
     unwritable = [
         Message(b"{}", "x" * 129),
         Message(b"{}", "surrogate", subject="\ud800"),
@@ -536,7 +536,7 @@ def test_an_error_of_the_sdk_while_it_reads_ahead_ends_this_receiver_alone(
     put(bus, "plain", some(3))
     with closing(opened(bus.receivers("plain", sessions=False, prefetch=10))) as receiver:
         handler: Any = receiver._receiver._handler
-        monkeypatch.setattr(common.servicebus_receiver, "readable", lambda *_: True)
+        monkeypatch.setattr(common.servicebus.receiver, "readable", lambda *_: True)
         real = handler.do_work
 
         def broken(**_: Any) -> bool:
@@ -558,7 +558,7 @@ def test_an_error_of_the_sdk_while_it_settles_ends_this_receiver_alone(
     monkeypatch: pytest.MonkeyPatch, bus: ServiceBus, way: str
 ) -> None:
     if way != "range":
-        monkeypatch.setattr("common.servicebus_settle.supported", lambda _: False)
+        monkeypatch.setattr("common.servicebus.settle.supported", lambda _: False)
     put(bus, "plain", some(1))
     with closing(opened(bus.receivers("plain", sessions=False, prefetch=10))) as receiver:
         deliveries = receiver.receive(max_count=1, max_wait=3)
@@ -591,7 +591,7 @@ def test_a_patched_sdk_is_found_out_on_a_link_and_told_once(
         monkeypatch.setattr(ReceiverLink, "__init__", other)
     elif change == "listen":
         monkeypatch.setattr(
-            "common.servicebus_settle._missing", lambda handler: "its connections cannot be listened to"
+            "common.servicebus.settle._missing", lambda handler: "its connections cannot be listened to"
         )
     else:
 
@@ -676,9 +676,9 @@ def test_with_a_patched_sdk_messages_are_read_by_it_and_that_is_told_once(
     monkeypatch: pytest.MonkeyPatch, bus: ServiceBus, change: str
 ) -> None:
     if change == "names":
-        monkeypatch.setattr("common.servicebus_arrivals.callable", lambda _: False, raising=False)
+        monkeypatch.setattr("common.servicebus.wire.arrivals.callable", lambda _: False, raising=False)
     else:
-        monkeypatch.setattr("common.servicebus_arrivals._FIELDS", 13)
+        monkeypatch.setattr("common.servicebus.wire.arrivals._FIELDS", 13)
     whole = Message(b"{}", "m", "s", application_properties={"text": "t", "number": 1, "yes": True})
     with capture_logs() as told:
         assert received(bus, [whole]) == [whole]

@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 from azure.servicebus import ServiceBusClient, TransportType
 
-import common.servicebus_client
-import common.servicebus_deadline
-import common.servicebus_receiver
-import common.servicebus_sender
+import common.servicebus.connection.client
+import common.servicebus.connection.deadline
+import common.servicebus.receiver
+import common.servicebus.sender
 from common.bus import OutOfTime
 from common.errors import TransientError
 from common.message import Message
-from common.servicebus import ServiceBus
-from common.servicebus_deadline import Guard
+from common.servicebus.connection.deadline import Guard
+from common.servicebus.namespace import ServiceBus
 from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.faults.catalogue import AnswersDelayed
 from emulators.servicebus.server import ServiceBusEmulator
@@ -39,13 +39,13 @@ KEY = "SharedAccessKeyName=p;SharedAccessKey=a2V5"
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in (
-        (common.servicebus_sender, "OPEN_TIMEOUT"),
-        (common.servicebus_sender, "SEND_TIMEOUT"),
-        (common.servicebus_receiver, "OPEN_TIMEOUT"),
-        (common.servicebus_receiver, "SETTLE_TIMEOUT"),
-        (common.servicebus_receiver, "RENEW_TIMEOUT"),
-        (common.servicebus_receiver, "RECEIVE_SLACK"),
-        (common.servicebus_client, "CLOSE_TIMEOUT"),
+        (common.servicebus.sender, "OPEN_TIMEOUT"),
+        (common.servicebus.sender, "SEND_TIMEOUT"),
+        (common.servicebus.receiver, "OPEN_TIMEOUT"),
+        (common.servicebus.receiver, "SETTLE_TIMEOUT"),
+        (common.servicebus.receiver, "RENEW_TIMEOUT"),
+        (common.servicebus.receiver, "RECEIVE_SLACK"),
+        (common.servicebus.connection.client, "CLOSE_TIMEOUT"),
     ):
         monkeypatch.setattr(module, name, SOON)
 
@@ -81,8 +81,8 @@ def test_calls_are_ended_again_once_the_watching_thread_can_be_started(
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    watch = common.servicebus_deadline._Watch()
-    monkeypatch.setattr(common.servicebus_deadline, "_watch", watch)
+    watch = common.servicebus.connection.deadline._Watch()
+    monkeypatch.setattr(common.servicebus.connection.deadline, "_watch", watch)
     guard = guarded(pair[0])
     with monkeypatch.context() as limited:
         limited.setattr(threading.Thread, "start", refuse)

@@ -24,12 +24,12 @@ from azure.core.credentials import AccessToken
 from azure.core.exceptions import ClientAuthenticationError
 from azure.servicebus import ServiceBusClient, TransportType
 
-import common.servicebus_client
-import common.servicebus_management
+import common.servicebus.connection.client
+import common.servicebus.management
 from common.errors import PermanentError, TransientError
 from common.message import Message
-from common.provision import Need, QueueNeed, TopicNeed, provision
-from common.servicebus import ServiceBus
+from common.servicebus.namespace import ServiceBus
+from common.servicebus.provision import Need, QueueNeed, TopicNeed, provision
 from common.topology import BusSettings
 from emulators.certificates import TlsSettings
 from emulators.servicebus.server import ServiceBusEmulator
@@ -83,7 +83,7 @@ def settings(emulator: ServiceBusEmulator, ca: str, monkeypatch: pytest.MonkeyPa
         transport_type=TransportType.Amqp,
         connection_verify=ca,
     )
-    monkeypatch.setattr(common.servicebus_client, "ServiceBusClient", elsewhere)
+    monkeypatch.setattr(common.servicebus.connection.client, "ServiceBusClient", elsewhere)
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", ca)
     monkeypatch.setitem(sys.modules, "azure.identity", SimpleNamespace(DefaultAzureCredential=StandIn))
     StandIn.give, StandIn.asked = lambda: WEB_TOKEN, set()
@@ -123,7 +123,7 @@ def test_entities_are_made_over_https_with_the_token_as_bearer(
 ) -> None:
     sent: list[str] = []
 
-    class Unwrapped(common.servicebus_management._Redirected):
+    class Unwrapped(common.servicebus.management._Redirected):
         """The service takes the bearer's word; the emulator takes the signature in it."""
 
         def send(self, request: Any, **options: Any) -> Any:
@@ -131,7 +131,7 @@ def test_entities_are_made_over_https_with_the_token_as_bearer(
             request.headers["Authorization"] = sent[-1].removeprefix("Bearer ")
             return super().send(request, **options)
 
-    monkeypatch.setattr(common.servicebus_management, "_Redirected", Unwrapped)
+    monkeypatch.setattr(common.servicebus.management, "_Redirected", Unwrapped)
     StandIn.give = lambda: signature(emulator)
     needs: list[Need] = [QueueNeed("made", sessions=True), TopicNeed("news", ("sub1",))]
     with closing(ServiceBus.of(settings)) as bus:
@@ -147,7 +147,7 @@ def test_a_refused_token_names_the_roles_and_is_not_shown(
 ) -> None:
     """On the plain port: given another endpoint's address, the SDK takes every refusal for a wrong address."""
     monkeypatch.setattr(
-        common.servicebus_client, "ServiceBusClient", functools.partial(ServiceBusClient, use_tls=False)
+        common.servicebus.connection.client, "ServiceBusClient", functools.partial(ServiceBusClient, use_tls=False)
     )
     here = dataclasses.replace(ServiceBus.of(settings).address, host=f"127.0.0.1:{emulator.port}")
     with closing(ServiceBus(here)) as bus:

@@ -11,7 +11,7 @@ import pytest
 from common.bus import Delivery, Receiver
 from common.fetch_ahead import FetchAhead
 from common.message import Message, weight
-from common.servicebus import ServiceBus
+from common.servicebus.namespace import ServiceBus
 from emulators.servicebus.amqp.connection import Connection
 from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.faults.injection import Fault

@@ -8,18 +8,18 @@ from functools import partial
 
 import pytest
 
-import common.servicebus_client
-import common.servicebus_management
-import common.servicebus_receiver
-import common.servicebus_sender
+import common.servicebus.connection.client
+import common.servicebus.management
+import common.servicebus.receiver
+import common.servicebus.sender
 from common.bus import SendInterrupted
 from common.errors import PermanentError, TransientError
 from common.lock_life import LockLife
 from common.message import Message
-from common.provision import QueueNeed, provision
-from common.servicebus import ServiceBus
-from common.servicebus_entities import Entities
-from common.servicebus_receiver import BusReceiver
+from common.servicebus.entities import Entities
+from common.servicebus.namespace import ServiceBus
+from common.servicebus.provision import QueueNeed, provision
+from common.servicebus.receiver import BusReceiver
 from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.faults.catalogue import Mute
 from emulators.servicebus.faults.silence import Stage
@@ -39,12 +39,12 @@ SENDING = (Stage.FLOW, Stage.TRANSFER, Stage.ANSWER)
 
 @pytest.fixture
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (common.servicebus_sender, common.servicebus_receiver, common.servicebus_client):
+    for module in (common.servicebus.sender, common.servicebus.receiver, common.servicebus.connection.client):
         for name in ("OPEN_TIMEOUT", "SEND_TIMEOUT", "SETTLE_TIMEOUT", "RENEW_TIMEOUT", "CLOSE_TIMEOUT"):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, SOON)
-    monkeypatch.setattr(common.servicebus_receiver, "HEARTBEAT", 1)
-    monkeypatch.setattr(common.servicebus_receiver, "SILENCE", 1.5)
+    monkeypatch.setattr(common.servicebus.receiver, "HEARTBEAT", 1)
+    monkeypatch.setattr(common.servicebus.receiver, "SILENCE", 1.5)
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_opening_ends_and_the_next_one_works(
     words = r"opening a (sender|receiver) for .* did not answer within 0\.[45] s"
     with none_left(), emulator.inject(Mute(stage, 0)), pytest.raises(TransientError, match=words):
         open_one()
-    for module in (common.servicebus_sender, common.servicebus_receiver):
+    for module in (common.servicebus.sender, common.servicebus.receiver):
         monkeypatch.setattr(module, "OPEN_TIMEOUT", 20.0)
     if way == "sender":
         with closing(bus.sender("plain")) as sender:
@@ -117,8 +117,8 @@ def test_sending_ends_and_the_next_one_works(
             ) as raised:
                 sender.send([message("first")])
             assert raised.value.accepted == ()
-        monkeypatch.setattr(common.servicebus_sender, "OPEN_TIMEOUT", 20.0)
-        monkeypatch.setattr(common.servicebus_sender, "SEND_TIMEOUT", 20.0)
+        monkeypatch.setattr(common.servicebus.sender, "OPEN_TIMEOUT", 20.0)
+        monkeypatch.setattr(common.servicebus.sender, "SEND_TIMEOUT", 20.0)
         sender.send([message("second")])
         sender.close()
     assert held(emulator, "plain") == (2 if stage is Stage.ANSWER else 1)
@@ -130,7 +130,7 @@ def test_settling_ends_and_what_was_not_settled_comes_again(
     emulator: ServiceBusEmulator, bus: ServiceBus, monkeypatch: pytest.MonkeyPatch, queue: str, way: str
 ) -> None:
     if way == "one by one":
-        monkeypatch.setattr("common.servicebus_settle.supported", lambda _: False)
+        monkeypatch.setattr("common.servicebus.settle.supported", lambda _: False)
     with closing(bus.sender(queue)) as sender:
         sender.send([message("m")])
     with none_left():
@@ -202,8 +202,8 @@ def test_a_receiver_of_an_idle_queue_is_told_that_the_peer_is_there(
 def test_managing_ends_and_the_next_call_works(
     emulator: ServiceBusEmulator, bus: ServiceBus, monkeypatch: pytest.MonkeyPatch, stage: Stage
 ) -> None:
-    monkeypatch.setattr(common.servicebus_management, "MANAGEMENT_TIMEOUT", SOON)
-    monkeypatch.setattr(common.servicebus_management, "READ_TIMEOUT", SOON)
+    monkeypatch.setattr(common.servicebus.management, "MANAGEMENT_TIMEOUT", SOON)
+    monkeypatch.setattr(common.servicebus.management, "READ_TIMEOUT", SOON)
     endpoint = f"http://127.0.0.1:{emulator.http_port}"
     with emulator.inject(Mute(stage, 0)), none_left():  # what is waited for no more ends by itself
         with pytest.raises(TransientError, match=r"creating new at .*: no answer from the management API"):

@@ -14,7 +14,7 @@ from azure.servicebus import ServiceBusClient, TransportType
 from azure.servicebus._pyamqp import _transport
 
 from common.message import Message
-from common.servicebus import ServiceBus
+from common.servicebus.namespace import ServiceBus
 from common.topology import BusSettings
 from emulators.certificates import TlsSettings
 from emulators.servicebus.description import QueueDescription

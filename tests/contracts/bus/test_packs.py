@@ -12,9 +12,9 @@ from azure.servicebus import ServiceBusClient, ServiceBusReceivedMessage, Servic
 
 from common.message import Message
 from common.packing import is_pack
-from common.provision import QueueNeed, provision
-from common.servicebus import ServiceBus
-from common.servicebus_messages import from_sdk
+from common.servicebus.namespace import ServiceBus
+from common.servicebus.provision import QueueNeed, provision
+from common.servicebus.wire.messages import from_sdk
 from emulators.servicebus.description import SubscriptionDescription, TopicDescription
 from emulators.servicebus.server import ServiceBusEmulator
 from ingester.task.pack import PackingSender

@@ -11,15 +11,15 @@ from contextlib import closing
 import pytest
 from structlog.testing import capture_logs
 
-from common import provision as provisioning
-from common import servicebus_management
 from common.errors import PermanentError, Stopped, TransientError
 from common.message import Message
-from common.provision import QueueNeed, TopicNeed, provision
 from common.retry import Backoff
-from common.servicebus import ServiceBus
-from common.servicebus_address import ServiceBusAddress, read_address
-from common.servicebus_entities import Entities
+from common.servicebus import management as servicebus_management
+from common.servicebus import provision as provisioning
+from common.servicebus.address import ServiceBusAddress, read_address
+from common.servicebus.entities import Entities
+from common.servicebus.namespace import ServiceBus
+from common.servicebus.provision import QueueNeed, TopicNeed, provision
 from common.topology import Provision
 from emulators.servicebus.administration.api import AdminApi, Answer, refusal
 from emulators.servicebus.description import QueueDescription, SubscriptionDescription, TopicDescription

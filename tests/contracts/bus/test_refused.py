@@ -6,8 +6,8 @@ from contextlib import closing
 
 from azure.servicebus import ServiceBusClient, ServiceBusSubQueue
 
-from common.provision import QueueNeed, provision
-from common.servicebus import ServiceBus
+from common.servicebus.namespace import ServiceBus
+from common.servicebus.provision import QueueNeed, provision
 from emulators.servicebus.faults.catalogue import SendsRefused
 from emulators.servicebus.server import ServiceBusEmulator
 from ingester.task.pack import PackingSender

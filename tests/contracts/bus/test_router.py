@@ -20,9 +20,9 @@ from azure.servicebus.amqp import AmqpAnnotatedMessage, AmqpMessageBodyType
 from common.errors import PermanentError
 from common.message import Message
 from common.names import TableName
-from common.provision import Need, QueueNeed, TopicNeed, provision
-from common.servicebus import ServiceBus
-from common.servicebus_management import management_address
+from common.servicebus.management import management_address
+from common.servicebus.namespace import ServiceBus
+from common.servicebus.provision import Need, QueueNeed, TopicNeed, provision
 from common.topology import Provision
 from emulators.servicebus.administration.api import AdminApi, Answer
 from emulators.servicebus.description import QueueDescription, SubscriptionDescription, TopicDescription
@@ -327,7 +327,7 @@ def test_a_queue_without_sessions_is_refused_where_the_ordering_needs_them(emula
 
 
 class TestProvision:
-    """common/provision.py against the management API."""
+    """common/servicebus/provision.py against the management API."""
 
     def needs(self) -> list[QueueNeed]:
         return [QueueNeed("q", sessions=True)]

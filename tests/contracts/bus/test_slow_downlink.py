@@ -11,8 +11,8 @@ import pytest
 
 from common.errors import TransientError
 from common.message import Message
-from common.servicebus import ServiceBus
-from common.servicebus_receiver import RECEIVE_SLACK, BusReceiver
+from common.servicebus.namespace import ServiceBus
+from common.servicebus.receiver import RECEIVE_SLACK, BusReceiver
 from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.server import ServiceBusEmulator
 from tests.faults.tcp_relay import Silence, TcpRelay, Way

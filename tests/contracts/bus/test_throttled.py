@@ -10,7 +10,7 @@ import pytest
 
 from common.bus import SendInterrupted
 from common.message import Message
-from common.servicebus import ServiceBus
+from common.servicebus.namespace import ServiceBus
 from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.server import ServiceBusEmulator
 from ingester.task.pack import PackingSender

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-import common.servicebus_arrivals
-from common.provision import QueueNeed, provision
-from common.servicebus import ServiceBus
-from common.servicebus_decoding import Arrived, decoded
+import common.servicebus.wire.arrivals
+from common.servicebus.namespace import ServiceBus
+from common.servicebus.provision import QueueNeed, provision
+from common.servicebus.wire.decoding import Arrived, decoded
 from emulators.servicebus.server import ServiceBusEmulator
 from tests.contracts.bus.foreign import application_properties, data, mapped, properties, put_raw, section, text
 from tests.contracts.bus.test_router import PERSONS, left, read, routed, routing, settings
@@ -94,7 +94,7 @@ def test_a_message_whose_reading_fails_holds_up_those_behind_it(
             raise MemoryError("once")
         return decoded(octets)
 
-    monkeypatch.setattr(common.servicebus_arrivals, "decoded", flaky)
+    monkeypatch.setattr(common.servicebus.wire.arrivals, "decoded", flaky)
     queue(emulator, [good(number) for number in range(8)], sessions=True)
     with routing(settings(emulator), until=routed(8)):
         pass

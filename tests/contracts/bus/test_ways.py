@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from azure.servicebus import ServiceBusClient, TransportType
 
-import common.servicebus_sender
+import common.servicebus.sender
 from common.errors import ConfigurationError, TransientError
 from common.message import Message
-from common.provision import QueueNeed, provision
-from common.servicebus import ServiceBus
-from common.servicebus_listening import listen
+from common.servicebus.listening import listen
+from common.servicebus.namespace import ServiceBus
+from common.servicebus.provision import QueueNeed, provision
 from common.topology import BusSettings
 from emulators.certificates import TlsSettings
 from emulators.servicebus.description import QueueDescription
@@ -175,7 +175,7 @@ def test_a_proxy_that_nobody_runs_is_named_by_the_management_api_too(
 
 
 def test_a_proxy_that_accepts_and_says_nothing_is_given_up(ca: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(common.servicebus_sender, "OPEN_TIMEOUT", 0.4)
+    monkeypatch.setattr(common.servicebus.sender, "OPEN_TIMEOUT", 0.4)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         string = "Endpoint=sb://localhost/;SharedAccessKeyName=n;SharedAccessKey=a2V5"
         settings = BusSettings.model_validate(

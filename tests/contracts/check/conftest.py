@@ -12,8 +12,8 @@ import pytest
 from azure.servicebus.management import ServiceBusAdministrationClient
 from typer.testing import CliRunner
 
-from common.servicebus_address import read_address
-from common.servicebus_management import administration
+from common.servicebus.address import read_address
+from common.servicebus.management import administration
 from dstream.cli import app
 from dstream.local import Login
 from emulators.servicebus.server import ServiceBusEmulator

@@ -19,8 +19,8 @@ from pydantic import ValidationError
 import common.azure_identity
 from common.azure_identity import Identity, SqlTokens
 from common.errors import DestinationUnavailable, PermanentError, TransientError
-from common.servicebus import ServiceBus
-from common.servicebus_errors import translate
+from common.servicebus.errors import translate
+from common.servicebus.namespace import ServiceBus
 from common.topology import BusSettings
 
 SECRET = "hunter2-hunter2"

@@ -9,13 +9,13 @@ from typing import Any, cast
 
 import pytest
 
-from common import check_entities
 from common.check import Finding, Outcome
-from common.check_clock import judge_clock, seconds_ahead
-from common.check_connections import judge_connections
-from common.check_entities import topic_findings
 from common.errors import TransientError
-from common.servicebus_management import AT_ONCE
+from common.servicebus import check as check_entities
+from common.servicebus.check import topic_findings
+from common.servicebus.check_clock import judge_clock, seconds_ahead
+from common.servicebus.check_connections import judge_connections
+from common.servicebus.management import AT_ONCE
 
 LOCK = timedelta(minutes=1)
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from common.errors import ConfigurationError
-from common.servicebus import ServiceBus
-from common.servicebus_management import management_address
+from common.servicebus.management import management_address
+from common.servicebus.namespace import ServiceBus
 from dstream.loading import load_both, load_ingester, load_router
 
 ROOT = Path(__file__).parents[3]

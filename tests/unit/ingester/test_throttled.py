@@ -11,7 +11,7 @@ import pytest
 from common.bus import SendInterrupted, TimeLeft
 from common.message import Message
 from common.names import Ordering, Origin
-from common.servicebus_sender import by_session
+from common.servicebus.sender import by_session
 from ingester.driver.loop import Job
 from ingester.position import Position
 from ingester.slices import Slice, Trouble

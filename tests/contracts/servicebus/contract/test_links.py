@@ -16,7 +16,7 @@ from azure.servicebus.exceptions import (
     ServiceBusServerBusyError,
 )
 
-from common import servicebus_settle
+from common.servicebus import settle as servicebus_settle
 from emulators.servicebus.faults import catalogue as faults
 from emulators.servicebus.server import ServiceBusEmulator
 from tests.contracts.servicebus.contract.conftest import Alone

@@ -1,0 +1,1 @@
+"""Azure Service Bus behind the ports of common/bus.py."""

@@ -1,0 +1,1 @@
+"""How one of the SDK's connections is made, bounded and closed."""

@@ -1,0 +1,159 @@
+"""Makes one of the SDK's connections within a guard's time: DNS, the TCP connection, TLS. An error names what could not be reached, and why.
+
+azure-servicebus 7.15 makes and opens a connection in one call, so the changes here are made in between: to single objects, and to none in an
+SDK that is built otherwise.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Callable
+from ipaddress import ip_address
+from typing import Any
+
+from common.errors import TransientError
+from common.in_time import in_time
+from common.servicebus.connection.deadline import Guard
+
+CONNECT_TIMEOUT = 5.0
+"""Seconds for one address to accept a connection: enough for a first packet that is lost and sent again."""
+
+_NAME_HINT = (
+    "check the namespace's name in the configuration (Endpoint or namespace), and this machine's DNS; where the namespace has a private endpoint: "
+    "is its private DNS zone linked to this network?"
+)
+
+_PORT_HINT = (
+    "check the namespace's name in the configuration, and that a firewall lets this machine out to it (AMQP over TLS: port 5671; where only 443 is "
+    'open: transport = "websocket")'
+)
+
+_CA_HINT = (
+    "if a firewall or proxy inspects TLS, set ca_file to a PEM file with its authority's certificate; otherwise check the namespace's name: "
+    "another server may have answered"
+)
+
+
+def bound_reaching(handler: Any, guard: Guard) -> None:
+    """Call once for the AMQP client of one of the SDK's senders or receivers, before it is opened."""
+    kind = type(handler)
+
+    def reached(self: Any) -> Any:
+        return self.__dict__.get("_connection")
+
+    def reach(self: Any, connection: Any) -> None:
+        self.__dict__["_connection"] = connection
+        if connection is not None:
+            self.__class__ = kind
+            _bound(getattr(connection, "_transport", None), guard)
+
+    if "_connection" in vars(handler):
+        handler.__class__ = type(kind.__name__, (kind,), {"_connection": property(reached, reach)})
+
+
+def _bound(transport: Any, guard: Guard) -> None:
+    if hasattr(transport, "_http_proxy"):
+        _bound_websocket(transport, guard)
+    if not hasattr(transport, "_wrap_socket"):
+        return
+    connect, set_up = transport.connect, transport._setup_transport
+
+    def connect_in_time() -> None:
+        if not transport.connected:
+            _connect(transport, connect, guard)
+
+    def set_up_in_time() -> None:
+        # The TLS handshake moves the descriptor from the known socket to one that is not known yet.
+        guard.connecting = transport.sock.dup()
+        try:
+            guard.left()
+            set_up()
+        finally:
+            connecting, guard.connecting = guard.connecting, None
+            connecting.close()
+
+    transport.connect, transport._setup_transport = connect_in_time, set_up_in_time
+
+
+def _bound_websocket(transport: Any, guard: Guard) -> None:
+    from common.servicebus.connection.websocket import connect  # only a WebSocket needs its library
+
+    transport.connect = lambda: connect(transport, guard)
+
+
+def dialled(host: str, port: int, guard: Guard, *, hint: str | None = None) -> socket.socket:
+    """A TCP connection. `hint`: what to do when it fails, instead of checking the namespace's name. Raises TransientError."""
+    met: TransientError | None = None
+    try:
+        for address in _addresses(host, port, guard.left()):
+            try:
+                return socket.create_connection((address, port), min(CONNECT_TIMEOUT, guard.left()))
+            except OSError as error:
+                met = unreachable(f"{host}:{port}", error)
+                met.__cause__ = error
+        raise met or TransientError(f"the name {host} has no address")
+    except TransientError as error:
+        error.hint = hint or error.hint
+        raise
+
+
+def _connect(transport: Any, connect: Callable[[], None], guard: Guard) -> None:
+    """Raises TransientError that says in plain words why no connection was made; errors of TLS pass unchanged."""
+    host, port = transport.host, transport.port
+    addresses = _addresses(host, port, guard.left())
+    for number, address in enumerate(addresses, 1):
+        transport.host, transport.connect_timeout = address, min(CONNECT_TIMEOUT, guard.left())
+        try:
+            connect()
+        except ssl.SSLCertVerificationError as error:
+            raise untrusted(f"{host}:{port}", error) from error
+        except ssl.SSLError:
+            raise
+        except OSError as error:
+            if not isinstance(error, TimeoutError):
+                guard.left()
+            if number == len(addresses):
+                raise unreachable(f"{host}:{port}", error) from error
+        else:
+            return
+        finally:
+            transport.host = host
+
+
+def _addresses(host: str, port: int, seconds: float) -> list[str]:
+    """Raises TransientError."""
+    if _is_address(host):
+        return [host]
+    try:
+        found = in_time(
+            seconds, lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), same=("address", host, port)
+        )
+    except OSError as error:  # TimeoutError is one
+        raise unreachable(host, error, looking_up=True) from error
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def untrusted(where: str, error: ssl.SSLCertVerificationError) -> TransientError:
+    return TransientError(f"{where} has a certificate that is not trusted: {error.verify_message}", hint=_CA_HINT)
+
+
+def unreachable(where: str, error: BaseException, *, looking_up: bool = False) -> TransientError:
+    """The error for a person when `where` fails with `error` of a socket. `looking_up`: during the DNS lookup."""
+    if isinstance(error, socket.gaierror):
+        return TransientError(f"the name {where} cannot be resolved", hint=_NAME_HINT)
+    if isinstance(error, TimeoutError):
+        words = "DNS did not answer for" if looking_up else "no answer from"
+        return TransientError(f"{words} {where}", hint=_NAME_HINT if looking_up else _PORT_HINT)
+    if isinstance(error, ConnectionRefusedError):
+        return TransientError(f"{where} refuses connections", hint=_PORT_HINT)
+    told = getattr(error, "strerror", None) or type(error).__name__
+    return TransientError(f"no connection to {where}: {told}", hint=_PORT_HINT)

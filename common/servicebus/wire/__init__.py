@@ -1,0 +1,1 @@
+"""Messages as AMQP octets, and the SDK's own messages."""
