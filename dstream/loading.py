@@ -13,7 +13,7 @@ import ingester.settings
 import router.settings
 from common.authorities import REMEDY, fault_of
 from common.config.bind import Document, Problem, complain, read
-from common.topology import BusSettings
+from common.servicebus.settings import BusSettings
 from ingester.settings import IngesterSettings
 from router.settings import RouterSettings
 

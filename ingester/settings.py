@@ -15,7 +15,8 @@ from common.config.bind import Bound, Document, Location, Problem, Secret, Setti
 from common.durations import Duration, PositiveDuration, format_duration, parse_duration
 from common.names import TableName
 from common.observability.health_settings import HealthSettings
-from common.topology import Table, Topology, listed, one_way_in, twice_listed
+from common.servicebus.settings import one_way_in
+from common.topology import Table, Topology, listed, twice_listed
 
 
 def _container_name(text: str) -> str:

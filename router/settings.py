@@ -16,17 +16,9 @@ from common.cores import usable_cores
 from common.durations import Duration
 from common.names import Ordering, TableName
 from common.observability.health_settings import HealthSettings
+from common.servicebus.settings import WHOLE_NAMESPACE, BusSettings, DuplicateWindow, Provision, one_way_in, scope_of
 from common.sizes import MemorySize, Size
-from common.topology import (
-    WHOLE_NAMESPACE,
-    BusSettings,
-    DuplicateWindow,
-    Provision,
-    Topology,
-    one_way_in,
-    scope_of,
-    twice_listed,
-)
+from common.topology import Topology, twice_listed
 
 LEAST_MEMORY = Size(16 << 20)
 

@@ -18,7 +18,7 @@ from common.servicebus.findings import judge_queue, judge_topic
 from common.servicebus.listening import listen
 from common.servicebus.management import AT_ONCE
 from common.servicebus.namespace import ServiceBus
-from common.topology import Provision
+from common.servicebus.settings import Provision
 
 
 def queue_findings(

@@ -12,7 +12,7 @@ from datetime import timedelta
 from common.check import Finding, fail, ok, warn
 from common.durations import format_duration
 from common.servicebus.entities import EntitySettings, QueueFacts, TopicFacts
-from common.topology import Provision
+from common.servicebus.settings import Provision
 
 FAILOVER = timedelta(minutes=10)
 """The longest time between a change's first send and its second, which duplicate detection must remove. A dead ingester's lease expires after

@@ -26,7 +26,7 @@ from common.errors import ConfigurationError, DStreamError, PermanentError, Stop
 from common.in_time import in_time
 from common.retry import Backoff
 from common.servicebus.address import Proxy, ServiceBusAddress, Way
-from common.servicebus.connection.reach import unreachable, untrusted
+from common.servicebus.connection.dialling import unreachable, untrusted
 from common.servicebus.errors import quiet_sdk
 from common.servicebus.refusals import read
 

@@ -10,7 +10,7 @@ from common.servicebus.address import ServiceBusAddress, Way, read_address
 from common.servicebus.errors import quiet_sdk
 from common.servicebus.receiver import QueueReceivers
 from common.servicebus.sender import BusSender
-from common.topology import BusSettings
+from common.servicebus.settings import BusSettings
 
 
 class ServiceBus:

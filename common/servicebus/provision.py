@@ -26,7 +26,7 @@ from common.servicebus.address import ServiceBusAddress
 from common.servicebus.entities import Entities, TopicFacts
 from common.servicebus.findings import judge_keeping, judge_queue, judge_settings, judge_topic, judge_use
 from common.servicebus.management import AT_ONCE, PATIENCE, administration, asked, conflicting
-from common.topology import Provision
+from common.servicebus.settings import Provision
 
 DUPLICATE_DETECTION_WINDOW = timedelta(minutes=10)
 """How long an entity remembers message ids. After a crash at most one page is sent again, as soon as another process holds

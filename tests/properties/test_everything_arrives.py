@@ -22,8 +22,8 @@ from common.names import Origin, TableName
 from common.servicebus.namespace import ServiceBus
 from common.servicebus.provision import QueueNeed, provision
 from common.servicebus.sender import BusSender
+from common.servicebus.settings import BusSettings
 from common.sqladdress import SqlAddress
-from common.topology import BusSettings
 from dstream.demo import types_table
 from dstream.demo.ledger import DELETE, INSERT, UPDATE, Committed, Ledger
 from dstream.demo.subscriber import Subscriber

@@ -17,7 +17,7 @@ import websocket
 from common.errors import TransientError
 from common.servicebus.address import Proxy
 from common.servicebus.connection.deadline import Guard
-from common.servicebus.connection.reach import dialled, unreachable, untrusted
+from common.servicebus.connection.dialling import dialled, unreachable, untrusted
 
 PORT = 443
 """The port of a namespace for WebSockets."""

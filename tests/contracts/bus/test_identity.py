@@ -30,7 +30,7 @@ from common.errors import PermanentError, TransientError
 from common.message import Message
 from common.servicebus.namespace import ServiceBus
 from common.servicebus.provision import Need, QueueNeed, TopicNeed, provision
-from common.topology import BusSettings
+from common.servicebus.settings import BusSettings
 from emulators.certificates import TlsSettings
 from emulators.servicebus.server import ServiceBusEmulator
 

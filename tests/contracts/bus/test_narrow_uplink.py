@@ -15,7 +15,7 @@ from azure.servicebus._pyamqp import _transport
 
 from common.message import Message
 from common.servicebus.namespace import ServiceBus
-from common.topology import BusSettings
+from common.servicebus.settings import BusSettings
 from emulators.certificates import TlsSettings
 from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.server import ServiceBusEmulator

@@ -20,7 +20,7 @@ from common.servicebus.address import ServiceBusAddress, read_address
 from common.servicebus.entities import Entities
 from common.servicebus.namespace import ServiceBus
 from common.servicebus.provision import QueueNeed, TopicNeed, provision
-from common.topology import Provision
+from common.servicebus.settings import Provision
 from emulators.servicebus.administration.api import AdminApi, Answer, refusal
 from emulators.servicebus.description import QueueDescription, SubscriptionDescription, TopicDescription
 from emulators.servicebus.server import ServiceBusEmulator

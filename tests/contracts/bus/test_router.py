@@ -23,7 +23,7 @@ from common.names import TableName
 from common.servicebus.management import management_address
 from common.servicebus.namespace import ServiceBus
 from common.servicebus.provision import Need, QueueNeed, TopicNeed, provision
-from common.topology import Provision
+from common.servicebus.settings import Provision
 from emulators.servicebus.administration.api import AdminApi, Answer
 from emulators.servicebus.description import QueueDescription, SubscriptionDescription, TopicDescription
 from emulators.servicebus.server import ServiceBusEmulator

@@ -18,7 +18,7 @@ from common.message import Message
 from common.servicebus.listening import listen
 from common.servicebus.namespace import ServiceBus
 from common.servicebus.provision import QueueNeed, provision
-from common.topology import BusSettings
+from common.servicebus.settings import BusSettings
 from emulators.certificates import TlsSettings
 from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.server import ServiceBusEmulator

@@ -21,7 +21,7 @@ from common.azure_identity import Identity, SqlTokens
 from common.errors import DestinationUnavailable, PermanentError, TransientError
 from common.servicebus.errors import translate
 from common.servicebus.namespace import ServiceBus
-from common.topology import BusSettings
+from common.servicebus.settings import BusSettings
 
 SECRET = "hunter2-hunter2"
 

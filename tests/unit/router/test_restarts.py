@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from common.errors import PermanentError, TransientError
 from common.names import TableName
 from common.retry import Backoff
-from common.topology import BusSettings
+from common.servicebus.settings import BusSettings
 from router.health import Reports
 from router.settings import RouterSettings
 from router.supervisor import BLINK, FIRST_WORD_SECONDS, STEADY, Told, Workers

@@ -13,8 +13,8 @@ from pydantic import SecretStr
 from common.config.bind import Unset, UnsetSecret
 from common.observability import logs as telemetry
 from common.observability.logs import LogFormat, LogLevel, configure_logging, masked, register_secret, register_secrets
+from common.servicebus.settings import BusSettings
 from common.sqladdress import SqlAddress
-from common.topology import BusSettings
 
 SECRET = 'hunt"er2\\ é'
 FORMATS: list[LogFormat] = ["text", "json"]

@@ -1,0 +1,214 @@
+"""How to reach a Service Bus namespace, as settings: by a key or by an identity, over which transport, and what is provisioned there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, SecretStr, ValidationInfo, model_validator
+
+from common.config.bind import Location, Problem, Secret, Settings, Unset, UnsetSecret, complain
+from common.durations import Duration, between
+from common.servicebus.address import Proxy, Way, entity_path, faults, is_private, read_address
+
+Provision = Literal["create", "verify", "none"]
+
+
+WHOLE_NAMESPACE = "use a connection string of the namespace, which has no EntityPath"
+
+
+def _bus_type(value: Any) -> Any:
+    return "azure_service_bus" if value == "servicebus" else value
+
+
+def _bus_string(secret: SecretStr) -> SecretStr:
+    """A Service Bus connection string has an endpoint; anything else is a mistake that would show only at the first connect."""
+    if isinstance(secret, UnsetSecret):
+        return secret
+    text = secret.get_secret_value()
+    if not any(part.strip().lower().startswith("endpoint=sb://") for part in text.split(";")):
+        raise ValueError("is not a Service Bus connection string: it has no Endpoint=sb://...")
+    if found := faults(text):
+        raise ValueError("; ".join(found))
+    return secret
+
+
+def _namespace(value: Any) -> str | Unset:
+    if isinstance(value, Unset):
+        return value
+    if not isinstance(value, str):
+        raise ValueError("must be text in double quotes")
+    # A bare name is not completed: which cloud it is in would be a guess (servicebus.usgovcloudapi.net, servicebus.chinacloudapi.cn).
+    if not re.fullmatch(r"(?=.{1,253}\Z)[A-Za-z0-9][A-Za-z0-9-]*(\.[A-Za-z0-9-]+)+", value):
+        raise ValueError("must be the namespace's host name and nothing else: NAME.servicebus.windows.net")
+    return value.lower()
+
+
+def _http_url(text: str) -> str:
+    url = urlsplit(text)
+    if url.scheme not in ("http", "https") or not url.hostname or url.username or url.query or url.fragment:
+        raise ValueError("must be an http:// or https:// address without user, query or fragment")
+    if url.scheme == "http" and not is_private(url.hostname):
+        raise ValueError(
+            "must be https://: a token must not travel in the clear, except to this machine or a private host"
+        )
+    if url.path.strip("/"):
+        raise ValueError("must end after host and port: the management API has no path")
+    return text.rstrip("/")
+
+
+def _or_none(value: Any) -> Any:
+    return None if value == "" else value
+
+
+def _proxy_url(secret: SecretStr) -> SecretStr:
+    if not isinstance(secret, UnsetSecret):
+        Proxy.read(secret.get_secret_value())
+    return secret
+
+
+def _entity_name(text: str) -> str:
+    if not text or len(text) > 260 or not all((c.isalnum() and c.isascii()) or c in "._-/" for c in text):
+        raise ValueError("must be 1 to 260 of the characters A-Z a-z 0-9 . _ - /")
+    if not (text[0].isalnum() and text[-1].isalnum()):
+        raise ValueError("must begin and end with a letter or digit")
+    return text
+
+
+BusType = Annotated[Literal["azure_service_bus"], BeforeValidator(_bus_type)]
+
+
+BusString = Annotated[Secret, AfterValidator(_bus_string)]
+
+
+EntityName = Annotated[str, AfterValidator(_entity_name)]
+
+
+HttpUrl = Annotated[str, AfterValidator(_http_url)]
+
+
+ProxyUrl = Annotated[Secret, AfterValidator(_proxy_url)]
+
+
+Namespace = Annotated[str | Unset, PlainValidator(_namespace)]
+
+
+class BusSettings(Settings):
+    """How to reach a Service Bus namespace."""
+
+    type: BusType = Field(
+        default="azure_service_bus",
+        description="The technology. `servicebus` means the same. There is only one, so it is the default.",
+    )
+    connection_string: BusString | None = Field(
+        default=None,
+        description=(
+            "Connection string of the namespace: `Endpoint=sb://...`. Secret. Rights: see operations.md. This or `namespace` must be given. "
+            "None, the default: the identity is used."
+        ),
+    )
+    namespace: Namespace | None = Field(
+        default=None,
+        description=(
+            "Host name of the namespace, `NAME.servicebus.windows.net`, to be used with the identity that the process runs under "
+            "(DefaultAzureCredential) instead of a key. Roles: see operations.md. None, the default: the connection string has host and key."
+        ),
+    )
+    management_endpoint: Annotated[HttpUrl | None, BeforeValidator(_or_none)] = Field(
+        default=None,
+        description=(
+            "Address of the management API, for emulators that serve it at an address of its own (`http://localhost:5300`). `http://` is only for "
+            'this machine and private hosts, and not with `namespace`. None, the default, or `""`: the namespace itself, over https (with an '
+            "emulator's connection string: its port 5300, over http)."
+        ),
+    )
+
+    transport: Literal["amqp", "websocket"] = Field(
+        default="amqp",
+        description=(
+            "The transport of AMQP: `amqp`, TLS on port 5671, or `websocket`, HTTPS on port 443, for networks that allow nothing else. `amqp` is "
+            "the default because it has less overhead."
+        ),
+    )
+    proxy: Annotated[ProxyUrl | None, BeforeValidator(_or_none)] = Field(
+        default=None,
+        description=(
+            "HTTP proxy on the way to the namespace and its management API, `http://HOST:PORT` or `http://USER:PASSWORD@HOST:PORT`. Secret. It needs "
+            '`transport = "websocket"`. None, the default, or `""`: none.'
+        ),
+    )
+    ca_file: Annotated[str | None, BeforeValidator(_or_none)] = Field(
+        default=None,
+        description=(
+            "PEM file of the trusted certificate authorities, for a firewall or proxy that inspects TLS. It replaces the public "
+            'ones, and must be on every machine that connects (Spark\'s workers too). None, the default, or `""`: the public ones.'
+        ),
+    )
+
+    @model_validator(mode="after")
+    def _one_way_in(self, info: ValidationInfo) -> Self:
+        """For settings made in code; a file's are checked with their lines by `one_way_in`."""
+        if not (info.context or {}).get("checked") and (wrong := next(_ways_in(dict(self)), None)):
+            raise ValueError(" ".join([*map(str, wrong[0]), wrong[1]]))
+        return self
+
+    @property
+    def host(self) -> str | None:
+        """The namespace's host, if an identity is used. Raises ConfigurationError when its environment variable is not set."""
+        if isinstance(self.namespace, Unset):
+            raise complain(
+                self.namespace.path, [Problem(self.namespace.line, f"namespace: {self.namespace.complaint()}")]
+            )
+        return self.namespace
+
+    @property
+    def where(self) -> str:
+        """The namespace's host, for a person. Raises ConfigurationError when its environment variable is not set."""
+        if self.connection_string is not None:
+            return read_address(self.connection_string.get_secret_value()).host
+        return str(self.host)
+
+    @property
+    def way(self) -> Way:
+        """Raises ConfigurationError when the proxy's environment variable is not set."""
+        proxy = None if self.proxy is None else Proxy.read(self.proxy.get_secret_value())
+        return Way(self.transport == "websocket", proxy, self.ca_file)
+
+
+DuplicateWindow = Annotated[Duration, between(timedelta(seconds=20), timedelta(days=7))]
+"""What the service accepts (https://learn.microsoft.com/azure/service-bus-messaging/duplicate-detection)."""
+
+
+def one_way_in(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
+    """A check for `bind`: each namespace of a block is reached by a key or by an identity."""
+    for name in ("queue", "source", "output"):
+        given = data.get(name)
+        if isinstance(given, dict):
+            yield from (((name, *at), text) for at, text in _ways_in(given))
+
+
+def _ways_in(given: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
+    by_key, by_identity = (given.get(key) is not None for key in ("connection_string", "namespace"))
+    if not by_key and not by_identity:
+        yield (), "needs connection_string (a key) or namespace (an identity)"
+    if by_key and by_identity:
+        yield ("namespace",), "is given as well as connection_string; give only one of them"
+    endpoint = given.get("management_endpoint")
+    if by_identity and isinstance(endpoint, str) and endpoint.lower().startswith("http:"):
+        yield ("management_endpoint",), "must be https:// with a namespace: a token must not travel in clear text"
+    if given.get("proxy") not in (None, "") and given.get("transport") != "websocket":
+        yield ("proxy",), 'needs transport = "websocket": AMQP as it is passes no HTTP proxy'
+    scope, name = scope_of(given.get("connection_string")), given.get("name")
+    if scope is not None and isinstance(name, str) and scope.lower() != name.lower():
+        yield ("connection_string",), f"is for {scope} alone (EntityPath), and the queue is {name}: {WHOLE_NAMESPACE}"
+
+
+def scope_of(connection_string: Any) -> str | None:
+    """The one entity that a connection string is for; None: the whole namespace, or its variable is not set."""
+    if isinstance(connection_string, UnsetSecret):
+        return None
+    text = connection_string.get_secret_value() if isinstance(connection_string, SecretStr) else connection_string
+    return entity_path(text) if isinstance(text, str) else None
