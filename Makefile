@@ -6,7 +6,7 @@ PYTHON ?= python3
 READY := $(VENV)/.ready
 
 SCRIPTDOM := $(VENV)/scriptdom
-CLIENTS := tests/clients
+CLIENTS := tests/emulators
 FETCHED := $(CLIENTS)/.cache
 AZURITE := tests/azurite
 MISSING := echo "It cannot be had here: the tests that need it are skipped, and fail in CI." >&2
@@ -79,37 +79,37 @@ $(VENV)/spark.jsa: tests/jvm_archive.py $(READY)
 	@echo "Keeping the classes of Spark's JVM in $@ (70 MB) ..."
 	@$(BIN)/python -m tests.jvm_archive $@ || echo "It cannot be had here: Spark starts more slowly in the tests." >&2
 
-# Clients that are not ours, for tests/clients alone (docs/foreign-clients.md): each where its tool chain is found.
+# Clients that are not ours, for tests/emulators/*/clients alone (docs/foreign-clients.md): each where its tool chain is found.
 clients: $(foreach client,sqlserver/python sqlserver/node sqlserver/java sqlserver/go servicebus/node servicebus/go servicebus/sdk,$(FETCHED)/$(client)/.ready)
 
-$(FETCHED)/sqlserver/python/.ready: $(CLIENTS)/sqlserver/python/requirements.txt | $(READY)
+$(FETCHED)/sqlserver/python/.ready: $(CLIENTS)/sqlserver/clients/python/requirements.txt | $(READY)
 	@rm -rf $(@D)
 	@echo "Fetching the Python clients into $(@D) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --no-compile --target $(@D) -r $< && touch $@ || $(MISSING)
 
-$(FETCHED)/%/node/.ready: $(CLIENTS)/%/node/package.json $(CLIENTS)/%/node/package-lock.json
+$(FETCHED)/%/node/.ready: $(CLIENTS)/%/clients/node/package.json $(CLIENTS)/%/clients/node/package-lock.json
 	@mkdir -p $(@D)
 	@cp $^ $(@D)
 	@echo "Fetching a Node client into $(@D) ..."
 	@cd $(@D) && npm ci --silent --no-audit --no-fund --ignore-scripts && touch .ready || $(MISSING)
 
-$(FETCHED)/sqlserver/java/jars/.ready: $(CLIENTS)/sqlserver/java/pom.xml
+$(FETCHED)/sqlserver/java/jars/.ready: $(CLIENTS)/sqlserver/clients/java/pom.xml
 	@mkdir -p $(@D)
 	@echo "Fetching the Java client into $(@D) ..."
 	@mvn -q -B -f $< org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$(@D) && touch $@ || $(MISSING)
 
-$(FETCHED)/sqlserver/java/.ready: $(CLIENTS)/sqlserver/java/Client.java $(FETCHED)/sqlserver/java/jars/.ready
+$(FETCHED)/sqlserver/java/.ready: $(CLIENTS)/sqlserver/clients/java/Client.java $(FETCHED)/sqlserver/java/jars/.ready
 	@javac -d $(@D) -cp '$(@D)/jars/*' $< && touch $@ || $(MISSING)
 
-$(FETCHED)/sqlserver/go/.ready: $(wildcard $(CLIENTS)/sqlserver/go/*)
-$(FETCHED)/servicebus/go/.ready: $(wildcard $(CLIENTS)/servicebus/go/*)
+$(FETCHED)/sqlserver/go/.ready: $(wildcard $(CLIENTS)/sqlserver/clients/go/*)
+$(FETCHED)/servicebus/go/.ready: $(wildcard $(CLIENTS)/servicebus/clients/go/*)
 $(FETCHED)/%/go/.ready:
 	@mkdir -p $(@D)
 	@echo "Compiling a Go client into $(@D) ..."
-	@cd $(CLIENTS)/$*/go && go build -o $(CURDIR)/$(@D)/client . && touch $(CURDIR)/$@ || $(MISSING)
+	@cd $(CLIENTS)/$*/clients/go && go build -o $(CURDIR)/$(@D)/client . && touch $(CURDIR)/$@ || $(MISSING)
 
 # The tests that Microsoft's SDK for Python publishes in its source archive; nothing of it is installed.
-$(FETCHED)/servicebus/sdk/.ready: $(CLIENTS)/servicebus/sdk_suite/requirements.txt | $(READY)
+$(FETCHED)/servicebus/sdk/.ready: $(CLIENTS)/servicebus/clients/sdk_suite/requirements.txt | $(READY)
 	@rm -rf $(@D)
 	@mkdir -p $(@D)
 	@echo "Fetching the SDK's own tests into $(@D) ..."

@@ -23,13 +23,13 @@ Part = Sequence[str]
 
 _PIPELINE, _BUS, _FAULTS = "tests/pipeline", "tests/contracts/bus", "tests/faults"
 _SOURCE, _LOCKS = "tests/contracts/source", "tests/contracts/locks"
-_NAMESPACE = "tests/contracts/servicebus/contract"
+_NAMESPACE = "tests/emulators/servicebus/contract"
 """What DStream needs of the real server. The last of its run: the SDK forgets sockets of connections that were refused, and whichever test the
 collector finds them in would be blamed."""
 _SQLSERVER = (
-    "tests/contracts/sqlserver/contract",
-    "tests/contracts/sqlserver/test_collations.py",
-    "tests/contracts/sqlserver/test_tls_addresses.py",
+    "tests/emulators/sqlserver/contract",
+    "tests/emulators/sqlserver/wire/test_collations.py",
+    "tests/emulators/sqlserver/wire/test_tls_addresses.py",
 )
 
 
@@ -57,8 +57,8 @@ SUITES: Mapping[str, Sequence[Part]] = {
         _in(_FAULTS, "ingester_kills", "router_soak", "throttled"),
     ),
     "emulators": (
-        ("tests/contracts/sqlserver", "tests/contracts/servicebus"),
-        ("tests/unit/emulators", "tests/clients", "tests/faults/test_servicebus_kill.py"),
+        ("tests/emulators/sqlserver/wire", "tests/emulators/servicebus/wire"),
+        ("tests/emulators", "tests/emulators", "tests/faults/test_servicebus_kill.py"),
     ),
 }
 

@@ -16,7 +16,7 @@ from ingester.source import CaptureInstance, ProbeRequest
 from ingester.sqlserver.source import SqlServerSource
 from tests.contracts.source.conftest import Log, Places
 from tests.contracts.source.test_source import Place
-from tests.contracts.sqlserver.test_cdc_injected import (
+from tests.emulators.sqlserver.wire.test_cdc_injected import (
     AFTER,
     BEFORE,
     DELETE,

@@ -15,7 +15,7 @@ from ingester.position import Position
 from ingester.source import CaptureInstance, ProbeRequest, Share, Stride
 from tests.contracts.source.conftest import Log, Places
 from tests.contracts.source.test_source import PERSONS, Place
-from tests.contracts.sqlserver.test_cdc_injected import SHAPES, Told, told
+from tests.emulators.sqlserver.wire.test_cdc_injected import SHAPES, Told, told
 
 
 def first(place: Place, instance: CaptureInstance, rows: int, after: Position | None = None) -> Stride | None:

@@ -1,5 +1,0 @@
-"""The one name of the resource manager's client that the SDK's tests use."""
-
-from tests.clients.servicebus.sdk_suite.resources import AccessRights
-
-__all__ = ["AccessRights"]
