@@ -58,7 +58,7 @@ SUITES: Mapping[str, Sequence[Part]] = {
     ),
     "emulators": (
         ("tests/emulators/sqlserver/wire", "tests/emulators/servicebus/wire"),
-        ("tests/emulators", "tests/emulators", "tests/faults/test_servicebus_kill.py"),
+        ("tests/emulators", "tests/faults/test_servicebus_kill.py"),
     ),
 }
 
