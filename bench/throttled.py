@@ -2,7 +2,7 @@
 
     .venv/bin/python -m bench.throttled [--changes 16000] [--workers 2] [--credits 1000]
 
-Slices of several tables, the router as a process and a subscriber, as in the tests (tests/faults/throttled.py), on the emulator, which counts
+Slices of several tables, the router as a process and a subscriber, as in the tests (tests/worlds/throttled.py), on the emulator, which counts
 credits and refusals as Standard does. The last line is JSON with the same figures.
 """
 
@@ -13,7 +13,7 @@ import json
 import tempfile
 from pathlib import Path
 
-from tests.faults.throttled import run
+from tests.worlds.throttled import run
 
 PACKS: tuple[int | str, ...] = (1, 100, "max")
 

@@ -6,7 +6,7 @@ import socket
 import threading
 
 from tests.azurite.proxy import Answer, Proxy
-from tests.faults.world import wait_until
+from tests.worlds.world import wait_until
 
 
 def test_a_mute_answer_is_none_and_the_connection_stays_open_until_the_client_leaves() -> None:

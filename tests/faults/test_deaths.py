@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.faults.deaths import Redelivery
+from tests.worlds.deaths import Redelivery
 
 ONE, TWO = "shop.dbo.Orders:01-1-01-2", "shop.dbo.Orders:01-1-02-2"
 ORDERS = "shop.dbo.Orders"

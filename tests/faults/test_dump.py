@@ -9,8 +9,8 @@ import pytest
 
 from dstream.demo.schema import TABLES
 from dstream.demo.workload import Pace
-from tests.faults import dump
-from tests.faults.world import World, wait_until
+from tests.worlds import dump
+from tests.worlds.world import World, wait_until
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 

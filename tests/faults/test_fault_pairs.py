@@ -26,8 +26,8 @@ from emulators.servicebus.server import ServiceBusEmulator
 from emulators.sqlserver.faults import QueryThatHangs
 from emulators.sqlserver.server import SqlServerEmulator
 from tests.azurite.server import Azurite, connection_string, missing
-from tests.faults.fault_cases import CASES, NAMES, OURS, Case
-from tests.faults.world import World, good, wait_until
+from tests.worlds.fault_cases import CASES, NAMES, OURS, Case
+from tests.worlds.world import World, good, wait_until
 
 _CHANGES_A_SECOND = 40
 _FOR_EVER = 100_000

@@ -18,10 +18,10 @@ import pytest
 
 from dstream.demo.workload import Pace
 from tests.azurite.server import Azurite, connection_string, missing
-from tests.faults.deaths import AT_BLOBS, IN_DATABASE, Killer, Point
-from tests.faults.mutes import Mutes
-from tests.faults.mutes import told as told_of
-from tests.faults.world import World, good, wait_until
+from tests.worlds.deaths import AT_BLOBS, IN_DATABASE, Killer, Point
+from tests.worlds.mutes import Mutes
+from tests.worlds.mutes import told as told_of
+from tests.worlds.world import World, good, wait_until
 
 PAGE_ROWS = 50
 _CHANGES_A_SECOND = 40

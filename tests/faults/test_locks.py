@@ -12,8 +12,8 @@ import pytest
 from dstream.demo.schema import TABLES
 from dstream.demo.workload import Pace
 from tests.azurite.server import Azurite, connection_string, missing
-from tests.faults.tenures import has, tenures
-from tests.faults.world import World, good, signal_tree, wait_until
+from tests.worlds.tenures import has, tenures
+from tests.worlds.world import World, good, signal_tree, wait_until
 
 KEYS = {table.key for table in TABLES}
 

@@ -15,8 +15,8 @@ import pytest
 
 from dstream.demo.schema import TABLES
 from dstream.demo.workload import Pace
-from tests.faults.tcp_relay import Silence, TcpRelay, Way
-from tests.faults.world import Ingester, World, good, wait_until
+from tests.worlds.tcp_relay import Silence, TcpRelay, Way
+from tests.worlds.world import Ingester, World, good, wait_until
 
 _FOR_EVER = 100_000
 _BUS, _SQL = 90.0, 300.0

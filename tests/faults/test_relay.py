@@ -14,9 +14,9 @@ from common.message import Message
 from common.servicebus.namespace import ServiceBus
 from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.server import ServiceBusEmulator
-from tests.faults.relay import Relay
-from tests.faults.tcp_relay import Silence, Way
-from tests.faults.world import wait_until
+from tests.worlds.relay import Relay
+from tests.worlds.tcp_relay import Silence, Way
+from tests.worlds.world import wait_until
 
 QUEUE = "ingest-queue"
 

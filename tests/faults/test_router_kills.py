@@ -14,10 +14,10 @@ from random import Random
 import pytest
 
 from dstream.demo.workload import Pace
-from tests.faults.mutes import Mutes, told
-from tests.faults.router_days import Days
-from tests.faults.router_days import told as brought
-from tests.faults.world import World, good, wait_until
+from tests.worlds.mutes import Mutes, told
+from tests.worlds.router_days import Days
+from tests.worlds.router_days import told as brought
+from tests.worlds.world import World, good, wait_until
 
 _CHANGES_A_SECOND = 60
 _FOR_EVER = 100_000

@@ -10,8 +10,8 @@ from random import Random
 import pytest
 
 from dstream.demo.workload import Pace
-from tests.faults.servers import MortalWorld
-from tests.faults.world import good, wait_until
+from tests.worlds.servers import MortalWorld
+from tests.worlds.world import good, wait_until
 
 _CHANGES_A_SECOND = 40
 _FOR_EVER = 100_000

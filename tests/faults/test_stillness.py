@@ -11,8 +11,8 @@ from common.names import TableName
 from common.observability.health import HealthEndpoint
 from common.observability.health_settings import HealthSettings
 from dstream.demo.processes import Service
-from tests.faults.stillness import HealthWatch, Heard, Life, Reign, Stillness, Word, logged, stillnesses
-from tests.faults.world import free_port, wait_until
+from tests.worlds.stillness import HealthWatch, Heard, Life, Reign, Stillness, Word, logged, stillnesses
+from tests.worlds.world import free_port, wait_until
 
 ORDERS = TableName("dbo", "Orders")
 

@@ -10,7 +10,7 @@ from contextlib import closing
 
 import pytest
 
-from tests.faults.tcp_relay import Silence, TcpRelay, Way
+from tests.worlds.tcp_relay import Silence, TcpRelay, Way
 
 _SOON = 10.0
 """Seconds within which something comes that does."""

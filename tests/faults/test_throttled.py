@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.throttled import KEYS, Run, run
+from tests.worlds.throttled import KEYS, Run, run
 
 TABLES = 4
 

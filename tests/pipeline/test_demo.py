@@ -20,7 +20,7 @@ from dstream.demo.pipeline import Pipeline
 from dstream.demo.schema import CUSTOMERS, EVERYTHING, ORDERS, TABLES
 from dstream.demo.verdict import Received, Verdict, judge
 from dstream.demo.workload import Pace
-from tests.faults.dump import end, tree, write_stacks
+from tests.worlds.dump import end, tree, write_stacks
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from dstream.local import Emulators, Login
 from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
 from emulators.sqlserver.tls import TlsSettings
-from tests.contracts.source.identities import TokenEndpoint
-from tests.pipeline.standalone import children
+from tests.worlds.identities import TokenEndpoint
+from tests.worlds.standalone import children
 
 PASSWORD, IDENTITY, TOKEN = "test-Password-1", "dstream-prod", "ey.J0eXAi.planted-token"
 WAIT = 120.0

@@ -14,7 +14,7 @@ from common.names import Origin, TableName
 from dstream.demo.processes import Service, environment
 from dstream.demo.subscriber import Subscriber
 from dstream.local import Emulators
-from tests.faults.world import wait_until
+from tests.worlds.world import wait_until
 
 DATABASE = "paper"
 DOCUMENTS, OTHERS = TableName("dbo", "Documents"), TableName("dbo", "Others")

@@ -15,7 +15,7 @@ from dstream.demo.pipeline import DATABASE, Pipeline
 from dstream.demo.processes import write_config
 from dstream.demo.schema import ORDERS
 from dstream.demo.workload import Pace
-from tests.faults.world import wait_until
+from tests.worlds.world import wait_until
 
 QUEUE = "ingest-queue"
 

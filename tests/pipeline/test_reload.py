@@ -15,7 +15,7 @@ from dstream.demo.subscriber import Subscriber
 from dstream.demo.verdict import judge
 from dstream.demo.workload import Pace, Workload
 from dstream.local import Emulators
-from tests.faults.world import good, wait_until
+from tests.worlds.world import good, wait_until
 
 DATABASE = "demo"
 ALL = ", ".join(f'"{table.key}"' for table in TABLES)

@@ -13,8 +13,8 @@ from dstream.demo.schema import TABLES
 from dstream.demo.workload import Pace
 from tests.azurite.proxy import Answer, Proxy
 from tests.azurite.server import Azurite, connection_string, missing
-from tests.faults.tenures import has, overlaps, tenures
-from tests.faults.world import World, good, wait_until
+from tests.worlds.tenures import has, overlaps, tenures
+from tests.worlds.world import World, good, wait_until
 
 KEYS = {table.key for table in TABLES}
 

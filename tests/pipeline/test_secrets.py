@@ -15,7 +15,7 @@ import pytest
 from dstream.demo.processes import environment, write_config
 from dstream.demo.schema import create
 from dstream.local import Emulators
-from tests.pipeline.standalone import children
+from tests.worlds.standalone import children
 
 CONF_SECRET, STORAGE_KEY = "planted-in-spark-conf", "cGxhbnRlZC1zdG9yYWdlLWtleQ=="
 _STORAGE = f"DefaultEndpointsProtocol=https;AccountName=a;AccountKey={STORAGE_KEY};EndpointSuffix=core.windows.net"

@@ -19,8 +19,8 @@ import pytest
 from dstream.demo.processes import environment, write_config
 from dstream.demo.schema import create
 from dstream.local import Emulators
-from tests.pipeline.standalone import CONF, SECRET, Cluster, children, free_port
 from tests.pipeline.test_secrets import holding
+from tests.worlds.standalone import CONF, SECRET, Cluster, children, free_port
 
 WAIT = 150.0
 

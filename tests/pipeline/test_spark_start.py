@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.standalone import Cluster
+from tests.worlds.standalone import Cluster
 
 
 def started(master: str, variables: Mapping[str, str] = {}, *, seconds: int = 60) -> str:
     """What a start of Spark says."""
     ran = subprocess.run(
-        [sys.executable, "-m", "tests.pipeline.spark_alone", master, str(seconds)],
+        [sys.executable, "-m", "tests.worlds.spark_alone", master, str(seconds)],
         capture_output=True,
         text=True,
         env={**os.environ, **variables},

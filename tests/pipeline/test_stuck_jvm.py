@@ -14,7 +14,7 @@ import pytest
 from dstream.demo.processes import environment, write_config
 from dstream.demo.schema import create
 from dstream.local import Emulators
-from tests.pipeline.standalone import children
+from tests.worlds.standalone import children
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds the JVM in /proc")

@@ -23,8 +23,8 @@ from emulators.servicebus.amqp.decode import decode
 from emulators.servicebus.message import sections
 from emulators.servicebus.server import ServiceBusEmulator
 from tests.contracts.bus.conftest import emulator
-from tests.contracts.bus.foreign import NULL, data, listed, mapped, put_raw, section, symbol, text
 from tests.contracts.bus.test_router import PERSONS, left, routed, routing, settings
+from tests.worlds.foreign import NULL, data, listed, mapped, put_raw, section, symbol, text
 
 __all__ = ["emulator"]  # the fixture
 

@@ -19,7 +19,7 @@ from common.servicebus.settings import BusSettings
 from emulators.certificates import TlsSettings
 from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.server import ServiceBusEmulator
-from tests.faults.tcp_relay import Passage, TcpRelay
+from tests.worlds.tcp_relay import Passage, TcpRelay
 
 SEND_BUFFER = 65_536
 """Octets that the system takes off a sender's hands: those of a young connection over a WAN."""

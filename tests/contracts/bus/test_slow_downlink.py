@@ -15,7 +15,7 @@ from common.servicebus.namespace import ServiceBus
 from common.servicebus.receiver import RECEIVE_SLACK, BusReceiver
 from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.server import ServiceBusEmulator
-from tests.faults.tcp_relay import Silence, TcpRelay, Way
+from tests.worlds.tcp_relay import Silence, TcpRelay, Way
 
 LARGE = 50_000
 

@@ -18,7 +18,7 @@ import pytest
 from emulators.servicebus.server import ServiceBusEmulator
 from tests.contracts.bus.test_router import PERSONS, change, put
 from tests.contracts.bus.test_workers import Router, begun, eventually, running, unrouted
-from tests.faults.tcp_relay import TcpRelay
+from tests.worlds.tcp_relay import TcpRelay
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds processes in /proc")
 

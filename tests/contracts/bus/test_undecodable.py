@@ -12,8 +12,8 @@ from common.servicebus.namespace import ServiceBus
 from common.servicebus.provision import QueueNeed, provision
 from common.servicebus.wire.decoding import Arrived, decoded
 from emulators.servicebus.server import ServiceBusEmulator
-from tests.contracts.bus.foreign import application_properties, data, mapped, properties, put_raw, section, text
 from tests.contracts.bus.test_router import PERSONS, left, read, routed, routing, settings
+from tests.worlds.foreign import application_properties, data, mapped, properties, put_raw, section, text
 
 SESSION = text("lane")
 

@@ -20,8 +20,8 @@ from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.sql import offsets as queries_of_offsets
 from tests.conftest import PASSWORD, USER
-from tests.contracts.databases import drop
 from tests.fakes.ingester import ORDERS, PERSONS, FakeOffsets, lsn, position
+from tests.worlds.databases import drop
 
 
 def address(login: Login) -> SqlAddress:

@@ -18,9 +18,9 @@ from ingester.source import CaptureInstance, ProbeRequest
 from ingester.sqlserver.sql import changes as queries
 from ingester.window import probe_request, window
 from tests.conftest import PASSWORD, USER
-from tests.contracts.databases import drop
 from tests.contracts.source.conftest import Places
 from tests.contracts.source.test_source import PERSONS, Place
+from tests.worlds.databases import drop
 
 MODES = ["direct", "function"]
 

@@ -20,8 +20,8 @@ from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.server import SqlServerEmulator
 from ingester.sqlserver import waiting as sqlserver_waiting
 from ingester.sqlserver.connection import Connection
-from tests.contracts.databases import drop
 from tests.fakes.sql_engine import ScriptedEngine
+from tests.worlds.databases import drop
 
 Connections = Callable[..., Connection]
 

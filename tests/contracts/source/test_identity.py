@@ -31,11 +31,11 @@ from ingester.sqlserver.connection import Connection, is_error
 from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.sql.changes import P
 from tests.contracts.source import values_page
-from tests.contracts.source.identities import TokenEndpoint
 from tests.contracts.source.test_mute_server import Tap, given_up
 from tests.contracts.source.test_source import PERSONS, Place
 from tests.contracts.source.test_values import PAGE
 from tests.fakes.ingester import position
+from tests.worlds.identities import TokenEndpoint
 
 PASSWORD, IDENTITY, TOKEN = "test-Password-1", "dstream-prod", "ey.J0eXAi.Oi" * 150
 """A token of 1,800 characters, as they are: LOGIN7 takes more than one packet."""

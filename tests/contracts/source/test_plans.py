@@ -32,9 +32,9 @@ from ingester.sqlserver.source import SqlServerSource
 from ingester.sqlserver.sql import changes as queries
 from ingester.sqlserver.sql import shares as queries_of_shares
 from ingester.sqlserver.sql.changes import P, Statement
-from tests.contracts.databases import drop
 from tests.contracts.source.conftest import Places
 from tests.contracts.source.test_source import PERSONS, Place
+from tests.worlds.databases import drop
 
 REAL = os.environ.get("DSTREAM_TEST_SQLSERVER", "").strip()
 _LSN = Lsn(bytes(9) + b"\x05")

@@ -18,7 +18,7 @@ from emulators.servicebus.amqp.encode import encode
 from emulators.servicebus.amqp.frames import AMQP_HEADER, HEARTBEAT, SASL_FRAME, SASL_HEADER, frame
 from emulators.servicebus.amqp.values import Described, Symbol, UByte, UInt, ULong, UShort
 from emulators.servicebus.message import BATCH_FORMAT
-from tests.contracts.mutations import Bend, Mutation, cut, flip, leave_out, place, put_in, repeat, swap, take_out
+from tests.worlds.mutations import Bend, Mutation, cut, flip, leave_out, place, put_in, repeat, swap, take_out
 
 Pieces = Sequence[bytes]
 

@@ -17,7 +17,7 @@ import pytest
 
 from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
-from tests.contracts.databases import drop
+from tests.worlds.databases import drop
 
 ORDER = "ORDER BY [__$start_lsn], [__$command_id], [__$seqval], [__$operation]"
 PATIENCE = 30.0

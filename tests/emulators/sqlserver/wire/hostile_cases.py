@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from tests.contracts.mutations import Bend, Mutation, cut, flip, leave_out, place, put_in, repeat, swap, take_out
+from tests.worlds.mutations import Bend, Mutation, cut, flip, leave_out, place, put_in, repeat, swap, take_out
 
 _HEADER = 8
 _EXTREMES = (0, 1, 7, 8, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFE, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)

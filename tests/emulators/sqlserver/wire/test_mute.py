@@ -22,7 +22,7 @@ from emulators.sqlserver.server import SqlServerEmulator
 from emulators.sqlserver.tls import TlsSettings
 from ingester.sqlserver.connection import Connection
 from tests.emulators.sqlserver.wire.raw_client import ATTENTION, LOGIN, PRELOGIN, Client, batch, login_body, packet
-from tests.faults.world import wait_until
+from tests.worlds.world import wait_until
 
 USER, PASSWORD = "sa", "a-Password-1"
 _QUIET = 0.3

@@ -1,4 +1,4 @@
-"""`python -m tests.pipeline.hanging_bucket`: two buckets on a local Spark, of which one slice each hangs, and what the dispatcher makes of it.
+"""`python -m tests.worlds.hanging_bucket`: two buckets on a local Spark, of which one slice each hangs, and what the dispatcher makes of it.
 
 A program because a process has one Spark.
 """
@@ -44,7 +44,7 @@ def task(bucket: Sequence[Slice], stopping: Path, driver: Driver | None) -> list
 
 
 def main() -> None:
-    from tests.pipeline import hanging_bucket  # as the workers import it: they have no main module
+    from tests.worlds import hanging_bucket  # as the workers import it: they have no main module
 
     executor = SparkExecutor(hanging_bucket.task, master="local[2]", conf={}, slots=2)
     dispatcher = Dispatcher(executor, lambda slice: slice)

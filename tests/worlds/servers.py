@@ -22,9 +22,9 @@ from dstream.demo.schema import TABLES
 from dstream.demo.subscriber import Subscriber
 from dstream.demo.workload import Pace, Workload
 from dstream.local import Login
-from tests.faults import dump
-from tests.faults.stillness import Stillness, stillnesses
-from tests.faults.world import CAPTURE_INTERVAL, DATABASE, PASSWORD, USER, Served, World, free_port, wait_until
+from tests.worlds import dump
+from tests.worlds.stillness import Stillness, stillnesses
+from tests.worlds.world import CAPTURE_INTERVAL, DATABASE, PASSWORD, USER, Served, World, free_port, wait_until
 
 _START_SECONDS = 60.0
 _EVERY = 0.5

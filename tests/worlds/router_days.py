@@ -19,8 +19,8 @@ from random import Random
 from common.names import TableName
 from dstream.demo.schema import TABLES
 from emulators.servicebus.faults.slow import EntitySlow
-from tests.contracts.bus.foreign import application_properties, data, properties, put_raw, section, text
-from tests.faults.world import World, wait_until
+from tests.worlds.foreign import application_properties, data, properties, put_raw, section, text
+from tests.worlds.world import World, wait_until
 
 _LONGEST = 5.0
 """Seconds that a topic is disabled, or a table missing from the file, after the start."""

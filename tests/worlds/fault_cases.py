@@ -22,7 +22,7 @@ from emulators.sqlserver.injection import Fault as SqlFault
 from emulators.sqlserver.injection import Server as SqlServer
 from emulators.sqlserver.injection import Silence, Stage
 from emulators.sqlserver.results import Cancel, Event, LoginRequest, Session
-from tests.faults.world import World
+from tests.worlds.world import World
 
 _NOTICEABLE = 0.05
 """Seconds that a statement waits in a fault, and no statement otherwise."""

@@ -29,11 +29,11 @@ from dstream.local import Login
 from emulators.servicebus.server import ServiceBusEmulator
 from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
-from tests.faults import dump
-from tests.faults.dump import tree
-from tests.faults.stillness import ROUTER, HealthWatch, Heard, Reign, Stillness, logged, stillnesses
-from tests.faults.tcp_relay import TcpRelay
-from tests.faults.tenures import tenures
+from tests.worlds import dump
+from tests.worlds.dump import tree
+from tests.worlds.stillness import ROUTER, HealthWatch, Heard, Reign, Stillness, logged, stillnesses
+from tests.worlds.tcp_relay import TcpRelay
+from tests.worlds.tenures import tenures
 
 DATABASE = "demo"
 CAPTURE_INTERVAL = 0.3

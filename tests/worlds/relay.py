@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from emulators.servicebus.amqp import performatives as p
 from emulators.servicebus.amqp.values import Described
 from emulators.servicebus.message import BATCH_FORMAT, parse_message, split_batch
-from tests.faults.tcp_relay import Passage, Silence, TcpRelay, hang_up
+from tests.worlds.tcp_relay import Passage, Silence, TcpRelay, hang_up
 
 Sending = Callable[[list[str], int], int | Silence | None]
 """Told the ids of the messages that a complete send holds, and its last frame's length: None; or after how many octets of that frame

@@ -1,4 +1,4 @@
-"""`python -m tests.pipeline.spark_alone MASTER SECONDS`: starts Spark as an ingester does, says what came of it, and ends.
+"""`python -m tests.worlds.spark_alone MASTER SECONDS`: starts Spark as an ingester does, says what came of it, and ends.
 
 A program because a start that fails leaves PySpark's globals in a state that only the end of a process clears.
 """
@@ -10,7 +10,7 @@ import threading
 
 from common.errors import PermanentError
 from ingester.spark.executor import SparkExecutor
-from tests.pipeline.standalone import CONF
+from tests.worlds.standalone import CONF
 
 
 def main(master: str, seconds: str) -> None:

@@ -20,9 +20,9 @@ from emulators.sqlserver.results import Cancel, Event, LoginRequest, Session, Sq
 from ingester.sqlserver.sql import locks as queries_of_locks
 from ingester.sqlserver.sql.changes import P
 from tests.azurite.proxy import Answer, Proxy
-from tests.faults.relay import Relay
-from tests.faults.tcp_relay import TcpRelay
-from tests.faults.world import Ingester, World
+from tests.worlds.relay import Relay
+from tests.worlds.tcp_relay import TcpRelay
+from tests.worlds.world import Ingester, World
 
 QUEUE = "ingest-queue"
 

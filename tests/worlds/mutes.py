@@ -10,7 +10,7 @@ from random import Random
 from types import TracebackType
 from typing import Self
 
-from tests.faults.tcp_relay import Silence, TcpRelay, Way
+from tests.worlds.tcp_relay import Silence, TcpRelay, Way
 
 _AFTER = (0, 0, 100, 700, 3000, 20_000)
 """Octets that still pass: none, or as many as end somewhere in an opening, or in a page."""

@@ -1,0 +1,1 @@
+"""What tests share: pipelines to break, peers that fail on order, and what watches them."""
