@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dstream.demo.processes import Service, environment
-from dstream.local import Emulators
+from dstream.emulators import Emulators
 
 KEYS: Final = 1000
 

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from common.names import TableName
 from common.sqladdress import SqlAddress
-from dstream.local import Login
+from dstream.emulators import Login
 from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
 from ingester.position import Position

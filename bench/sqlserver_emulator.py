@@ -22,7 +22,7 @@ from pydantic import SecretStr
 
 from common.names import TableName
 from common.sqladdress import SqlAddress
-from dstream.local import Emulators
+from dstream.emulators import Emulators
 from ingester.position import Position
 from ingester.source import ProbeRequest
 from ingester.sqlserver.connection import Connection

@@ -17,17 +17,17 @@ from common.servicebus.entities import Entities, Storage
 from common.servicebus.namespace import ServiceBus
 from common.servicebus.provision import QueueNeed, TopicNeed, provision
 from router.counting import ObservedReceivers
-from router.destinations import Destinations
 from router.fullness import Fullness
 from router.health import Reports, endpoint
-from router.parking import PARKED_PER_SLOT
-from router.publishers import Publishers, most_links
+from router.publishing.destinations import Destinations
+from router.publishing.publishers import Publishers, most_links
+from router.receiving.parking import PARKED_PER_SLOT
+from router.receiving.slot import Pace
+from router.receiving.slots import Slots
+from router.receiving.unpack import Seen, UnpackingReceivers
 from router.settings import CREATE_OR_REMOVE, CREATES_NOTHING, Latest, RouterSettings
-from router.slot import Pace
-from router.slots import Slots
 from router.supervisor import Workers
 from router.tally import Tally
-from router.unpack import Seen, UnpackingReceivers
 
 BLINK = 0.2
 """Seconds until a start sees a stop while it waits for an answer."""

@@ -11,8 +11,8 @@ from common.observability.check_port import port_findings
 from common.servicebus.check import queue_findings, queue_seen, topic_findings, trouble_sending
 from common.servicebus.check_connections import judge_connections
 from common.servicebus.namespace import ServiceBus
-from router.parking import PARKED_PER_SLOT
-from router.publishers import MOST_OPEN
+from router.publishing.publishers import MOST_OPEN
+from router.receiving.parking import PARKED_PER_SLOT
 from router.settings import CREATE_OR_REMOVE, CREATES_NOTHING, RouterSettings
 
 _SEND = "give the router's policy the Send right on the queue too: with queue.pack above 1 it sends such a change to the queue by itself"

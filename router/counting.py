@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from common.bus import Delivery, Receiver, Receivers
 from common.errors import LockLost, TransientError, Unanswered
-from router.interruption import TRIED_AGAIN
+from router.receiving.interruption import TRIED_AGAIN
 from router.tally import Tally
 
 

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from common.names import Origin, TableName
 from common.servicebus.address import ServiceBusAddress, read_address
 from common.sqladdress import SqlAddress
-from dstream.local import Emulators, Login
+from dstream.emulators import Emulators, Login
 
 DATABASE: Final = "bench"
 TRANSACTION_ROWS: Final = 5000

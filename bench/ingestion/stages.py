@@ -21,7 +21,7 @@ from bench.ingestion.ground import origin, sql_address
 from common.message import Message
 from common.names import TableName
 from common.servicebus.namespace import ServiceBus
-from dstream.local import Login
+from dstream.emulators import Login
 from ingester.position import Position
 from ingester.slices import Slice
 from ingester.source import CaptureInstance, ProbeRequest

@@ -41,7 +41,7 @@ def test_a_failure_tells_offsets_locks_queues_sockets_and_stacks(
     assert "ingest-queue" in parts["queue and topics"]
     assert "ESTAB" in parts["sockets"]
     assert "ingester started" in parts["logs"]
-    for module in ("ingester/driver/loop.py", "router/slot.py", "pyspark/daemon.py"):
+    for module in ("ingester/driver/loop.py", "router/receiving/slot.py", "pyspark/daemon.py"):
         assert f'{module}", line' in parts["logs"], module
     assert "sqlserver-connection" in parts["this process"]
     assert Path(told.strip().splitlines()[-1]).read_text() in told

@@ -20,7 +20,7 @@ import pytest
 from common.names import TableName
 from dstream.demo.subscriber import Subscriber
 from dstream.demo.workload import Pace, Workload
-from dstream.local import Login
+from dstream.emulators import Login
 from emulators.servicebus.description import EntityMissing, QueueDescription
 from emulators.servicebus.server import ServiceBusEmulator
 from emulators.sqlserver.faults import QueryThatHangs

@@ -28,7 +28,7 @@ from dstream.demo import types_table
 from dstream.demo.ledger import DELETE, INSERT, UPDATE, Committed, Ledger
 from dstream.demo.subscriber import Subscriber
 from dstream.demo.verdict import Received, Verdict, judge
-from dstream.local import Login
+from dstream.emulators import Login
 from emulators.servicebus.server import ServiceBusEmulator
 from emulators.sqlserver.server import SqlServerEmulator
 from ingester.driver.schedule import Rhythm

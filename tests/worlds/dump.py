@@ -25,7 +25,7 @@ from urllib.parse import quote
 from common.names import Origin
 from dstream.demo.processes import Service
 from dstream.demo.schema import TABLES
-from dstream.local import Login
+from dstream.emulators import Login
 from emulators.sqlserver.server import SqlServerEmulator
 from ingester.sqlserver.locks import resource
 

@@ -21,7 +21,7 @@ from common.names import TableName
 from dstream.demo.schema import TABLES
 from dstream.demo.subscriber import Subscriber
 from dstream.demo.workload import Pace, Workload
-from dstream.local import Login
+from dstream.emulators import Login
 from tests.worlds import dump
 from tests.worlds.stillness import Stillness, stillnesses
 from tests.worlds.world import CAPTURE_INTERVAL, DATABASE, PASSWORD, USER, Served, World, free_port, wait_until

@@ -25,7 +25,7 @@ from dstream.demo.schema import TABLES, create
 from dstream.demo.subscriber import Subscriber
 from dstream.demo.verdict import Verdict, judge
 from dstream.demo.workload import Pace, Workload
-from dstream.local import Login
+from dstream.emulators import Login
 from emulators.servicebus.server import ServiceBusEmulator
 from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator

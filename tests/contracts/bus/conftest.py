@@ -23,7 +23,7 @@ from common.servicebus.namespace import ServiceBus
 from common.servicebus.provision import QueueNeed, provision
 from emulators.servicebus.faults.catalogue import SendsRefused
 from emulators.servicebus.server import ServiceBusEmulator
-from router.publisher import OpenableSender
+from router.publishing.publisher import OpenableSender
 from tests.fakes.bus import FakeBroker
 
 

@@ -13,7 +13,7 @@ import pytest
 from common.bus import Delivery, MessageRefused, MessageTooLarge, Receiver
 from common.errors import DestinationUnavailable, PermanentError, TransientError
 from common.message import Message
-from router.publisher import OpenableSender
+from router.publishing.publisher import OpenableSender
 from tests.contracts.bus.conftest import Bus
 
 WAIT = 3.0

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from common.names import Origin, TableName, quote_name
-from dstream.local import Login
+from dstream.emulators import Login
 from emulators.servicebus.server import ServiceBusEmulator
 from ingester.task.encode import Encoder
 from tests.contracts.bus.test_router import put, read, routed, routing, settings

@@ -11,7 +11,7 @@ from common.servicebus.provision import QueueNeed, provision
 from emulators.servicebus.faults.catalogue import SendsRefused
 from emulators.servicebus.server import ServiceBusEmulator
 from ingester.task.pack import PackingSender
-from router.publisher import REFUSED_IN_A_ROW
+from router.publishing.publisher import REFUSED_IN_A_ROW
 from tests.contracts.bus.test_router import ORDERS, PERSONS, change, left, put, read, routed, routing, settings
 from tests.contracts.bus.test_router_faults import numbered, waited_for
 

@@ -28,8 +28,8 @@ from emulators.servicebus.administration.api import AdminApi, Answer
 from emulators.servicebus.description import QueueDescription, SubscriptionDescription, TopicDescription
 from emulators.servicebus.server import ServiceBusEmulator
 from router.app import route, run
+from router.receiving.slot import Pace
 from router.settings import RouterSettings
-from router.slot import Pace
 from router.tally import Tally
 
 PERSONS, ORDERS = "srv.db.persons.events", "srv.db.orders.events"

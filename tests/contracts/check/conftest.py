@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from common.servicebus.address import read_address
 from common.servicebus.management import administration
 from dstream.cli import app
-from dstream.local import Login
+from dstream.emulators import Login
 from emulators.servicebus.server import ServiceBusEmulator
 from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.engine.server_engine import SqlEngine

@@ -12,7 +12,7 @@ import pytest
 from pydantic import SecretStr
 
 from common.sqladdress import SqlAddress
-from dstream.local import Login
+from dstream.emulators import Login
 from ingester.azure_blob.locks import AzureBlobLocks, connect
 from ingester.local_locks import LocalLocks
 from ingester.locks import Locks

@@ -10,7 +10,7 @@ import pytest
 
 from common.errors import LeaseLost, PermanentError, TransientError
 from common.names import TableName
-from dstream.local import Login
+from dstream.emulators import Login
 from ingester.local_locks import LocalLocks
 from ingester.sqlserver.locks import LEASE_SECONDS, SqlServerLocks, resource
 from ingester.sqlserver.offsets import SqlServerOffsets

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from common.errors import LeaseLost, PermanentError, TransientError
 from common.names import TableName
 from common.sqladdress import SqlAddress
-from dstream.local import Login
+from dstream.emulators import Login
 from emulators.sqlserver.server import SqlServerEmulator
 from ingester.offsets import Claim, Claimed, Move, Offsets
 from ingester.position import Position

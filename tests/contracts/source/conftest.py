@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dstream.local import Login
+from dstream.emulators import Login
 from emulators.sqlserver.build import build_engine, capture_of
 from emulators.sqlserver.cdc.database import DatabaseCdc
 from emulators.sqlserver.cdc.injection import without_command_ids

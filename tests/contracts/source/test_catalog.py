@@ -10,7 +10,7 @@ import pytest
 
 from common.errors import PermanentError, TransientError
 from common.names import TableName, quote_name
-from dstream.local import Login
+from dstream.emulators import Login
 from emulators.sqlserver.server import SqlServerEmulator
 from ingester.change import Change
 from ingester.position import Position

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from common.errors import ConnectionLost, PermanentError, TransientError
 from common.sqladdress import SqlAddress
-from dstream.local import Login
+from dstream.emulators import Login
 from emulators.sqlserver import faults
 from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.server import SqlServerEmulator

@@ -20,7 +20,7 @@ from pydantic import SecretStr
 from common import azure_identity
 from common.errors import ConnectionLost, PermanentError, TransientError
 from common.sqladdress import SqlAddress
-from dstream.local import Login
+from dstream.emulators import Login
 from emulators.sqlserver import faults
 from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.engine.server_engine import SqlEngine

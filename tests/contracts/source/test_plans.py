@@ -20,7 +20,7 @@ from pydantic import SecretStr
 
 from common.names import TableName
 from common.sqladdress import SqlAddress
-from dstream.local import Login
+from dstream.emulators import Login
 from emulators.sqlserver.engine.server_engine import SqlEngine
 from emulators.sqlserver.server import SqlServerEmulator
 from emulators.sqlserver.tsql.plans import Plan

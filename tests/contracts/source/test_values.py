@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from common.names import TableName
-from dstream.local import Login
+from dstream.emulators import Login
 from emulators.sqlserver.engine.server_engine import SqlEngine
 from emulators.sqlserver.server import SqlServerEmulator
 from ingester.change import Change

@@ -16,7 +16,7 @@ from pathlib import Path
 import orjson
 
 from common.names import TableName
-from dstream.local import Login
+from dstream.emulators import Login
 from tests.contracts.source.test_source import Place
 
 TABLE = TableName("dbo", "Edges")

@@ -10,8 +10,8 @@ from structlog.testing import capture_logs
 
 from common.names import TableName
 from router import app as wiring
-from router.parking import PARKED_PER_SLOT
-from router.publishers import MOST_OPEN, OPENED_AT_ONCE
+from router.publishing.publishers import MOST_OPEN, OPENED_AT_ONCE
+from router.receiving.parking import PARKED_PER_SLOT
 from tests.unit.router.test_restarts import SETTINGS
 
 

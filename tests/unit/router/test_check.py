@@ -5,8 +5,8 @@ from __future__ import annotations
 from common.check import Outcome
 from common.names import TableName
 from router.check import _connections, findings
-from router.parking import PARKED_PER_SLOT
-from router.publishers import MOST_OPEN
+from router.publishing.publishers import MOST_OPEN
+from router.receiving.parking import PARKED_PER_SLOT
 from tests.unit.router.test_restarts import SETTINGS
 
 

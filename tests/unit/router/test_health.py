@@ -18,9 +18,9 @@ from common.observability.health_settings import HealthSettings
 from common.observability.metrics import Distribution, Metric
 from router.counting import ObservedReceivers
 from router.health import SILENT_SECONDS, TELL_SECONDS, Reports, endpoint
-from router.interruption import TRIED_AGAIN
 from router.metrics import MEMORY, METRICS, PARKED, REPLACED, STOPPED, UP, samples
-from router.parking import Parked, Parking
+from router.receiving.interruption import TRIED_AGAIN
+from router.receiving.parking import Parked, Parking
 from router.tally import (
     AWAY_SECONDS,
     BLINK,

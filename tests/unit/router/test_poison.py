@@ -12,13 +12,13 @@ from common.bus import Delivery
 from common.errors import TransientError
 from common.message import Message
 from common.retry import Backoff
-from router.awaited import NotADestination
 from router.counting import ObservedReceivers
-from router.publisher import Publisher
-from router.slot import Pace
+from router.publishing.awaited import NotADestination
+from router.publishing.publisher import Publisher
+from router.receiving.slot import Pace
 from router.tally import Tally
 from tests.fakes.bus import FakeReceiver, Held
-from tests.unit.router.test_slot import Bench, bodies
+from tests.unit.router.receiving.test_slot import Bench, bodies
 
 PARK_AT_ONCE = Pace(batch=10, accept_wait=0.01, poll=0.005, idle=0.01, turn=60.0, linger=0.0)
 

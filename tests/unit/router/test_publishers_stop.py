@@ -12,9 +12,9 @@ from structlog.testing import capture_logs
 from common.bus import SendInterrupted, TimeLeft
 from common.errors import DestinationUnavailable, Stopped
 from common.message import Message
-from router import publishers
-from router.publisher import Publisher
-from router.publishers import Publishers
+from router.publishing import publishers
+from router.publishing.publisher import Publisher
+from router.publishing.publishers import Publishers
 from router.tally import Tally
 from tests.fakes.bus import FakeBroker
 

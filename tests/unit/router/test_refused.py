@@ -8,12 +8,12 @@ from structlog.testing import capture_logs
 from common.bus import MessageRefused, MessageUnwritable, SendInterrupted
 from common.message import Message
 from common.retry import Backoff
-from router.publisher import REFUSED_IN_A_ROW, Publisher
-from router.unpack import UnpackingReceivers
+from router.publishing.publisher import REFUSED_IN_A_ROW, Publisher
+from router.receiving.unpack import UnpackingReceivers
 from tests.fakes.bus import FakeBroker, FakeEntity, Held
-from tests.unit.router.test_parking import PARK_AT_ONCE
-from tests.unit.router.test_slot import Bench, bodies
-from tests.unit.router.test_unpack import broker, change, pack, queue, routed
+from tests.unit.router.receiving.test_parking import PARK_AT_ONCE
+from tests.unit.router.receiving.test_slot import Bench, bodies
+from tests.unit.router.receiving.test_unpack import broker, change, pack, queue, routed
 
 __all__ = ["broker", "queue"]  # fixtures
 

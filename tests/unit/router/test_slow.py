@@ -10,10 +10,10 @@ import pytest
 from common.bus import Delivery
 from common.errors import TransientError
 from common.message import Message, weight
-from router.publisher import Publisher
-from router.turns import Turns
+from router.publishing.publisher import Publisher
+from router.publishing.turns import Turns
 from tests.fakes.bus import FakeReceiver, Held
-from tests.unit.router.test_slot import Bench, bodies
+from tests.unit.router.receiving.test_slot import Bench, bodies
 
 _LONG = 30.0
 

@@ -13,9 +13,9 @@ from common.errors import Throttled, TransientError
 from common.message import Message
 from common.retry import Backoff
 from common.throttling import QUIET, Spell
-from router.publisher import Publisher
-from router.publishers import Publishers
-from router.slot import Forwarder, Pace
+from router.publishing.publisher import Publisher
+from router.publishing.publishers import Publishers
+from router.receiving.slot import Forwarder, Pace
 from router.tally import Tally
 from tests.fakes.bus import FakeBroker
 

@@ -13,11 +13,11 @@ from common.bus import Delivery
 from common.errors import TransientError
 from common.message import Message
 from common.retry import Backoff
-from router.parking import CLOSING_HANDS, HANDS, Parked, Parking
+from router.receiving.parking import CLOSING_HANDS, HANDS, Parked, Parking
+from router.receiving.slot import Pace
 from router.routes import Group
-from router.slot import Pace
 from tests.fakes.bus import FakeBroker, FakeDelivery, FakeReceiver, Held
-from tests.unit.router.test_slot import Bench, bodies
+from tests.unit.router.receiving.test_slot import Bench, bodies
 
 PARK_AT_ONCE = Pace(batch=10, accept_wait=0.01, poll=0.005, idle=0.01, turn=60.0, linger=0.0)
 
@@ -239,7 +239,7 @@ def test_the_end_gives_many_sessions_back_side_by_side() -> None:
 
 
 def test_the_end_does_not_wait_for_sessions_that_cannot_be_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("router.parking.CLOSED_WITHIN", 0.1)
+    monkeypatch.setattr("router.receiving.parking.CLOSED_WITHIN", 0.1)
     over = threading.Event()
     with capture_logs() as logs:
         full(lambda: over.wait(60), 1_000).close()
@@ -248,7 +248,7 @@ def test_the_end_does_not_wait_for_sessions_that_cannot_be_given_back(monkeypatc
 
 
 def test_a_defect_in_a_look_does_not_end_the_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("router.parking.LOOK", 0.0)
+    monkeypatch.setattr("router.receiving.parking.LOOK", 0.0)
     stop, looks = threading.Event(), list[None]()
 
     def news() -> object:
@@ -272,7 +272,7 @@ def test_a_defect_in_a_look_does_not_end_the_looks(monkeypatch: pytest.MonkeyPat
 def test_slots_that_wait_with_stopped_sessions_are_one_line_and_its_end_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("router.parking.LOOK", 0.01)
+    monkeypatch.setattr("router.receiving.parking.LOOK", 0.01)
     names, turned = {"persons"}, threading.Semaphore(0)
     made = Parking(threading.Event(), room=1, news=lambda: frozenset(names), turn=turned.release)
     with capture_logs() as logs:

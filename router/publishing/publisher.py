@@ -19,8 +19,8 @@ from common.message import Message
 from common.retry import Backoff
 from common.throttling import THROTTLED_BACKOFF, Spell
 from router.chunks import MOST, USUAL, narrower, wider
+from router.publishing.turns import Turns, nothing
 from router.tally import Tally
-from router.turns import Turns, nothing
 
 DESTINATION_BACKOFF = Backoff(first=0.5, longest=30.0)
 

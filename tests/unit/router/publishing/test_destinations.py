@@ -10,9 +10,9 @@ from common.bus import SendInterrupted
 from common.errors import ConfigurationError, PermanentError
 from common.message import Message
 from common.names import TableName
-from router.awaited import NoDestination
-from router.destinations import Destinations
-from router.publishers import Publishers
+from router.publishing.awaited import NoDestination
+from router.publishing.destinations import Destinations
+from router.publishing.publishers import Publishers
 from router.settings import RouterSettings
 from router.tally import Tally
 from tests.fakes.bus import FakeBroker

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from router.turns import Turns
+from router.publishing.turns import Turns
 
 _LONG = 30.0
 

@@ -20,9 +20,9 @@ from typing import TypeVar
 import structlog
 
 from common.errors import DestinationDisabled, DStreamError, PermanentError
-from router.awaited import Awaited, Destination
 from router.hands import Hands
-from router.publisher import Publisher
+from router.publishing.awaited import Awaited, Destination
+from router.publishing.publisher import Publisher
 from router.tally import UNKNOWN, Tally
 
 OPENED_AT_ONCE = 16

@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from common.errors import TransientError
-from router.interruption import FORGOTTEN, LASTING, SETTLED, TRIED_AGAIN, Interruption
+from router.receiving.interruption import FORGOTTEN, LASTING, SETTLED, TRIED_AGAIN, Interruption
 
 
 class Clock:

@@ -11,9 +11,9 @@ from functools import partial
 
 from common.errors import ConfigurationError, DStreamError, TransientError
 from common.throttling import Spell
-from router.awaited import NotADestination
-from router.publisher import OpenableSender, Publisher
-from router.publishers import Publishers
+from router.publishing.awaited import NotADestination
+from router.publishing.publisher import OpenableSender, Publisher
+from router.publishing.publishers import Publishers
 from router.routes import ADD_TABLE
 from router.settings import Latest, RouterSettings
 from router.tally import Tally

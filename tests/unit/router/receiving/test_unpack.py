@@ -16,12 +16,12 @@ from common.errors import DestinationUnavailable, DStreamError, TransientError
 from common.message import Message, PropertyValue
 from common.packing import MOST, PACK_TYPE, condemned, packed
 from common.retry import Backoff
-from router.publisher import Publisher
-from router.publishers import Publishers
+from router.publishing.publisher import Publisher
+from router.publishing.publishers import Publishers
+from router.receiving.slot import Forwarder, Pace
+from router.receiving.unpack import Seen, UnpackingReceiver, UnpackingReceivers
 from router.routes import REASONS, plan
-from router.slot import Forwarder, Pace
 from router.tally import Tally
-from router.unpack import Seen, UnpackingReceiver, UnpackingReceivers
 from tests.fakes.bus import FakeBroker, FakeEntity, FakeReceiver, Held
 
 SESSION = "s"

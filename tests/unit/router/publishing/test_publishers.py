@@ -13,8 +13,8 @@ from common.bus import SendInterrupted, TimeLeft
 from common.errors import DestinationDisabled, DStreamError, PermanentError, TransientError
 from common.message import Message
 from common.retry import Backoff
-from router.publisher import Publisher
-from router.publishers import IDLE, LOOK, MOST_OPEN, OPENED_AT_ONCE, PROVED_AT_A_LOOK, Publishers
+from router.publishing.publisher import Publisher
+from router.publishing.publishers import IDLE, LOOK, MOST_OPEN, OPENED_AT_ONCE, PROVED_AT_A_LOOK, Publishers
 from router.tally import Tally
 from tests.fakes.bus import FakeBroker
 

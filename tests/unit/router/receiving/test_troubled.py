@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from router.troubled import FORGOTTEN, LASTING, Troubled
+from router.receiving.troubled import FORGOTTEN, LASTING, Troubled
 
 
 def test_failures_count_in_a_row_for_each_session() -> None:

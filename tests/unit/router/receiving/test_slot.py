@@ -14,13 +14,13 @@ from structlog.testing import capture_logs
 from common.errors import PermanentError, Stopped, TransientError
 from common.message import Message
 from common.retry import Backoff
-from router.gate import Gate
-from router.interruption import SETTLED, Interruption
-from router.parking import Parking
-from router.publisher import Publisher
-from router.publishers import Publishers
+from router.publishing.publisher import Publisher
+from router.publishing.publishers import Publishers
+from router.receiving.gate import Gate
+from router.receiving.interruption import SETTLED, Interruption
+from router.receiving.parking import Parking
+from router.receiving.slot import Forwarder, Pace
 from router.settings import OnPoison
-from router.slot import Forwarder, Pace
 from router.tally import Tally
 from tests.fakes.bus import FakeBroker, FakeEntity, FakeReceiver, FakeReceivers, Held
 

@@ -13,14 +13,14 @@ from common.bus import Receivers
 from common.errors import DStreamError, TransientError
 from common.observability.stacks import tell_stacks
 from common.throttling import Spell
-from router.gate import Gate
-from router.interruption import Interruption
-from router.parking import PARKED_PER_SLOT, Parking
-from router.publishers import Publishers
+from router.publishing.publishers import Publishers
+from router.receiving.gate import Gate
+from router.receiving.interruption import Interruption
+from router.receiving.parking import PARKED_PER_SLOT, Parking
+from router.receiving.slot import Forwarder, Pace
+from router.receiving.troubled import Troubled
 from router.settings import RouterSettings
-from router.slot import Forwarder, Pace
 from router.tally import Held, Tally
-from router.troubled import Troubled
 
 STOP_WITHIN = 18.0
 """Seconds that slots have to finish; Kubernetes kills after 30 s, and the promise is 20."""

@@ -2,7 +2,7 @@
 
 A message is completed only after the topic accepted it. A message in doubt comes again: nothing is hidden, and nothing is sent twice on
 purpose. Order holds within a session because a slot goes on only when all of a batch is sent. A session whose destination is unavailable is
-parked with the rest of its batch (router/parking.py), and the slot takes another.
+parked with the rest of its batch (router/receiving/parking.py), and the slot takes another.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from common.errors import Throttled, TransientError
 from common.message import Message
 from common.retry import Backoff
 from common.throttling import Spell
-from router.awaited import Destination, NoDestination
 from router.chunks import leading, reserve, together
-from router.gate import SLOW, Gate
-from router.interruption import Interruption
-from router.parking import Parked, Parking
-from router.publishers import Publishers
+from router.publishing.awaited import Destination, NoDestination
+from router.publishing.publishers import Publishers
+from router.receiving.gate import SLOW, Gate
+from router.receiving.interruption import Interruption
+from router.receiving.parking import Parked, Parking
+from router.receiving.troubled import Troubled, ready_after
 from router.routes import COPY, SEND_AGAIN, Group, Plan, Poison, Reason, before, plan, runs, without
 from router.settings import OnPoison
 from router.tally import Tally
-from router.troubled import Troubled, ready_after
 
 SOURCE_BACKOFF = Backoff(first=0.5, longest=15.0)
 

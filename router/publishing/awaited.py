@@ -20,9 +20,9 @@ from common.durations import format_duration
 from common.errors import DStreamError, PermanentError, Stopped
 from common.message import Message
 from router.chunks import USUAL
+from router.publishing.turns import Turns, nothing
 from router.routes import ADD_IT, COPY, table_of, with_table
 from router.tally import Tally
-from router.turns import Turns, nothing
 
 LOOK = 2.0
 """Seconds between two searches for the same destination."""
@@ -33,7 +33,7 @@ log = structlog.get_logger(__name__)
 
 
 class Destination(Protocol):
-    """Where a slot sends. `pause`: seconds until the next attempt is worthwhile. `send` as `router.publisher.Publisher.send`."""
+    """Where a slot sends. `pause`: seconds until the next attempt is worthwhile. `send` as `router.publishing.publisher.Publisher.send`."""
 
     @property
     def topic(self) -> str: ...

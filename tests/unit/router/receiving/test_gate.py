@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from router.gate import GIVEN_UP, Gate, Question
+from router.receiving.gate import GIVEN_UP, Gate, Question
 
 
 def asked(gate: Gate, stop: threading.Event | None = None) -> Question:

@@ -10,16 +10,16 @@ from structlog.testing import capture_logs
 from common.bus import SendInterrupted
 from common.errors import DestinationUnavailable, TransientError
 from common.message import Message
-from router import publishers
-from router.awaited import LOOK, Awaited, NoDestination, NotADestination
-from router.publisher import Publisher
-from router.publishers import Publishers
+from router.publishing import publishers
+from router.publishing.awaited import LOOK, Awaited, NoDestination, NotADestination
+from router.publishing.publisher import Publisher
+from router.publishing.publishers import Publishers
 from router.settings import OnPoison
 from router.tally import Tally
 from tests.fakes.bus import FakeBroker
-from tests.unit.router.test_parking import PARK_AT_ONCE
+from tests.unit.router.receiving.test_parking import PARK_AT_ONCE
+from tests.unit.router.receiving.test_slot import Bench, bodies
 from tests.unit.router.test_poison import Steps
-from tests.unit.router.test_slot import Bench, bodies
 
 GRACE = 60.0
 MESSAGE = Message(b"{}", "m-1", application_properties={"schema": "dbo", "table": "Invoices"})

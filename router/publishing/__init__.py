@@ -1,0 +1,1 @@
+"""Publishers of topics: made, found, opened, and whose turn it is to send."""
