@@ -24,7 +24,7 @@ def logged(level: Level, format: Format) -> None:
 
 
 def prepared(loader: str, config: Path, level: Level, format: Format) -> Any:
-    """Logging set up, the configuration loaded by `dstream.loading`, and its secrets known to the log."""
+    """Logging set up, the configuration loaded by `dstream.config`, and its secrets known to the log."""
     logged(level, format)
     return loaded(loader, config)
 
@@ -32,7 +32,7 @@ def prepared(loader: str, config: Path, level: Level, format: Format) -> Any:
 def loaded(loader: str, config: Path) -> Any:
     """The configuration, with its secrets known to the log."""
     from common.observability.logs import register_secrets
-    from dstream import loading
+    from dstream import config as loading
 
     settings = getattr(loading, loader)(config, os.environ)
     register_secrets(settings)
@@ -51,7 +51,7 @@ def announced(stage: str, config: Path, settings: Any) -> None:
 
 def watching(loader: str, config: Path, level: Level, format: Format) -> tuple[Any, Any]:
     """(settings, their `Watched`): as `prepared`, and later again when the file has changed."""
-    from dstream.watching import Watched
+    from dstream.config_watch import Watched
 
     logged(level, format)
     watched = Watched(config, partial(loaded, loader, config))

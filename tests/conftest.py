@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from dstream.local import Login
+from dstream.emulators import Login
 from emulators.certificates import TlsSettings
 from emulators.sqlserver.server import SqlServerEmulator
 from tests import jvm_archive

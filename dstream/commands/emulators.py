@@ -37,7 +37,7 @@ def emulators(
     Prints their connection strings.
     """
     logged(log_level, log_format)
-    from dstream.local import Bus
+    from dstream.emulators import Bus
 
     bus = Bus(bus_config, bus_data, bus_credits, tuple(bus_fault or ()))
-    return started("dstream.local", tls=tls, faults=tuple(fault or ()), bus=bus)
+    return started("dstream.emulators", tls=tls, faults=tuple(fault or ()), bus=bus)

@@ -16,7 +16,7 @@ def router(config: Config = DEFAULT, log_level: LogLevel = Level.INFO, log_forma
 
     A topic that it does not know is looked for in the configuration as it is by then.
     """
-    from dstream.watching import Latest
+    from dstream.config_watch import Latest
 
     settings = prepared("load_router", config, log_level, log_format)
     announced("router", config, settings)

@@ -15,7 +15,7 @@ from dstream.demo.schema import TABLES, create
 from dstream.demo.subscriber import Subscriber
 from dstream.demo.verdict import Verdict, judge
 from dstream.demo.workload import Pace, Workload
-from dstream.local import Emulators
+from dstream.emulators import Emulators
 
 DATABASE = "demo"
 CAPTURE_INTERVAL = 0.5

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from common.names import TableName
-from dstream.local import Login
+from dstream.emulators import Login
 
 CUSTOMERS = TableName("dbo", "Customers")
 ORDERS = TableName("sales", "Orders")

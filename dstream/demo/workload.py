@@ -18,7 +18,7 @@ from common.names import TableName
 from dstream.demo import types_table
 from dstream.demo.ledger import DELETE, INSERT, UPDATE, Committed, Ledger
 from dstream.demo.schema import CUSTOMERS, EVERYTHING, ORDER_LINES, ORDERS
-from dstream.local import Login
+from dstream.emulators import Login
 
 _ROWS_A_STATEMENT = 100
 

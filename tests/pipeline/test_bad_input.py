@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dstream.local import Login
+from dstream.emulators import Login
 from emulators.servicebus.description import SubscriptionDescription, TopicDescription
 from emulators.servicebus.server import ServiceBusEmulator
 from tests.azurite.server import Azurite, missing

@@ -13,7 +13,7 @@ import pytest
 from common.names import Origin, TableName
 from dstream.demo.processes import Service, environment
 from dstream.demo.subscriber import Subscriber
-from dstream.local import Emulators
+from dstream.emulators import Emulators
 from tests.worlds.world import wait_until
 
 DATABASE, HOT = "heat", TableName("dbo", "Hot")

@@ -13,7 +13,7 @@ import pytest
 
 from dstream.demo.processes import environment, write_config
 from dstream.demo.schema import create
-from dstream.local import Emulators, Login
+from dstream.emulators import Emulators, Login
 from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
 from emulators.sqlserver.tls import TlsSettings

@@ -14,7 +14,7 @@ from dstream.demo.schema import EVERYTHING, TABLES, create
 from dstream.demo.subscriber import Subscriber
 from dstream.demo.verdict import judge
 from dstream.demo.workload import Pace, Workload
-from dstream.local import Emulators
+from dstream.emulators import Emulators
 from tests.worlds.world import good, wait_until
 
 DATABASE = "demo"

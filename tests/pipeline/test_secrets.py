@@ -14,7 +14,7 @@ import pytest
 
 from dstream.demo.processes import environment, write_config
 from dstream.demo.schema import create
-from dstream.local import Emulators
+from dstream.emulators import Emulators
 from tests.worlds.standalone import children
 
 CONF_SECRET, STORAGE_KEY = "planted-in-spark-conf", "cGxhbnRlZC1zdG9yYWdlLWtleQ=="

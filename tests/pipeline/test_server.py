@@ -16,7 +16,7 @@ import pytest
 
 from dstream.demo.processes import environment, write_config
 from dstream.demo.schema import create
-from dstream.local import Emulators
+from dstream.emulators import Emulators
 
 
 def free_port() -> int:

@@ -19,10 +19,10 @@ from pydantic import SecretStr
 from common.errors import LeaseLost, TransientError
 from common.names import TableName
 from common.sqladdress import SqlAddress
-from dstream import local
+from dstream import emulators as local
 from dstream.demo import schema, show, workload
 from dstream.demo.ledger import Ledger
-from dstream.local import Login
+from dstream.emulators import Login
 from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
 from ingester.offsets import Claim, Move

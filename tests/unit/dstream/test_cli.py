@@ -21,7 +21,7 @@ from common.check import Finding, Outcome
 from common.errors import ConfigurationError, PermanentError
 from common.observability import logs as telemetry
 from dstream import cli
-from tests.unit.dstream.test_loading import ENVIRON, GOLDEN, ROOT, SECRET
+from tests.unit.dstream.test_config import ENVIRON, GOLDEN, ROOT, SECRET
 
 STOP = threading.Event()
 

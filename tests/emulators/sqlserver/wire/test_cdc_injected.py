@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dstream.local import Login
+from dstream.emulators import Login
 from emulators.sqlserver.build import build_engine, capture_of
 from emulators.sqlserver.cdc.database import DatabaseCdc
 from emulators.sqlserver.cdc.injection import (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dstream.local import Login
+from dstream.emulators import Login
 from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
 

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from common.errors import TransientError
 from common.sqladdress import SqlAddress
-from dstream.local import Login
+from dstream.emulators import Login
 from emulators.sqlserver import faults
 from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.injection import Fault

@@ -17,8 +17,8 @@ from azure.servicebus.exceptions import ServiceBusQuotaExceededError
 
 from common.errors import ConfigurationError, TransientError
 from common.sqladdress import SqlAddress
-from dstream import local
-from dstream.local import Bus, Emulators, Ports
+from dstream import emulators as local
+from dstream.emulators import Bus, Emulators, Ports
 from ingester.sqlserver.connection import Connection
 
 ROOT = Path(__file__).parents[3]
@@ -105,7 +105,7 @@ def test_the_shop_is_there_before_any_fault_and_is_said_with_its_address(capsys:
 
 ORPHANED = """
 import time
-from dstream.local import Emulators
+from dstream.emulators import Emulators
 emulators = Emulators(database="shop", capture_interval=1, faults=[FAULTS])
 emulators.start()
 print(emulators.pid("sqlserver"), emulators.pid("servicebus"), flush=True)

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from common.errors import ConfigurationError
 from common.servicebus.management import management_address
 from common.servicebus.namespace import ServiceBus
-from dstream.loading import load_both, load_ingester, load_router
+from dstream.config import load_both, load_ingester, load_router
 
 ROOT = Path(__file__).parents[3]
 GOLDEN = ROOT / "tests" / "golden" / "config"

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from common.errors import ConfigurationError, TransientError
-from dstream.watching import USABLE_AGAIN, Latest, Watched
+from dstream.config_watch import USABLE_AGAIN, Latest, Watched
 
 
 class World:
