@@ -1,6 +1,6 @@
 """The identity that a process runs under, in place of a key: tokens of Microsoft Entra ID, found by DefaultAzureCredential.
 
-The only module that knows azure-identity. The environment, or an address of SQL Server, chooses the identity (docs/operations.md,
+The only module that knows azure-identity. The environment, or an address of SQL Server, chooses the identity (docs/install.md,
 "Identities instead of keys"). No token or key is shown or logged here.
 https://learn.microsoft.com/azure/developer/python/sdk/authentication/credential-chains
 """

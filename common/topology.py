@@ -82,7 +82,7 @@ class QueueSettings(BusSettings):
         default=1,
         description=(
             'Changes of one session in one message of the queue: 1 to 500, or `"max"`: as many as fit (at most 500). The router unpacks them; '
-            "topics always get single messages. More than 1 saves queue operations, see operations.md, and only the router can read it. "
+            "topics always get single messages. More than 1 saves queue operations, see cost.md, and only the router can read it. "
             "Update routers before the ingester: a router that does not know packs dead-letters them. 1 is the default because every reader of the "
             "queue understands it."
         ),

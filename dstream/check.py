@@ -36,7 +36,7 @@ def _as_lines(stages: ByStage) -> Iterator[Outcome]:
 
 
 def _as_json(stages: ByStage) -> list[Outcome]:
-    """`docs/operations.md` says what the keys mean; they stay."""
+    """`docs/install.md` says what the keys mean; they stay."""
     found = [(stage, finding) for stage, findings in stages for finding in findings]
     outcomes = [finding.outcome for _, finding in found]
     worst = next((each for each in _WORST_FIRST if each in outcomes), Outcome.OK)

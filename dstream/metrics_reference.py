@@ -1,6 +1,6 @@
-"""The tables of metrics in docs/operations.md, written from the declarations themselves.
+"""The tables of metrics in docs/run.md, written from the declarations themselves.
 
-`python -m dstream.metrics_reference docs/operations.md` writes them anew between the page's two marks; a test compares.
+`python -m dstream.metrics_reference docs/run.md` writes them anew between the page's two marks; a test compares.
 """
 
 from __future__ import annotations

@@ -68,7 +68,9 @@ def judge_offsets(found: Offsets) -> Finding:
     if found.may_make is not None:
         if found.may_make:
             return ok(name, "dbo.cdc_offsets does not exist yet, and is made at the first start")
-        remedy = "make it beforehand (docs/operations.md), or GRANT CREATE TABLE, and ALTER ON SCHEMA::dbo, to the login's user"
+        remedy = (
+            "make it beforehand (docs/install.md), or GRANT CREATE TABLE, and ALTER ON SCHEMA::dbo, to the login's user"
+        )
         return fail(name, "dbo.cdc_offsets does not exist, and this login may not make it", remedy)
     needed = [right for right in found.lacking_rights if right != "ALTER"]
     if needed:
@@ -107,10 +109,10 @@ def judge_table(
     left_out = [name for name in columns if name not in captured]
     if left_out:
         text = f"{newest.name} captures {len(columns) - len(left_out)} of {len(columns)} columns, not {', '.join(left_out)}"
-        yield warn(subject, text, "a second capture instance takes in columns that were added (docs/operations.md)")
+        yield warn(subject, text, "a second capture instance takes in columns that were added (docs/change.md)")
     if gone:
         text = f"{newest.name} was made for the columns {', '.join(gone)}, which were dropped since and are captured no more"
-        yield warn(subject, text, "a second capture instance has the present columns (docs/operations.md)")
+        yield warn(subject, text, "a second capture instance has the present columns (docs/change.md)")
     if lost is None and not left_out and not gone:
         yield ok(subject, _told(state.instances, offset))
 

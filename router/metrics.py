@@ -1,4 +1,4 @@
-"""The router's metrics: their names, and their values at a moment. A test holds the table in docs/operations.md to them."""
+"""The router's metrics: their names, and their values at a moment. A test holds the table in docs/run.md to them."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ _NAMED = 20
 """The most topics that readiness names."""
 
 STARTING = "not all links are open yet; wait for `router started` in the log, which also has what fails"
-STUCK_HINT = 'what hangs is killed and started again by itself; if it lasts, restart and see "When a process hangs" in docs/operations.md'
+STUCK_HINT = 'what hangs is killed and started again by itself; if it lasts, restart and see "When a process hangs" in docs/fail.md'
 _AT_POISON = "sessions have stopped at a poison message: `session stopped at a poisoned message` in the log names each with its remedy"
 _FAILING = "sessions fail again and again: `session fails again and again` in the log names them with the cause"
 

@@ -60,7 +60,7 @@ _CREATE = (
 
 _DELETED = (
     'it was deleted while it was in use: create it as it was; with provision = "create" a restart creates it. What was in a deleted queue is gone, '
-    'and offsets have passed it: "When a queue was deleted" in docs/operations.md says how to have it sent again'
+    'and offsets have passed it: "When a queue was deleted" in docs/fail.md says how to have it sent again'
 )
 
 _SESSIONS = (

@@ -54,7 +54,7 @@ _KEY_HINT = (
 _EXPIRED_HINT = "set this machine's clock (NTP); if the connection string has a SharedAccessSignature, make a new one, as its time (se) is over"
 _AUDIENCE_HINT = "a SharedAccessSignature or policy of one entity serves for that entity alone: use one of the namespace, and check the entity's name"
 _NO_KEYS_HINT = (
-    'use namespace = "NAME.servicebus.windows.net" instead of connection_string, with an identity that has the roles (docs/operations.md), or allow '
+    'use namespace = "NAME.servicebus.windows.net" instead of connection_string, with an identity that has the roles (docs/install.md), or allow '
     "local authentication in the namespace"
 )
 

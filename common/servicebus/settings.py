@@ -106,7 +106,7 @@ class BusSettings(Settings):
     connection_string: BusString | None = Field(
         default=None,
         description=(
-            "Connection string of the namespace: `Endpoint=sb://...`. Secret. Rights: see operations.md. This or `namespace` must be given. "
+            "Connection string of the namespace: `Endpoint=sb://...`. Secret. Rights: see install.md. This or `namespace` must be given. "
             "None, the default: the identity is used."
         ),
     )
@@ -114,7 +114,7 @@ class BusSettings(Settings):
         default=None,
         description=(
             "Host name of the namespace, `NAME.servicebus.windows.net`, to be used with the identity that the process runs under "
-            "(DefaultAzureCredential) instead of a key. Roles: see operations.md. None, the default: the connection string has host and key."
+            "(DefaultAzureCredential) instead of a key. Roles: see install.md. None, the default: the connection string has host and key."
         ),
     )
     management_endpoint: Annotated[HttpUrl | None, BeforeValidator(_or_none)] = Field(

@@ -16,7 +16,7 @@ _PATIENCE_SECONDS = 60.0
 UNREACHABLE = (
     "see whether the server is up, and whether this machine can reach it by the address in db_connection_string"
 )
-REFUSED = "see whether the login still has its rights (docs/operations.md), and whether Change Data Capture is on in the database"
+REFUSED = "see whether the login still has its rights (docs/install.md), and whether Change Data Capture is on in the database"
 """What is to be done where an error does not say it."""
 
 _AFTERMATH_SECONDS = 10.0

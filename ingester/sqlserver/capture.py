@@ -16,7 +16,7 @@ https://learn.microsoft.com/azure/azure-sql/database/change-data-capture-overvie
 
 
 class SqlServerCapture:
-    """Wants the rights of the ingester, and for `jobs` and the scans of `facts` some more: docs/operations.md."""
+    """Wants the rights of the ingester, and for `jobs` and the scans of `facts` some more: docs/install.md."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

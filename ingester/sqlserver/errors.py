@@ -22,14 +22,14 @@ _SHAPE = frozenset({102, 105, 156, 170, 195, 201, 207, 208, 209, 214, 2812, 4104
 _TOO_SMALL = frozenset({2628, 8152})
 
 _PERMANENT: tuple[tuple[frozenset[int], str], ...] = (
-    (RIGHTS, "docs/operations.md lists the rights that the login needs, as statements to run"),
+    (RIGHTS, "docs/install.md lists the rights that the login needs, as statements to run"),
     (
         _SHAPE,
-        "check that dbo.cdc_offsets is as docs/operations.md describes it, and the database's compatibility level",
+        "check that dbo.cdc_offsets is as docs/install.md describes it, and the database's compatibility level",
     ),
     (
         _TOO_SMALL,
-        "a value does not fit a column of dbo.cdc_offsets: widen it as docs/operations.md describes the table",
+        "a value does not fit a column of dbo.cdc_offsets: widen it as docs/install.md describes the table",
     ),
 )
 

@@ -18,7 +18,7 @@ from ingester.sqlserver.sql.changes import Parameters
 _TABLE_THERE, _COLUMN_THERE, _ROW_THERE = 2714, 2705, 2627
 """What the slower of two ingesters meets that start together."""
 
-_TO_MAKE = "make dbo.cdc_offsets beforehand (docs/operations.md), or GRANT CREATE TABLE, and ALTER ON SCHEMA::dbo, to the login's user"
+_TO_MAKE = "make dbo.cdc_offsets beforehand (docs/install.md), or GRANT CREATE TABLE, and ALTER ON SCHEMA::dbo, to the login's user"
 _TO_UPGRADE = (
     "GRANT ALTER ON OBJECT::dbo.cdc_offsets to the login's user: the table of an older installation lacks columns"
 )

@@ -1,4 +1,4 @@
-"""The ingester's metrics: their names, and what they are at a moment. docs/operations.md has them in a table that a test holds to this."""
+"""The ingester's metrics: their names, and what they are at a moment. docs/run.md has them in a table that a test holds to this."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ READER, PASSWORD = "reader", "Reader-Password-1"
 TABLES = ("change_tables", "captured_columns", "index_columns", "lsn_time_mapping")
 DIRECT = ("SELECT ON SCHEMA::cdc", "SELECT ON OBJECT::dbo.Persons")
 FUNCTION = (*(f"SELECT ON OBJECT::cdc.{name}" for name in TABLES), "SELECT ON OBJECT::dbo.Persons")
-"""What docs/operations.md says is needed."""
+"""What docs/install.md says is needed."""
 
 Readers = Callable[..., SqlServerSource]
 

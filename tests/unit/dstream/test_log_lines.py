@@ -13,7 +13,7 @@ import pytest
 from ingester.watch.capture_watch import _HEADROOM
 
 ROOT: Final = Path(__file__).parents[3]
-PAGE: Final = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+PAGE: Final = (ROOT / "docs" / "fail.md").read_text(encoding="utf-8")
 SECTIONS: Final = {"### Both stages": "", "### The ingester": "ingester", "### The router": "router"}
 PASSED_ON: Final = "_tell_once"
 """A method that logs the text it is given."""
