@@ -95,26 +95,38 @@ def _listening(settings: HealthSettings, pages: dict[str, _Page], request_second
         daemon_threads = True
         block_on_close = False
 
-        def verify_request(self, request: object, client_address: object) -> bool:
+        def verify_request(self, request: Any, client_address: object) -> bool:
             """Called before a thread is started, in the one that accepts. Where all threads are taken, the oldest connection makes room: probes
             ask and go, so it is one that somebody keeps open and says nothing on."""
-            if room.acquire(blocking=False):
-                return True
-            with suppress(IndexError):
-                _hang_up(held[0])
-            return room.acquire(timeout=_FREED)
+            if not room.acquire(blocking=False):
+                with suppress(IndexError):
+                    _hang_up(held.popleft())
+                if not room.acquire(timeout=_FREED):
+                    return False
+            held.append(request)
+            return True
+
+        def process_request(self, request: Any, client_address: Any) -> None:
+            try:
+                super().process_request(request, client_address)
+            except RuntimeError:  # no thread can be started now
+                self._leaves(request)
+                raise
 
         def process_request_thread(self, request: Any, client_address: Any) -> None:
             deadline = threading.Timer(request_seconds, _hang_up, (request,))
             deadline.daemon = True
-            deadline.start()
-            held.append(request)
             try:
+                deadline.start()
                 super().process_request_thread(request, client_address)
             finally:
-                held.remove(request)
                 deadline.cancel()
-                room.release()
+                self._leaves(request)
+
+        def _leaves(self, request: Any) -> None:
+            with suppress(ValueError):  # it has made room for another
+                held.remove(request)
+            room.release()
 
         def handle_error(self, request: object, client_address: object) -> None:
             """A client that hung up is not our concern."""

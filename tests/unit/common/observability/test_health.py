@@ -130,6 +130,21 @@ def test_however_many_come_and_say_nothing_there_are_few_threads_and_a_probe_is_
                 each.close()
 
 
+def test_a_machine_that_had_no_threads_left_for_a_while_costs_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage()
+
+    def none_left(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with stage.endpoint:
+        with monkeypatch.context() as machine:
+            machine.setattr(threading.Thread, "start", none_left)
+            for _ in range(MOST_AT_ONCE + 1):
+                with socket.create_connection(("127.0.0.1", stage.endpoint.port), timeout=30) as client:
+                    assert client.recv(1) == b""
+        assert stage.ask("/healthz")[0] == 200
+
+
 def _answered(stage: Stage) -> bool:
     try:
         return stage.ask("/healthz")[0] == 200
