@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 
-REMEDY = (
+CA_HINT = (
     "name a PEM file with the certificates of the authorities to trust, or leave ca_file out to trust the public ones"
 )
 

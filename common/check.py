@@ -22,29 +22,29 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`subject`: what was looked at. `remedy`: what a person can do about it; None where there is nothing to do."""
+    """`subject`: what was looked at. `hint`: what a person can do about it; None where there is nothing to do."""
 
     outcome: Outcome
     subject: str
     text: str
-    remedy: str | None = None
+    hint: str | None = None
 
     def __str__(self) -> str:
         """The line: `fail  CDC: not enabled for the database: EXEC sys.sp_cdc_enable_db`."""
         line = f"{self.outcome:<5} {self.subject}: {self.text}"
-        return f"{line}: {self.remedy}" if self.remedy else line
+        return f"{line}: {self.hint}" if self.hint else line
 
 
 def ok(subject: str, text: str) -> Finding:
     return Finding(Outcome.OK, subject, text)
 
 
-def warn(subject: str, text: str, remedy: str | None = None) -> Finding:
-    return Finding(Outcome.WARN, subject, text, remedy)
+def warn(subject: str, text: str, hint: str | None = None) -> Finding:
+    return Finding(Outcome.WARN, subject, text, hint)
 
 
-def fail(subject: str, text: str, remedy: str | None = None) -> Finding:
-    return Finding(Outcome.FAIL, subject, text, remedy)
+def fail(subject: str, text: str, hint: str | None = None) -> Finding:
+    return Finding(Outcome.FAIL, subject, text, hint)
 
 
 def guarded(subject: str, look: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 
 class DStreamError(Exception):
-    """Root of all errors raised on purpose; `hint` is the remedy, for a person."""
+    """Root of all errors raised on purpose; `hint` says how to fix it, for a person."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -20,8 +20,8 @@ class DStreamError(Exception):
     def __str__(self) -> str:
         return f"{self.message} ({self.hint})" if self.hint else self.message
 
-    def with_remedy(self, otherwise: str) -> str:
-        """For a page that must say what to do. `otherwise`: the remedy where the error has none of its own."""
+    def with_hint(self, otherwise: str) -> str:
+        """For a page that must say what to do. `otherwise`: the hint where the error has none of its own."""
         return f"{self.message} ({self.hint or otherwise})"
 
 

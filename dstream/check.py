@@ -46,13 +46,13 @@ def _as_json(stages: ByStage) -> list[Outcome]:
 
 
 def _entry(stage: str, finding: Finding) -> dict[str, Any]:
-    remedy = None if finding.remedy is None else _line(finding.remedy)
+    hint = None if finding.hint is None else _line(finding.hint)
     return {
         "stage": stage,
         "outcome": finding.outcome,
         "subject": finding.subject,
         "text": _line(finding.text),
-        "remedy": remedy,
+        "remedy": hint,
     }
 
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import ingester.settings
 import router.settings
-from common.authorities import REMEDY, fault_of
+from common.authorities import CA_HINT, fault_of
 from common.config.bind import Document, Problem, complain, read
 from common.servicebus.settings import BusSettings
 from ingester.settings import IngesterSettings
@@ -85,6 +85,6 @@ def _untrusting(document: Document, *buses: _Bus) -> list[Problem]:
     for names, name, bus in buses:
         block = document.block(*names)
         if block is not None and bus.ca_file is not None and (fault := fault_of(bus.ca_file)) is not None:
-            text = f"{block.name}.{name}.ca_file names {bus.ca_file!r}, which cannot be used: {fault}; {REMEDY}"
+            text = f"{block.name}.{name}.ca_file names {bus.ca_file!r}, which cannot be used: {fault}; {CA_HINT}"
             found.append(Problem(document.line(block, name, "ca_file"), text))
     return found

@@ -38,15 +38,15 @@ def judge_encryption(address: SqlAddress) -> Iterator[Finding]:
     if address.loopback or address.verified:
         return
     secret = "password" if address.identity is None else "access token"
-    remedy = "encrypt=true (the default) without TrustServerCertificate in ingester.db_connection_string; certificate=FILE names an authority"
+    hint = "encrypt=true (the default) without TrustServerCertificate in ingester.db_connection_string; certificate=FILE names an authority"
     if address.encryption == "mandatory":
         yield warn(
-            "encryption", f"the server's certificate is not verified: whoever is in between gets the {secret}", remedy
+            "encryption", f"the server's certificate is not verified: whoever is in between gets the {secret}", hint
         )
     elif address.encryption == "disable":
-        yield warn("encryption", "password and rows travel in clear text", remedy)
+        yield warn("encryption", "password and rows travel in clear text", hint)
     else:
-        yield warn("encryption", "rows travel in clear text, and the login to a server that nobody verified", remedy)
+        yield warn("encryption", "rows travel in clear text, and the login to a server that nobody verified", hint)
 
 
 def no_cdc(database: str) -> Finding:
@@ -55,8 +55,8 @@ def no_cdc(database: str) -> Finding:
 
 def no_times() -> Finding:
     """Pages of changes come with the times of their commits."""
-    remedy = "GRANT SELECT ON OBJECT::cdc.lsn_time_mapping, or on SCHEMA::cdc, to the login's user"
-    return fail("CDC", "this login may not read when changes were committed", remedy)
+    hint = "GRANT SELECT ON OBJECT::cdc.lsn_time_mapping, or on SCHEMA::cdc, to the login's user"
+    return fail("CDC", "this login may not read when changes were committed", hint)
 
 
 def refused(table: TableName, error: DStreamError) -> Finding:
@@ -68,19 +68,19 @@ def judge_offsets(found: Offsets) -> Finding:
     if found.may_make is not None:
         if found.may_make:
             return ok(name, "dbo.cdc_offsets does not exist yet, and is made at the first start")
-        remedy = (
+        hint = (
             "make it beforehand (docs/install.md), or GRANT CREATE TABLE, and ALTER ON SCHEMA::dbo, to the login's user"
         )
-        return fail(name, "dbo.cdc_offsets does not exist, and this login may not make it", remedy)
+        return fail(name, "dbo.cdc_offsets does not exist, and this login may not make it", hint)
     needed = [right for right in found.lacking_rights if right != "ALTER"]
     if needed:
-        remedy = "GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_offsets to the login's user"
-        return fail(name, f"this login lacks {', '.join(needed)} on dbo.cdc_offsets", remedy)
+        hint = "GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_offsets to the login's user"
+        return fail(name, f"this login lacks {', '.join(needed)} on dbo.cdc_offsets", hint)
     if found.lacking_columns:
         columns = ", ".join(found.lacking_columns)
         if "ALTER" in found.lacking_rights:
-            remedy = "GRANT ALTER ON OBJECT::dbo.cdc_offsets to the login's user, for the first start"
-            return fail(name, f"dbo.cdc_offsets lacks the columns {columns}, and this login may not add them", remedy)
+            hint = "GRANT ALTER ON OBJECT::dbo.cdc_offsets to the login's user, for the first start"
+            return fail(name, f"dbo.cdc_offsets lacks the columns {columns}, and this login may not add them", hint)
         return ok(name, f"dbo.cdc_offsets is an older installation's: {columns} are added at the first start")
     return ok(name, "dbo.cdc_offsets may be read and written")
 
@@ -131,7 +131,7 @@ def judge_capture(facts: CaptureFacts, jobs: CaptureJobs | None, newest: float |
     found = explain(facts, jobs, newest)
     if found.state in (Silence.IDLE, Silence.FLOWING):
         return ok("capture", found.text.removeprefix("nothing to read: "))
-    return warn("capture", found.text, found.remedy)
+    return warn("capture", found.text, found.hint)
 
 
 def judge_retention(jobs: CaptureJobs | None, times: LogTimes | None, tables: Sequence[str]) -> Iterator[Finding]:
@@ -144,10 +144,10 @@ def judge_retention(jobs: CaptureJobs | None, times: LogTimes | None, tables: Se
         yield ok(subject, "there is no cleanup job: changes are kept until somebody removes them")
         return
     kept = format_duration(timedelta(seconds=round(jobs.retention)))
-    remedy = "EXEC sys.sp_cdc_change_job @job_type = N'cleanup', @retention = 4320 (minutes)"
+    hint = "EXEC sys.sp_cdc_change_job @job_type = N'cleanup', @retention = 4320 (minutes)"
     short = jobs.retention < SHORTEST_RETENTION.total_seconds()
     if short:
-        yield warn(subject, f"changes are kept for {kept}: an ingester that stands still for longer loses some", remedy)
+        yield warn(subject, f"changes are kept for {kept}: an ingester that stands still for longer loses some", hint)
     late = [
         key
         for key in tables
@@ -156,7 +156,7 @@ def judge_retention(jobs: CaptureJobs | None, times: LogTimes | None, tables: Se
         and alarm(Alarm.NONE, headroom(jobs.retention, known.age), jobs.retention) is not Alarm.NONE
     ]
     if late:
-        yield warn(subject, f"the offsets of {', '.join(late)} are near its end ({kept}): changes will be lost", remedy)
+        yield warn(subject, f"the offsets of {', '.join(late)} are near its end ({kept}): changes will be lost", hint)
     if not short and not late:
         yield ok(subject, f"changes are kept for {kept}")
 

@@ -42,7 +42,7 @@ class Oversized:
         return _short(self.key)
 
     def refusal(self) -> PermanentError:
-        """Why the table stops, with the remedy."""
+        """Why the table stops, with the hint."""
         return PermanentError(
             f"{_named(self.table, self.key, self.position)} fits no message: its body has {self.size} bytes, "
             f"and the queue takes messages of {self.limit}, properties included",
@@ -57,7 +57,7 @@ def oversized(change: Change, columns: Sequence[CapturedColumn], error: MessageT
 
 
 def not_taken(change: Change, columns: Sequence[CapturedColumn], error: MessageRefused) -> PermanentError:
-    """Why the table stops at `change`, whose message the queue refuses for another reason than its size, with the remedy.
+    """Why the table stops at `change`, whose message the queue refuses for another reason than its size, with the hint.
 
     No stand-in is sent, whatever `on_oversize` says: a queue that refuses what is no larger than other changes is as a rule one that is
     not as the configuration has it, and the next change would be refused as well.

@@ -22,7 +22,7 @@ class ObservedReceivers:
         try:
             found = self._receivers.open(max_wait=max_wait, give_up=give_up)
         except TransientError as error:
-            self._tally.turned(away=error.with_remedy(TRIED_AGAIN))
+            self._tally.turned(away=error.with_hint(TRIED_AGAIN))
             raise
         self._tally.turned()
         return None if found is None else _Observed(found, self._tally)

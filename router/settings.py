@@ -249,8 +249,8 @@ def bind_block(document: Document, *, unset: UnsetPolicy) -> Bound[RouterBlock]:
 def _nameless(shared: Topology) -> list[Problem]:
     if (unset := shared.nameless) is None:
         return []
-    remedy = "topic names need it: set it, or ingester.server_name and ingester.database"
-    return [Problem(unset.line, f"ingester.db_connection_string: {unset.complaint()}; {remedy}")]
+    hint = "topic names need it: set it, or ingester.server_name and ingester.database"
+    return [Problem(unset.line, f"ingester.db_connection_string: {unset.complaint()}; {hint}")]
 
 
 def _sessionless(document: Document, shared: Topology, block: RouterBlock) -> list[Problem]:

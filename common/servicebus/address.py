@@ -29,7 +29,7 @@ _NAMES = {
     )
 }
 
-REMEDY = "it should read Endpoint=sb://NAME.servicebus.windows.net/;SharedAccessKeyName=POLICY;SharedAccessKey=KEY"
+HINT = "it should read Endpoint=sb://NAME.servicebus.windows.net/;SharedAccessKeyName=POLICY;SharedAccessKey=KEY"
 
 _OF_SHAPE = ("has no ", "has a part ")
 """How those faults begin that say nothing of how it should be."""
@@ -144,7 +144,7 @@ def read_address(text: str, way: Way = Way()) -> ServiceBusAddress:  # it cannot
     """Raises ConfigurationError that names the missing or malformed part, and shows no value."""
     parts, found = _read(text)
     if found:
-        raise ConfigurationError([f"the Service Bus connection string {fault}" for fault in found], hint=REMEDY)
+        raise ConfigurationError([f"the Service Bus connection string {fault}" for fault in found], hint=HINT)
     emulator = _of_an_emulator(parts)
     if emulator:
         parts["UseDevelopmentEmulator"] = "true"  # the SDK knows this one spelling only
@@ -156,7 +156,7 @@ def read_address(text: str, way: Way = Way()) -> ServiceBusAddress:  # it cannot
 def faults(text: str) -> list[str]:
     """The faults of a connection string, each as the end of a sentence that begins with its name, and how it should read. Shows only the host."""
     found = _read(text)[1]
-    return [*found, REMEDY] if any(fault.startswith(_OF_SHAPE) for fault in found) else found
+    return [*found, HINT] if any(fault.startswith(_OF_SHAPE) for fault in found) else found
 
 
 def entity_path(text: str) -> str | None:

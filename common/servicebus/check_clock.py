@@ -15,7 +15,7 @@ from common.durations import format_duration
 NOTICED = 5.0
 """Seconds. Smaller differences may come from a Date in whole seconds or from a slow answer."""
 
-_REMEDY = "synchronise this machine's clock (chrony, systemd-timesyncd, or the host's clock for a virtual machine)"
+_HINT = "synchronise this machine's clock (chrony, systemd-timesyncd, or the host's clock for a virtual machine)"
 
 
 def seconds_ahead(headers: Mapping[str, str], now: float) -> float | None:
@@ -34,5 +34,5 @@ def judge_clock(ahead: float | None, lock: timedelta | None) -> list[Finding]:
     text = f"this machine's clock is {format_duration(timedelta(seconds=round(abs(ahead))))} {'ahead of' if ahead > 0 else 'behind'} Service Bus's"
     if lock is not None and ahead >= lock.total_seconds():
         text += f", longer than the queue's locks last ({format_duration(lock)}): each lock counts as lost as soon as it is taken"
-        return [fail("clock", text, _REMEDY)]
-    return [warn("clock", f"{text}: locks and tokens are judged by it", _REMEDY)]
+        return [fail("clock", text, _HINT)]
+    return [warn("clock", f"{text}: locks and tokens are judged by it", _HINT)]

@@ -42,8 +42,8 @@ def judge_use(subject: str, facts: QueueFacts, *, sessions: bool) -> list[Findin
     found = [*judge_settings(subject, facts), *_fill(subject, facts)]
     if facts.sessions != sessions:
         has, needs = ("has", "none") if facts.sessions else ("has no", "them")
-        remedy = "a queue's sessions are fixed when it is created: delete it when it is empty, or change queue.ordering"
-        found.append(fail(subject, f"it {has} sessions, and queue.ordering asks for {needs}", remedy))
+        hint = "a queue's sessions are fixed when it is created: delete it when it is empty, or change queue.ordering"
+        found.append(fail(subject, f"it {has} sessions, and queue.ordering asks for {needs}", hint))
     if facts.lock < SHORTEST_LOCK:
         text = f"its locks last {format_duration(facts.lock)}, and messages come again when one is lost"
         found.append(warn(subject, text, f"set LockDuration to {format_duration(SHORTEST_LOCK)} or more"))
@@ -123,8 +123,8 @@ def _smaller(subject: str, facts: TopicFacts, queue: QueueFacts) -> list[Finding
     if here >= there:
         return []
     text = f"it takes messages of up to {here // 1024} KB, and the ingest queue of up to {there // 1024} KB: larger ones are dead-lettered"
-    remedy = f"set MaxMessageSizeInKilobytes to {there // 1024} (Premium), or lower the queue's"
-    return [warn(subject, text, remedy)]
+    hint = f"set MaxMessageSizeInKilobytes to {there // 1024} (Premium), or lower the queue's"
+    return [warn(subject, text, hint)]
 
 
 def judge_settings(subject: str, facts: EntitySettings) -> list[Finding]:
@@ -134,8 +134,8 @@ def judge_settings(subject: str, facts: EntitySettings) -> list[Finding]:
         found.append(fail(subject, f"its status is {facts.status}", "enable it in the portal"))
     if facts.duplicate_window is None:
         text = "no duplicate detection: a change that is sent again after a crash arrives twice"
-        remedy = "it is fixed when an entity is created: delete the entity and create it again, or let subscribers ignore a message_id they have had"
-        found.append(warn(subject, text, remedy))
+        hint = "it is fixed when an entity is created: delete the entity and create it again, or let subscribers ignore a message_id they have had"
+        found.append(warn(subject, text, hint))
     elif facts.duplicate_window < FAILOVER:
         window, needed = format_duration(facts.duplicate_window), format_duration(FAILOVER)
         text = f"duplicates are remembered for {window}, and a failover may take {needed}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common.authorities import REMEDY, fault_of
+from common.authorities import CA_HINT, fault_of
 from common.azure_identity import Identity
 from common.errors import ConfigurationError
 from common.fetch_ahead import FetchAhead
@@ -85,5 +85,5 @@ class ServiceBus:
 def _checked(way: Way) -> Way:
     """Raises ConfigurationError. Loading the configuration has looked at the file, but perhaps on another machine than this worker's."""
     if way.ca_file is not None and (fault := fault_of(way.ca_file)) is not None:
-        raise ConfigurationError([f"ca_file = {way.ca_file!r} cannot be used: {fault}"], hint=REMEDY)
+        raise ConfigurationError([f"ca_file = {way.ca_file!r} cannot be used: {fault}"], hint=CA_HINT)
     return way

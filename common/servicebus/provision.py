@@ -89,14 +89,14 @@ def provision(
     if wrong:
         raise PermanentError(
             f"verifying the Service Bus entities: {_texts(wrong)}",
-            hint=_remedies(wrong, 'provision = "create" makes what is missing, and "none" skips this check'),
+            hint=_hints(wrong, 'provision = "create" makes what is missing, and "none" skips this check'),
         )
     return ()
 
 
-def _remedies(wrong: Sequence[Finding], *further: str) -> str:
+def _hints(wrong: Sequence[Finding], *further: str) -> str:
     """What to do about all of them, each thing once."""
-    return "; ".join(dict.fromkeys([*(finding.remedy for finding in wrong if finding.remedy), *further]))
+    return "; ".join(dict.fromkeys([*(finding.hint for finding in wrong if finding.hint), *further]))
 
 
 class _Provisioner:
@@ -134,7 +134,7 @@ class _Provisioner:
         if wrong := _told(judge_use(subject, facts, sessions=need.sessions)):
             raise PermanentError(
                 f"checking the {_texts(wrong)}",
-                hint=_remedies(wrong),
+                hint=_hints(wrong),
             )
         _blame(judge_keeping(subject, facts))
 
@@ -284,14 +284,14 @@ def _each_once(faults: Sequence[DStreamError]) -> str:
 def _blame(findings: Sequence[Finding]) -> None:
     """Log what a person must correct although the start can go on."""
     for found in findings:
-        log.error("entity is not as wanted", entity=found.subject, what=found.text, remedy=found.remedy)
+        log.error("entity is not as wanted", entity=found.subject, what=found.text, remedy=found.hint)
 
 
 def _told(findings: Sequence[Finding]) -> list[Finding]:
     """Log the warnings among `findings`; return the failures."""
     for found in findings:
         if found.outcome is Outcome.WARN:
-            log.warning("entity is not as wanted", entity=found.subject, what=found.text, remedy=found.remedy)
+            log.warning("entity is not as wanted", entity=found.subject, what=found.text, remedy=found.hint)
     return [found for found in findings if found.outcome is Outcome.FAIL]
 
 

@@ -1,4 +1,4 @@
-"""Service Bus's refusals of a credential, a right or a name, in plain words and with a remedy. Pure; knows no SDK.
+"""Service Bus's refusals of a credential, a right or a name, in plain words and with a hint. Pure; knows no SDK.
 
 The service's own words follow the plain ones: they hold the tracking id that Microsoft's support asks for.
 https://learn.microsoft.com/azure/service-bus-messaging/service-bus-troubleshooting-guide

@@ -19,7 +19,7 @@ log = structlog.get_logger("ingester")
 TOLERATED_SECONDS = 2.0
 """Clocks that are kept by NTP differ by milliseconds; the margin of the shortest lease is a few seconds."""
 
-_REMEDY = "synchronise the clocks of both machines (chronyc tracking shows how far off each is)"
+_HINT = "synchronise the clocks of both machines (chronyc tracking shows how far off each is)"
 
 
 def difference(clock: WorkerClock, received_at: float) -> float:
@@ -51,9 +51,9 @@ class ExecutorClocks:
                 host=clock.host,
                 seconds=round(seconds, 1),
                 why="an executor sends nothing once its clock is past the end of the lease",
-                hint=_REMEDY,
+                hint=_HINT,
             )
         if result.trouble is not Trouble.EXPIRED or seconds < 0:
             return result
         why = f"the clock of {clock.host} is {seconds:.1f} s ahead of the driver's, so that the lease seemed to have run out there"
-        return replace(result, message=f"sending changes of {result.table.key}: {why}", hint=_REMEDY)
+        return replace(result, message=f"sending changes of {result.table.key}: {why}", hint=_HINT)

@@ -49,7 +49,7 @@ class Outage:
 
     def lost(self, error: ConnectionLost) -> bool:
         """Nothing can be asked; whether that has been so for so long that the tables are to be left to others."""
-        self._progress.connected(False, error.with_remedy(UNREACHABLE))
+        self._progress.connected(False, error.with_hint(UNREACHABLE))
         now = self._clock()
         if self._since is None:
             self._since = now
@@ -58,7 +58,7 @@ class Outage:
 
     def refused(self, error: DStreamError) -> None:
         """The server can be reached, and does not answer a question about all tables."""
-        self._progress.unanswered(error.with_remedy(REFUSED))
+        self._progress.unanswered(error.with_hint(REFUSED))
         if not self._unanswered:
             self._unanswered = True
             log.warning(

@@ -167,7 +167,7 @@ def decide(table: TrackedTable, answer: ProbeAnswer, max_lsn: Lsn | None, now: f
 
 
 def absence(table: TableName, state: TableState) -> str | None:
-    """Why `table` cannot be read, with the remedy; None when it can."""
+    """Why `table` cannot be read, with the hint; None when it can."""
     if not state.exists and state.renamed is not None:
         return (
             f"table {table.key} is now named {state.renamed.key}; rename it back, or configure the new name "

@@ -33,7 +33,7 @@ from ingester.spark.early_results import Driver, EarlyResults
 from ingester.spark.health import Answers, ExecutorHealth
 from ingester.spark.java import java_home
 from ingester.spark.jvm import Jvm
-from ingester.spark.reasons import reason, remedy, worker_died
+from ingester.spark.reasons import hint_for, reason, worker_died
 from ingester.spark.scratch import Scratch
 
 log = structlog.get_logger("spark")
@@ -172,9 +172,9 @@ class SparkExecutor:
         except _FAILURES as error:
             why = self._reason(error)
             if "cancelled" not in why:
-                self._health.failed(why, remedy(why))
+                self._health.failed(why, hint_for(why))
             kind = WorkerLost if worker_died(why) else TransientError
-            raise kind(f"running a Spark task: {why}", hint=remedy(why)) from error
+            raise kind(f"running a Spark task: {why}", hint=hint_for(why)) from error
         finally:
             if line is not None:
                 line.done(number)
@@ -189,7 +189,7 @@ class SparkExecutor:
         with suppress(*_FAILURES):
             if not _taken(context, _group(number)):
                 why = self._jvm.last_words or "no executor takes a task"
-                self._health.failed(why, remedy(why))
+                self._health.failed(why, hint_for(why))
             context.cancelJobGroup(_group(number))
 
     def check(self) -> str | None:
@@ -201,7 +201,7 @@ class SparkExecutor:
         if self._stopped is not None:
             raise PermanentError(
                 f"running on Spark: its context has stopped: {self._stopped}",
-                hint=remedy(self._stopped)
+                hint=hint_for(self._stopped)
                 or "see why the cluster has ended the application, and start the ingester again",
             )
         self._answers.refuse_silence()
@@ -279,7 +279,7 @@ class SparkExecutor:
         return self._jvm.last_words or why if "stopped SparkContext" in why else why
 
     def _unstarted(self, why: str) -> PermanentError:
-        hint = remedy(why) or "check ingester.spark, and that the cluster has resources for an executor"
+        hint = hint_for(why) or "check ingester.spark, and that the cluster has resources for an executor"
         return PermanentError(f"starting Spark with master {self._master!r}: {why}", hint=hint)
 
     def _watch(self) -> None:

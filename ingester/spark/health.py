@@ -80,7 +80,7 @@ class ExecutorHealth:
         return f"nothing can run on Spark: {why} ({hint})"
 
     def _state(self) -> tuple[float, str | None, str]:
-        """(for how many seconds, what, the remedy)"""
+        """(for how many seconds, what, the hint)"""
         now = self._clock()
         if self._empty is not None:
             hint = "see why the cluster gives none: its workers, quotas, the executors' image and logs"

@@ -15,7 +15,7 @@ _NO_MASTER = (
 """Spark says it in one of two ways, by what gives up first."""
 _DIED = ("crashed", "exited unexpectedly")
 _EXECUTOR_DIED = "ExecutorLost"
-_REMEDIES = (
+_HINTS = (
     ("unresponsive", _NO_MASTER),
     ("not yet connected to master", _NO_MASTER),
     (
@@ -56,9 +56,9 @@ def reason(text: str) -> str:
     return said[:_LONGEST].strip()
 
 
-def remedy(why: str) -> str | None:
+def hint_for(why: str) -> str | None:
     """What to do about it, where that is known."""
-    return next((hint for sign, hint in _REMEDIES if sign.lower() in why.lower()), None)
+    return next((hint for sign, hint in _HINTS if sign.lower() in why.lower()), None)
 
 
 def worker_died(why: str) -> bool:

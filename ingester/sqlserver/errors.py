@@ -1,7 +1,7 @@
 """What SQL Server's errors mean to the ingester: a table of numbers, pure, so that each can be tested without a server.
 
 What is not in it may heal by itself and is tried again: a retry never loses anything, a table that stops waits for a person. So the table
-names what time cannot heal, with the remedy, and of the rest what a person could do meanwhile.
+names what time cannot heal, with a hint, and for the rest what a person could do meanwhile.
 https://learn.microsoft.com/sql/relational-databases/errors-events/database-engine-events-and-errors
 https://learn.microsoft.com/azure/azure-sql/database/troubleshoot-common-errors-issues
 """
@@ -103,16 +103,16 @@ def meaning(number: int, text: str, where: str) -> DStreamError:
     A ConnectionLost is all that concerns the server, the database or the session; and whatever the driver says without the server.
     """
     said = f"error {number}: {text}" if text else _REMARKS.get(number, f"error {number}")
-    for numbers, remedy in _PERMANENT:
+    for numbers, hint in _PERMANENT:
         if number in numbers:
             refused = f"permission denied: {text}" if number in RIGHTS else said
-            return PermanentError(f"{where}: {refused}", hint=_of_schema_cdc(number, text) or remedy)
+            return PermanentError(f"{where}: {refused}", hint=_of_schema_cdc(number, text) or hint)
     kind = ConnectionLost if number in _LOST or not text else TransientError
-    return kind(f"{where}: {said}", hint=advice(number))
+    return kind(f"{where}: {said}", hint=hint_for(number))
 
 
 def _of_schema_cdc(number: int, text: str) -> str | None:
-    """The remedy where the server names an object of schema cdc; only the text of the error tells."""
+    """The hint where the server names an object of schema cdc; only the text of the error tells."""
     if number in RIGHTS and "'cdc'" in text:
         return "GRANT SELECT ON SCHEMA::cdc to the login's user"
     if number in _SHAPE and "'cdc." in text:
@@ -120,9 +120,9 @@ def _of_schema_cdc(number: int, text: str) -> str | None:
     return None
 
 
-def advice(number: int) -> str | None:
+def hint_for(number: int) -> str | None:
     """What a person could do meanwhile about an error that is tried again."""
-    return next((advice for numbers, advice in _TRANSIENT if number in numbers), None)
+    return next((hint for numbers, hint in _TRANSIENT if number in numbers), None)
 
 
 def number_and_text(error: Exception) -> tuple[int, str]:

@@ -195,14 +195,14 @@ class Watch:
             if finding.state is not self._silent:
                 stopped = finding.state is Silence.STOPPED or quiet >= QUIET_SECONDS
                 what = "no changes come" if stopped else "changes come late"
-                log.warning(what, why=finding.text, hint=finding.remedy)
+                log.warning(what, why=finding.text, hint=finding.hint)
             self._silent = finding.state
             return
         if self._silent is not None and finding.state is not Silence.UNKNOWN:
             self._silent = None
             log.info("capture is at work again")
         if finding.state is Silence.UNKNOWN:
-            self._tell_once("no changes come", finding.text, hint=finding.remedy)
+            self._tell_once("no changes come", finding.text, hint=finding.hint)
         elif finding.state is Silence.IDLE and quiet >= _TELL_IDLE_SECONDS and not self._told_idle:
             self._told_idle = True
             log.info("idle", why=finding.text)

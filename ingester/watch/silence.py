@@ -36,11 +36,11 @@ class Silence(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`text`: why, with the numbers. `remedy`: what a person can do; None when there is nothing to do."""
+    """`text`: why, with the numbers. `hint`: what a person can do; None when there is nothing to do."""
 
     state: Silence
     text: str
-    remedy: str | None = None
+    hint: str | None = None
 
 
 def explain(facts: CaptureFacts, jobs: CaptureJobs | None, newest: float | None) -> Finding:
@@ -122,9 +122,9 @@ def _unseen(newest: float | None) -> Finding:
     )
 
 
-def _standing(facts: CaptureFacts, text: str, remedy: str | None = None) -> Finding:
+def _standing(facts: CaptureFacts, text: str, hint: str | None = None) -> Finding:
     start = "EXEC sys.sp_cdc_start_job N'capture'; is SQL Server Agent running?"
-    return Finding(Silence.STOPPED, f"capture stands still: {text}{_held(facts)}", remedy or start)
+    return Finding(Silence.STOPPED, f"capture stands still: {text}{_held(facts)}", hint or start)
 
 
 def _idle(newest: float | None, scanned: str) -> Finding:

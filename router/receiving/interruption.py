@@ -39,17 +39,17 @@ class Interruption:
         """None: receiving works."""
         self._last = 0.0
         self._why = ""
-        self._remedies: set[str | None] = set()
+        self._hints: set[str | None] = set()
         """Those that were logged."""
 
     def failed(self, error: TransientError) -> None:
         """A slot cannot receive, or cannot settle what it received; it tries again."""
         with self._guard:
-            self._last, self._why = self._clock(), error.with_remedy(TRIED_AGAIN)
+            self._last, self._why = self._clock(), error.with_hint(TRIED_AGAIN)
             if first := self._since is None:
-                self._since, self._remedies = self._last, {None}
-            news = first or error.hint not in self._remedies
-            self._remedies.add(error.hint)
+                self._since, self._hints = self._last, {None}
+            news = first or error.hint not in self._hints
+            self._hints.add(error.hint)
         report = log.warning if news else log.debug
         report("receiving interrupted", error=error.message, hint=error.hint or TRIED_AGAIN)
 
@@ -65,7 +65,7 @@ class Interruption:
         log.info("receiving again", seconds=round(seconds, 1))
 
     def lasting(self) -> str | None:
-        """Why nothing can be received, with the remedy, once the interruption lasts."""
+        """Why nothing can be received, with a hint, once the interruption lasts."""
         with self._guard:
             now = self._clock()
             if self._since is None or now - self._since < LASTING or now - self._last > FORGOTTEN:

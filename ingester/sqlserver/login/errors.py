@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from common.errors import ConnectionLost, DStreamError, PermanentError
-from ingester.sqlserver.errors import NOT_READY, advice
+from ingester.sqlserver.errors import NOT_READY, hint_for
 from ingester.sqlserver.login.refusal import Refusal
 
 _GRAVE = 14
@@ -31,7 +31,7 @@ _USER = (
 )
 _NO_TOKENS = "set an administrator of Microsoft Entra ID for the server, without whom it takes no tokens"
 
-_REMEDIES: Mapping[int, str] = {
+_HINTS: Mapping[int, str] = {
     4060: _DATABASE,
     916: _DATABASE,
     **dict.fromkeys(
@@ -68,19 +68,19 @@ def refused(
     `by_token`: an identity's.
     """
     for refusal in refusals:
-        if refusal.number in NOT_READY or (refusal.number not in _REMEDIES and refusal.severity > _GRAVE):
+        if refusal.number in NOT_READY or (refusal.number not in _HINTS and refusal.severity > _GRAVE):
             return ConnectionLost(
                 f"{doing}: refused for now: error {refusal.number}: {refusal.text}",
-                hint=advice(refusal.number)
+                hint=hint_for(refusal.number)
                 or "the server or the database is starting, failing over or out of resources",
             )
     known = {refusal.number: refusal for refusal in reversed(refusals)}
-    number = next((number for number in _REMEDIES if number in known), None)
+    number = next((number for number in _HINTS if number in known), None)
     if number is None:
         return _unknown(refusals, doing, who, _USER if by_token else _LOGIN, proven=proven)
     what = f"cannot open database {database!r} as {who}" if number in (4060, 916) else f"login refused for {who}"
-    remedy = (by_token and _OF_IDENTITIES.get(number)) or _REMEDIES[number]
-    return _judged(f"{doing}: {what}: {_said(known[number])}", remedy, proven=proven)
+    hint = (by_token and _OF_IDENTITIES.get(number)) or _HINTS[number]
+    return _judged(f"{doing}: {what}: {_said(known[number])}", hint, proven=proven)
 
 
 def _said(refusal: Refusal) -> str:
@@ -88,17 +88,17 @@ def _said(refusal: Refusal) -> str:
     return f"error {refusal.number}: {refusal.text}" + (f" (state {refusal.state}: {state})" if state else "")
 
 
-def _unknown(refusals: Sequence[Refusal], doing: str, who: str, remedy: str, *, proven: bool) -> DStreamError:
+def _unknown(refusals: Sequence[Refusal], doing: str, who: str, hint: str, *, proven: bool) -> DStreamError:
     if not refusals:
         return ConnectionLost(f"{doing}: login refused for {who}, and let in a moment later", hint="it is tried again")
     first = refusals[0]
-    return _judged(f"{doing}: login refused for {who}: error {first.number}: {first.text}", remedy, proven=proven)
+    return _judged(f"{doing}: login refused for {who}: error {first.number}: {first.text}", hint, proven=proven)
 
 
-def _judged(said: str, remedy: str, *, proven: bool) -> DStreamError:
+def _judged(said: str, hint: str, *, proven: bool) -> DStreamError:
     if not proven:
-        return PermanentError(said, hint=remedy)
-    changed = "" if remedy in (_USER, _NO_TOKENS) else _CHANGED  # an identity has nothing to restart with
+        return PermanentError(said, hint=hint)
+    changed = "" if hint in (_USER, _NO_TOKENS) else _CHANGED  # an identity has nothing to restart with
     return ConnectionLost(
-        f"{said}; it worked before", hint=f"it will while the server fails over; {changed}else {remedy}"
+        f"{said}; it worked before", hint=f"it will while the server fails over; {changed}else {hint}"
     )

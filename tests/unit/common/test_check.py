@@ -69,7 +69,7 @@ def test_sessions_parked_in_an_outage_are_connections_too() -> None:
     assert "up to 448 " in many.text
     assert "2,496 while topics are unavailable" in many.text
     assert "4,992" in many.text
-    assert "router.sessions" in (many.remedy or "")
+    assert "router.sessions" in (many.hint or "")
 
 
 def test_topics_are_told_before_the_last_has_been_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,12 +38,12 @@ def test_capture_at_work_is_ok() -> None:
 def test_capture_that_stands_still_fails_or_lags_is_warned_of_with_the_remedy(scan: Scan, says: str) -> None:
     found = judge_capture(facts(scan), JOBS, 10.0)
     assert (found.outcome, says in found.text) == (Outcome.WARN, True)
-    assert found.remedy
+    assert found.hint
 
 
 def test_capture_that_cannot_be_seen_is_warned_of() -> None:
     found = judge_capture(CaptureFacts(True, "NOTHING", None, (CaptureError(1, "x"),)), None, None)
-    assert (found.outcome, found.remedy) == (Outcome.WARN, "GRANT VIEW DATABASE STATE to the login's user")
+    assert (found.outcome, found.hint) == (Outcome.WARN, "GRANT VIEW DATABASE STATE to the login's user")
 
 
 def test_an_offset_near_the_end_of_the_retention_is_warned_of_and_others_are_not() -> None:

@@ -21,4 +21,4 @@ def test_a_setting_that_creates_no_topics_is_a_warning_with_its_remedy() -> None
     settings = SETTINGS.model_copy(update={"creating_nothing": ("router.create_under",)})
     first = next(findings(settings))
     assert (first.outcome, first.subject) == (Outcome.WARN, "router.create_under")
-    assert 'unknown_destination = "create"' in (first.remedy or "")
+    assert 'unknown_destination = "create"' in (first.hint or "")

@@ -73,7 +73,7 @@ def test_a_size_without_a_known_limit_says_nothing() -> None:
 )
 def test_a_queue_that_does_not_keep_what_it_has_accepted_fails(keeping: Keeping, text: str, remedy: str) -> None:
     [found] = queue(replace(QUEUE, keeping=keeping))
-    assert (found.outcome, text in found.text, remedy in (found.remedy or "")) == (Outcome.FAIL, True, True), found
+    assert (found.outcome, text in found.text, remedy in (found.hint or "")) == (Outcome.FAIL, True, True), found
 
 
 def test_a_topic_that_does_not_keep_what_it_has_accepted_is_warned_of() -> None:

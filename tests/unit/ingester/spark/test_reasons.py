@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingester.spark.reasons import reason, remedy
+from ingester.spark.reasons import hint_for, reason
 
 _CALL = "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n"
 _ABORTED = (
@@ -67,7 +67,7 @@ def test_the_last_cause_is_added() -> None:
 
 
 def test_known_reasons_have_a_remedy() -> None:
-    assert "authenticate.secret" in (remedy("All masters are unresponsive! Giving up.") or "")
-    assert "memory" in (remedy("Python worker exited unexpectedly (crashed)") or "")
-    assert "installed" in (remedy("ModuleNotFoundError: No module named 'ingester'") or "")
-    assert remedy("something else") is None
+    assert "authenticate.secret" in (hint_for("All masters are unresponsive! Giving up.") or "")
+    assert "memory" in (hint_for("Python worker exited unexpectedly (crashed)") or "")
+    assert "installed" in (hint_for("ModuleNotFoundError: No module named 'ingester'") or "")
+    assert hint_for("something else") is None

@@ -64,7 +64,7 @@ def test_a_stopped_capture_is_told_with_the_remedy_and_what_it_does_to_the_log()
         found.text
         == "capture stands still: the log was last scanned 12 min ago; the transaction log waits for it and grows"
     )
-    assert "sys.sp_cdc_start_job" in (found.remedy or "")
+    assert "sys.sp_cdc_start_job" in (found.hint or "")
 
 
 def test_a_database_whose_first_table_is_still_to_come_is_idle() -> None:
@@ -110,9 +110,9 @@ def test_one_scan_that_does_not_end_is_a_lag() -> None:
 
 
 def test_cdc_that_is_off_and_a_job_that_is_not_there() -> None:
-    assert "sp_cdc_enable_db" in (explained(enabled=False).remedy or "")
+    assert "sp_cdc_enable_db" in (explained(enabled=False).hint or "")
     found = explained(scan(), jobs=CaptureJobs(False, None, None))
-    assert (found.state, "sys.sp_cdc_add_job" in (found.remedy or "")) == (Silence.STOPPED, True)
+    assert (found.state, "sys.sp_cdc_add_job" in (found.hint or "")) == (Silence.STOPPED, True)
 
 
 @pytest.mark.parametrize(
@@ -121,4 +121,4 @@ def test_cdc_that_is_off_and_a_job_that_is_not_there() -> None:
 def test_what_may_not_be_seen_is_not_guessed(newest: float | None, state: Silence) -> None:
     found = explained(seen=False, newest=newest)
     assert found.state is state
-    assert ("VIEW DATABASE STATE" in (found.remedy or "")) is (state is Silence.UNKNOWN)
+    assert ("VIEW DATABASE STATE" in (found.hint or "")) is (state is Silence.UNKNOWN)

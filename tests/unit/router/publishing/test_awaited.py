@@ -192,7 +192,7 @@ def test_a_wait_is_told_once_and_a_name_that_anybody_may_send_makes_no_router_un
     assert tally.figures().ready() is None
 
 
-def test_what_is_unknown_is_told_with_table_wait_and_both_remedies() -> None:
+def test_what_is_unknown_is_told_with_table_wait_and_both_hints() -> None:
     clock = Clock()
     one = awaited(clock, never)
     remedy = 'add the table to `tables` in the router\'s configuration, or set unknown_destination = "create"'
