@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, nullcontext
 from functools import partial
 
 import structlog
 
+from common.clock import steady, unix
 from common.cores import usable_cores
 from common.errors import PermanentError
 from common.servicebus.namespace import ServiceBus
@@ -24,7 +24,6 @@ from ingester.driver.loop import Job
 from ingester.driver.loop_settings import JobSettings
 from ingester.driver.reload import Rhythms, plan, rhythms
 from ingester.lock_backends import lock_keys, lock_names, locks_of, places
-from ingester.locks import steady
 from ingester.observation import observed
 from ingester.settings import IngesterSettings
 from ingester.spark.conf import is_local
@@ -83,7 +82,7 @@ def _run(settings: IngesterSettings, stop: threading.Event, progress: Progress, 
                 progress=progress,
                 stop=stop,
                 clock=steady,
-                now=time.time,
+                now=unix,
                 chance=random.random,
             )
             if not stop.is_set():

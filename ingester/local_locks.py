@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ingester.locks import Clock, Lease, this_owner
+from common.clock import UnixClock
+from ingester.locks import Lease, this_owner
 
 
 class LocalLocks:
@@ -13,7 +14,7 @@ class LocalLocks:
 
     renew_seconds: float | None = None
 
-    def __init__(self, now: Clock) -> None:
+    def __init__(self, now: UnixClock) -> None:
         self._now = now
         self._owner = this_owner()
         self._held: dict[str, Lease] = {}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import posixpath
-import time
 from collections.abc import Mapping, Sequence
 
+from common.clock import unix
 from common.names import TableName
 from ingester.local_locks import LocalLocks
 from ingester.locks import Locks
@@ -21,7 +21,7 @@ def locks_of(settings: IngesterSettings, keys: Mapping[str, str]) -> Locks:
     """`keys`: `lock_keys` of all tables, which may grow. Opens nothing. Raises ConfigurationError."""
     match settings.locks.type:
         case "local":
-            return LocalLocks(time.time)
+            return LocalLocks(unix)
         case "sqlserver":
             return SqlServerLocks(Connection(settings.db, query_seconds=QUERY_SECONDS), keys)
         case "azure_blob":

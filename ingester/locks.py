@@ -8,18 +8,11 @@ from __future__ import annotations
 
 import os
 import socket
-import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
-Clock = Callable[[], float]
-
-
-def steady() -> float:
-    """Seconds that only go forward, also while the process or the machine is suspended; no clock adjustment moves them."""
-    clock = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if clock is None else time.clock_gettime(clock)
+from common.clock import SteadyTime
 
 
 def this_owner() -> str:
@@ -35,7 +28,7 @@ class Lease:
     name: str
     owner: str
     epoch: int
-    ends_at: float | None = None
+    ends_at: SteadyTime | None = None
 
 
 class Locks(Protocol):

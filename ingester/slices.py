@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from common.bus import SendInterrupted
+from common.clock import UnixTime
 from common.errors import (
     ConnectionLost,
     DestinationUnavailable,
@@ -18,6 +19,8 @@ from common.names import TableName
 from ingester.oversize import Oversized
 from ingester.position import Position
 from ingester.source import CaptureInstance, Share
+
+_NOT_YET = UnixTime(0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +43,8 @@ class Slice:
     epoch: int
     rows: int
     seconds: float
-    sent_at: float = 0.0
-    send_before: float | None = None
+    sent_at: UnixTime = _NOT_YET
+    send_before: UnixTime | None = None
     lease_seconds: float | None = None
     skip_gaps: bool = False
     row_bytes: float | None = None
@@ -75,9 +78,9 @@ class WorkerClock:
     """
 
     host: str
-    sent_at: float
-    begun_at: float
-    ended_at: float
+    sent_at: UnixTime
+    begun_at: UnixTime
+    ended_at: UnixTime
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from common.bus import Sender
+from common.clock import SteadyClock, steady, unix
 from common.errors import PermanentError
 from common.names import TableName
 from common.observability.stacks import tell_stacks_on_signal
 from common.servicebus.namespace import ServiceBus
-from ingester.locks import Clock, steady
 from ingester.offsets import TakenOffsets
 from ingester.position import Position
 from ingester.slices import Slice, SliceResult, WorkerClock, failed
@@ -76,7 +75,7 @@ class OffsetsBeside:
 class Worker:
     """The benches of one process; as many as were lately needed at once. `stopping`: a file that is there once a stop was asked for."""
 
-    def __init__(self, settings: WorkerSettings, stopping: Path, *, clock: Clock = steady) -> None:
+    def __init__(self, settings: WorkerSettings, stopping: Path, *, clock: SteadyClock = steady) -> None:
         self._settings = settings
         self._stopping = stopping
         self._clock = clock
@@ -99,9 +98,9 @@ class Worker:
         return [*results[:-1], replace(results[-1], unreached=self._reach.news())]
 
     def _run(self, todo: Slice) -> SliceResult:
-        begun_at = time.time()
+        begun_at = unix()
         result = self._drained(todo)
-        return replace(result, clock=WorkerClock(socket.gethostname(), todo.sent_at, begun_at, time.time()))
+        return replace(result, clock=WorkerClock(socket.gethostname(), todo.sent_at, begun_at, unix()))
 
     def _drained(self, todo: Slice) -> SliceResult:
         try:
@@ -155,7 +154,7 @@ class Worker:
             OffsetsBeside(SqlServerOffsets(sources), SqlServerOffsets(connection), source.busy),
             sender,
             encoder,
-            time.time,
+            unix,
             stand_ins=settings.stand_ins,
             stopping=self._stopping.exists,
         )

@@ -18,6 +18,7 @@ from azure.servicebus import ServiceBusClient, ServiceBusMessage
 from azure.servicebus.exceptions import MessageSizeExceededError
 
 from bench.ingestion.ground import origin, sql_address
+from common.clock import unix
 from common.message import Message
 from common.names import TableName
 from common.servicebus.namespace import ServiceBus
@@ -130,7 +131,7 @@ def split(place: Place, tables: Sequence[TableName], *, ahead: bool) -> Split:
             "offsets": _Timed(offsets, "commit", "commit", watch),
             "sender": _Timed(sender, "send", "send", watch),
         }
-        drain = Drain(**parts, encoder=encoder, now=time.time)
+        drain = Drain(**parts, encoder=encoder, now=unix)
         slices = [_slice(source, offsets, table) for table in tables]
         started = time.perf_counter()
         for todo in slices:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import posixpath
 import threading
-import time
 import uuid
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -19,9 +18,10 @@ from azure.core.exceptions import AzureError, HttpResponseError, ResourceExistsE
 from azure.storage.blob import BlobClient, BlobLeaseClient, BlobServiceClient
 
 from common.azure_identity import Identity
+from common.clock import SteadyClock, SteadyTime, UnixClock, steady, unix
 from common.errors import ConfigurationError, DStreamError, LeaseLost, PermanentError
 from ingester.azure_blob.errors import RIGHTS, TAKEN, code_of, status_of, translated
-from ingester.locks import Clock, Lease, steady, this_owner
+from ingester.locks import Lease, this_owner
 
 LEASE_SECONDS = 60
 """The longest that Azure grants: how long a dead owner keeps its tables. The shortest is 15."""
@@ -59,8 +59,8 @@ class AzureBlobLocks:
         container: str,
         *,
         lease_seconds: int = LEASE_SECONDS,
-        clock: Clock = steady,
-        now: Clock = time.time,
+        clock: SteadyClock = steady,
+        now: UnixClock = unix,
     ) -> None:
         self._service = service
         self._container = service.get_container_client(container)
@@ -118,7 +118,7 @@ class AzureBlobLocks:
             except (AzureError, DStreamError):
                 self._give_back(blob, lease_id)
                 raise
-        lease = Lease(name, self._owner, epoch, sent + self._lease_seconds - self._margin)
+        lease = Lease(name, self._owner, epoch, self._ends_at(sent))
         with self._guard:
             self._asked.pop(name, None)
             self._ids[name] = (lease, lease_id)
@@ -140,7 +140,7 @@ class AzureBlobLocks:
                 raise LeaseLost(
                     f"renewing the lock {lease.name}: the lease has ended ({code_of(error)}){self._holder(blob)}"
                 ) from error
-        renewed = Lease(lease.name, lease.owner, lease.epoch, sent + self._lease_seconds - self._margin)
+        renewed = Lease(lease.name, lease.owner, lease.epoch, self._ends_at(sent))
         with self._guard:
             if self._same(lease):
                 self._ids[lease.name] = (renewed, lease_id)
@@ -244,6 +244,10 @@ class AzureBlobLocks:
             return ""
         owner = metadata.get("owner", self._owner)
         return "" if owner == self._owner else f"; {owner} has taken it (epoch {metadata.get('epoch')})"
+
+    def _ends_at(self, sent: SteadyTime) -> SteadyTime:
+        """When a lease ends here that was requested at `sent`."""
+        return SteadyTime(sent + self._lease_seconds - self._margin)
 
     def _id(self, lease: Lease) -> str | None:
         with self._guard:

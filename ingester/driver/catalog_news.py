@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import structlog
 
+from common.clock import SteadyClock
 from common.errors import DStreamError
 from ingester.driver.tables import TrackedTable, absence, drift, superseded_notes
-from ingester.locks import Clock
 from ingester.source import TableState
 
 log = structlog.get_logger("ingester")
@@ -22,7 +22,7 @@ class CatalogAge:
     and a page a column that is altered.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: SteadyClock) -> None:
         self._clock = clock
         self._read_at = self._refused_at = float("-inf")
         self._refusal: DStreamError | None = None

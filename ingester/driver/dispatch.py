@@ -20,9 +20,9 @@ from math import ceil
 
 import structlog
 
+from common.clock import SteadyClock, steady
 from common.names import TableName
 from ingester.executor import Executor
-from ingester.locks import Clock, steady
 from ingester.slices import Overdue, Slice, SliceResult, Trouble, failed
 from ingester.source import Share
 from ingester.threads import Threads
@@ -100,7 +100,7 @@ class Dispatcher:
     `stamped`: a slice with what is known when it starts, of which waiting for a slot would have made old news.
     """
 
-    def __init__(self, executor: Executor, stamped: Callable[[Slice], Slice], *, clock: Clock = steady) -> None:
+    def __init__(self, executor: Executor, stamped: Callable[[Slice], Slice], *, clock: SteadyClock = steady) -> None:
         self._executor = executor
         self._stamped = stamped
         self._clock = clock

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import structlog
 
-from ingester.locks import Clock
+from common.clock import UnixClock, UnixTime
 from ingester.slices import SliceResult, Trouble, WorkerClock
 
 log = structlog.get_logger("ingester")
@@ -22,7 +22,7 @@ TOLERATED_SECONDS = 2.0
 _HINT = "synchronise the clocks of both machines (chronyc tracking shows how far off each is)"
 
 
-def difference(clock: WorkerClock, received_at: float) -> float:
+def difference(clock: WorkerClock, received_at: UnixTime) -> float:
     """Seconds by which the worker's clock is ahead of the driver's, at least; below 0 it is behind. 0 where none can be told."""
     ahead, behind = clock.ended_at - received_at, clock.begun_at - clock.sent_at
     return ahead if ahead > 0 else min(0.0, behind)
@@ -31,7 +31,7 @@ def difference(clock: WorkerClock, received_at: float) -> float:
 class ExecutorClocks:
     """`now`: the driver's wall clock, Unix time. `here`: the driver's machine, which has no other clock than its own."""
 
-    def __init__(self, now: Clock, here: str | None = None) -> None:
+    def __init__(self, now: UnixClock, here: str | None = None) -> None:
         self._now = now
         self._here = here or socket.gethostname()
         self._told: set[str] = set()

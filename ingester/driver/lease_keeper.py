@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 import structlog
 
+from common.clock import SteadyClock, seconds_left, steady
 from common.errors import DStreamError, LeaseLost, PermanentError, TransientError
 from common.retry import jittered
 from ingester.driver.fair_share import Share
-from ingester.locks import Clock, Lease, Locks, steady
+from ingester.locks import Lease, Locks
 
 log = structlog.get_logger("ingester")
 
@@ -55,7 +56,7 @@ class LeaseKeeper:
         self,
         locks: Locks,
         *,
-        clock: Clock,
+        clock: SteadyClock,
         places: Sequence[str] = (),
         share: Share | None = None,
         shuffle: Callable[[list[str]], None] = random.shuffle,
@@ -140,7 +141,7 @@ class LeaseKeeper:
                 raise held.ended
             if held.lease.ends_at is None:
                 return None
-            left = held.lease.ends_at - self._clock()
+            left = seconds_left(held.lease.ends_at, now=self._clock())
             if left <= 0:
                 why = f": {held.failed.message}" if held.failed is not None else ""
                 raise LeaseLost(f"holding the lock {lease.name}: it was not renewed in time{why}")
@@ -287,7 +288,7 @@ class LeaseKeeper:
 
     def _usable(self, held: _Held) -> bool:
         ends_at = held.lease.ends_at
-        return held.ended is None and (ends_at is None or self._clock() < ends_at)
+        return held.ended is None and (ends_at is None or seconds_left(ends_at, now=self._clock()) > 0)
 
     def _let_go(self, lease: Lease, tell: Callable[[Lease], None]) -> None:
         with self._guard:

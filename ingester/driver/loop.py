@@ -11,6 +11,7 @@ from queue import SimpleQueue
 
 import structlog
 
+from common.clock import SteadyClock, UnixClock
 from common.errors import ConnectionLost, DStreamError, PermanentError, TransientError
 from common.names import TableName
 from ingester.driver.catalog_news import CaptureHold, CatalogAge, note_held, take_in
@@ -29,7 +30,6 @@ from ingester.driver.schedule import Outcome, Schedule
 from ingester.driver.strides import Strides
 from ingester.driver.tables import Act, Decision, TrackedTable, decide, lost_error
 from ingester.executor import Executor
-from ingester.locks import Clock
 from ingester.offsets import Offsets
 from ingester.position import Position
 from ingester.slices import Slice
@@ -61,8 +61,8 @@ class Job:
         executor: Executor,
         progress: Progress,
         stop: threading.Event,
-        clock: Clock,
-        now: Clock,
+        clock: SteadyClock,
+        now: UnixClock,
         chance: Callable[[], float],
     ) -> None:
         self._settings = settings

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from common.clock import SteadyClock
 from common.errors import DStreamError, LeaseLost
 from ingester.driver.ownership import Ownership
 from ingester.driver.roster import Roster
 from ingester.driver.schedule import Outcome
 from ingester.driver.tables import TrackedTable
-from ingester.locks import Clock, Lease
+from ingester.locks import Lease
 from ingester.offsets import Move, Offsets
 from ingester.position import Position
 
@@ -28,7 +29,7 @@ class Moving:
 class Moves:
     """Puts each table back into the schedule when its offset has moved, or could not."""
 
-    def __init__(self, offsets: Offsets, ownership: Ownership, roster: Roster, clock: Clock) -> None:
+    def __init__(self, offsets: Offsets, ownership: Ownership, roster: Roster, clock: SteadyClock) -> None:
         self._offsets = offsets
         self._ownership = ownership
         self._roster = roster

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import structlog
 
+from common.clock import SteadyClock
 from common.errors import ConnectionLost, DStreamError
-from ingester.locks import Clock
 from ingester.watch.progress import SILENT_SECONDS, Progress
 
 log = structlog.get_logger("ingester")
@@ -26,7 +26,7 @@ _AFTERMATH_SECONDS = 10.0
 class Outage:
     """True while there is one. `clock`: the steady clock."""
 
-    def __init__(self, progress: Progress, clock: Clock) -> None:
+    def __init__(self, progress: Progress, clock: SteadyClock) -> None:
         self._progress = progress
         self._clock = clock
         self._since: float | None = None

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import structlog
 
+from common.clock import UnixTime
 from common.errors import DStreamError, LeaseLost, PermanentError
 from common.names import TableName
 from ingester.driver.lease_keeper import LeaseKeeper
@@ -93,14 +94,14 @@ class Ownership:
         """Whether `table`, once claimed, may be read still. Raises PermanentError when its lock was refused."""
         return table.lease is not None and self._still(table, table.lease)
 
-    def stamped(self, todo: Slice, table: TrackedTable | None, now: float) -> Slice:
+    def stamped(self, todo: Slice, table: TrackedTable | None, now: UnixTime) -> Slice:
         """`todo` as it starts at `now` (Unix time), with how long the lease of its table will do at least."""
         try:
             left = 0.0 if table is None or table.lease is None else self._leases.seconds_left(table.lease)
         except DStreamError:  # told when the slice has come back
             left = 0.0
         todo = replace(todo, sent_at=now)
-        return todo if left is None else replace(todo, send_before=now + left, lease_seconds=left)
+        return todo if left is None else replace(todo, send_before=UnixTime(now + left), lease_seconds=left)
 
     def superseded(self, table: TrackedTable, why: str) -> None:
         """The offsets have met a newer owner of `table`."""

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import structlog
 
+from common.clock import SteadyClock
 from common.names import TableName
 from common.retry import Backoff, jittered
-from ingester.locks import Clock
 from ingester.slices import SliceResult, Trouble
 from ingester.watch.progress import Progress
 
@@ -28,7 +28,7 @@ _TURN_SECONDS = 5.0
 class QueueGate:
     """`clock`: the steady clock; `chance`: a random number in [0, 1)."""
 
-    def __init__(self, progress: Progress, clock: Clock, chance: Callable[[], float]) -> None:
+    def __init__(self, progress: Progress, clock: SteadyClock, chance: Callable[[], float]) -> None:
         self._progress = progress
         self._clock = clock
         self._chance = chance

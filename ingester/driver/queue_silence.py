@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import structlog
 
-from ingester.locks import Clock
+from common.clock import SteadyClock
 from ingester.slices import SliceResult, Trouble
 from ingester.watch.progress import Progress
 
@@ -26,7 +26,7 @@ _HINT = (
 class QueueSilence:
     """`clock`: the steady clock."""
 
-    def __init__(self, progress: Progress, clock: Clock) -> None:
+    def __init__(self, progress: Progress, clock: SteadyClock) -> None:
         self._progress = progress
         self._clock = clock
         self._failing: float | None = None

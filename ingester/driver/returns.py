@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import structlog
 
+from common.clock import SteadyClock
 from common.errors import PermanentError
 from common.throttling import Spell
 from ingester.driver.executor_clocks import ExecutorClocks
@@ -15,7 +16,6 @@ from ingester.driver.roster import Roster
 from ingester.driver.schedule import Outcome
 from ingester.driver.strides import Strides
 from ingester.driver.tables import TrackedTable
-from ingester.locks import Clock
 from ingester.slices import SliceResult, Trouble
 from ingester.watch.progress import Progress
 
@@ -34,7 +34,7 @@ class Returns:
         outage: Outage,
         progress: Progress,
         clocks: ExecutorClocks,
-        clock: Clock,
+        clock: SteadyClock,
     ) -> None:
         self._roster = roster
         self._strides = strides

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 
 import structlog
 
+from common.clock import SteadyClock
 from common.errors import DStreamError, PermanentError
 from common.names import TableName
 from ingester.driver.ownership import Ownership
 from ingester.driver.reload import TableChanges
 from ingester.driver.schedule import Outcome, Rhythm, Schedule
 from ingester.driver.tables import TrackedTable
-from ingester.locks import Clock
 from ingester.watch.progress import Progress, Standing
 
 log = structlog.get_logger("ingester")
@@ -28,7 +28,7 @@ class Roster:
         schedule: Schedule,
         ownership: Ownership,
         progress: Progress,
-        clock: Clock,
+        clock: SteadyClock,
     ) -> None:
         self.tables = {name: TrackedTable(name, rhythm) for name, rhythm in tables.items()}
         self._leaving: dict[TableName, TrackedTable] = {}

@@ -21,8 +21,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from common.clock import SteadyClock, steady
 from ingester.executor import Early
-from ingester.locks import Clock, steady
 from ingester.slices import SliceResult
 
 _SECONDS = 2.0
@@ -64,7 +64,7 @@ class Driver:
 class Reach:
     """Of one worker process: tells the driver, unless that has failed lately. Thread-safe."""
 
-    def __init__(self, clock: Clock = steady) -> None:
+    def __init__(self, clock: SteadyClock = steady) -> None:
         self._clock = clock
         self._again_at = float("-inf")
         self._news: str | None = None

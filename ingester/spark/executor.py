@@ -23,10 +23,10 @@ from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 
+from common.clock import steady
 from common.errors import DStreamError, PermanentError, TransientError
 from common.in_time import within
 from ingester.executor import Early
-from ingester.locks import steady
 from ingester.slices import Slice, SliceResult, WorkerLost
 from ingester.spark.conf import RESULTS_PORT, is_local, maskable, results_port, spark_settings, unguarded
 from ingester.spark.early_results import Driver, EarlyResults

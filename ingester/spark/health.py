@@ -9,8 +9,8 @@ import threading
 
 import structlog
 
+from common.clock import SteadyClock, steady
 from common.errors import PermanentError
-from ingester.locks import Clock, steady
 
 PATIENCE_SECONDS = 120.0
 """How long nothing may run. An executor that is replaced is back within this time; another ingester should not wait for longer."""
@@ -27,7 +27,7 @@ log = structlog.get_logger("spark")
 class ExecutorHealth:
     """Told by any thread, read by the loop. `idles`: whether no executor is there while there is nothing to do (dynamic allocation)."""
 
-    def __init__(self, *, idles: bool = False, clock: Clock = steady) -> None:
+    def __init__(self, *, idles: bool = False, clock: SteadyClock = steady) -> None:
         self._idles = idles
         self._clock = clock
         self._guard = threading.Lock()
@@ -93,7 +93,7 @@ class ExecutorHealth:
 class Answers:
     """Whether the JVM answers: one thread asks, the loop looks."""
 
-    def __init__(self, *, clock: Clock = steady) -> None:
+    def __init__(self, *, clock: SteadyClock = steady) -> None:
         self._clock = clock
         self._asked: float | None = None
         self._turns = 0

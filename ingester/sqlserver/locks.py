@@ -15,8 +15,9 @@ import threading
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from common.clock import SteadyClock, SteadyTime, steady
 from common.errors import DStreamError, LeaseLost, PermanentError, TransientError
-from ingester.locks import Clock, Lease, steady, this_owner
+from ingester.locks import Lease, this_owner
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.sql import locks as queries
 
@@ -33,7 +34,7 @@ _ASKED_AT_ONCE = 200
 class SqlServerLocks:
     """`connection` is used for nothing else. `keys`: the offset's key of each table's lock; a lock that is no table's has epoch 0."""
 
-    def __init__(self, connection: Connection, keys: Mapping[str, str], *, clock: Clock = steady) -> None:
+    def __init__(self, connection: Connection, keys: Mapping[str, str], *, clock: SteadyClock = steady) -> None:
         self._connection = connection
         self._keys = keys
         self._clock = clock
@@ -65,7 +66,7 @@ class SqlServerLocks:
             except PermanentError:
                 self._free(resource(name))
                 raise
-            self._held[name] = lease = Lease(name, self._owner, epoch, sent + LEASE_SECONDS)
+            self._held[name] = lease = Lease(name, self._owner, epoch, SteadyTime(sent + LEASE_SECONDS))
             return lease
 
     def renew(self, lease: Lease) -> Lease:
@@ -75,7 +76,7 @@ class SqlServerLocks:
             now = self._clock()
             if now - self._seen_alive >= RENEW_SECONDS / 3:
                 self._look(lease, now)
-            renewed = Lease(lease.name, lease.owner, lease.epoch, self._seen_alive + LEASE_SECONDS)
+            renewed = Lease(lease.name, lease.owner, lease.epoch, SteadyTime(self._seen_alive + LEASE_SECONDS))
             self._held[lease.name] = renewed
             return renewed
 

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from common.bus import Sender
+from common.clock import SteadyClock, UnixClock, steady
 from common.errors import DStreamError, TransientError
-from ingester.locks import Clock, steady
 from ingester.offsets import TakenOffsets
 from ingester.position import Position
 from ingester.slices import Slice, SliceResult, in_trouble
@@ -35,8 +35,8 @@ class Drain:
     offsets: TakenOffsets
     sender: Sender
     encoder: Encoder
-    now: Clock
-    clock: Clock = steady
+    now: UnixClock
+    clock: SteadyClock = steady
     stand_ins: bool = False
     wait: Callable[[float], None] = time.sleep
     chance: Callable[[], float] = random.random

@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ingester.locks import Clock
+from common.clock import SteadyClock, UnixClock, seconds_left
 from ingester.slices import Expired, Slice
 
 
 class Bounds:
     """Of a slice that begins now. `now` is Unix time, `clock` the steady clock; `stopping`: whether a stop was asked for."""
 
-    def __init__(self, todo: Slice, *, now: Clock, clock: Clock, stopping: Callable[[], bool]) -> None:
+    def __init__(self, todo: Slice, *, now: UnixClock, clock: SteadyClock, stopping: Callable[[], bool]) -> None:
         self._todo, self._now, self._clock = todo, now, clock
         self.stopping = stopping
         self._begun = clock()
@@ -24,7 +24,7 @@ class Bounds:
     def left(self) -> float:
         """Seconds until the lease may run out, by the clock that says so sooner; infinite where it cannot."""
         todo = self._todo
-        by_date = math.inf if todo.send_before is None else todo.send_before - self._now()
+        by_date = math.inf if todo.send_before is None else seconds_left(todo.send_before, now=self._now())
         by_steady = math.inf if todo.lease_seconds is None else todo.lease_seconds - (self._clock() - self._begun)
         return min(by_date, by_steady)
 

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from common.bus import MessageRefused, MessageTooLarge, OutOfTime, Sender, SendInterrupted
+from common.clock import SteadyClock
 from common.errors import PermanentError, TransientError
 from common.errors import Throttled as Busy
 from common.throttling import QUIET, THROTTLED_BACKOFF
-from ingester.locks import Clock
 from ingester.oversize import Outgoing, Oversized, not_taken, oversized
 from ingester.position import Position
 from ingester.slices import Slice, SliceResult
@@ -53,7 +53,7 @@ class Progress:
     unsent: float | None = None
 
     @contextmanager
-    def asking_the_queue(self, clock: Clock) -> Iterator[None]:
+    def asking_the_queue(self, clock: SteadyClock) -> Iterator[None]:
         """Note for how long it failed to take anything. One that throttles has answered."""
         began, self.unsent = clock(), None
         try:
@@ -96,7 +96,7 @@ class PageSender:
 
     sender: Sender
     encoder: Encoder
-    clock: Clock
+    clock: SteadyClock
     bounds: Bounds
     stand_ins: bool
     wait: Callable[[float], None]

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
+from common.clock import SteadyClock, steady
 from common.names import TableName
 from common.observability.metrics import SECONDS, Distribution
 from common.sqladdress import LOGIN_SECONDS
-from ingester.locks import Clock, steady
 from ingester.slices import SliceResult, Trouble
 
 LOOP_SECONDS = 280.0
@@ -86,7 +86,7 @@ class Progress:
     """Written by the loop's thread; `figures`, `alive` and `ready` from any. `login_seconds`: what a login takes at most."""
 
     def __init__(
-        self, tables: Iterable[TableName], *, clock: Clock = steady, login_seconds: float = LOGIN_SECONDS
+        self, tables: Iterable[TableName], *, clock: SteadyClock = steady, login_seconds: float = LOGIN_SECONDS
     ) -> None:
         self._clock = clock
         self._loop_seconds = LOOP_SECONDS + 2 * login_seconds

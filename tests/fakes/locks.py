@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from common.clock import SteadyClock, SteadyTime
 from common.errors import LeaseLost
-from ingester.locks import Clock, Lease
+from ingester.locks import Lease
 
 LEASE_SECONDS, MARGIN = 60.0, 6.0
 
@@ -15,7 +16,7 @@ LEASE_SECONDS, MARGIN = 60.0, 6.0
 class LockService:
     """What all ingesters see: who holds what until when, and the last epoch of each lock."""
 
-    clock: Clock
+    clock: SteadyClock
     held: dict[str, tuple[str, float]] = field(default_factory=dict)
     epochs: dict[str, int] = field(default_factory=dict)
     owners: int = 0
@@ -75,7 +76,7 @@ class FakeLocks:
     def _leased(self, name: str) -> Lease:
         until = self._service.clock() + LEASE_SECONDS
         self._service.held[name] = (self._owner, until)
-        return Lease(name, self._owner, self._service.epochs[name], until - MARGIN)
+        return Lease(name, self._owner, self._service.epochs[name], SteadyTime(until - MARGIN))
 
     def _raise(self) -> None:
         if self.fail is not None:

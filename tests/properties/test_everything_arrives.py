@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
+from common.clock import unix
 from common.names import Origin, TableName
 from common.servicebus.namespace import ServiceBus
 from common.servicebus.provision import QueueNeed, provision
@@ -211,14 +212,14 @@ class Line:
 
     def drain(self, rows: int) -> None:
         """What the driver and a worker do, until nothing is pending."""
-        drain = Drain(self.source, self.offsets, self.sender, Encoder(ORIGIN, QUEUE), time.time)
+        drain = Drain(self.source, self.offsets, self.sender, Encoder(ORIGIN, QUEUE), unix)
         for todo in self._windows(rows):
             result = drain.run(todo)
             assert result.trouble is None, result
 
     def drain_by_shares(self, rows: int, room: int, dying: Random) -> None:
         """The same by strides of `room` shares, of which now and then one is never run: its worker died, and the others' sends stand."""
-        drain = Drain(self.source, self.offsets, self.sender, Encoder(ORIGIN, QUEUE, "key", BUCKETS), time.time)
+        drain = Drain(self.source, self.offsets, self.sender, Encoder(ORIGIN, QUEUE, "key", BUCKETS), unix)
         strides = Strides(self.source, self.offsets, "key")
         for todo in self._windows(rows):
             table = TrackedTable(todo.table, Rhythm(1.0, 1.0), backlog=True, page_rows=rows)

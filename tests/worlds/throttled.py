@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from common.bus import Sender, SendInterrupted, TimeLeft
+from common.clock import SteadyTime, unix
 from common.message import Message
 from common.names import Origin, TableName
 from common.servicebus.namespace import ServiceBus
@@ -135,8 +136,8 @@ class Waits:
 
     seconds: float = 0.0
 
-    def __call__(self) -> float:
-        return self.seconds
+    def __call__(self) -> SteadyTime:
+        return SteadyTime(self.seconds)
 
     def wait(self, seconds: float) -> None:
         time.sleep(seconds)
@@ -284,7 +285,7 @@ def ingest(emulator: ServiceBusEmulator, table: Table, pack: int | str, stop: th
     todo = Slice(table.name, where, Position.before(lsn(1)), upto, epoch=1, rows=5_000, seconds=SLICE_SECONDS)
     with closing(bus), closing(Watched(_sender(bus, most), table)) as sender:
         drain = Drain(
-            source, offsets, sender, Encoder(ORIGIN, QUEUE, "key"), time.time, clock=(waits := Waits()), wait=waits.wait
+            source, offsets, sender, Encoder(ORIGIN, QUEUE, "key"), unix, clock=(waits := Waits()), wait=waits.wait
         )
         interval = 0.0
         while not stop.is_set():

@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 from pydantic import SecretStr
 
+from common.clock import SteadyTime, UnixTime
 from common.sqladdress import SqlAddress
 from dstream.emulators import Login
 from ingester.azure_blob.locks import AzureBlobLocks, connect
@@ -36,8 +37,12 @@ class Clock:
     ahead: float = 0.0
     started: float = field(default_factory=time.monotonic)
 
-    def __call__(self) -> float:
-        return 1_000_000.0 + time.monotonic() - self.started + self.ahead
+    def __call__(self) -> SteadyTime:
+        return SteadyTime(1_000_000.0 + time.monotonic() - self.started + self.ahead)
+
+    def unix(self) -> UnixTime:
+        """Wall time at that moment."""
+        return UnixTime(self())
 
 
 @dataclass
@@ -80,7 +85,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
             service = LockService(clock)
             yield Place(ingester(lambda: FakeLocks(service)), lambda keep: _move(clock, keep), clock)
         case "local":
-            yield Place(ingester(lambda: LocalLocks(clock)), lambda keep: None, clock)
+            yield Place(ingester(lambda: LocalLocks(clock.unix)), lambda keep: None, clock)
         case "azure_blob":
             address = request.getfixturevalue("blob_service")
             container = f"locks-{uuid4().hex[:12]}"

@@ -14,6 +14,7 @@ import pytest
 from azure.core.credentials import AccessToken
 from azure.storage.blob import BlobLeaseClient, BlobServiceClient, ContainerClient
 
+from common.clock import unix
 from common.errors import ConfigurationError, DStreamError, LeaseLost, PermanentError, TransientError
 from ingester.azure_blob.locks import AzureBlobLocks, connect
 from ingester.local_locks import LocalLocks
@@ -213,11 +214,11 @@ def test_a_lease_counts_as_ended_before_it_ends_there(locks: AzureBlobLocks) -> 
 
 
 def test_the_kind_of_lock_can_be_changed_in_a_running_installation(locks: AzureBlobLocks) -> None:
-    before = LocalLocks(time.time).acquire(TABLE)
+    before = LocalLocks(unix).acquire(TABLE)
     time.sleep(0.002)
     lease = locks.acquire(TABLE)
     time.sleep(0.002)
-    after = LocalLocks(time.time).acquire(TABLE)
+    after = LocalLocks(unix).acquire(TABLE)
     assert before is not None
     assert lease is not None
     assert after is not None

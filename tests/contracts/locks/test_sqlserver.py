@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from common.clock import unix
 from common.errors import LeaseLost, PermanentError, TransientError
 from common.names import TableName
 from dstream.emulators import Login
@@ -85,7 +86,7 @@ def test_a_lease_is_as_long_as_the_session_is_known_to_live(
 def test_the_epoch_is_above_every_one_that_was_stored_whatever_the_kind_of_lock(login: Login) -> None:
     locks = sqlserver_locks(login, Clock())
     offsets = SqlServerOffsets(locks._connection)
-    before = LocalLocks(time.time).acquire(TABLE)
+    before = LocalLocks(unix).acquire(TABLE)
     assert before is not None
     offsets.claim(PERSONS, before.epoch)
     lease = locks.acquire(TABLE)
@@ -95,7 +96,7 @@ def test_the_epoch_is_above_every_one_that_was_stored_whatever_the_kind_of_lock(
     with pytest.raises(LeaseLost):
         offsets.claim(PERSONS, before.epoch)
     time.sleep(0.003)
-    after = LocalLocks(time.time).acquire(TABLE)
+    after = LocalLocks(unix).acquire(TABLE)
     assert after is not None
     assert after.epoch > lease.epoch
     locks.close()

@@ -11,6 +11,7 @@ import pytest
 from pydantic import SecretStr
 from structlog.testing import capture_logs
 
+from common.clock import steady, unix
 from common.names import TableName
 from common.sqladdress import SqlAddress
 from ingester.driver.lease_keeper import LeaseKeeper
@@ -43,18 +44,18 @@ class Run:
         self.stop = threading.Event()
         offsets = SqlServerOffsets(driver)
         offsets.ensure()
-        drain = Drain(SqlServerSource(reads), SqlServerOffsets(moves), sender, encoder(), time.time)
-        self.leases = LeaseKeeper(LocalLocks(time.time), clock=time.monotonic, places=())
+        drain = Drain(SqlServerSource(reads), SqlServerOffsets(moves), sender, encoder(), unix)
+        self.leases = LeaseKeeper(LocalLocks(unix), clock=steady, places=())
         self.job = Job(
             JobSettings({SWAP: Rhythm(0.05, 0.1)}, {SWAP: "swap"}, 3, 10, 0.0, skip_gaps),
             source=SqlServerSource(driver),
             offsets=offsets,
             leases=self.leases,
             executor=ThreadExecutor(drain),
-            progress=Progress([SWAP], clock=time.monotonic),
+            progress=Progress([SWAP], clock=steady),
             stop=self.stop,
-            clock=time.monotonic,
-            now=time.time,
+            clock=steady,
+            now=unix,
             chance=lambda: 0.0,
         )
         self._thread = threading.Thread(target=self.job.run, daemon=True)

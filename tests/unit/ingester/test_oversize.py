@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from common.bus import MessageTooLarge
+from common.clock import SteadyTime, UnixTime
 from common.errors import TransientError
 from common.message import Message
 from common.names import Origin, TableName
@@ -31,7 +32,9 @@ def bench(*, stand_ins: bool, wide: tuple[Position, ...] = (BIG,), ordering: str
     offsets = FakeOffsets()
     offsets.claim(PERSONS, 7)
     encode = Encoder(Origin("server", "database"), "ingest-queue", "key" if ordering == "key" else "table")
-    drain = Drain(source, offsets, FakeSender(limit=LIMIT), encode, lambda: 1000.0, lambda: 5.0, stand_ins)
+    drain = Drain(
+        source, offsets, FakeSender(limit=LIMIT), encode, lambda: UnixTime(1000.0), lambda: SteadyTime(5.0), stand_ins
+    )
     todo = Slice(
         PERSONS,
         instance(),

@@ -9,6 +9,7 @@ from itertools import pairwise
 import pytest
 
 from common.bus import SendInterrupted, TimeLeft
+from common.clock import SteadyTime, UnixTime
 from common.message import Message
 from common.names import Ordering, Origin
 from common.servicebus.sender import by_session
@@ -73,8 +74,8 @@ class World:
             self.offsets,
             self.namespace if pack == 1 else PackingSender(self.namespace, pack),
             Encoder(Origin("server", "database"), "ingest-queue", ordering),
-            lambda: self.namespace.now,
-            lambda: self.namespace.now,
+            lambda: UnixTime(self.namespace.now),
+            lambda: SteadyTime(self.namespace.now),
             wait=self.namespace.wait,
             chance=lambda: 0.9,
         )
@@ -154,7 +155,7 @@ def test_with_a_session_a_key_too_no_slice_ends_where_something_would_be_sent_ag
 
 def test_a_lease_that_ends_while_the_slice_waits_stops_it_and_what_was_taken_is_stored() -> None:
     world = World(100)
-    todo = replace(world.todo, lease_seconds=4.0, send_before=1_004.0)
+    todo = replace(world.todo, lease_seconds=4.0, send_before=UnixTime(1_004.0))
     result = world.drain.run(todo)
     assert (result.trouble, result.more) == (None, True)
     assert world.stored() == ROWS[len(world.namespace.sent) - 1]

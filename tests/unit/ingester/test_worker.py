@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from common.clock import SteadyTime, UnixTime
 from ingester import app as wiring
 from ingester import worker
 from ingester.position import Position
@@ -64,7 +65,9 @@ def test_a_worker_hears_of_a_stop_that_was_asked_for_while_its_slice_runs(tmp_pa
 
 
 def test_a_result_brings_the_time_of_day_that_the_worker_took_it_for(tmp_path: Path) -> None:
-    todo = Slice(PERSONS, instance(), Position.before(lsn(1)), Position.end_of(lsn(1)), 1, 2, 1.0, sent_at=5.0)
+    todo = Slice(
+        PERSONS, instance(), Position.before(lsn(1)), Position.end_of(lsn(1)), 1, 2, 1.0, sent_at=UnixTime(5.0)
+    )
     before = time.time()
     bench = worker.Worker(WorkerSettings.of(settings("Persons")), tmp_path / "stopping")
     bench._drained = lambda todo: SliceResult(todo.table, None)  # type: ignore[method-assign]  # nothing is read
@@ -97,7 +100,7 @@ class _Closing:
 
 def test_benches_that_are_not_used_for_a_minute_are_closed_and_the_others_stay(tmp_path: Path) -> None:
     now = 0.0
-    staff = worker.Worker(WorkerSettings.of(settings("Persons")), tmp_path / "stopping", clock=lambda: now)
+    staff = worker.Worker(WorkerSettings.of(settings("Persons")), tmp_path / "stopping", clock=lambda: SteadyTime(now))
     benches = [staff._take() for _ in range(3)]
     for bench in benches:
         staff._put_back(bench)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
+from common.clock import SteadyTime, UnixTime
 from common.names import TableName
 from ingester.driver.dispatch import BUCKET_SIZE, DEATHS, Dispatcher, buckets, seconds_out
 from ingester.executor import Early
@@ -61,7 +62,9 @@ def test_a_single_slot_still_serves_a_backlog() -> None:
 
 
 def test_quick_tables_and_backlogs_take_turns_in_a_single_slot() -> None:
-    executor = ThreadExecutor(Drain(FakeSource(), FakeOffsets(), FakeSender(), encoder(), lambda: 0.0), slots=1)
+    executor = ThreadExecutor(
+        Drain(FakeSource(), FakeOffsets(), FakeSender(), encoder(), lambda: UnixTime(0.0)), slots=1
+    )
     dispatcher = Dispatcher(executor, lambda todo: todo)
     quick, backlog = slices(2)
     for _ in range(3):
@@ -89,7 +92,7 @@ def test_nothing_starts_while_every_slot_is_taken() -> None:
 
 
 def test_an_executor_that_breaks_gives_every_slice_back_as_failed() -> None:
-    executor = ThreadExecutor(Drain(FakeSource(), FakeOffsets(), FakeSender(), encoder(), lambda: 0.0))
+    executor = ThreadExecutor(Drain(FakeSource(), FakeOffsets(), FakeSender(), encoder(), lambda: UnixTime(0.0)))
     executor.fail = RuntimeError("worker died")
     dispatcher = Dispatcher(executor, lambda todo: todo)
     for todo in slices(1):
@@ -142,7 +145,7 @@ class Hung:
     def __init__(self) -> None:
         self.now = 0.0
         self.executor = Hanging()
-        self.dispatcher = Dispatcher(self.executor, lambda todo: todo, clock=lambda: self.now)
+        self.dispatcher = Dispatcher(self.executor, lambda todo: todo, clock=lambda: SteadyTime(self.now))
 
     def start(self, *tables: TableName, backlog: bool = False) -> int:
         """One bucket with these; its number."""
@@ -250,7 +253,9 @@ class Dying:
     """A dispatcher over one slot's worth of quick tables, `Deadly` below it."""
 
     def __init__(self) -> None:
-        self.executor = Deadly(Drain(FakeSource(), FakeOffsets(), FakeSender(), encoder(), lambda: 0.0), slots=1)
+        self.executor = Deadly(
+            Drain(FakeSource(), FakeOffsets(), FakeSender(), encoder(), lambda: UnixTime(0.0)), slots=1
+        )
         self.dispatcher = Dispatcher(self.executor, lambda todo: todo)
 
     def turn(self, *tables: TableName, share: Share | None = None) -> dict[TableName, Trouble | None]:

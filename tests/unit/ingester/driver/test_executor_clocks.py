@@ -3,16 +3,17 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
+from common.clock import UnixTime
 from ingester.driver.executor_clocks import ExecutorClocks, difference
 from ingester.slices import SliceResult, Trouble, WorkerClock
 from tests.fakes.ingester import ORDERS, PERSONS
 
-SENT, RECEIVED = 1000.0, 1030.0
+SENT, RECEIVED = UnixTime(1000.0), UnixTime(1030.0)
 
 
 def clock(ahead: float, host: str = "executor-1") -> WorkerClock:
     """Of a worker that took the slice up 10 s after it was sent and handed it back 5 s before it was received."""
-    return WorkerClock(host, SENT, SENT + 10 + ahead, RECEIVED - 5 + ahead)
+    return WorkerClock(host, SENT, UnixTime(SENT + 10 + ahead), UnixTime(RECEIVED - 5 + ahead))
 
 
 @pytest.mark.parametrize(("ahead", "told"), [(0.0, 0.0), (4.0, 0.0), (-9.0, 0.0), (60.0, 55.0), (-60.0, -50.0)])

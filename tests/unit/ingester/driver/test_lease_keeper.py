@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 import pytest
 from structlog.testing import capture_logs
 
+from common.clock import SteadyTime, UnixTime
 from common.errors import LeaseLost, PermanentError, TransientError
 from ingester.driver.fair_share import PATIENCE_SECONDS
 from ingester.driver.lease_keeper import LeaseKeeper
@@ -24,7 +25,7 @@ class World:
 
     def __init__(self) -> None:
         self.clock = 1000.0
-        self.service = LockService(lambda: self.clock)
+        self.service = LockService(lambda: SteadyTime(self.clock))
         self.keepers: list[LeaseKeeper] = []
 
     def ingester(
@@ -33,7 +34,7 @@ class World:
         locks = FakeLocks(self.service)
         keeper = LeaseKeeper(
             locks,
-            clock=lambda: self.clock,
+            clock=lambda: SteadyTime(self.clock),
             places=PLACES if places is None else places,
             shuffle=lambda names: None,
             chance=lambda: chance,
@@ -149,7 +150,7 @@ def test_ingesters_that_lost_the_lock_service_together_do_not_come_back_to_it_to
             raise TransientError("no answer")
 
     for chance, pause in ((0.0, 1.0), (0.8, 0.6)):
-        keeper = LeaseKeeper(Away(chance), clock=lambda: world.clock, chance=lambda chance=chance: chance)  # type: ignore[misc]
+        keeper = LeaseKeeper(Away(chance), clock=lambda: SteadyTime(world.clock), chance=lambda chance=chance: chance)  # type: ignore[misc]
         world.keepers.append(keeper)
         keeper.want(TABLES)
         assert keeper.pause() == pytest.approx(pause)
@@ -333,7 +334,7 @@ def test_many_locks_are_taken_in_several_turns(world: World) -> None:
 
 
 def test_local_locks_never_run_out(world: World) -> None:
-    keeper = LeaseKeeper(LocalLocks(lambda: world.clock), clock=lambda: world.clock)
+    keeper = LeaseKeeper(LocalLocks(lambda: UnixTime(world.clock)), clock=lambda: SteadyTime(world.clock))
     world.keepers.append(keeper)
     keeper.want(TABLES)
     keeper.turn()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from common.clock import SteadyTime, UnixTime
 from common.errors import ConnectionLost, PermanentError, TransientError
 from common.names import Ordering, TableName
 from ingester.driver.lease_keeper import LeaseKeeper
@@ -59,7 +60,7 @@ class World:
         self.clock = 1000.0
         self.date = 1_700_000_000.0
         """What the wall clock shows at a `clock` of 0: a test may set it."""
-        self.service = LockService(lambda: self.clock)
+        self.service = LockService(lambda: SteadyTime(self.clock))
         self.snapshot: list[Any] = []
         self.held_at_the_end: list[str] = []
         self.stop = threading.Event()
@@ -74,14 +75,18 @@ class World:
         self.locks: LocalLocks | FakeLocks = FakeLocks(self.service) if shared else LocalLocks(self.unix)
         places = ("place 0", "place 1") if shared else ()
         self.leases = LeaseKeeper(
-            self.locks, clock=lambda: self.clock, shuffle=lambda names: None, chance=lambda: 0.0, places=places
+            self.locks,
+            clock=lambda: SteadyTime(self.clock),
+            shuffle=lambda names: None,
+            chance=lambda: 0.0,
+            places=places,
         )
         self.executor = ThreadExecutor(
             Drain(self.source, self.offsets, self.sender, encoder(), self.unix, self.now, stand_ins), slots
         )
         self.events: list[tuple[float, Callable[[], None]]] = []
         rhythm = Rhythm(5.0, 60.0)
-        self.progress = Progress(tables, clock=lambda: self.clock)
+        self.progress = Progress(tables, clock=lambda: SteadyTime(self.clock))
         self.job = Job(
             JobSettings(
                 tables=dict.fromkeys(tables, rhythm),
@@ -103,11 +108,11 @@ class World:
             chance=lambda: 0.0,
         )
 
-    def unix(self) -> float:
+    def unix(self) -> UnixTime:
         """The time of day, which anybody may set."""
-        return self.date + self.clock
+        return UnixTime(self.date + self.clock)
 
-    def now(self) -> float:
+    def now(self) -> SteadyTime:
         """The steady clock. Every look at the clock moves it a little, so that the loop's waiting ends without sleeping."""
         self.clock += 0.02
         while self.events and self.events[0][0] <= self.clock:
@@ -117,7 +122,7 @@ class World:
             self.looking_after_locks = True
             self.leases.turn()
             self.looking_after_locks = False
-        return self.clock
+        return SteadyTime(self.clock)
 
     def at(self, seconds: float, event: Callable[[], Any]) -> None:
         self.events.append((1000.0 + seconds, lambda: event() and None))
@@ -211,7 +216,7 @@ def test_an_executor_whose_clock_is_ahead_is_reported_once_and_blamed_for_what_e
     run = world.executor.run
 
     def far_ahead(bucket: Any, **how: Any) -> Any:
-        clock = WorkerClock("executor-1", world.unix(), world.unix() + 600, world.unix() + 600)
+        clock = WorkerClock("executor-1", world.unix(), UnixTime(world.unix() + 600), UnixTime(world.unix() + 600))
         return [replace(result, trouble=Trouble.EXPIRED, changes=0, clock=clock) for result in run(bucket, **how)]
 
     world.executor.run = far_ahead  # type: ignore[method-assign]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from common.clock import SteadyTime
 from common.errors import DestinationUnavailable, TransientError
 from common.names import TableName
 from ingester.driver.loop import Job
@@ -70,7 +71,9 @@ def result(table: TableName, trouble: Trouble | None = None, changes: int = 0) -
 
 def test_slices_that_were_begun_before_neither_open_the_gate_nor_lengthen_the_wait() -> None:
     clock = [0.0]
-    gate = QueueGate(Progress([PERSONS, ORDERS], clock=lambda: clock[0]), lambda: clock[0], lambda: 0.0)
+    gate = QueueGate(
+        Progress([PERSONS, ORDERS], clock=lambda: SteadyTime(clock[0])), lambda: SteadyTime(clock[0]), lambda: 0.0
+    )
     assert gate.admits(PERSONS)
     assert not gate.settled(result(PERSONS, Trouble.QUEUE))
     for _ in range(10):
@@ -89,7 +92,9 @@ def test_slices_that_were_begun_before_neither_open_the_gate_nor_lengthen_the_wa
 
 def test_a_try_that_came_to_nothing_leaves_the_gate_shut_and_another_table_tries() -> None:
     clock = [0.0]
-    gate = QueueGate(Progress([PERSONS, ORDERS], clock=lambda: clock[0]), lambda: clock[0], lambda: 0.0)
+    gate = QueueGate(
+        Progress([PERSONS, ORDERS], clock=lambda: SteadyTime(clock[0])), lambda: SteadyTime(clock[0]), lambda: 0.0
+    )
     for table in (PERSONS, ORDERS):
         gate.settled(result(table, Trouble.QUEUE))
     clock[0] = 5.0
@@ -107,9 +112,9 @@ def test_a_try_that_came_to_nothing_leaves_the_gate_shut_and_another_table_tries
 def test_a_gate_at_which_nobody_waits_any_more_opens() -> None:
     """The try finds nothing: another ingester had sent it."""
     clock = [0.0]
-    progress = Progress([PERSONS], clock=lambda: clock[0])
+    progress = Progress([PERSONS], clock=lambda: SteadyTime(clock[0]))
     progress.connected(True)
-    gate = QueueGate(progress, lambda: clock[0], lambda: 0.0)
+    gate = QueueGate(progress, lambda: SteadyTime(clock[0]), lambda: 0.0)
     gate.settled(result(PERSONS, Trouble.QUEUE))
     clock[0] = 5.0
     assert (gate.chosen(), gate.admits(PERSONS)) == ([PERSONS], True)
@@ -123,7 +128,7 @@ def test_a_gate_at_which_nobody_waits_any_more_opens() -> None:
 
 def test_a_try_that_met_other_trouble_goes_on_waiting() -> None:
     clock = [0.0]
-    gate = QueueGate(Progress([PERSONS], clock=lambda: clock[0]), lambda: clock[0], lambda: 0.0)
+    gate = QueueGate(Progress([PERSONS], clock=lambda: SteadyTime(clock[0])), lambda: SteadyTime(clock[0]), lambda: 0.0)
     gate.settled(result(PERSONS, Trouble.QUEUE))
     for _ in range(10):
         clock[0] += 61.0

@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from common.bus import SendInterrupted, TimeLeft
+from common.clock import SteadyTime
 from common.errors import TransientError
 from common.message import Message
 from ingester.driver.loop import Job
@@ -53,11 +54,11 @@ class Silence:
 
     def __init__(self) -> None:
         self.clock = 100.0
-        self.progress = Progress([PERSONS, ORDERS], clock=lambda: self.clock)
+        self.progress = Progress([PERSONS, ORDERS], clock=lambda: SteadyTime(self.clock))
         self.progress.connected(True)
         for table in (PERSONS, ORDERS):
             self.progress.stands(table, Standing.READ, behind=True)
-        self.silence = QueueSilence(self.progress, lambda: self.clock)
+        self.silence = QueueSilence(self.progress, lambda: SteadyTime(self.clock))
 
     def look(self, result: SliceResult) -> None:
         self.silence.look(result)

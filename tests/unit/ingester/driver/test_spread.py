@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from common.clock import SteadyTime, UnixTime
 from common.errors import LeaseLost, PermanentError, TransientError
 from common.names import Ordering
 from ingester.driver.schedule import Rhythm
@@ -124,7 +125,9 @@ class Bench:
         self.source = FakeSource(rows={"dbo_Persons": list(self.rows)}, max_lsn=lsn(10))
         self.offsets = FakeOffsets(stored={PERSONS: self.rows[3]}, epochs={PERSONS: 7})
         self.sender = FakeSender()
-        self.drain = Drain(self.source, self.offsets, self.sender, encoder(), lambda: 0.0, lambda: 0.0)
+        self.drain = Drain(
+            self.source, self.offsets, self.sender, encoder(), lambda: UnixTime(0.0), lambda: SteadyTime(0.0)
+        )
         self.table = TrackedTable(PERSONS, Rhythm(1.0, 2.0), offset=self.rows[3], backlog=True, page_rows=7)
         self.todo = replace(TODO, upto=Position.end_of(lsn(10)), row_bytes=600.0)
         self.strides = Strides(self.source, self.offsets, ordering, most=most)
@@ -291,7 +294,7 @@ def test_a_share_goes_on_to_the_strides_end_whatever_time_it_takes() -> None:
 def test_a_share_obeys_the_lease_and_the_low_watermark() -> None:
     bench = Bench()
     part = bench.parts()[0]
-    assert bench.drain.run(replace(part, send_before=0.0)).trouble is Trouble.EXPIRED
+    assert bench.drain.run(replace(part, send_before=UnixTime(0.0))).trouble is Trouble.EXPIRED
     assert bench.drain.run(replace(part, lease_seconds=0.0)).trouble is Trouble.EXPIRED
     bench.source.after_page = lambda: bench.source.low.update(dbo_Persons=lsn(9))
     assert bench.drain.run(part).trouble is Trouble.PERMANENT

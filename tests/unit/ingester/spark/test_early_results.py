@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 
+from common.clock import SteadyTime
 from ingester.slices import SliceResult
 from ingester.spark import early_results
 from ingester.spark.early_results import Driver, EarlyResults, Reach
@@ -60,7 +61,7 @@ def nobody() -> Driver:
 
 def test_a_driver_that_cannot_be_reached_is_left_alone_for_minutes_and_told_of_once() -> None:
     now = 0.0
-    reach = Reach(lambda: now)
+    reach = Reach(lambda: SteadyTime(now))
     reach.tell(nobody(), SliceResult(PERSONS, None))
     news = reach.news()
     assert news is not None
@@ -79,7 +80,7 @@ def test_a_driver_that_cannot_be_reached_is_left_alone_for_minutes_and_told_of_o
 
 
 def test_a_bucket_that_is_over_does_not_count_as_a_driver_out_of_reach() -> None:
-    reach = Reach(lambda: 0.0)
+    reach = Reach(lambda: SteadyTime(0.0))
     with listening() as early:
         heard: list[SliceResult] = []
         late, driver = early.open(6, heard.append), early.open(7, heard.append)

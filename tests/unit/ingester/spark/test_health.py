@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
+from common.clock import SteadyTime
 from common.errors import PermanentError
 from ingester.spark.health import FIRM_SECONDS, PATIENCE_SECONDS, SILENT_SECONDS, SILENT_TURNS, Answers, ExecutorHealth
 
@@ -14,7 +15,7 @@ class Clocked(ExecutorHealth):
 
     def __init__(self, *, idles: bool = False) -> None:
         self.now = 0.0
-        super().__init__(idles=idles, clock=lambda: self.now)
+        super().__init__(idles=idles, clock=lambda: SteadyTime(self.now))
 
 
 def test_without_executors_it_is_not_ready_and_after_its_patience_it_ends() -> None:
@@ -85,7 +86,7 @@ def test_a_task_that_ran_ends_the_series() -> None:
 
 def test_a_jvm_that_does_not_answer_ends_the_process() -> None:
     now = 0.0
-    answers = Answers(clock=lambda: now)
+    answers = Answers(clock=lambda: SteadyTime(now))
     for _ in range(10):
         answers.asked()
         now += SILENT_SECONDS
@@ -101,7 +102,7 @@ def test_a_jvm_that_does_not_answer_ends_the_process() -> None:
 
 def test_a_process_that_was_paused_does_not_blame_the_jvm() -> None:
     now = 0.0
-    answers = Answers(clock=lambda: now)
+    answers = Answers(clock=lambda: SteadyTime(now))
     answers.asked()
     now = 3600.0
     answers.refuse_silence()

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from common.bus import OutOfTime, SendInterrupted, TimeLeft
+from common.clock import SteadyTime, UnixTime
 from common.errors import DestinationUnavailable, DStreamError, PermanentError, TransientError
 from common.message import Message
 from ingester.position import Position
@@ -35,7 +36,14 @@ class Bench:
         self.offsets = FakeOffsets()
         self.offsets.claim(PERSONS, 7)
         self.sender = FakeSender()
-        self.drain = Drain(self.source, self.offsets, self.sender, encoder(), lambda: self.clock, lambda: self.steady)
+        self.drain = Drain(
+            self.source,
+            self.offsets,
+            self.sender,
+            encoder(),
+            lambda: UnixTime(self.clock),
+            lambda: SteadyTime(self.steady),
+        )
         self.todo = Slice(
             table=PERSONS,
             instance=instance(),
@@ -104,7 +112,7 @@ def test_an_owner_that_is_superseded_between_send_and_commit_cannot_commit() -> 
 def test_nothing_is_sent_after_the_lease_may_have_run_out() -> None:
     bench = Bench()
     bench.source.after_page = lambda: setattr(bench, "clock", 1060.0)
-    result = bench.drain.run(replace(bench.todo, send_before=1060.0))
+    result = bench.drain.run(replace(bench.todo, send_before=UnixTime(1060.0)))
     assert result.trouble is Trouble.EXPIRED
     assert "dbo.Persons" in result.message
     assert bench.sent() == []
@@ -118,7 +126,7 @@ def test_a_clock_that_is_set_back_does_not_lengthen_a_lease() -> None:
         bench.steady += 60
 
     bench.source.after_page = a_minute_passes_while_the_clock_is_set_back
-    result = bench.drain.run(replace(bench.todo, send_before=1050.0, lease_seconds=50.0))
+    result = bench.drain.run(replace(bench.todo, send_before=UnixTime(1050.0), lease_seconds=50.0))
     assert result.trouble is Trouble.EXPIRED
     assert bench.sent() == []
 
@@ -132,7 +140,7 @@ def test_no_page_is_begun_after_the_lease_and_what_was_sent_before_is_committed(
         bench.clock += 60
 
     bench.sender.send = send_slowly  # type: ignore[method-assign]  # the lease runs out while it sends
-    result = bench.drain.run(replace(bench.todo, send_before=1050.0, seconds=1000))
+    result = bench.drain.run(replace(bench.todo, send_before=UnixTime(1050.0), seconds=1000))
     assert (result.trouble, result.more, result.position) == (None, True, ROWS[4])
     assert bench.offsets.commits == [ROWS[4]]
     assert bench.source.pages == 1
@@ -172,7 +180,7 @@ def test_a_lease_that_ends_before_the_first_batch_or_in_a_share_is_told() -> Non
     bench = Bench()
     bench.drain = replace(bench.drain, sender=Batches(bench, 2))
     bench.offsets.stored[PERSONS] = bench.todo.start
-    result = bench.drain.run(replace(bench.todo, rows=10, send_before=1030.0, share=Share(1, 0, 1, (), 12)))
+    result = bench.drain.run(replace(bench.todo, rows=10, send_before=UnixTime(1030.0), share=Share(1, 0, 1, (), 12)))
     assert (result.trouble, bench.offsets.commits) == (Trouble.EXPIRED, [])
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from common.clock import SteadyTime
 from common.errors import PermanentError, TransientError
 from ingester.capture_status import CaptureError, CaptureFacts, CaptureJobs, OffsetTimes
 from ingester.slices import SliceResult, Trouble
@@ -26,7 +27,7 @@ class World:
 
     def __init__(self) -> None:
         self.clock = 1000.0
-        self.progress = Progress([PERSONS, ORDERS], clock=lambda: self.clock)
+        self.progress = Progress([PERSONS, ORDERS], clock=lambda: SteadyTime(self.clock))
         self.view = FakeCapture()
         self.watch = Watch(self.view, self.progress)
         self.progress.connected(True)
@@ -267,7 +268,7 @@ def test_times_that_may_not_be_seen_are_told_once_and_silence_is_explained_all_t
 
 
 def test_health_is_a_loop_that_turns_and_readiness_one_that_reaches_its_server(world: World) -> None:
-    fresh = Progress([PERSONS], clock=lambda: world.clock)
+    fresh = Progress([PERSONS], clock=lambda: SteadyTime(world.clock))
     assert fresh.alive() is None
     assert (fresh.ready() or "").startswith("starting")
     fresh.connected(True)

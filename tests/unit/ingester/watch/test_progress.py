@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from common.clock import SteadyTime
 from common.errors import TransientError
 from common.names import TableName
 from ingester.driver.loop import Job
@@ -70,7 +71,7 @@ def test_failures_are_counted_by_kind() -> None:
 
 def test_health_fails_when_no_slice_of_a_table_has_come_back_for_minutes_and_names_it() -> None:
     clock = 0.0
-    progress = Progress([PERSONS, ORDERS], clock=lambda: clock)
+    progress = Progress([PERSONS, ORDERS], clock=lambda: SteadyTime(clock))
     for _ in range(3):  # started, given up, started again
         progress.started(PERSONS)
         clock += 100
@@ -92,7 +93,7 @@ def test_health_fails_when_no_slice_of_a_table_has_come_back_for_minutes_and_nam
 def test_a_table_of_which_nothing_is_out_says_nothing_about_the_process(then: str) -> None:
     """Given up once; then another's commit made it idle, or the queue's gate keeps it waiting, or its change table is held."""
     clock = 0.0
-    progress = Progress([PERSONS], clock=lambda: clock)
+    progress = Progress([PERSONS], clock=lambda: SteadyTime(clock))
     progress.started(PERSONS)
     clock = 100.0
     progress.settled(failed(_todo(), Overdue("nothing was heard of it")))
@@ -111,7 +112,7 @@ def test_a_table_of_which_nothing_is_out_says_nothing_about_the_process(then: st
 
 def test_a_turn_may_take_as_long_as_a_query_and_two_logins() -> None:
     clock = 0.0
-    progress = Progress([PERSONS], clock=lambda: clock, login_seconds=120.0)
+    progress = Progress([PERSONS], clock=lambda: SteadyTime(clock), login_seconds=120.0)
     clock = 120.0 + 2 * 120.0
     assert progress.alive() is None
     clock = 1000.0
@@ -143,7 +144,7 @@ def test_health_keeps_up_with_a_server_that_is_slow_to_answer_each_question_of_a
 
 def test_a_table_that_another_ingester_has_by_now_is_waited_for_no_longer() -> None:
     clock = 0.0
-    progress = Progress([PERSONS], clock=lambda: clock)
+    progress = Progress([PERSONS], clock=lambda: SteadyTime(clock))
     progress.started(PERSONS)
     clock = 1000
     progress.turned()
@@ -169,7 +170,7 @@ def _todo() -> Slice:
 
 def test_stopped_tables_are_named_until_they_are_read_again_or_taken_out() -> None:
     many = [TableName("dbo", f"T{number}") for number in range(8)]
-    progress = Progress(many, clock=lambda: 0.0)
+    progress = Progress(many, clock=lambda: SteadyTime(0.0))
     progress.connected(True)
     for table in many:
         progress.stands(table, Standing.STOPPED)
