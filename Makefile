@@ -64,7 +64,7 @@ $(READY): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-# Microsoft's T-SQL parser, for tests/scriptdom alone (docs/decisions/scriptdom.md). Where it cannot be had its tests say so.
+# Microsoft's T-SQL parser, for tests/scriptdom alone (docs/decisions/0004-scriptdom.md). Where it cannot be had its tests say so.
 scriptdom: $(SCRIPTDOM)/.ready
 
 $(SCRIPTDOM)/.ready: tests/scriptdom/requirements.txt | $(READY)
@@ -79,7 +79,7 @@ $(VENV)/spark.jsa: tests/jvm_archive.py $(READY)
 	@echo "Keeping the classes of Spark's JVM in $@ (70 MB) ..."
 	@$(BIN)/python -m tests.jvm_archive $@ || echo "It cannot be had here: Spark starts more slowly in the tests." >&2
 
-# Clients that are not ours, for tests/emulators/*/clients alone (docs/foreign-clients.md): each where its tool chain is found.
+# Clients that are not ours, for tests/emulators/*/clients alone (docs/emulators/foreign-clients.md): each where its tool chain is found.
 clients: $(foreach client,sqlserver/python sqlserver/node sqlserver/java sqlserver/go servicebus/node servicebus/go servicebus/sdk,$(FETCHED)/$(client)/.ready)
 
 $(FETCHED)/sqlserver/python/.ready: $(CLIENTS)/sqlserver/clients/python/requirements.txt | $(READY)

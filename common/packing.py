@@ -3,7 +3,7 @@
 A packed message's body is a JSON array with a change on each line, each of them byte for byte the body that it has alone. A compact JSON text
 holds no line feed (RFC 8259, section 7: control characters in strings are escaped), so the lines are found without parsing JSON. The other
 fields of each change's message are in the property `pack_index`, column by column. Refuses to guess: a change that cannot be restored exactly is
-not packed, and a packed message that contradicts itself is a named fault. docs/decisions/packing.md has the format and the reasons.
+not packed, and a packed message that contradicts itself is a named fault. docs/decisions/0015-packing.md has the format and the reasons.
 """
 
 from __future__ import annotations

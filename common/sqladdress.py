@@ -1,6 +1,6 @@
 """Where a SQL Server is and who logs in: the URL and the ADO spelling, read into one frozen value. Opens no connection.
 
-Refused by name: integrated login and those of Entra that need a person or a secret (docs/decisions/sql-server-login.md), named pipes,
+Refused by name: integrated login and those of Entra that need a person or a secret (docs/decisions/0011-sql-server-login.md), named pipes,
 shared memory, LocalDB, unknown keys.
 No error holds any of the text: a `;` in an unquoted password makes the rest of it look like a key.
 https://learn.microsoft.com/en-us/dotnet/api/microsoft.data.sqlclient.sqlconnection.connectionstring

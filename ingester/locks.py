@@ -1,7 +1,7 @@
 """Port: one lock per table; only its holder reads the table. The epoch fences: it grows with every acquisition, everywhere.
 
 Epochs of all kinds of locks are of one scale, milliseconds since 1970 or more, so that the kind can be changed in a running
-installation (docs/decisions/lock-epochs.md).
+installation (docs/decisions/0008-lock-epochs.md).
 """
 
 from __future__ import annotations

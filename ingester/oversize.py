@@ -1,7 +1,7 @@
 """Changes that fit no message, or are refused for another reason: which they are, and what of a page is still to be sent around them.
 Pure; nothing is left out unsaid.
 
-It tells a row's key and position and never another value. docs/decisions/oversize.md says why a stand-in is sent.
+It tells a row's key and position and never another value. docs/decisions/0012-oversize.md says why a stand-in is sent.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The signature is really checked: HMAC-SHA256, with the key of the named policy, over the resource as it stands in the token
 and the expiry. Policies are the namespace's; a token may be for less, an entity or a prefix of entities' paths. Its host is not asked,
-since an emulator has as many names as ways to it. Refuses JSON web tokens by name (docs/decisions/servicebus-access.md); what a
+since an emulator has as many names as ways to it. Refuses JSON web tokens by name (docs/decisions/0006-servicebus-access.md); what a
 client calls its token says nothing, azure-servicebus calls its signatures "jwt".
 Source: learn.microsoft.com "Service Bus access control with Shared Access Signatures".
 """

@@ -1,6 +1,6 @@
 """How many tables an ingester takes beside others: its fair share at once, more only when nobody else comes. Pure.
 
-docs/decisions/sharing-tables.md
+docs/decisions/0009-sharing-tables.md
 """
 
 from __future__ import annotations

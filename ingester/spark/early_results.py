@@ -1,7 +1,7 @@
 """Results of slices whose bucket still runs: from the worker to the driver by a connection of their own.
 
 Spark hands over what a task yields when the task has ended, so the slowest slice of a bucket would hold up its neighbours
-(docs/decisions/results-slice-by-slice.md). Nothing depends on this way: what it does not deliver comes with the bucket. So it tries
+(docs/decisions/0016-results-slice-by-slice.md). Nothing depends on this way: what it does not deliver comes with the bucket. So it tries
 once, briefly, and a process that cannot reach the driver leaves it alone for some minutes.
 
 A result is one frame, `HMAC-SHA256 | pickle`, on one connection. The key travels with the task; a frame without it is not looked at,

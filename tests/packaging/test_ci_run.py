@@ -16,7 +16,7 @@ ALL = ["check", "test", "test-emulators"]
 WITHOUT_EMULATORS = ["check", "test"]
 TRACKED = (
     "README.md",
-    "docs/operations.md",
+    "docs/run.md",
     "emulators/server.py",
     "tests/emulators/test_server.py",
     "Makefile",
@@ -89,7 +89,7 @@ def test_where_git_has_no_repository_everything_runs(repository: Repository) -> 
 def test_a_green_commit_that_a_shallow_clone_leaves_out_means_everything(
     repository: Repository, tmp_path: Path
 ) -> None:
-    repository.write("docs/operations.md", "changed\n")
+    repository.write("docs/run.md", "changed\n")
     repository.commit()
     whole = repository.folder
     repository.git("clone", "--quiet", "--depth", "1", f"file://{whole}", str(tmp_path / "shallow"))
@@ -113,7 +113,7 @@ def _remove(name: str) -> Callable[[Repository], None]:
 @pytest.mark.parametrize(
     ("change", "asked"),
     [
-        (_edit("docs/operations.md"), WITHOUT_EMULATORS),
+        (_edit("docs/run.md"), WITHOUT_EMULATORS),
         (_edit("dstream/cli.py"), WITHOUT_EMULATORS),
         (_edit("emulators/server.py"), ALL),
         (_edit("tests/emulators/test_server.py"), ALL),

@@ -4,7 +4,7 @@ Refuses with an HTTP status: another path (404), no upgrade (426), no subprotoco
 request is hung up on. Closes with a code: text (1003),
 a frame larger than `MAX_FRAGMENT` (1009), whatever breaks RFC 6455 (1002). How messages are cut is the client's affair: an AMQP
 frame may span several, and a message hold several. No extension is agreed on.
-The protocol itself is the `websockets` library's (docs/decisions/amqp-over-websocket.md).
+The protocol itself is the `websockets` library's (docs/decisions/0005-amqp-over-websocket.md).
 
 Sources: RFC 6455; OASIS "AMQP Version 1.0 WebSocket Binding"; learn.microsoft.com "AMQP 1.0 in Azure Service Bus: protocol guide";
 the subprotocol's name and the path as Azure's clients ask for them.

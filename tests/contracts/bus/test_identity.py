@@ -1,6 +1,6 @@
 """The Service Bus adapter with an identity in place of a key: over TLS, by the SDK's own way, up to what the emulator can know.
 
-The emulator refuses tokens of Microsoft Entra ID (docs/decisions/servicebus-access.md), so two stand-ins take DefaultAzureCredential's
+The emulator refuses tokens of Microsoft Entra ID (docs/decisions/0006-servicebus-access.md), so two stand-ins take DefaultAzureCredential's
 place: one gives such a token and is refused as an identity without a role is, the other gives shared access signatures, which pass.
 """
 

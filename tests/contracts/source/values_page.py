@@ -25,7 +25,7 @@ HEAD = """\
 # Values
 
 What a column's value looks like in a message. The tables below were made by a program (`python -m tests.contracts.source.values_page
-docs/values.md`): it writes the literals into a table under CDC on the [emulator](emulators.md) and reads them as the ingester does; a test
+docs/values.md`): it writes the literals into a table under CDC on the [emulator](emulators/README.md) and reads them as the ingester does; a test
 holds them equal.
 
 Nothing is rounded, shifted or guessed. What the driver would shorten is converted by the server: exact numbers and times to text, text to

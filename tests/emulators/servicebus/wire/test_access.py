@@ -75,7 +75,7 @@ def test_a_signature_is_known_by_its_content(bus: Bus) -> None:
 
 
 def test_a_web_token_is_refused(bus: Bus) -> None:
-    """The emulator's own limit (docs/decisions/servicebus-access.md)."""
+    """The emulator's own limit (docs/decisions/0006-servicebus-access.md)."""
     bus.create("guarded")
     credential = Issued(bus)
     credential.text = "eyJhbGciOiJSUzI1NiJ9.eyJhdWQiOiJodHRwczovL3NlcnZpY2VidXMuYXp1cmUubmV0LyJ9.c2ln"

@@ -128,7 +128,7 @@ def test_administration_is_done_over_https(emulator: ServiceBusEmulator, ca: str
 def test_the_documentations_way_to_administrate_works(
     emulator: ServiceBusEmulator, ca: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page = (Path(__file__).parents[4] / "docs" / "emulators.md").read_text()
+    page = (Path(__file__).parents[4] / "docs" / "emulators" / "README.md").read_text()
     [program] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     assert "localhost:5301;" in program
     exec(program.replace("5301", str(emulator.https_port)).replace('"ca.pem"', repr(ca)), {})

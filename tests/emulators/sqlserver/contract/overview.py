@@ -1,4 +1,4 @@
-"""The table of docs/sql-server-contract.md, made from the tests' own labels: `python -m tests.emulators.sqlserver.contract.overview`.
+"""The table of docs/emulators/sql-server-contract.md, made from the tests' own labels: `python -m tests.emulators.sqlserver.contract.overview`.
 
 Writes that table and nothing else of the page. test_the_suite.py fails while the page has another one.
 """
@@ -11,7 +11,7 @@ from tests.contracts.claims import Claim, rewrite
 from tests.emulators.sqlserver.contract.labels import CONTRACT
 
 HERE = Path(__file__).parent
-PAGE = HERE.parents[3] / "docs" / "sql-server-contract.md"
+PAGE = HERE.parents[3] / "docs" / "emulators" / "sql-server-contract.md"
 
 
 def claims() -> list[Claim]:
