@@ -75,9 +75,7 @@ class Job:
         self._stop = stop
         self._clock, self._now = clock, now
         self._schedule = Schedule(chance)
-        self._roster = Roster(
-            settings.tables, schedule=self._schedule, ownership=self._ownership, progress=progress, clock=clock
-        )
+        self._roster = Roster(schedule=self._schedule, ownership=self._ownership, progress=progress, clock=clock)
         self._gate = QueueGate(progress, clock, chance)
         self._asked: SimpleQueue[tuple[TableChanges, Mapping[TableName, str]]] = SimpleQueue()
         self._catalog = CatalogAge(clock)
@@ -104,7 +102,7 @@ class Job:
 
     def run(self) -> int:
         """Until stopped: 0. Until every table has stopped for good: 1. Raises PermanentError when the executor is gone for good."""
-        self._roster.begin()
+        self._roster.begin(self._settings.tables)
         try:
             while not self._stop.is_set() and self._roster.tables:
                 self._turn()

@@ -23,14 +23,13 @@ class Roster:
 
     def __init__(
         self,
-        tables: Mapping[TableName, Rhythm],
         *,
         schedule: Schedule,
         ownership: Ownership,
         progress: Progress,
         clock: SteadyClock,
     ) -> None:
-        self.tables = {name: TrackedTable(name, rhythm) for name, rhythm in tables.items()}
+        self.tables: dict[TableName, TrackedTable] = {}
         self._leaving: dict[TableName, TrackedTable] = {}
         """Removed, with a slice still under way."""
         self._stopped: dict[TableName, TrackedTable] = {}
@@ -50,10 +49,14 @@ class Roster:
         )
         return 1
 
-    def begin(self) -> None:
-        """Every table is due."""
-        for table in self.tables.values():
-            self._schedule.add(table.name, table.rhythm, self._clock())
+    def begin(self, rhythms: Mapping[TableName, Rhythm]) -> None:
+        """Every table is due. How often it is looked at is the schedule's to know from here on: a reload may change it."""
+        for name, rhythm in rhythms.items():
+            self._begin(name, rhythm)
+
+    def _begin(self, name: TableName, rhythm: Rhythm) -> None:
+        self.tables[name] = TrackedTable(name)
+        self._schedule.add(name, rhythm, self._clock())
 
     def take(self) -> list[TrackedTable]:
         """The tables that are due: each is to be put back, or comes back with its slice."""
@@ -100,8 +103,7 @@ class Roster:
                 self.tables[name] = self._leaving.pop(name)
                 self._schedule.pace(name, rhythm, self._clock())
             else:
-                self.tables[name] = TrackedTable(name, rhythm)
-                self._schedule.add(name, rhythm, self._clock())
+                self._begin(name, rhythm)
             self._progress.stands(name, Standing.ELSEWHERE)
             log.info("table added", table=name.key)
         for name in changes.paced.keys() & self.tables.keys():

@@ -8,7 +8,6 @@ from enum import Enum
 
 from common.errors import PermanentError
 from common.names import TableName
-from ingester.driver.schedule import Rhythm
 from ingester.locks import Lease
 from ingester.position import Lsn, Position
 from ingester.source import CaptureInstance, ProbeAnswer, TableState
@@ -38,7 +37,6 @@ class TrackedTable:
     """A configured table. `offset` is the stored one as last seen; None before the first start."""
 
     name: TableName
-    rhythm: Rhythm
     lease: Lease | None = None
     instances: tuple[CaptureInstance, ...] = ()
     offset: Position | None = None

@@ -32,7 +32,6 @@ from dstream.demo.verdict import Received, Verdict, judge
 from dstream.emulators import Login
 from emulators.servicebus.server import ServiceBusEmulator
 from emulators.sqlserver.server import SqlServerEmulator
-from ingester.driver.schedule import Rhythm
 from ingester.driver.strides import Strides
 from ingester.driver.tables import TrackedTable
 from ingester.position import Position
@@ -222,7 +221,7 @@ class Line:
         drain = Drain(self.source, self.offsets, self.sender, Encoder(ORIGIN, QUEUE, "key", BUCKETS), unix)
         strides = Strides(self.source, self.offsets, "key")
         for todo in self._windows(rows):
-            table = TrackedTable(todo.table, Rhythm(1.0, 1.0), backlog=True, page_rows=rows)
+            table = TrackedTable(todo.table, backlog=True, page_rows=rows)
             if self.offsets.load(todo.table, EPOCH) is None:
                 self.offsets.commit(todo.table, EPOCH, seen=None, position=todo.start)
             more = True

@@ -1,4 +1,4 @@
-"""The loop when tables are added, removed and paced while it runs; the world of test_job.py."""
+"""The loop when tables are added, removed and paced while it runs; the world of driver/test_loop.py."""
 
 from __future__ import annotations
 
@@ -154,6 +154,24 @@ def test_another_interval_holds_from_the_next_turn_on() -> None:
     world.at(163, lambda: world.snapshot.append(len(world.sent())))
     world.run(170)
     assert world.snapshot == [3]
+
+
+@pytest.mark.parametrize("removed", [False, True], ids=["polled otherwise", "removed and added again"])
+def test_a_table_whose_slice_is_under_way_returns_to_its_new_interval(removed: bool) -> None:
+    world = World()
+    world.commit(2)
+    often = {PERSONS: Rhythm(1.0, 1.0)}
+
+    def reload() -> None:
+        if removed:
+            change(world, PERSONS)()
+        change(world, **({"add": often} if removed else {"pace": often}))()
+
+    during_the_first_page(world, reload)
+    world.at(161, lambda: world.commit(3))
+    world.at(163, lambda: world.snapshot.append(len(world.sent())))
+    world.run(170)
+    assert world.snapshot == [6]
 
 
 def test_a_lock_that_was_being_taken_while_its_table_was_removed_is_given_back() -> None:

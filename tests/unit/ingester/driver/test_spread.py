@@ -9,7 +9,6 @@ import pytest
 from common.clock import SteadyTime, UnixTime
 from common.errors import LeaseLost, PermanentError, TransientError
 from common.names import Ordering
-from ingester.driver.schedule import Rhythm
 from ingester.driver.spread import share_rows, shared_by, slices, whole
 from ingester.driver.strides import Strides
 from ingester.driver.tables import TrackedTable
@@ -128,7 +127,7 @@ class Bench:
         self.drain = Drain(
             self.source, self.offsets, self.sender, encoder(), lambda: UnixTime(0.0), lambda: SteadyTime(0.0)
         )
-        self.table = TrackedTable(PERSONS, Rhythm(1.0, 2.0), offset=self.rows[3], backlog=True, page_rows=7)
+        self.table = TrackedTable(PERSONS, offset=self.rows[3], backlog=True, page_rows=7)
         self.todo = replace(TODO, upto=Position.end_of(lsn(10)), row_bytes=600.0)
         self.strides = Strides(self.source, self.offsets, ordering, most=most)
 

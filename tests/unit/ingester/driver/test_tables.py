@@ -9,7 +9,6 @@ from structlog.testing import capture_logs
 
 from common.names import TableName
 from ingester.driver.catalog_news import take_in
-from ingester.driver.schedule import Rhythm
 from ingester.driver.tables import TrackedTable, absence, drift
 from ingester.position import Position
 from ingester.source import TableState
@@ -43,7 +42,7 @@ def test_the_clause_about_later_passes_is_left_to_those_who_make_some() -> None:
 
 @pytest.mark.parametrize(("offset", "level"), [(None, "warning"), (position(2), "error")])
 def test_the_absence_of_a_table_that_was_read_is_an_error(offset: Position | None, level: str) -> None:
-    table = TrackedTable(TABLE, Rhythm(5, 60), offset=offset)
+    table = TrackedTable(TABLE, offset=offset)
     with capture_logs() as logs:
         for _ in range(2):
             take_in(table, TableState(exists=False))
