@@ -24,12 +24,12 @@ TABLE = TableName("dbo", "Edges")
 HEAD = """\
 # Values
 
-What a column's value looks like in a message. The tables below were made by a program (`python -m tests.contracts.source.values_page
-docs/values.md`): it writes the literals into a table under CDC on the [emulator](emulators/README.md) and reads them as the ingester does; a test
-holds them equal.
+What a column's value looks like in a message. The tables below were made by a program
+(`python -m tests.contracts.source.values_page docs/values.md`): it writes the literals into a table under CDC on the
+[emulator](emulators/README.md) and reads them as the ingester does; a test holds them equal.
 
-Nothing is rounded, shifted or guessed. What the driver would shorten is converted by the server: exact numbers and times to text, text to
-UTF-16.
+Nothing is rounded, shifted or guessed. What the driver would shorten is converted by the server: exact numbers and
+times to text, text to UTF-16.
 
 """
 
@@ -37,8 +37,8 @@ FOOT = """\
 
 ## NULL, and what capture does not hold
 
-A NULL is `null`. Capture does not hold every value, and such a value is not `null`: its column is left out of the object, and its name is listed in
-`metadata.Unavailable`. These are:
+A NULL is `null`. Capture does not hold every value, and such a value is not `null`: its column is left out of the
+object, and its name is listed in `metadata.Unavailable`. These are:
 
 | column | where |
 |---|---|
@@ -50,20 +50,22 @@ A NULL is `null`. Capture does not hold every value, and such a value is not `nu
 
 ## Unsupported types
 
-- `sql_variant`, and any type that is not on this page: a table that captures such a column stops, with an error that names the column. Leave
-  it out with `@captured_column_list`.
-- `hierarchyid`, `geography` and `geometry` are read as base64 of their serialized form. The emulator has no such types, so nobody has seen that yet.
+- `sql_variant`, and any type that is not on this page: a table that captures such a column stops, with an error that
+  names the column. Leave it out with `@captured_column_list`.
+- `hierarchyid`, `geography` and `geometry` are read as base64 of their serialized form. The emulator has no such types,
+  so nobody has seen that yet.
 
 ## Text
 
-Text arrives as the characters that the server has, whatever the code page of its column: bytes that a code page leaves undefined as well as
-U+0000. Half a surrogate pair, which `nvarchar` can store, is written as its JSON escape (`"\\ud83d"`), since UTF-8 has no form for it; some
-JSON readers refuse that. Trailing blanks of `char` and `nchar` are part of the value, and an empty string is `""`, never `null`.
+Text arrives as the characters that the server has, whatever the code page of its column: bytes that a code page leaves
+undefined as well as U+0000. Half a surrogate pair, which `nvarchar` can store, is written as its JSON escape
+(`"\ud83d"`), since UTF-8 has no form for it; some JSON readers refuse that. Trailing blanks of `char` and `nchar` are
+part of the value, and an empty string is `""`, never `null`.
 
 ## Names
 
-The keys of `data` are the column names as the server spells them. Any name works: brackets, quotes, blanks, dots, `#`, `$`, `%s`, reserved words, 128
-characters, other alphabets.
+The keys of `data` are the column names as the server spells them. Any name works: brackets, quotes, blanks, dots, `#`,
+`$`, `%s`, reserved words, 128 characters, other alphabets.
 """
 
 
