@@ -59,7 +59,7 @@ object, and its name is listed in `metadata.Unavailable`. These are:
 
 Text arrives as the characters that the server has, whatever the code page of its column: bytes that a code page leaves
 undefined as well as U+0000. Half a surrogate pair, which `nvarchar` can store, is written as its JSON escape
-(`"\ud83d"`), since UTF-8 has no form for it; some JSON readers refuse that. Trailing blanks of `char` and `nchar` are
+(`"\\ud83d"`), since UTF-8 has no form for it; some JSON readers refuse that. Trailing blanks of `char` and `nchar` are
 part of the value, and an empty string is `""`, never `null`.
 
 ## Names
