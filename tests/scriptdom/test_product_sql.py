@@ -20,8 +20,10 @@ from common.errors import LeaseLost, TransientError
 from common.names import TableName
 from common.sqladdress import SqlAddress
 from dstream import emulators as local
-from dstream.demo import schema, show, workload
+from dstream.demo import schema, show
 from dstream.demo.ledger import Ledger
+from dstream.demo.order_desk import OrderDesk
+from dstream.demo.type_bench import TypeBench
 from dstream.emulators import Login
 from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
@@ -174,7 +176,7 @@ def _keep_offsets(offsets: SqlServerOffsets) -> None:
 def _demonstrate(login: Login, ours: Login) -> None:
     """Every kind of transaction of the demo, and the counter beside it."""
     schema.create(login)
-    desk, bench = workload.OrderDesk(login, Ledger(), 1), workload.TypeBench(login, Ledger(), 1)
+    desk, bench = OrderDesk(login, Ledger(), 1), TypeBench(login, Ledger(), 1)
     desk.new_customers(5)
     for kind in (desk.place_order, desk.place_order, desk.place_order, desk.new_status, desk.change_mind):
         kind()
