@@ -14,8 +14,8 @@ import json
 import signal
 import sys
 import threading
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 
@@ -61,46 +61,60 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, UnicodeDecodeError, InvalidDocument) as error:
         print(_complaint(options.config, error), file=sys.stderr)
         return 2
+    raise_file_limit()
     stop = threading.Event()
-    failures: list[OSError] = []
+    with _stopped_by_signals(stop):
+        if options.stop_with_stdin:
+            watch_standard_input(on_end=stop.set)
+        try:
+            return _serve(options, asked, stop)
+        except (OSError, RuntimeError, InvalidEntity) as error:
+            print(f"starting the Service Bus emulator: {error}", file=sys.stderr)
+            if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+                print(_TAKEN, file=sys.stderr)
+            return 1
+
+
+@contextmanager
+def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
+    """SIGTERM and SIGINT set `stop`; afterwards they do what they did before."""
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         stop.set()
+
+    previous = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _serve(options: argparse.Namespace, asked: Sequence[Asked], stop: threading.Event) -> int:
+    """Until `stop`: 0; 1 when the data could not be kept. Raises OSError, RuntimeError or InvalidEntity when it cannot start."""
+    failures: list[OSError] = []
 
     def on_failure(error: OSError) -> None:
         failures.append(error)
         stop.set()
 
-    previous = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
-    raise_file_limit()
-    if options.stop_with_stdin:
-        watch_standard_input(on_end=stop.set)
-    try:
-        with ServiceBusEmulator(
-            host=options.host,
-            port=options.port,
-            http_port=options.http_port,
-            tls=_encryption(options),
-            tls_port=options.tls_port,
-            https_port=options.https_port,
-            credits_per_second=options.credits_per_second,
-            data=options.data,
-            on_failure=on_failure,
-        ) as emulator:
-            provide_all(emulator.admin, asked)
-            with ExitStack() as injected:
-                for fault in options.fault:
-                    injected.enter_context(emulator.inject(fault))
-                print(_announcement(emulator, options), flush=True)
-                stop.wait()
-    except (OSError, RuntimeError, InvalidEntity) as error:
-        print(f"starting the Service Bus emulator: {error}", file=sys.stderr)
-        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-            print(_TAKEN, file=sys.stderr)
-        return 1
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+    with ServiceBusEmulator(
+        host=options.host,
+        port=options.port,
+        http_port=options.http_port,
+        tls=_encryption(options),
+        tls_port=options.tls_port,
+        https_port=options.https_port,
+        credits_per_second=options.credits_per_second,
+        data=options.data,
+        on_failure=on_failure,
+    ) as emulator:
+        provide_all(emulator.admin, asked)
+        with ExitStack() as injected:
+            for fault in options.fault:
+                injected.enter_context(emulator.inject(fault))
+            print(_announcement(emulator, options), flush=True)
+            stop.wait()
     return 1 if failures else 0
 
 
@@ -122,6 +136,19 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m emulators.servicebus", description=_ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    _add_troubles(parser)
+    _add_addresses(parser)
+    _add_contents(parser)
+    parser.add_argument(
+        "--stop-with-stdin",
+        action="store_true",
+        help="stop when standard input ends, as it does when the process that started this ends",
+    )
+    parser.add_argument("--json", action="store_true", help="announce the addresses as one line of JSON")
+    return parser
+
+
+def _add_troubles(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--credits-per-second",
         type=_credits,
@@ -136,6 +163,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME[:ARGUMENTS]",
         help=f"something that goes wrong, from the start; may be given again: {catalogue.usage()}",
     )
+
+
+def _add_addresses(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, default=AMQP_PORT, help="AMQP port, 0 for any (default: %(default)s)")
     parser.add_argument("--http-port", type=int, default=HTTP_PORT, help="management port (default: %(default)s)")
@@ -149,6 +179,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--tls-ca-out", type=Path, metavar="FILE", help="write the certificate of the authority that clients must trust"
     )
+
+
+def _add_contents(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--config", type=Path, metavar="FILE", help="entities, as in the Config.json of Microsoft's emulator"
     )
@@ -171,13 +204,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--data", type=Path, metavar="DIR", help="directory that keeps the namespace (default: memory only)"
     )
-    parser.add_argument(
-        "--stop-with-stdin",
-        action="store_true",
-        help="stop when standard input ends, as it does with whoever started this",
-    )
-    parser.add_argument("--json", action="store_true", help="announce the addresses as one line of JSON")
-    return parser
 
 
 def _encryption(options: argparse.Namespace) -> TlsSettings | None:

@@ -17,10 +17,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Final
+from typing import Any, Final
 
 from emulators.certificates import TlsSettings
 
+from .administration.api import Query
 from .administration.http_server import NAMESPACE, AdminServer
 from .administration.https_server import SecureAdminServer
 from .administration.inspection import LoopInspection
@@ -88,29 +89,22 @@ class ServiceBusEmulator:
         self._bound: concurrent.futures.Future[list[int]] = concurrent.futures.Future()
         manage = [name for name in keys if "Manage" in self._policies.rights(name)]
         self.admin = LoopAdmin(self._amqp.namespace, journal, self._calls)
-        inspection = LoopInspection(
-            self._amqp.namespace, self._calls, lambda: len(self._amqp.transports), lambda: self._meter.spent
-        )
-        page = functools.partial(render, inspection, NAMESPACE)
         over_http = LoopAdmin(self._amqp.namespace, journal, self._calls, lambda: self._meter.charge(MANAGEMENT))
-        self._http = AdminServer(
-            over_http, keys=keys, manage=manage, host=host, port=http_port, page=page, said=self._said, clock=clock
-        )
+        shared: dict[str, Any] = {"keys": keys, "manage": manage, "host": host, "said": self._said, "clock": clock}
+        shared["page"] = self._page()
+        self._http = AdminServer(over_http, port=http_port, **shared)
         self._https: SecureAdminServer | None = None
         if tls is not None:
             self._wanted.append((tls_port, tls.context))
-            self._https = SecureAdminServer(
-                over_http,
-                keys=keys,
-                manage=manage,
-                host=host,
-                port=https_port,
-                page=page,
-                said=self._said,
-                clock=clock,
-                context=tls.context,
-            )
+            self._https = SecureAdminServer(over_http, port=https_port, context=tls.context, **shared)
         self._stopping = threading.Lock()
+
+    def _page(self) -> Callable[[Query], str]:
+        """What people see at the management port."""
+        inspection = LoopInspection(
+            self._amqp.namespace, self._calls, lambda: len(self._amqp.transports), lambda: self._meter.spent
+        )
+        return functools.partial(render, inspection, NAMESPACE)
 
     def start(self) -> None:
         """Put back what is kept and listen on every port. Raises OSError when that cannot be read or a port is taken; then none is."""

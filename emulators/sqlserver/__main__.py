@@ -27,8 +27,36 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         prog="python -m emulators.sqlserver",
         description="A SQL Server emulator with Change Data Capture, for development and tests.",
     )
+    _add_addresses(parser)
+    _add_logins(parser)
+    _add_databases(parser)
+    _add_faults(parser)
+    parser.add_argument(
+        "--stop-with-stdin",
+        action="store_true",
+        help="stop when standard input ends, as it does when the process that started this ends",
+    )
+    parser.add_argument("--json", action="store_true", help="print the address as one line of JSON")
+    arguments = parser.parse_args(argv)
+    if arguments.tls_ca_out is not None and not arguments.tls:
+        parser.error("--tls-ca-out needs --tls")
+    return arguments
+
+
+def _add_addresses(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, default=1433, help="0 takes a free port (default: %(default)s)")
+    parser.add_argument(
+        "--tls",
+        action="store_true",
+        help="offer encryption, with a certificate for localhost that the openssl program makes",
+    )
+    parser.add_argument(
+        "--tls-ca-out", type=Path, metavar="FILE", help="write the certificate of the authority that clients must trust"
+    )
+
+
+def _add_logins(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--user", default="sa", help="the login (default: %(default)s)")
     parser.add_argument("--password", required=True, help="the login's password")
     parser.add_argument(
@@ -39,6 +67,9 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         metavar=("TOKEN", "IDENTITY"),
         help="an access token to take, and the identity that it is of; may be given again (default: none are taken)",
     )
+
+
+def _add_databases(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--database", action="append", metavar="NAME", help="a database to have; may be given again (default: demo)"
     )
@@ -51,14 +82,9 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         default=None,
         help="where databases, logins and settings are kept and found again; kill -9 loses nothing committed (default: nowhere)",
     )
-    parser.add_argument(
-        "--tls",
-        action="store_true",
-        help="offer encryption, with a certificate for localhost that the openssl program makes",
-    )
-    parser.add_argument(
-        "--tls-ca-out", type=Path, metavar="FILE", help="write the certificate of the authority that clients must trust"
-    )
+
+
+def _add_faults(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fault",
         action="append",
@@ -70,16 +96,6 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--faults-wait", action="store_true", help="the faults begin when a line comes on standard input, not at once"
     )
-    parser.add_argument(
-        "--stop-with-stdin",
-        action="store_true",
-        help="stop when standard input ends, as it does with whoever started this",
-    )
-    parser.add_argument("--json", action="store_true", help="print the address as one line of JSON")
-    arguments = parser.parse_args(argv)
-    if arguments.tls_ca_out is not None and not arguments.tls:
-        parser.error("--tls-ca-out needs --tls")
-    return arguments
 
 
 def announcement(server: SqlServerEmulator, arguments: argparse.Namespace, databases: Sequence[str]) -> str:

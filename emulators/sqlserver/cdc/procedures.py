@@ -45,8 +45,14 @@ class Registry(Protocol):
 def procedures(registry: Registry) -> Mapping[str, ProcedureSpec]:
     """All procedures by schema-qualified lower-case name."""
     calls = _Procedures(registry)
+    specs = _of_capture(calls) | _of_jobs(calls) | _of_change_tables(calls)
+    specs |= {name: _spec((), (), _refusal(name)) for name in _REFUSED}
+    return {f"sys.{name}": spec for name, spec in specs.items()}
+
+
+def _of_capture(calls: _Procedures) -> dict[str, ProcedureSpec]:
     source = ("@source_schema", "@source_name")
-    specs = {
+    return {
         "sp_cdc_enable_db": _spec((), (), calls.enable_db),
         "sp_cdc_disable_db": _spec((), (), calls.disable_db),
         "sp_cdc_enable_table": _spec(
@@ -61,6 +67,11 @@ def procedures(registry: Registry) -> Mapping[str, ProcedureSpec]:
             (*source, "@capture_instance"), (*source, "@capture_instance"), calls.disable_table
         ),
         "sp_cdc_help_change_data_capture": _spec(source, (), calls.help_change_data_capture),
+    }
+
+
+def _of_jobs(calls: _Procedures) -> dict[str, ProcedureSpec]:
+    return {
         "sp_cdc_help_jobs": _spec((), (), calls.help_jobs),
         "sp_cdc_change_job": _spec(
             (
@@ -81,6 +92,11 @@ def procedures(registry: Registry) -> Mapping[str, ProcedureSpec]:
         "sp_cdc_drop_job": _spec(("@job_type",), ("@job_type",), calls.drop_job),
         "sp_cdc_start_job": _spec(("@job_type",), (), calls.start_job),
         "sp_cdc_stop_job": _spec(("@job_type",), (), calls.stop_job),
+    }
+
+
+def _of_change_tables(calls: _Procedures) -> dict[str, ProcedureSpec]:
+    return {
         "sp_cdc_scan": _spec(
             ("@maxtrans", "@maxscans", "@continuous", "@pollinginterval", "@is_from_job"), (), calls.scan
         ),
@@ -95,8 +111,6 @@ def procedures(registry: Registry) -> Mapping[str, ProcedureSpec]:
         ),
         "sp_cdc_get_ddl_history": _spec(("@capture_instance",), ("@capture_instance",), calls.get_ddl_history),
     }
-    specs |= {name: _spec((), (), _refusal(name)) for name in _REFUSED}
-    return {f"sys.{name}": spec for name, spec in specs.items()}
 
 
 def _spec(
@@ -133,9 +147,8 @@ class _Procedures:
         access.require_for_database(context)
         _outside_transaction(context, "sp_cdc_disable_db")
         if self._registry.find(context.database) is not None:
-            context.drop_user(
-                _USER
-            )  # first: who is killed in between shall find capture on, and not its user in the way
+            # First: a process that is killed in between leaves capture on, and no user that stands in its way.
+            context.drop_user(_USER)
             try:
                 self._registry.disable(context.database)
             except BaseException:
