@@ -52,7 +52,7 @@ PLANTED: Mapping[str, tuple[str, str]] = {
     ),
     "What serves its connections knows the engine by its port alone": (
         "emulators/sqlserver/server.py",
-        "emulators.sqlserver.tsql.batch",
+        "emulators.sqlserver.tsql.reading.batch",
     ),
     "Its Change Data Capture knows the engine by the seam for extensions alone": (
         "emulators/sqlserver/cdc/procedures.py",

@@ -15,8 +15,8 @@ from emulators.sqlserver.cdc.instance import AFTER_UPDATE, BEFORE_UPDATE, DELETE
 from emulators.sqlserver.engine.extension import Row
 from emulators.sqlserver.results import Value
 from emulators.sqlserver.sqltypes import SqlType
-from emulators.sqlserver.tsql.text_order import equality_key
-from emulators.sqlserver.tsql.types import family, is_unicode
+from emulators.sqlserver.tsql.values.text_order import equality_key
+from emulators.sqlserver.tsql.values.types import family, is_unicode
 
 FILTERS = ("all", "all with mask", "all with merge")
 """The values of @row_filter_option, trimmed and in lower case."""

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from emulators.sqlserver.results import Cancel, Column, Event, SqlError, Value
 from emulators.sqlserver.sqltypes import SqlType
-from emulators.sqlserver.tsql.fragments import Fragment
+from emulators.sqlserver.tsql.reading.fragments import Fragment
 
 Row = tuple[Value, ...]
 

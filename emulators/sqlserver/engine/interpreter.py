@@ -34,13 +34,13 @@ from emulators.sqlserver.results import (
     StatementDone,
     TransactionChanged,
 )
-from emulators.sqlserver.tsql import definitions as df
 from emulators.sqlserver.tsql import errors
-from emulators.sqlserver.tsql import statements as st
-from emulators.sqlserver.tsql.batch import parse_batch
-from emulators.sqlserver.tsql.convert import converter
-from emulators.sqlserver.tsql.fragments import Fragment
-from emulators.sqlserver.tsql.types import collation_shown
+from emulators.sqlserver.tsql.reading import definitions as df
+from emulators.sqlserver.tsql.reading import statements as st
+from emulators.sqlserver.tsql.reading.batch import parse_batch
+from emulators.sqlserver.tsql.reading.fragments import Fragment
+from emulators.sqlserver.tsql.values.convert import converter
+from emulators.sqlserver.tsql.values.types import collation_shown
 
 _GO_ON = frozenset(
     (

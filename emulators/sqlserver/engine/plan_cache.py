@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 
-from emulators.sqlserver.tsql.plans import Plan, Source
+from emulators.sqlserver.tsql.planning.plans import Plan, Source
 
 Key = tuple[object, ...]
 Lowered = tuple[Plan, Source | None]

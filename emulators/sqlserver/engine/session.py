@@ -41,9 +41,9 @@ from emulators.sqlserver.results import (
     Value,
 )
 from emulators.sqlserver.sqltypes import SqlType
-from emulators.sqlserver.tsql.apply import APPLIED, packed
 from emulators.sqlserver.tsql.errors import snapshot_refused
-from emulators.sqlserver.tsql.plans import StoredTable
+from emulators.sqlserver.tsql.planning.apply import APPLIED, packed
+from emulators.sqlserver.tsql.planning.plans import StoredTable
 
 
 class Host(DatabaseServer, Protocol):

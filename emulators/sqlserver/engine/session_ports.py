@@ -24,9 +24,9 @@ from emulators.sqlserver.engine.store.database import StoredDatabase
 from emulators.sqlserver.engine.store.links import Link
 from emulators.sqlserver.results import Cancel, Event, LoginRequest, SqlError, Value
 from emulators.sqlserver.sqltypes import SqlType
-from emulators.sqlserver.tsql.fragments import Fragment
-from emulators.sqlserver.tsql.lowering import OutputShape
-from emulators.sqlserver.tsql.plans import Plan, Source, StoredTable
+from emulators.sqlserver.tsql.planning.lowering import OutputShape
+from emulators.sqlserver.tsql.planning.plans import Plan, Source, StoredTable
+from emulators.sqlserver.tsql.reading.fragments import Fragment
 
 
 class DatabaseServer(Protocol):

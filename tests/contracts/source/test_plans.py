@@ -23,7 +23,7 @@ from common.sqladdress import SqlAddress
 from dstream.emulators import Login
 from emulators.sqlserver.engine.server_engine import SqlEngine
 from emulators.sqlserver.server import SqlServerEmulator
-from emulators.sqlserver.tsql.plans import Plan
+from emulators.sqlserver.tsql.planning.plans import Plan
 from ingester.position import Lsn, Position
 from ingester.source import CaptureInstance, ProbeRequest, Share
 from ingester.sqlserver.connection import Connection

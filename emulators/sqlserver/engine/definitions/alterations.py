@@ -19,10 +19,10 @@ from emulators.sqlserver.engine.rows.constraints import check_existing
 from emulators.sqlserver.engine.store import storage
 from emulators.sqlserver.engine.store.catalog import TableEntry
 from emulators.sqlserver.results import SqlError, Value
-from emulators.sqlserver.tsql import definitions as df
 from emulators.sqlserver.tsql import errors
-from emulators.sqlserver.tsql.convert import Truncation
-from emulators.sqlserver.tsql.statements import Name
+from emulators.sqlserver.tsql.reading import definitions as df
+from emulators.sqlserver.tsql.reading.statements import Name
+from emulators.sqlserver.tsql.values.convert import Truncation
 
 _NOT_NULL_ADDED = (
     "ALTER TABLE only allows columns to be added that can contain nulls, or have a DEFAULT definition specified, or the "

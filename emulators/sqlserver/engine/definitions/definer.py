@@ -9,8 +9,8 @@ from emulators.sqlserver.engine.definitions.alterations import TableAlterations
 from emulators.sqlserver.engine.definitions.defining import NO_SCHEMA, schema_of
 from emulators.sqlserver.engine.store.catalog import View
 from emulators.sqlserver.results import SqlError
-from emulators.sqlserver.tsql import definitions as df
 from emulators.sqlserver.tsql import errors
+from emulators.sqlserver.tsql.reading import definitions as df
 
 
 class Definer(TableAlterations):

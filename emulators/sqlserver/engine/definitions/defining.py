@@ -10,7 +10,7 @@ from emulators.sqlserver.engine.store.catalog import Catalog, Default, TableEntr
 from emulators.sqlserver.engine.store.database import StoredDatabase
 from emulators.sqlserver.results import SqlError, Value
 from emulators.sqlserver.tsql import errors
-from emulators.sqlserver.tsql.statements import Name
+from emulators.sqlserver.tsql.reading.statements import Name
 
 DefaultValue = Callable[[Default, TableColumn], Value]
 NO_SCHEMA = 'The specified schema name "{}" either does not exist or you do not have permission to use it.'

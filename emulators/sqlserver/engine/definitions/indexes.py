@@ -20,10 +20,10 @@ from emulators.sqlserver.engine.session_ports import DatabaseAccess
 from emulators.sqlserver.engine.store import storage
 from emulators.sqlserver.engine.store.catalog import TableEntry
 from emulators.sqlserver.results import SqlError
-from emulators.sqlserver.tsql import definitions as df
 from emulators.sqlserver.tsql import errors
-from emulators.sqlserver.tsql.fragments import Fragment
-from emulators.sqlserver.tsql.trees import parse_query
+from emulators.sqlserver.tsql.reading import definitions as df
+from emulators.sqlserver.tsql.reading.fragments import Fragment
+from emulators.sqlserver.tsql.reading.trees import parse_query
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 

@@ -11,9 +11,9 @@ from sqlglot import exp
 from emulators.sqlserver.engine.extension import KeyIndex, Table, TableColumn
 from emulators.sqlserver.engine.store.catalog import Catalog, Check, ForeignKey, TableEntry
 from emulators.sqlserver.results import SqlError
-from emulators.sqlserver.tsql import definitions as df
-from emulators.sqlserver.tsql.fragments import Fragment
-from emulators.sqlserver.tsql.trees import parse_query
+from emulators.sqlserver.tsql.reading import definitions as df
+from emulators.sqlserver.tsql.reading.fragments import Fragment
+from emulators.sqlserver.tsql.reading.trees import parse_query
 
 
 def mentions(fragment: Fragment, column: str) -> bool:

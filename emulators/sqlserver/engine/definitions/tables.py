@@ -14,9 +14,9 @@ from emulators.sqlserver.engine.store import storage
 from emulators.sqlserver.engine.store.catalog import Computed, Default, TableEntry
 from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.sqltypes import SqlType
-from emulators.sqlserver.tsql import definitions as df
 from emulators.sqlserver.tsql import errors
-from emulators.sqlserver.tsql.types import family
+from emulators.sqlserver.tsql.reading import definitions as df
+from emulators.sqlserver.tsql.values.types import family
 
 
 class TableDefinitions(IndexDefinitions):

@@ -14,9 +14,9 @@ from emulators.sqlserver.engine.store.database import moment_of
 from emulators.sqlserver.results import Value
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.errors import unsupported
-from emulators.sqlserver.tsql.functions import stored_size
-from emulators.sqlserver.tsql.temporal import write
-from emulators.sqlserver.tsql.types import DATETIME
+from emulators.sqlserver.tsql.functions.functions import stored_size
+from emulators.sqlserver.tsql.values.temporal import write
+from emulators.sqlserver.tsql.values.types import DATETIME
 
 VERSION = "Microsoft SQL Server 2022 (RTM) - 16.0.1000.6 (X64) - SQL Server emulator: T-SQL subset over SQLite"
 OPTIONS = 5496

@@ -9,8 +9,8 @@ from emulators.sqlserver.engine.store.catalog import Catalog, TableEntry
 from emulators.sqlserver.engine.store.database import StoredDatabase
 from emulators.sqlserver.engine.store.links import StaleName
 from emulators.sqlserver.results import Value
-from emulators.sqlserver.tsql.reader import Reader
-from emulators.sqlserver.tsql.tokens import tokenize
+from emulators.sqlserver.tsql.reading.reader import Reader
+from emulators.sqlserver.tsql.reading.tokens import tokenize
 
 
 def split_name(text: str) -> tuple[str, ...] | None:

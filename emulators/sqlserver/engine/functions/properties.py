@@ -15,7 +15,7 @@ from emulators.sqlserver.engine.session_ports import DatabaseAccess
 from emulators.sqlserver.engine.store.catalog import TableEntry
 from emulators.sqlserver.results import Value
 from emulators.sqlserver.sqltypes import MAX
-from emulators.sqlserver.tsql.types import exact_shape, family, is_unicode
+from emulators.sqlserver.tsql.values.types import exact_shape, family, is_unicode
 
 SERVER_NAME = "EMULATOR"
 PRODUCT_VERSION = "16.0.1000.6"

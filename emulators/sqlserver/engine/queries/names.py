@@ -16,11 +16,11 @@ from emulators.sqlserver.engine.views.register import VIEWS
 from emulators.sqlserver.results import Column, SqlError
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.errors import unknown_database, unsupported
-from emulators.sqlserver.tsql.fragments import Fragment
-from emulators.sqlserver.tsql.plans import ELSEWHERE, Source
-from emulators.sqlserver.tsql.statements import Name
-from emulators.sqlserver.tsql.text_order import Fold
-from emulators.sqlserver.tsql.types import SYSNAME, collated
+from emulators.sqlserver.tsql.planning.plans import ELSEWHERE, Source
+from emulators.sqlserver.tsql.reading.fragments import Fragment
+from emulators.sqlserver.tsql.reading.statements import Name
+from emulators.sqlserver.tsql.values.text_order import Fold
+from emulators.sqlserver.tsql.values.types import SYSNAME, collated
 
 FUNCTION = "function:"
 """How `Source.view` marks a table function."""

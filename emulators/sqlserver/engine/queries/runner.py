@@ -24,10 +24,10 @@ from emulators.sqlserver.engine.views.viewing import Viewpoint
 from emulators.sqlserver.results import Value
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.errors import invalid_object, unsupported
-from emulators.sqlserver.tsql.fragments import LIFTED, Fragment
-from emulators.sqlserver.tsql.lowering import Elsewhere, OutputShape, lower_output, lower_query, lower_rows
-from emulators.sqlserver.tsql.plans import ELSEWHERE, Plan, Source, Virtual
-from emulators.sqlserver.tsql.types import code_page
+from emulators.sqlserver.tsql.planning.lowering import Elsewhere, OutputShape, lower_output, lower_query, lower_rows
+from emulators.sqlserver.tsql.planning.plans import ELSEWHERE, Plan, Source, Virtual
+from emulators.sqlserver.tsql.reading.fragments import LIFTED, Fragment
+from emulators.sqlserver.tsql.values.types import code_page
 
 _READS = re.compile(r"\bWHERE\b", re.IGNORECASE)
 """An UPDATE or DELETE without WHERE reads nothing of its target."""

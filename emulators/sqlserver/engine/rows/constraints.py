@@ -15,9 +15,9 @@ from emulators.sqlserver.engine.store import storage
 from emulators.sqlserver.engine.store.catalog import Catalog, Check, ForeignKey, TableEntry
 from emulators.sqlserver.engine.store.links import Link
 from emulators.sqlserver.results import Column, SqlError
-from emulators.sqlserver.tsql.fragments import Fragment
-from emulators.sqlserver.tsql.lowering import lower_over_row
-from emulators.sqlserver.tsql.plans import Expr, Source
+from emulators.sqlserver.tsql.planning.lowering import lower_over_row
+from emulators.sqlserver.tsql.planning.plans import Expr, Source
+from emulators.sqlserver.tsql.reading.fragments import Fragment
 
 
 def row_value(session: DatabaseAccess, entry: TableEntry, fragment: Fragment, row: str = "s1.") -> Expr:

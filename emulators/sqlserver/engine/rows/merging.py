@@ -14,8 +14,8 @@ from emulators.sqlserver.engine.rows.writing import Writing
 from emulators.sqlserver.engine.store.links import Link
 from emulators.sqlserver.results import Event, SqlError
 from emulators.sqlserver.sqltypes import SqlType
-from emulators.sqlserver.tsql import statements as st
-from emulators.sqlserver.tsql.plans import Plan
+from emulators.sqlserver.tsql.planning.plans import Plan
+from emulators.sqlserver.tsql.reading import statements as st
 
 _TWICE = (
     "The MERGE statement attempted to UPDATE or DELETE the same row more than once. This happens when a target row matches more "

@@ -16,12 +16,12 @@ from emulators.sqlserver.engine.store.database import StoredDatabase
 from emulators.sqlserver.engine.store.links import Link
 from emulators.sqlserver.results import Column, Event, ResultSet, ReturnStatus, RowCount, SqlError, StatementDone, Value
 from emulators.sqlserver.sqltypes import SqlType
-from emulators.sqlserver.tsql import statements as st
-from emulators.sqlserver.tsql.convert import Converter, converter
 from emulators.sqlserver.tsql.errors import computed_column, invalid_column, invalid_object, unsupported
-from emulators.sqlserver.tsql.fragments import Fragment
-from emulators.sqlserver.tsql.plans import Plan
-from emulators.sqlserver.tsql.types import INT
+from emulators.sqlserver.tsql.planning.plans import Plan
+from emulators.sqlserver.tsql.reading import statements as st
+from emulators.sqlserver.tsql.reading.fragments import Fragment
+from emulators.sqlserver.tsql.values.convert import Converter, converter
+from emulators.sqlserver.tsql.values.types import INT
 
 
 class Writing:

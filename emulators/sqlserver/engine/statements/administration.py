@@ -11,11 +11,12 @@ from emulators.sqlserver.engine.definitions.defining import DefaultValue
 from emulators.sqlserver.engine.queries.names import SessionNames
 from emulators.sqlserver.engine.session_ports import StatementSession
 from emulators.sqlserver.results import DatabaseChanged, Event, Info, SqlError, StatementDone
-from emulators.sqlserver.tsql import definitions as df
-from emulators.sqlserver.tsql import errors, temporal
-from emulators.sqlserver.tsql import statements as st
-from emulators.sqlserver.tsql.convert import Truncation
-from emulators.sqlserver.tsql.types import collation_named
+from emulators.sqlserver.tsql import errors
+from emulators.sqlserver.tsql.reading import definitions as df
+from emulators.sqlserver.tsql.reading import statements as st
+from emulators.sqlserver.tsql.values import temporal
+from emulators.sqlserver.tsql.values.convert import Truncation
+from emulators.sqlserver.tsql.values.types import collation_named
 
 _DATABASE_OPTIONS = frozenset(
     (

@@ -14,8 +14,8 @@ from emulators.sqlserver.engine.statements.odbc_types import described_types, ty
 from emulators.sqlserver.engine.store.catalog import Catalog, TableEntry
 from emulators.sqlserver.engine.views.viewing import shape
 from emulators.sqlserver.results import Column, Event, ResultSet, RowCount, Value
-from emulators.sqlserver.tsql.patterns import like_pattern
-from emulators.sqlserver.tsql.text_order import folding, order_of
+from emulators.sqlserver.tsql.functions.patterns import like_pattern
+from emulators.sqlserver.tsql.values.text_order import folding, order_of
 
 Row = tuple[Value, ...]
 Given = Mapping[str, Value]

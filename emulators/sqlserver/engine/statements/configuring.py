@@ -11,7 +11,7 @@ from emulators.sqlserver.engine.extension import CallContext, ProcedureSpec
 from emulators.sqlserver.engine.session_ports import StatementSession
 from emulators.sqlserver.results import Column, Event, Info, ResultSet, RowCount, SqlError, StatementDone, Value
 from emulators.sqlserver.sqltypes import SqlType
-from emulators.sqlserver.tsql import statements as st
+from emulators.sqlserver.tsql.reading import statements as st
 
 _INT = SqlType("int")
 _COLUMNS = (

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from emulators.sqlserver.engine.views.viewing import precision_scale
 from emulators.sqlserver.results import Value
 from emulators.sqlserver.sqltypes import MAX, SqlType
-from emulators.sqlserver.tsql.functions import stored_size
-from emulators.sqlserver.tsql.types import family, is_unicode
+from emulators.sqlserver.tsql.functions.functions import stored_size
+from emulators.sqlserver.tsql.values.types import family, is_unicode
 
 _ODBC = {
     "bit": -7,

@@ -13,7 +13,7 @@ from emulators.sqlserver.engine.session_ports import StatementSession
 from emulators.sqlserver.engine.session_settings import SessionSettings
 from emulators.sqlserver.results import Event, SqlError, StatementDone
 from emulators.sqlserver.tsql import errors
-from emulators.sqlserver.tsql import statements as st
+from emulators.sqlserver.tsql.reading import statements as st
 
 _HARMLESS = frozenset(
     (

@@ -23,8 +23,8 @@ from emulators.sqlserver.engine.security import (
 )
 from emulators.sqlserver.engine.session_ports import DatabaseAccess
 from emulators.sqlserver.results import Event, SqlError, StatementDone, Value
-from emulators.sqlserver.tsql import security as ts
-from emulators.sqlserver.tsql.statements import Name, Statement
+from emulators.sqlserver.tsql.reading import security as ts
+from emulators.sqlserver.tsql.reading.statements import Name, Statement
 
 _UNTOUCHABLE = ("sa", "dbo", "information_schema", "sys")
 

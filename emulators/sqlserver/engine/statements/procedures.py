@@ -30,12 +30,12 @@ from emulators.sqlserver.results import (
 )
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql import errors
-from emulators.sqlserver.tsql import statements as st
-from emulators.sqlserver.tsql.convert import converter
-from emulators.sqlserver.tsql.fragments import Fragment
-from emulators.sqlserver.tsql.reader import Reader
-from emulators.sqlserver.tsql.tokens import END, tokenize
-from emulators.sqlserver.tsql.types import INT
+from emulators.sqlserver.tsql.reading import statements as st
+from emulators.sqlserver.tsql.reading.fragments import Fragment
+from emulators.sqlserver.tsql.reading.reader import Reader
+from emulators.sqlserver.tsql.reading.tokens import END, tokenize
+from emulators.sqlserver.tsql.values.convert import converter
+from emulators.sqlserver.tsql.values.types import INT
 
 Typed = tuple[SqlType, Value]
 _RENAMED = "Caution: Changing any part of an object name could break scripts and stored procedures."

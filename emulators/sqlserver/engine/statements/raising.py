@@ -11,8 +11,8 @@ from emulators.sqlserver.engine.session_ports import StatementSession
 from emulators.sqlserver.results import Event, Info, SqlError, StatementDone, Value
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql import errors
-from emulators.sqlserver.tsql import statements as st
-from emulators.sqlserver.tsql.convert import converter
+from emulators.sqlserver.tsql.reading import statements as st
+from emulators.sqlserver.tsql.values.convert import converter
 
 _PRINTED = SqlType("nvarchar", 4000)
 _LONGEST = 2047

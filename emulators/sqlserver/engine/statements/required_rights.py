@@ -10,9 +10,9 @@ from emulators.sqlserver.engine.rights import DatabaseRights, denied_in_database
 from emulators.sqlserver.engine.session_ports import StatementSession
 from emulators.sqlserver.engine.store.catalog import Catalog, TableEntry
 from emulators.sqlserver.results import SqlError
-from emulators.sqlserver.tsql import definitions as df
-from emulators.sqlserver.tsql import statements as st
-from emulators.sqlserver.tsql.statements import Name, Statement
+from emulators.sqlserver.tsql.reading import definitions as df
+from emulators.sqlserver.tsql.reading import statements as st
+from emulators.sqlserver.tsql.reading.statements import Name, Statement
 
 
 def check_statement(session: StatementSession, statement: Statement) -> None:

@@ -14,8 +14,8 @@ from emulators.sqlserver.engine.extension import IndexFilter, KeyIndex, Table, T
 from emulators.sqlserver.engine.security import Login, Permission, Principal
 from emulators.sqlserver.engine.store.catalog import Check, Computed, Default, ForeignKey, TableEntry, View
 from emulators.sqlserver.sqltypes import SqlType
-from emulators.sqlserver.tsql.fragments import Fragment
-from emulators.sqlserver.tsql.text_order import Fold
+from emulators.sqlserver.tsql.reading.fragments import Fragment
+from emulators.sqlserver.tsql.values.text_order import Fold
 
 CLASSES: Mapping[str, type] = {
     kind.__name__: kind

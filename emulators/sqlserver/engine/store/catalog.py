@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from emulators.sqlserver.engine.extension import KeyIndex, Table, TableColumn
-from emulators.sqlserver.tsql.fragments import Fragment
-from emulators.sqlserver.tsql.text_order import Fold
+from emulators.sqlserver.tsql.reading.fragments import Fragment
+from emulators.sqlserver.tsql.values.text_order import Fold
 
 FIRST_OBJECT_ID = 901_578_250
 _STEP = 16_000_057

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from emulators.sqlserver.engine.store import archive
 from emulators.sqlserver.engine.store.catalog import Catalog, restored
-from emulators.sqlserver.tsql.text_order import Fold
+from emulators.sqlserver.tsql.values.text_order import Fold
 
 _TABLES = (
     'CREATE TABLE IF NOT EXISTS "engine$tables" (object_id INTEGER PRIMARY KEY, entry TEXT)',

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from emulators.sqlserver.results import SqlError, Value
-from emulators.sqlserver.tsql.calls import CALLS, ExactSum, OnlyOne, WholeSum, last_error
-from emulators.sqlserver.tsql.collations import COLLATIONS
-from emulators.sqlserver.tsql.convert import Truncation
-from emulators.sqlserver.tsql.plans import SessionView
-from emulators.sqlserver.tsql.string_aggregate import JoinedStrings
+from emulators.sqlserver.tsql.functions.collations import COLLATIONS
+from emulators.sqlserver.tsql.functions.string_aggregate import JoinedStrings
+from emulators.sqlserver.tsql.planning.plans import SessionView
+from emulators.sqlserver.tsql.values.calls import CALLS, ExactSum, OnlyOne, WholeSum, last_error
+from emulators.sqlserver.tsql.values.convert import Truncation
 
 
 class StaleName(Exception):

@@ -11,9 +11,9 @@ from emulators.sqlserver.engine.extension import KeyIndex, Table, TableColumn
 from emulators.sqlserver.engine.store.catalog import TableEntry
 from emulators.sqlserver.engine.store.links import Link
 from emulators.sqlserver.sqltypes import SqlType
-from emulators.sqlserver.tsql.calls import register
-from emulators.sqlserver.tsql.convert import converter
-from emulators.sqlserver.tsql.types import collation, family
+from emulators.sqlserver.tsql.values.calls import register
+from emulators.sqlserver.tsql.values.convert import converter
+from emulators.sqlserver.tsql.values.types import collation, family
 
 
 def quote(name: str) -> str:

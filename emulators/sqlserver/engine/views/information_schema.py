@@ -13,7 +13,7 @@ from emulators.sqlserver.engine.views.constraints import referenced_index
 from emulators.sqlserver.engine.views.objects import relations
 from emulators.sqlserver.engine.views.viewing import Row, Viewpoint, Views, nothing, precision_scale, shape
 from emulators.sqlserver.sqltypes import MAX
-from emulators.sqlserver.tsql.types import character_set, collation_shown, family, is_unicode
+from emulators.sqlserver.tsql.values.types import character_set, collation_shown, family, is_unicode
 
 _LONGEST_DEFINITION = 4000
 

@@ -24,8 +24,8 @@ from emulators.sqlserver.engine.views.viewing import (
 )
 from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.sqltypes import SqlType
-from emulators.sqlserver.tsql.functions import stored_size
-from emulators.sqlserver.tsql.types import collation_shown, family, is_unicode
+from emulators.sqlserver.tsql.functions.functions import stored_size
+from emulators.sqlserver.tsql.values.types import collation_shown, family, is_unicode
 
 
 def relations(view: Viewpoint) -> Iterator[TableEntry]:

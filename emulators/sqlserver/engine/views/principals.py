@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from emulators.sqlserver.engine.security import SERVER_ROLES, DatabaseSecurity, Principal
 from emulators.sqlserver.engine.views.viewing import STARTED, Row, Viewpoint, Views, shape
-from emulators.sqlserver.tsql.security import PERMISSIONS
+from emulators.sqlserver.tsql.reading.security import PERMISSIONS
 
 _STATES = {"GRANT": "G", "DENY": "D", "GRANT_WITH_GRANT_OPTION": "W"}
 _CLASSES = {0: "DATABASE", 1: "OBJECT_OR_COLUMN", 3: "SCHEMA"}

@@ -13,7 +13,7 @@ from emulators.sqlserver.engine.store.catalog import Catalog
 from emulators.sqlserver.engine.store.database import StoredDatabase
 from emulators.sqlserver.results import Column, Value
 from emulators.sqlserver.sqltypes import MAX, SqlType
-from emulators.sqlserver.tsql.types import BIT, DATETIME, INT, SYSNAME, exact_shape, family
+from emulators.sqlserver.tsql.values.types import BIT, DATETIME, INT, SYSNAME, exact_shape, family
 
 Row = tuple[Value, ...]
 

@@ -13,7 +13,7 @@ from emulators.sqlserver.engine.store import archive
 from emulators.sqlserver.engine.store.catalog import TableEntry
 from emulators.sqlserver.engine.store.data_directory import FORMAT
 from emulators.sqlserver.sqltypes import SqlType
-from emulators.sqlserver.tsql.fragments import Fragment
+from emulators.sqlserver.tsql.reading.fragments import Fragment
 
 
 @pytest.mark.parametrize(

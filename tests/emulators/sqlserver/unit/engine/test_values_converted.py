@@ -174,7 +174,7 @@ def test_the_shape_of_decimal_results(
 ) -> None:
     """https://learn.microsoft.com/sql/t-sql/data-types/precision-scale-and-length-transact-sql"""
     from emulators.sqlserver.sqltypes import SqlType
-    from emulators.sqlserver.tsql.types import arithmetic
+    from emulators.sqlserver.tsql.values.types import arithmetic
 
     found = arithmetic(operator, SqlType("decimal", None, *left), SqlType("decimal", None, *right))
     assert (found.precision, found.scale) == (precision, scale)

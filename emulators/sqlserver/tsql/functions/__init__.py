@@ -1,0 +1,1 @@
+"""T-SQL's built-in functions, by subject."""

@@ -1,0 +1,310 @@
+"""Lowers FROM: tables, derived tables, VALUES, common table expressions, table functions and joins. Relations are called s1, s2 ..."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from emulators.sqlserver.results import Column, SqlError
+from emulators.sqlserver.sqltypes import SqlType
+from emulators.sqlserver.tsql import errors
+from emulators.sqlserver.tsql.planning.plans import ELSEWHERE, Expr, Names, Source, StoredTable, Virtual
+from emulators.sqlserver.tsql.planning.precedence import EXPLICIT, IMPLICIT
+from emulators.sqlserver.tsql.planning.predicates import Predicates
+from emulators.sqlserver.tsql.planning.scopes import CommonTable, Output, Relation, Scope
+from emulators.sqlserver.tsql.reading.fragments import Fragment
+from emulators.sqlserver.tsql.reading.trees import parse_query
+
+ROW = "row_number_of_base"
+_TABLE_PARTS = frozenset(("this", "db", "catalog", "alias", "hints"))
+_HINTS = frozenset(
+    (
+        "NOLOCK",
+        "READUNCOMMITTED",
+        "READCOMMITTED",
+        "READCOMMITTEDLOCK",
+        "READPAST",
+        "ROWLOCK",
+        "PAGLOCK",
+        "TABLOCK",
+        "TABLOCKX",
+        "UPDLOCK",
+        "XLOCK",
+        "HOLDLOCK",
+        "SERIALIZABLE",
+        "REPEATABLEREAD",
+        "NOWAIT",
+        "FORCESEEK",
+        "NOEXPAND",
+    )
+)
+
+
+_DIRTY = frozenset(("NOLOCK", "READUNCOMMITTED"))
+
+
+@dataclass(slots=True)
+class Lowered:
+    """A query's SQL, its outputs as they read from outside (c0 ...), and whether it must be wrapped inside a UNION."""
+
+    sql: str
+    outputs: list[Output]
+    ordered: bool = False
+    source: Source | None = None
+    """The one table whose rows these are, when the row numbers stand beside them in column ROW."""
+
+
+class Relations(Predicates):
+    """Adds the relations of FROM to conditions and scalar expressions."""
+
+    def __init__(self, names: Names, variables: Mapping[str, SqlType]) -> None:
+        super().__init__(names, variables)
+        self._relations = 0
+        self.numbered = False
+        """Whether common table expressions over one table yield its row numbers: for UPDATE and DELETE through them."""
+        self._argument_parameters: tuple[str, ...] = ()
+        self.reads: set[StoredTable] = set()
+        self.excludes: set[StoredTable] = set()
+
+    # Implemented where whole queries are lowered.
+    def query(self, node: exp.Expr, scope: Scope) -> Lowered:
+        raise NotImplementedError
+
+    def where(self, node: exp.Expr, scope: Scope) -> str:
+        raise NotImplementedError
+
+    def apply(self, node: exp.Lateral, scope: Scope) -> str:
+        raise NotImplementedError
+
+    def next_name(self) -> str:
+        self._relations += 1
+        return f"s{self._relations}"
+
+    def common_tables(self, node: exp.Expr, scope: Scope) -> str:
+        clause = node.args.get("with_")
+        if clause is None:
+            return ""
+        if clause.args.get("recursive"):
+            raise errors.syntax("RECURSIVE")
+        parts = []
+        for cte in clause.expressions:
+            lowered = self.query(cte.this, scope)
+            name = self.next_name()
+            outputs = with_names(lowered.outputs, cte.args["alias"])
+            parts.append(f"{name} AS ({lowered.sql})")
+            scope.ctes[self.names.fold(cte.alias)] = CommonTable(
+                name, outputs, lowered.source, ROW if lowered.source else ""
+            )
+        return f"WITH {', '.join(parts)} "
+
+    def sources(self, node: exp.Select, scope: Scope) -> str:
+        clause = node.args.get("from_")
+        if clause is None:
+            return ""
+        sql = " FROM " + self._relation(clause.this, scope)
+        for join in [*(clause.this.args.get("joins") or []), *(node.args.get("joins") or [])]:
+            sql += self._join(join, scope)
+        return sql
+
+    def _join(self, join: exp.Expr, scope: Scope) -> str:
+        for part, value in join.args.items():
+            if value and part not in ("this", "side", "kind", "on"):
+                raise errors.unsupported(f"JOIN with {part.upper()}")
+        side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
+        if kind not in ("", "INNER", "OUTER", "CROSS"):
+            raise errors.unsupported(f"{kind} JOIN")
+        if isinstance(join.this, exp.Lateral):
+            return self.apply(join.this, scope)
+        before = len(scope.relations)
+        sql = self._relation(join.this, scope)
+        if side in ("LEFT", "FULL"):
+            scope.relations[before:] = [_nullable(relation) for relation in scope.relations[before:]]
+        if side in ("RIGHT", "FULL"):
+            scope.relations[:before] = [_nullable(relation) for relation in scope.relations[:before]]
+        condition = join.args.get("on")
+        if condition is None:
+            if side or kind == "INNER":
+                raise errors.syntax("JOIN")
+            return f" JOIN {sql}"
+        return f" {side + ' ' if side else ''}JOIN {sql} ON {self.where(condition, scope)}"
+
+    def _relation(self, node: exp.Expr, scope: Scope) -> str:
+        if isinstance(node, exp.Subquery):
+            return self._derived(node, self.query(node.this, Scope(scope.parent, [], scope.ctes)), scope)
+        if isinstance(node, exp.Values):
+            return self._derived(node, self._values(node, scope), scope)
+        if not isinstance(node, exp.Table):
+            raise errors.unsupported(f"{type(node).__name__} in FROM")
+        for part, value in node.args.items():
+            if value and part not in _TABLE_PARTS and part != "joins":
+                raise errors.unsupported(f"{part.upper().removesuffix('S')} on a table")
+        self._check_hints(node)
+        if isinstance(node.this, exp.Anonymous):
+            return self._function(node, scope)
+        return self._table(node, scope)
+
+    def _check_hints(self, node: exp.Table) -> None:
+        for clause in node.args.get("hints") or []:
+            for hint in clause.expressions:
+                if hint.name.upper() not in _HINTS:
+                    raise errors.unsupported(f"table hint {hint.sql()}")
+
+    def _note_locks(self, node: exp.Table, source: Source) -> None:
+        """https://learn.microsoft.com/sql/t-sql/queries/hints-transact-sql-table"""
+        table = source.storage or source.view.removeprefix(ELSEWHERE) * source.view.startswith(ELSEWHERE)
+        given = {hint.name.upper() for clause in node.args.get("hints") or [] for hint in clause.expressions}
+        if table and not given & _DIRTY:
+            self.reads.add((source.database, table))
+        if table and ("TABLOCKX" in given or {"TABLOCK", "XLOCK"} <= given):
+            self.excludes.add((source.database, table))
+
+    def _derived(self, node: exp.Expr, lowered: Lowered, scope: Scope) -> str:
+        alias = node.args.get("alias")
+        if alias is None or alias.this is None:
+            raise errors.syntax(")")
+        name = self.next_name()
+        outputs = with_names(lowered.outputs, alias)
+        scope.relations.append(Relation(alias.name, name, _under(name, outputs)))
+        return f"({lowered.sql}) AS {name}"
+
+    def _values(self, node: exp.Values, scope: Scope) -> Lowered:
+        rows = [[self.expression(cell, Scope(scope.parent)) for cell in row.expressions] for row in node.expressions]
+        types = [self.unify(column) for column in zip(*rows, strict=True)]
+        selects = []
+        for row in rows:
+            cells = [
+                f"{self.represented(cell, kind).sql} AS c{i}"
+                for i, (cell, kind) in enumerate(zip(row, types, strict=True))
+            ]
+            selects.append("SELECT " + ", ".join(cells))
+        outputs = [
+            Output("", self.labelled(Expr(f"c{i}", kind), column, "UNION ALL"))
+            for i, (kind, column) in enumerate(zip(types, zip(*rows, strict=True), strict=True))
+        ]
+        return Lowered(" UNION ALL ".join(selects), outputs)
+
+    def _table(self, node: exp.Table, scope: Scope) -> str:
+        parts = _name_parts(node)
+        alias = node.args.get("alias")
+        name = self.next_name()
+        if len(parts) == 1 and (cte := scope.cte(self.names.fold(parts[0]))) is not None:
+            outputs = _under(name, cte.outputs)
+            scope.relations.append(
+                Relation(alias.name if alias else parts[0], name, outputs, cte.source, True, cte.base)
+            )
+            return f"{cte.sql} AS {name}"
+        source = self.names.source(parts)
+        if source is None:
+            return self._user_view(parts, alias, scope)
+        self._note_locks(node, source)
+        return self._named_source(source, name, alias, scope, ())
+
+    def _user_view(self, parts: tuple[str, ...], alias: exp.Expr | None, scope: Scope) -> str:
+        found = self.names.view(parts)
+        if found is None:
+            raise errors.invalid_object(".".join(parts))
+        lowered = self.query(parse_query(found[0].text), Scope())
+        name = self.next_name()
+        if len(found[1]) != len(lowered.outputs):
+            text = f"View or function '{'.'.join(parts)}' has more column names specified than columns defined."
+            raise SqlError(4502, text, 16)
+        outputs = [Output(column, o.expr) for column, o in zip(found[1], lowered.outputs, strict=True)]
+        if alias is not None and alias.args.get("columns"):
+            outputs = with_names(outputs, alias)
+        scope.relations.append(Relation(alias.name if alias is not None else parts[-1], name, _under(name, outputs)))
+        return f"({lowered.sql}) AS {name}"
+
+    def computed(self, relation: Relation, columns: Sequence[tuple[int, Fragment]]) -> Relation:
+        """The relation with its computed columns as the expressions that they are."""
+        if not columns:
+            return relation
+        # A computed column is read by a permission of its own, whatever it is computed from.
+        scope = Scope(None, [replace(relation, columns=[replace(o, refused=None) for o in relation.columns])])
+        outputs = list(relation.columns)
+        for position, fragment in columns:
+            value = self.expression(parse_query(fragment.text).expressions[0], scope)
+            kind = outputs[position].expr.type
+            found = self.represented(value, kind)
+            outputs[position] = replace(outputs[position], expr=self.column(f"({found.sql})", Column("", kind)))
+        return Relation(relation.alias, relation.sql, outputs, relation.source, relation.aliased)
+
+    def _named_source(
+        self, source: Source, name: str, alias: exp.Expr | None, scope: Scope, arguments: tuple[Expr, ...]
+    ) -> str:
+        table = source.storage
+        if not table:
+            table = f"temp.v{len(self.virtuals)}_{len(source.columns)}"
+            self.virtuals.append(Virtual(table, source, arguments, self._argument_parameters if arguments else ()))
+        else:
+            self.databases.add(source.database)
+        outputs = [
+            Output(
+                column.name,
+                self.column(_column_sql(name, source, index, column), column),
+                errors.column_denied(column.name, source.name, source.database, source.schema)
+                if column.name in source.denied
+                else None,
+            )
+            for index, column in enumerate(source.columns)
+        ]
+        if alias is not None and alias.args.get("columns"):
+            outputs = with_names(outputs, alias)
+        shown = alias.name if alias is not None else source.name
+        relation = Relation(shown, name, outputs, source, alias is not None)
+        scope.relations.append(self.computed(relation, source.computed))
+        return f"{table} AS {name}"
+
+    def _function(self, node: exp.Table, scope: Scope) -> str:
+        call = node.this
+        parts = (*_name_parts(node)[:-1], call.name)
+        source = self.names.table_function(parts, len(call.expressions))
+        if source is None:
+            raise errors.invalid_object(".".join(parts))
+        outer, self.parameters = self.parameters, []
+        arguments = tuple(self.expression(argument, Scope()) for argument in call.expressions)
+        self._argument_parameters, self.parameters = tuple(self.parameters), outer
+        return self._named_source(source, self.next_name(), node.args.get("alias"), scope, arguments)
+
+
+def _name_parts(node: exp.Table) -> tuple[str, ...]:
+    catalog, schema = node.args.get("catalog"), node.args.get("db")
+    name = node.name
+    if isinstance(node.this, exp.Parameter):
+        name = f"@{name}"
+    elif node.this.args.get("temporary"):
+        name = f"#{name}"
+    parts = [name]
+    if schema is not None:
+        parts.insert(0, schema.name if isinstance(schema, exp.Expr) else "")
+    if catalog is not None:
+        parts.insert(0, catalog.name)
+    return tuple(parts)
+
+
+def with_names(outputs: Sequence[Output], alias: exp.Expr) -> list[Output]:
+    """Outputs under the names of an alias's column list, if it has one."""
+    columns = alias.args.get("columns") or []
+    if columns and len(columns) != len(outputs):
+        fewer = "fewer" if len(columns) < len(outputs) else "more"
+        raise SqlError(8158, f"'{alias.name}' has {fewer} columns than were specified in the column list.", 16)
+    return [replace(o, name=c.name) for c, o in zip(columns, outputs, strict=True)] if columns else list(outputs)
+
+
+def _inner(expr: Expr) -> Expr:
+    """A column of a derived table is a column, also one that COLLATE made."""
+    return replace(expr, strength=IMPLICIT) if expr.strength == EXPLICIT else expr
+
+
+def _under(name: str, outputs: Sequence[Output]) -> list[Output]:
+    return [Output(o.name, _inner(o.expr).read_as(f"{name}.c{i}")) for i, o in enumerate(outputs)]
+
+
+def _column_sql(name: str, source: Source, index: int, column: Column) -> str:
+    return f'{name}."{column.name.replace(chr(34), chr(34) * 2)}"' if source.storage else f"{name}.c{index}"
+
+
+def _nullable(relation: Relation) -> Relation:
+    outputs = [replace(o, expr=o.expr.read_as(o.expr.sql, True)) for o in relation.columns]
+    return Relation(relation.alias, relation.sql, outputs, relation.source, relation.aliased)

@@ -1,0 +1,1 @@
+"""T-SQL's text to statements."""

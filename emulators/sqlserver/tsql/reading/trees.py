@@ -1,0 +1,83 @@
+"""Syntax trees of queries, by sqlglot's T-SQL parser with its own ideas about functions and types taken out.
+
+sqlglot turns functions and types into its neutral forms and loses what T-SQL said (TZOFFSET, real, ntext, LEN); here every
+call stays a call by name, and CAST and CONVERT carry the type's text. What sqlglot accepts beyond T-SQL is refused later, where
+the tree is lowered: only known nodes pass.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from sqlglot import TokenType, exp
+from sqlglot.dialects.tsql import TSQL
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.parsers.tsql import TSQLParser
+
+from emulators.sqlserver.tsql.errors import keyword_syntax, syntax
+from emulators.sqlserver.tsql.reading.reader import RESERVED
+
+
+def _type_text(parser: TSQLParser, *stops: TokenType) -> exp.Expr:
+    """The tokens of a data type as one string, up to a stop outside parentheses."""
+    depth, words = 0, []
+    while parser._curr:
+        kind = parser._curr.token_type
+        if depth == 0 and kind in stops:
+            break
+        depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)
+        words.append(parser._curr.text)
+        parser._advance()
+    return exp.Literal.string(" ".join(words))
+
+
+def _cast(name: str, parser: TSQLParser) -> exp.Expr:
+    value = parser._parse_disjunction()
+    if not parser._match(TokenType.ALIAS):
+        parser.raise_error("Expected AS")
+    return exp.Anonymous(this=name, expressions=[value, _type_text(parser, TokenType.R_PAREN)])
+
+
+def _convert(name: str, parser: TSQLParser) -> exp.Expr:
+    target = _type_text(parser, TokenType.COMMA, TokenType.R_PAREN)
+    parser._match(TokenType.COMMA)
+    value = parser._parse_disjunction()
+    style = [parser._parse_disjunction()] if parser._match(TokenType.COMMA) else []
+    return exp.Anonymous(this=name, expressions=[value, target, *style])
+
+
+class _PlainParser(TSQLParser):
+    FUNCTIONS = {}  # noqa: RUF012 - sqlglot's own form
+    NO_PAREN_FUNCTIONS = {}  # noqa: RUF012
+    FUNCTION_PARSERS = {  # noqa: RUF012
+        "CAST": lambda self: _cast("CAST", self),
+        "TRY_CAST": lambda self: _cast("TRY_CAST", self),
+        "CONVERT": lambda self: _convert("CONVERT", self),
+        "TRY_CONVERT": lambda self: _convert("TRY_CONVERT", self),
+    }
+
+
+class _Plain(TSQL):
+    Parser = _PlainParser
+
+
+_dialect = _Plain()
+
+
+@lru_cache(maxsize=2048)
+def parse_query(text: str) -> exp.Expr:
+    """The tree of one SELECT. Never change it: it is cached. Raises SqlError 102 and 156."""
+    try:
+        trees = _dialect.parser().parse(_dialect.tokenize(text), text)
+    except ParseError as error:
+        near = str(error.errors[0].get("highlight") or "") if error.errors else ""
+        raise (keyword_syntax(near) if near.upper() in RESERVED else syntax(near)) from None
+    except TokenError:
+        raise syntax(text[-20:]) from None
+    if len(trees) != 1 or trees[0] is None:
+        raise syntax(";")
+    tree = trees[0]
+    assert isinstance(tree, exp.Expr)
+    if any(not select.expressions for select in tree.find_all(exp.Select)):
+        raise keyword_syntax("FROM")
+    return tree

@@ -1,0 +1,1 @@
+"""T-SQL's types and what is done with values: conversion, arithmetic, order."""
