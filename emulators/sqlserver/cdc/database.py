@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from emulators.sqlserver.cdc import errors, jobs
-from emulators.sqlserver.cdc.capture import CaptureJob
-from emulators.sqlserver.cdc.capture_state import CaptureState
-from emulators.sqlserver.cdc.cleanup import cleanup_by_retention
-from emulators.sqlserver.cdc.cleanup_job import CleanupJob, until_two
+from emulators.sqlserver.cdc.capture.capture import CaptureJob
+from emulators.sqlserver.cdc.capture.capture_state import CaptureState
+from emulators.sqlserver.cdc.capture.cleanup import cleanup_by_retention
+from emulators.sqlserver.cdc.capture.cleanup_job import CleanupJob, until_two
+from emulators.sqlserver.cdc.capture.log import TransactionLog
+from emulators.sqlserver.cdc.capture.scan_turn import JOB_SESSION
 from emulators.sqlserver.cdc.jobs import JobSettings
-from emulators.sqlserver.cdc.log import TransactionLog
 from emulators.sqlserver.cdc.options import DEFAULTS, CdcOptions
-from emulators.sqlserver.cdc.scan_turn import JOB_SESSION
 from emulators.sqlserver.engine.extension import Database
 from emulators.sqlserver.results import Value
 

@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from emulators.sqlserver.cdc import enable, enumeration, functions, metadata, procedures, views
+from emulators.sqlserver.cdc import enable, metadata, procedures, views
 from emulators.sqlserver.cdc.database import DatabaseCdc
 from emulators.sqlserver.cdc.options import DEFAULTS, CdcOptions
+from emulators.sqlserver.cdc.queries import enumeration, functions
 from emulators.sqlserver.engine.extension import Database, ProcedureSpec, ScalarFunction, TableFunction
 
 

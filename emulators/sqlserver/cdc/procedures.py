@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
-from emulators.sqlserver.cdc import access, capture, enable, errors, jobs, reports
-from emulators.sqlserver.cdc.arguments import binary_lsn
-from emulators.sqlserver.cdc.cleanup import cleanup
+from emulators.sqlserver.cdc import enable, errors, jobs, reports
+from emulators.sqlserver.cdc.capture import capture
+from emulators.sqlserver.cdc.capture.cleanup import cleanup
 from emulators.sqlserver.cdc.database import DatabaseCdc
 from emulators.sqlserver.cdc.instance import CaptureInstance
+from emulators.sqlserver.cdc.queries import access
+from emulators.sqlserver.cdc.queries.arguments import binary_lsn
 from emulators.sqlserver.engine.extension import CallContext, Database, ProcedureSpec
 from emulators.sqlserver.results import Event, Info, ReturnValue, SqlError, Value
 from emulators.sqlserver.sqltypes import SqlType

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from emulators.sqlserver.cdc import jobs
+from emulators.sqlserver.cdc.capture.scan_sessions import ERROR_COLUMNS, SESSION_COLUMNS
 from emulators.sqlserver.cdc.database import DatabaseCdc
-from emulators.sqlserver.cdc.scan_sessions import ERROR_COLUMNS, SESSION_COLUMNS
 from emulators.sqlserver.engine.extension import CallContext, Database, Row, TableFunction
 from emulators.sqlserver.results import Column, Value
 from emulators.sqlserver.sqltypes import SqlType

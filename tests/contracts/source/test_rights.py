@@ -132,7 +132,7 @@ def test_a_row_of_nulls_is_a_missing_right_and_never_nothing_to_read(
     instance = source.states([PERSONS])[PERSONS].instances[0]
     offset = place.read()[-1].position if begun else None
     place.execute(f"REVOKE SELECT ON OBJECT::dbo.Persons FROM {READER}")
-    monkeypatch.setattr("emulators.sqlserver.cdc.access.may_read", lambda *_: True)
+    monkeypatch.setattr("emulators.sqlserver.cdc.queries.access.may_read", lambda *_: True)
     place.execute("INSERT INTO dbo.Persons (ID) VALUES (2)")
     place.scan()
     probe = source.probe([ProbeRequest(instance, offset)])

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from emulators.sqlserver.build import build_engine
+from emulators.sqlserver.cdc.capture.scan_turn import JOB_SESSION
 from emulators.sqlserver.cdc.extension import CdcExtension
-from emulators.sqlserver.cdc.scan_turn import JOB_SESSION
 from emulators.sqlserver.engine.server_engine import SqlEngine
 from emulators.sqlserver.results import ErrorMessage, LoginRequest, Session
 

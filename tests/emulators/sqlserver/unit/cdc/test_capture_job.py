@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from emulators.sqlserver.cdc import capture, metadata
-from emulators.sqlserver.cdc.capture import CaptureJob
+from emulators.sqlserver.cdc import metadata
+from emulators.sqlserver.cdc.capture import capture
+from emulators.sqlserver.cdc.capture.capture import CaptureJob
 from emulators.sqlserver.cdc.database import DatabaseCdc
 from emulators.sqlserver.cdc.options import CdcOptions
 from emulators.sqlserver.results import Cancel, SqlError

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from emulators.sqlserver.cdc.cleanup_job import CleanupJob, until_two
+from emulators.sqlserver.cdc.capture.cleanup_job import CleanupJob, until_two
 from emulators.sqlserver.cdc.database import DatabaseCdc
 from emulators.sqlserver.cdc.options import CdcOptions
 from emulators.sqlserver.results import SqlError, Value

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from emulators.sqlserver.build import build_engine, capture_of
-from emulators.sqlserver.cdc.capture import scan_by_hand
+from emulators.sqlserver.cdc.capture.capture import scan_by_hand
 from emulators.sqlserver.engine.server_engine import SqlEngine
 from emulators.sqlserver.engine.store.data_directory import DataDirectory, DataDirectoryError
 from emulators.sqlserver.results import LoginRequest, SqlError

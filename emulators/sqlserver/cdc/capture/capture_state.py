@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from emulators.sqlserver.cdc import errors, metadata
-from emulators.sqlserver.cdc.hold import NO_HOLD
+from emulators.sqlserver.cdc.capture.hold import NO_HOLD
+from emulators.sqlserver.cdc.capture.scan_sessions import ScanSessions
+from emulators.sqlserver.cdc.capture.scan_turn import ScanTurn
 from emulators.sqlserver.cdc.instance import CapturedColumn, CaptureInstance
 from emulators.sqlserver.cdc.lsn import LsnSource
 from emulators.sqlserver.cdc.options import CdcOptions
-from emulators.sqlserver.cdc.scan_sessions import ScanSessions
-from emulators.sqlserver.cdc.scan_turn import ScanTurn
 from emulators.sqlserver.engine.extension import Database
 from emulators.sqlserver.results import Cancel, SqlError
 

@@ -10,12 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from emulators.sqlserver.cdc.capture import CaptureJob
+from emulators.sqlserver.cdc.capture.capture import CaptureJob
+from emulators.sqlserver.cdc.capture.scan_sessions import ScanSessions, lsn_text
+from emulators.sqlserver.cdc.capture.scan_turn import ScanTurn
 from emulators.sqlserver.cdc.database import DatabaseCdc
 from emulators.sqlserver.cdc.faults import capture_failing, capture_lagging, capture_stopped
 from emulators.sqlserver.cdc.options import CdcOptions
-from emulators.sqlserver.cdc.scan_sessions import ScanSessions, lsn_text
-from emulators.sqlserver.cdc.scan_turn import ScanTurn
 from emulators.sqlserver.results import SqlError
 from tests.emulators.sqlserver.unit.cdc.conftest import INT, Lab, person
 from tests.fakes.sql_database import Named

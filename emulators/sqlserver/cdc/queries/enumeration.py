@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from emulators.sqlserver.cdc import access, errors, metadata, net_changes
-from emulators.sqlserver.cdc.arguments import binary_lsn
+from emulators.sqlserver.cdc import errors, metadata
 from emulators.sqlserver.cdc.database import DatabaseCdc
 from emulators.sqlserver.cdc.instance import (
     BEFORE_UPDATE,
@@ -18,6 +17,8 @@ from emulators.sqlserver.cdc.instance import (
     all_changes_columns,
     net_changes_columns,
 )
+from emulators.sqlserver.cdc.queries import access, net_changes
+from emulators.sqlserver.cdc.queries.arguments import binary_lsn
 from emulators.sqlserver.engine.extension import CallContext, Database, Row, TableFunction
 from emulators.sqlserver.results import Value
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from emulators.sqlserver.cdc.lsn import LsnSource, decrement, increment
-from emulators.sqlserver.cdc.tracking_time import datetime_value
+from emulators.sqlserver.cdc.queries.tracking_time import datetime_value
 from emulators.sqlserver.results import SqlError, Value
 from tests.emulators.sqlserver.unit.cdc.conftest import Lab, person
 

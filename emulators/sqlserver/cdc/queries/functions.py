@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from emulators.sqlserver.cdc import access, lsn, mask, metadata
-from emulators.sqlserver.cdc.arguments import binary_lsn
+from emulators.sqlserver.cdc import lsn, mask, metadata
 from emulators.sqlserver.cdc.database import DatabaseCdc
 from emulators.sqlserver.cdc.instance import LSN, CapturedColumn, CaptureInstance
-from emulators.sqlserver.cdc.tracking_time import datetime_value
+from emulators.sqlserver.cdc.queries import access
+from emulators.sqlserver.cdc.queries.arguments import binary_lsn
+from emulators.sqlserver.cdc.queries.tracking_time import datetime_value
 from emulators.sqlserver.engine.extension import CallContext, Database, ScalarFunction
 from emulators.sqlserver.results import Value
 from emulators.sqlserver.sqltypes import SqlType

@@ -10,11 +10,12 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from emulators.sqlserver.cdc import large_objects, log_store, schema_change
-from emulators.sqlserver.cdc.capture_state import CaptureState
+from emulators.sqlserver.cdc import log_store
+from emulators.sqlserver.cdc.capture import large_objects, schema_change
+from emulators.sqlserver.cdc.capture.capture_state import CaptureState
+from emulators.sqlserver.cdc.capture.records import statement_records
 from emulators.sqlserver.cdc.instance import CaptureInstance, LogRecord
 from emulators.sqlserver.cdc.log_store import DdlRecord, LoggedTransaction
-from emulators.sqlserver.cdc.records import statement_records
 from emulators.sqlserver.engine.extension import RowChange, Table, Transaction
 
 _NOTE = "cdc"

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from emulators.sqlserver.cdc.capture import is_closed
+from emulators.sqlserver.cdc.capture.capture import is_closed
 
 _LOG = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from emulators.sqlserver.cdc import errors, metadata
-from emulators.sqlserver.cdc.capture_state import CaptureState
+from emulators.sqlserver.cdc.capture.capture_state import CaptureState
 from emulators.sqlserver.cdc.instance import CaptureInstance
 
 

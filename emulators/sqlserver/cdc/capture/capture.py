@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from emulators.sqlserver.cdc import errors, log_store, metadata
-from emulators.sqlserver.cdc.capture_state import CaptureState
+from emulators.sqlserver.cdc.capture.capture_state import CaptureState
 from emulators.sqlserver.cdc.instance import change_row
 from emulators.sqlserver.cdc.jobs import JobSettings
 from emulators.sqlserver.cdc.log_store import LoggedTransaction

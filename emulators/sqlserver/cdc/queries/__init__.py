@@ -1,0 +1,1 @@
+"""What a client asks for: the functions over change tables, and who may."""
