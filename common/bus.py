@@ -6,7 +6,7 @@ What can be promised: a `send` that returns was accepted by the broker, in order
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import ClassVar, Protocol
 
 from common.errors import PermanentError, TransientError
@@ -22,7 +22,9 @@ def for_ever() -> float:
 
 
 class SendInterrupted(TransientError):
-    """A send was interrupted. `accepted`: what the broker is known to have accepted before; the state of the others is unknown.
+    """A send was interrupted. `accepted`: places, in the sequence that was given to `send`, of the messages that the broker is known to have
+    accepted; the state of the others is unknown. They need not be the first ones: sessions go one after the other. A message that is in
+    the sequence twice has two places, and each is accepted on its own.
 
     `throttled`: the namespace lacked credits or capacity, and what is not in `accepted` was not accepted.
     `disabled`: the entity is disabled, for all clients.
@@ -33,12 +35,12 @@ class SendInterrupted(TransientError):
         message: str,
         *,
         hint: str | None = None,
-        accepted: Sequence[Message] = (),
+        accepted: Collection[int] = (),
         throttled: bool = False,
         disabled: bool = False,
     ) -> None:
         super().__init__(message, hint=hint)
-        self.accepted = tuple(accepted)
+        self.accepted = frozenset(accepted)
         self.throttled = throttled
         self.disabled = disabled
 
@@ -48,8 +50,9 @@ class OutOfTime(SendInterrupted):
 
 
 class MessageRefused(PermanentError):
-    """The entity accepts other messages but never this one. `refused` is that message, `accepted` those that the broker accepted before it.
+    """The entity accepts other messages but never this one: `refused`, at the place `at` of the sequence that was given to `send`.
 
+    `accepted`: places of the messages that the broker accepted before it; see SendInterrupted. The others were not sent.
     `words`: the broker's answer, or which part of the message cannot be written. `by_entity`: the entity answered, so it may be at fault
     when it refuses many.
     """
@@ -57,11 +60,19 @@ class MessageRefused(PermanentError):
     by_entity: ClassVar[bool] = True
 
     def __init__(
-        self, entity: str, refused: Message, words: str, *, accepted: Sequence[Message] = (), hint: str | None = None
+        self,
+        entity: str,
+        refused: Message,
+        words: str,
+        *,
+        at: int,
+        accepted: Collection[int] = (),
+        hint: str | None = None,
     ) -> None:
         super().__init__(f"sending to {entity}: message {refused.message_id} {words}", hint=hint)
         self.refused = refused
-        self.accepted = tuple(accepted)
+        self.at = at
+        self.accepted = frozenset(accepted)
         self.words = words
 
 
@@ -76,12 +87,13 @@ class MessageTooLarge(MessageRefused):
 
     by_entity = False
 
-    def __init__(self, entity: str, refused: Message, *, limit: int, accepted: Sequence[Message] = ()) -> None:
+    def __init__(self, entity: str, refused: Message, *, at: int, limit: int, accepted: Collection[int] = ()) -> None:
         self.size, self.limit = len(refused.body), limit
         super().__init__(
             entity,
             refused,
             f"has a body of {self.size} bytes, and the entity takes messages of {limit}, properties included",
+            at=at,
             accepted=accepted,
             hint="raise the entity's maximum message size (Premium tier)",
         )

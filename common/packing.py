@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Final
 
@@ -53,11 +53,18 @@ class Parcel:
 
     message: Message
     changes: tuple[Message, ...]
+    places: tuple[int, ...] = field(compare=False)
+    """Where each of the changes stands in the sequence that was packed."""
 
     def halves(self) -> list[Parcel]:
         """The changes of a pack in two; each half is smaller than the whole, down to a message of one change."""
-        middle = len(self.changes) // 2
-        return [_parcel(self.changes[:middle]), _parcel(self.changes[middle:])]
+        placed = list(zip(self.places, self.changes, strict=True))
+        middle = len(placed) // 2
+        return [_parcel(placed[:middle]), _parcel(placed[middle:])]
+
+
+_Placed = tuple[int, Message]
+"""A message, and its place in the sequence that is packed."""
 
 
 class BadPack(ValueError):
@@ -70,13 +77,13 @@ def packed(messages: Sequence[Message], *, most: int, limit: int) -> list[Parcel
     The same messages and bounds give the same parcels. A change that does not go into a pack (see `_kind`) is sent as it is, in its
     place. Sessions keep the order of their first appearance.
     """
-    sessions: dict[str | None, list[Message]] = {}
-    for message in messages:
-        sessions.setdefault(message.session_id, []).append(message)
+    sessions: dict[str | None, list[_Placed]] = {}
+    for placed in enumerate(messages):
+        sessions.setdefault(placed[1].session_id, []).append(placed)
     return [
         parcel
         for held in sessions.values()
-        for kind, run in groupby(held, _kind)
+        for kind, run in groupby(held, lambda placed: _kind(placed[1]))
         for parcel in (_packs(list(run), most, limit - SPARE) if kind else [_parcel((each,)) for each in run])
     ]
 
@@ -185,16 +192,17 @@ def _kind(message: Message) -> tuple[str, ...] | None:
     return ("", *properties) if plain else None
 
 
-def _packs(run: Sequence[Message], most: int, limit: int) -> Iterator[Parcel]:
-    held: list[Message] = []
+def _packs(run: Sequence[_Placed], most: int, limit: int) -> Iterator[Parcel]:
+    held: list[_Placed] = []
     ids: set[str | None] = set()
     size = 1
-    for message in run:
+    for placed in run:
+        message = placed[1]
         length = len(message.body) + len(_SEPARATOR)
         if held and (len(held) == most or size + length > limit or message.message_id in ids):
             yield from _fitting(_parcel(held), limit)
             held, ids, size = [], set(), 1
-        held.append(message)
+        held.append(placed)
         ids.add(message.message_id)
         size += length
     yield from _fitting(_parcel(held), limit)
@@ -212,11 +220,12 @@ def _fitting(parcel: Parcel, limit: int) -> Iterator[Parcel]:
         yield from _fitting(half, limit)
 
 
-def _parcel(changes: Sequence[Message]) -> Parcel:
+def _parcel(held: Sequence[_Placed]) -> Parcel:
     """A single change goes as it is. Several become a pack, whose id depends only on their ids."""
+    places, changes = zip(*held, strict=True)
     first = changes[0]
     if len(changes) == 1:
-        return Parcel(first, (first,))
+        return Parcel(first, changes, places)
     ids = [str(change.message_id) for change in changes]
     index = {
         "ids": _column(ids),
@@ -235,7 +244,7 @@ def _parcel(changes: Sequence[Message]) -> Parcel:
         content_type=PACK_TYPE,
         application_properties=properties,
     )
-    return Parcel(message, tuple(changes))
+    return Parcel(message, changes, places)
 
 
 def _column(values: Sequence[Any]) -> Any:

@@ -6,7 +6,7 @@ It tells a row's key and position and never another value. docs/decisions/0012-o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import orjson
@@ -103,7 +103,7 @@ class Outgoing:
     @property
     def left(self) -> list[Message]:
         """What is still to be sent, in order."""
-        return [self._messages[at] for at in range(self.end) if at not in self._accepted]
+        return [self._messages[at] for at in self._unsent()]
 
     @property
     def set_aside(self) -> tuple[Oversized, ...]:
@@ -120,15 +120,19 @@ class Outgoing:
         """Whether nothing was accepted behind one that was not."""
         return len(self._accepted) == self.prefix
 
-    def accept(self, messages: Sequence[Message]) -> None:
-        """Take in what was accepted before a send was broken off."""
-        accepted = {id(message) for message in messages}
-        self._accepted |= {at for at, message in enumerate(self._messages) if id(message) in accepted}
+    def _unsent(self) -> list[int]:
+        return [at for at in range(self.end) if at not in self._accepted]
+
+    def accept(self, places: Collection[int]) -> None:
+        """Take in what was accepted of `left`: the messages at these places of it."""
+        unsent = self._unsent()
+        self._accepted.update(unsent[place] for place in places)
 
     def refused(self, error: MessageRefused) -> int:
-        """Take in what was accepted before the refusal; which change was refused, by its place in the page."""
+        """Take in what was accepted of `left` before the refusal; return which change of the page was refused."""
+        at = self._unsent()[error.at]
         self.accept(error.accepted)
-        return next(at for at, message in enumerate(self._messages) if message is error.refused)
+        return at
 
     def is_stand_in(self, at: int) -> bool:
         return at in self._stand_ins

@@ -181,6 +181,6 @@ def _named_in(body: bytes) -> object:
 
 
 def without(group: Group, settled: Collection[int]) -> Group | None:
-    """The rest of `group` when the deliveries with these identities (`id`) are done; None when there is none."""
-    left = tuple(delivery for delivery in group.deliveries if id(delivery) not in settled)
+    """The rest of `group` when the deliveries at these places are settled; None when all are."""
+    left = tuple(delivery for at, delivery in enumerate(group.deliveries) if at not in settled)
     return Group(group.destination, left) if left else None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import structlog
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusMessageBatch, ServiceBusSender
@@ -60,6 +60,17 @@ _REFUSED = (
 log = structlog.get_logger(__name__)
 
 
+class _Sending:
+    """One call of `send`: its messages, and the places of those that were accepted."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self.messages = messages
+        self.accepted: set[int] = set()
+
+    def left(self) -> Sequence[int]:
+        return [at for at in range(len(self.messages)) if at not in self.accepted]
+
+
 class BusSender:
     """A `common.bus.Sender` for a queue or a topic. Opens its link on `open` or on first use, and again after a fault."""
 
@@ -87,26 +98,26 @@ class BusSender:
         return self._batch(self._opened()).max_size_in_bytes
 
     def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
-        accepted: list[Message] = []
+        sending = _Sending(messages)
         stale = self._sender is not None and time.monotonic() - self._used > STALE_AFTER
         self._left = left or for_ever
         try:
-            self._send_all(messages, accepted)
+            self._send_all(sending)
         except SendInterrupted as error:
             if not stale or error.throttled or isinstance(error, OutOfTime):
                 raise
             # The service detaches links that were idle for minutes; that is normal and not a fault.
             log.debug("reopening an idle sender", entity=self._entity, error=error.message)
-            done = {id(message) for message in accepted}
-            self._send_all([message for message in messages if id(message) not in done], accepted)
+            self._send_all(sending)
         finally:
             self._left = for_ever
 
-    def _send_all(self, messages: Sequence[Message], accepted: list[Message]) -> None:
+    def _send_all(self, sending: _Sending) -> None:
+        """All that is left."""
         try:
             with translated(self._sending, who=self._address.credential, used_before=self._used_before):
-                for run in by_session(messages):
-                    self._send_session(run, accepted)
+                for run in by_session(sending.messages, sending.left()):
+                    self._send_session(run, sending)
         except OutOfTime:
             raise
         except DestinationUnavailable:
@@ -118,11 +129,11 @@ class BusSender:
                 # The link's state is unknown now; the next send begins with a fresh one. A refusal leaves it as it was.
                 self.close()
                 if self._left() <= 0:
-                    raise self._out_of_time(accepted) from error
+                    raise self._out_of_time(sending) from error
             raise SendInterrupted(
                 error.message,
                 hint=error.hint,
-                accepted=accepted,
+                accepted=sending.accepted,
                 throttled=throttled,
                 disabled=isinstance(error, DestinationDisabled),
             ) from error
@@ -158,28 +169,29 @@ class BusSender:
             self._client, self._sender, self._used, self._used_before = client, sender, time.monotonic(), True
         return self._sender
 
-    def _send_session(self, messages: Sequence[Message], accepted: list[Message]) -> None:
+    def _send_session(self, places: Sequence[int], sending: _Sending) -> None:
         if self._left() <= 0:
-            raise self._out_of_time(accepted)
+            raise self._out_of_time(sending)
         sender = self._opened()
-        batch, held = self._batch(sender), list[Message]()
-        for message in messages:
+        batch, held = self._batch(sender), list[int]()
+        for at in places:
+            message = sending.messages[at]
             try:
                 fits = add(batch, message)
             except _UNWRITABLE as error:
                 if held:
-                    self._flush(sender, batch, held, accepted)
-                raise self._unwritable(message, error, accepted) from error
+                    self._flush(sender, batch, held, sending)
+                raise self._unwritable(at, error, sending) from error
             if not fits:
                 if held:
-                    self._flush(sender, batch, held, accepted)
+                    self._flush(sender, batch, held, sending)
                     batch, held = self._batch(sender), []
                 if not add(batch, message):
-                    self._send_alone(sender, message, accepted)
+                    self._send_alone(sender, at, sending)
                     continue
-            held.append(message)
+            held.append(at)
         if held:
-            self._flush(sender, batch, held, accepted)
+            self._flush(sender, batch, held, sending)
 
     def _batch(self, sender: ServiceBusSender) -> ServiceBusMessageBatch:
         limit = sender.create_message_batch().max_size_in_bytes
@@ -189,72 +201,75 @@ class BusSender:
         self,
         sender: ServiceBusSender,
         batch: ServiceBusMessageBatch,
-        held: Sequence[Message],
-        accepted: list[Message],
+        held: Sequence[int],
+        sending: _Sending,
     ) -> None:
-        """Send a batch. If the service refuses it for its content, send it in halves, down to the message at fault."""
+        """Send a batch of the messages at these places. If the service refuses it for its content, send halves, down to the one at fault."""
         try:
-            self._pass_on(sender, batch, accepted)
+            self._pass_on(sender, batch, sending)
         except ServiceBusError as error:
-            verdict = self._verdict(sender, error, held[0], accepted)
+            verdict = self._verdict(sender, error, held[0], sending)
             if verdict is None:
                 raise
             if len(held) == 1:
                 raise verdict from error
             middle = len(held) // 2
             for half in (held[:middle], held[middle:]):
-                self._send_session(half, accepted)
+                self._send_session(half, sending)
             return
-        accepted += held
+        sending.accepted.update(held)
 
     def _pass_on(
         self,
         sender: ServiceBusSender,
         what: ServiceBusMessage | ServiceBusMessageBatch,
-        accepted: list[Message],
+        sending: _Sending,
     ) -> None:
         """Raises OutOfTime before anything was sent, and what the SDK and the guard raise."""
         seconds = min(SEND_TIMEOUT, self._left())
         if seconds <= 0:
-            raise self._out_of_time(accepted)
+            raise self._out_of_time(sending)
         with self._guard.within(seconds, self._sending):
             sender.send_messages(what, timeout=seconds + SLACK)
 
-    def _out_of_time(self, accepted: Sequence[Message]) -> OutOfTime:
-        return OutOfTime(f"{self._sending}: nothing more may be sent", accepted=accepted)
+    def _out_of_time(self, sending: _Sending) -> OutOfTime:
+        return OutOfTime(f"{self._sending}: nothing more may be sent", accepted=sending.accepted)
 
-    def _send_alone(self, sender: ServiceBusSender, message: Message, accepted: list[Message]) -> None:
+    def _send_alone(self, sender: ServiceBusSender, at: int, sending: _Sending) -> None:
         """For messages larger than any batch: Premium entities take single messages far above the size of a batch."""
-        limit = self._limit(sender)
+        limit, message = self._limit(sender), sending.messages[at]
         if len(message.body) > limit:
-            raise MessageTooLarge(self._entity, message, limit=limit, accepted=accepted)
+            raise MessageTooLarge(self._entity, message, at=at, limit=limit, accepted=sending.accepted)
         try:
             written = to_sdk(message)
         except _UNWRITABLE as error:
-            raise self._unwritable(message, error, accepted) from error
+            raise self._unwritable(at, error, sending) from error
         try:
-            self._pass_on(sender, written, accepted)
+            self._pass_on(sender, written, sending)
         except ServiceBusError as error:
-            verdict = self._verdict(sender, error, message, accepted)
+            verdict = self._verdict(sender, error, at, sending)
             if verdict is None:
                 raise
             raise verdict from error
-        accepted.append(message)
+        sending.accepted.add(at)
 
-    def _unwritable(self, message: Message, error: Exception, accepted: Sequence[Message]) -> MessageUnwritable:
+    def _unwritable(self, at: int, error: Exception, sending: _Sending) -> MessageUnwritable:
         words = f"cannot be written: {error}"
-        return MessageUnwritable(self._entity, message, words, accepted=accepted, hint=_WRITABLE)
+        return MessageUnwritable(
+            self._entity, sending.messages[at], words, at=at, accepted=sending.accepted, hint=_WRITABLE
+        )
 
     def _verdict(
-        self, sender: ServiceBusSender, error: ServiceBusError, message: Message, accepted: Sequence[Message]
+        self, sender: ServiceBusSender, error: ServiceBusError, at: int, sending: _Sending
     ) -> MessageRefused | None:
-        """The refusal that a failed send of `message` alone means; None when the failure does not concern the message."""
+        """The refusal that a failed send of this message alone means; None when the failure does not concern the message."""
+        message, accepted = sending.messages[at], sending.accepted
         if isinstance(error, MessageSizeExceededError):
-            return MessageTooLarge(self._entity, message, limit=self._limit(sender), accepted=accepted)
+            return MessageTooLarge(self._entity, message, at=at, limit=self._limit(sender), accepted=accepted)
         words = refusal(error)
         if words is None:
             return None
-        return MessageRefused(self._entity, message, f"was refused: {words}", accepted=accepted, hint=_REFUSED)
+        return MessageRefused(self._entity, message, f"was refused: {words}", at=at, accepted=accepted, hint=_REFUSED)
 
     @staticmethod
     def _limit(sender: ServiceBusSender) -> int:
@@ -262,13 +277,14 @@ class BusSender:
         return int(getattr(sender, "_max_message_size_on_link", 0) or sender.create_message_batch().max_size_in_bytes)
 
 
-def by_session(messages: Sequence[Message]) -> Iterator[Sequence[Message]]:
-    """Messages of one session and partition each, in order of first appearance; the order inside each is kept.
+def by_session(messages: Sequence[Message], places: Iterable[int]) -> Iterator[Sequence[int]]:
+    """Places of messages of one session and partition each, in order of first appearance; the order inside each is kept.
 
     "If your entity is session-enabled, the same requirement holds true for the SessionId property": one batch, one session.
     Source: azure-sdk-for-net, Azure.Messaging.ServiceBus/TROUBLESHOOTING.md, "Cannot send batch with multiple partition keys".
     """
-    groups: dict[tuple[str | None, str | None], list[Message]] = {}
-    for message in messages:
-        groups.setdefault((message.session_id, message.partition_key), []).append(message)
+    groups: dict[tuple[str | None, str | None], list[int]] = {}
+    for at in places:
+        message = messages[at]
+        groups.setdefault((message.session_id, message.partition_key), []).append(at)
     yield from groups.values()

@@ -5,7 +5,7 @@ Whoever sends through it speaks of changes only: what was accepted and what was 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from common.bus import MessageRefused, Sender, SendInterrupted, TimeLeft
 from common.message import Message
@@ -25,34 +25,32 @@ class PackingSender:
     def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
         """As the port says. A pack that is refused goes in halves, so that only a change alone ever is."""
         parcels = packed(messages, most=self._most, limit=self._inner.batch_bytes())
-        accepted: list[Message] = []
+        accepted: set[int] = set()
         while parcels:
             try:
                 self._inner.send([parcel.message for parcel in parcels], left=left)
                 return
             except SendInterrupted as error:
-                accepted += _changes(parcels, {id(message) for message in error.accepted})
-                error.accepted = tuple(accepted)
+                accepted.update(_places(parcels, error.accepted))
+                error.accepted = frozenset(accepted)
                 raise
             except MessageRefused as error:
-                taken = {id(message) for message in error.accepted}
-                accepted += _changes(parcels, taken)
-                refused = next(parcel for parcel in parcels if parcel.message is error.refused)
+                accepted.update(_places(parcels, error.accepted))
+                refused = parcels[error.at]
                 if len(refused.changes) == 1:
-                    error.accepted = tuple(accepted)
+                    error.at, error.accepted = refused.places[0], frozenset(accepted)
                     raise
                 parcels = [
-                    part for parcel in parcels if id(parcel.message) not in taken for part in _parts(parcel, refused)
+                    part
+                    for at, parcel in enumerate(parcels)
+                    if at not in error.accepted
+                    for part in (parcel.halves() if at == error.at else (parcel,))
                 ]
 
     def close(self) -> None:
         self._inner.close()
 
 
-def _changes(parcels: Sequence[Parcel], taken: Collection[int]) -> list[Message]:
-    """What is in those parcels whose messages have these identities (`id`)."""
-    return [change for parcel in parcels if id(parcel.message) in taken for change in parcel.changes]
-
-
-def _parts(parcel: Parcel, refused: Parcel) -> list[Parcel]:
-    return parcel.halves() if parcel is refused else [parcel]
+def _places(parcels: Sequence[Parcel], accepted: Collection[int]) -> Iterator[int]:
+    """Places of the changes in the parcels that were accepted."""
+    return (place for at in accepted for place in parcels[at].places)

@@ -123,7 +123,7 @@ class PageSender:
             try:
                 with progress.asking_the_queue(self.clock):
                     self.sender.send(at_once, left=self.bounds.left)
-                out.accept(at_once)
+                out.accept(range(len(at_once)))
                 spell = spell and _Spell(self.clock())
             except OutOfTime as error:
                 out.accept(error.accepted)

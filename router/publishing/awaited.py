@@ -175,7 +175,7 @@ class Awaited:
             f"{with_table(self.topic, message)} belongs to no configured table, after a wait of {self._grace_text()}"
         )
         words = f"has no destination: {unknown} ({verdict.message}); {verdict.hint or ADD_IT}, {COPY}"
-        raise NoDestination(self.topic, message, words)
+        raise NoDestination(self.topic, message, words, at=0)
 
     def _grace_text(self) -> str:
         return format_duration(timedelta(seconds=self._grace))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
@@ -18,7 +18,6 @@ import structlog
 
 from common.bus import Delivery, MessageRefused, MessageTooLarge, OutOfTime, Receiver, Receivers, SendInterrupted
 from common.errors import Throttled, TransientError
-from common.message import Message
 from common.retry import Backoff
 from common.throttling import Spell
 from router.chunks import leading, reserve, together
@@ -298,7 +297,8 @@ class Forwarder:
         except SendInterrupted as error:
             if not isinstance(error, OutOfTime):
                 self.tally.count_retry(self.publishers.label(chunk.destination))
-            return without(chunk, self._settle_accepted(receiver, chunk, error.accepted))
+            self._settle_accepted(receiver, chunk, error.accepted)
+            return without(chunk, error.accepted)
         self._settle(receiver, publisher, chunk.deliveries)
         return None
 
@@ -313,23 +313,22 @@ class Forwarder:
             receiver.release(held)
         raise SessionGone(why)
 
-    def _settle_accepted(self, receiver: Receiver, group: Group, accepted: Sequence[Message]) -> set[int]:
-        """Settle those of a group whose messages the topic has; their identities (`id`)."""
-        taken = {id(message) for message in accepted}
-        done = [delivery for delivery in group.deliveries if id(delivery.message) in taken]
+    def _settle_accepted(self, receiver: Receiver, group: Group, accepted: Collection[int]) -> None:
+        """Settle the deliveries of a group that the topic has accepted, by their places in it."""
+        done = [group.deliveries[at] for at in sorted(accepted)]
         self._settle(receiver, self.publishers[group.destination], done)
-        return {id(delivery) for delivery in done}
 
     def _around(
         self, receiver: Receiver, group: Group, error: MessageRefused, held: Sequence[Delivery]
     ) -> Group | None:
-        """A message that the topic cannot accept is poison. Those accepted before it are settled, the others are still to be sent."""
-        done = self._settle_accepted(receiver, group, error.accepted)
-        refused = [delivery for delivery in group.deliveries if delivery.message is error.refused]
-        left = [delivery for delivery in held if id(delivery) not in done]
-        for delivery in refused:
-            self._put_aside(receiver, Poison(delivery, _reason(error), error.message), left)
-        return without(group, done | {id(delivery) for delivery in refused})
+        """A message that the topic cannot accept is poison. Those accepted before it are settled, the others are still to be sent.
+
+        `held` begins with the group's deliveries.
+        """
+        self._settle_accepted(receiver, group, error.accepted)
+        left = [delivery for at, delivery in enumerate(held) if at not in error.accepted]
+        self._put_aside(receiver, Poison(group.deliveries[error.at], _reason(error), error.message), left)
+        return without(group, {*error.accepted, error.at})
 
     def _settle(self, receiver: Receiver, publisher: Destination, deliveries: Sequence[Delivery]) -> None:
         if not deliveries:

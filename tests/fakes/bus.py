@@ -99,17 +99,18 @@ class FakeSender:
         entity = self._broker.entity(self._name)
         if entity.faults:
             raise entity.faults.popleft()
-        accepted: list[Message] = []
+        accepted: list[int] = []
         with self._broker.changed:
-            for message in sorted(messages, key=lambda message: _first(messages, message.session_id)):
+            for at in sorted(range(len(messages)), key=lambda at: _first(messages, messages[at].session_id)):
+                message = messages[at]
                 if len(message.body) > entity.limit:
-                    raise MessageTooLarge(self._name, message, limit=entity.limit, accepted=accepted)
+                    raise MessageTooLarge(self._name, message, at=at, limit=entity.limit, accepted=accepted)
                 if message.message_id in entity.refuses:
-                    raise MessageRefused(self._name, message, "was refused: not here", accepted=accepted)
+                    raise MessageRefused(self._name, message, "was refused: not here", at=at, accepted=accepted)
                 if entity.sessions and message.session_id is None:
                     raise PermanentError(f"sending to {self._name}: a message has no session id")
                 entity.held.append(Held(message))
-                accepted.append(message)
+                accepted.append(at)
             entity.sends.append(list(messages))
             self._broker.changed.notify_all()
 

@@ -263,14 +263,15 @@ class FakeSender:
             self.sent += messages[: self.fail_after]
             self.fail_after = None
             raise TransientError("sending: the connection broke")
-        groups: dict[str | None, list[Message]] = {}
-        for message in messages:
-            groups.setdefault(message.session_id, []).append(message)
-        accepted: list[Message] = []
-        for message in (message for group in groups.values() for message in group):
+        groups: dict[str | None, list[int]] = {}
+        for at, message in enumerate(messages):
+            groups.setdefault(message.session_id, []).append(at)
+        accepted: list[int] = []
+        for at in (at for group in groups.values() for at in group):
+            message = messages[at]
             if len(message.body) > self.limit:
-                raise MessageTooLarge("ingest-queue", message, limit=self.limit, accepted=accepted)
-            accepted.append(message)
+                raise MessageTooLarge("ingest-queue", message, at=at, limit=self.limit, accepted=accepted)
+            accepted.append(at)
             self.sent.append(message)
 
     def close(self) -> None:

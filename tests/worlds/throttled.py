@@ -122,7 +122,7 @@ class Watched:
         try:
             self._sender.send(messages, left=left)
         except SendInterrupted as error:
-            self._table.accepted.update(message.message_id for message in error.accepted)
+            self._table.accepted.update(messages[at].message_id for at in error.accepted)
             raise
         self._table.accepted.update(message.message_id for message in messages)
 

@@ -272,9 +272,9 @@ def test_a_batch_that_the_service_finds_too_large_goes_in_halves(
         flushed: list[int] = []
         flush = sender._flush
 
-        def watched(link: Any, batch: Any, held: Sequence[Message], accepted: list[Message]) -> None:
+        def watched(link: Any, batch: Any, held: Sequence[int], sending: Any) -> None:
             flushed.append(len(held))
-            flush(link, batch, held, accepted)
+            flush(link, batch, held, sending)
 
         monkeypatch.setattr(sender, "_flush", watched)
         sender.send([Message(b"x", f"m{number:04d}", "s" * 100) for number in range(2_500)])
@@ -314,7 +314,7 @@ def test_around_the_limit_a_message_is_taken_or_named_and_the_link_goes_on(
             with pytest.raises(MessageTooLarge) as refused:
                 sender.send([small, large])
             assert refused.value.refused is large
-            assert (refused.value.accepted, refused.value.size, refused.value.limit) == ((small,), size, limit)
+            assert (refused.value.accepted, refused.value.size, refused.value.limit) == (frozenset({0}), size, limit)
         sender.send([Message(b"last", "last", "s")])
     with closing(opened(bus.receivers("sized", sessions=True, prefetch=50))) as receiver:
         found: list[str | None] = []
@@ -480,8 +480,8 @@ def test_the_message_that_is_refused_is_told_from_its_batch_and_those_before_it_
                     sender.send(sent)
                 sender.send(sent[14:])
             assert not isinstance(raised.value, MessageTooLarge)
-            assert raised.value.refused is sent[13]
-            assert raised.value.accepted == tuple(sent[:13])
+            assert (raised.value.refused, raised.value.at) == (sent[13], 13)
+            assert raised.value.accepted == set(range(13))
             assert raised.value.hint
             arrived += [message.message_id for message in sent if message is not sent[13]]
     assert in_order(bus, len(arrived)) == arrived
@@ -523,7 +523,8 @@ def test_a_message_that_cannot_be_written_is_told_and_those_before_it_are_in(
             with pytest.raises(MessageUnwritable, match="cannot be written") as raised:
                 sender.send(sent)
             assert raised.value.refused is bad
-            assert raised.value.accepted == tuple(sent[:3])
+            assert raised.value.at == 3
+            assert raised.value.accepted == {0, 1, 2}
             arrived += [message.message_id for message in sent[:3]]
     assert in_order(bus, len(arrived)) == arrived
 

@@ -245,10 +245,23 @@ def test_a_message_that_fits_no_message_is_named_and_those_before_it_are_told(bu
     with pytest.raises(MessageTooLarge, match="big") as refused:
         sender.send([before, big, after])
     assert refused.value.refused is big
-    assert refused.value.accepted == (before,)
+    assert refused.value.accepted == {0}
     sender.send([after])
     with closing(opened(bus, bus.plain)) as receiver:
         assert bodies(take(receiver, 2)) == [before.body, after.body]
+
+
+def test_what_was_accepted_is_told_by_its_place_so_a_message_may_be_in_a_send_twice(
+    bus: Bus, sender: OpenableSender
+) -> None:
+    big, twice = Message(b"x" * 300_000, "big"), message(0)
+    sent = [twice, big, twice]
+    with pytest.raises(MessageTooLarge) as refused:
+        sender.send(sent)
+    assert (refused.value.at, refused.value.accepted) == (1, frozenset({0}))
+    sender.send([message for at, message in enumerate(sent) if at not in {*refused.value.accepted, refused.value.at}])
+    with closing(opened(bus, bus.plain)) as receiver:
+        assert bodies(take(receiver, 1)) == [twice.body]  # duplicate detection removes the other
 
 
 @pytest.mark.refuses_messages
@@ -259,7 +272,7 @@ def test_a_message_that_is_refused_is_named_and_those_before_it_are_told(bus: Bu
         sender.send([*others[:3], bad, *others[3:]])
     assert not isinstance(refused.value, MessageTooLarge)
     assert refused.value.refused is bad
-    assert refused.value.accepted == tuple(others[:3])
+    assert refused.value.accepted == {0, 1, 2}
     sender.send(others[3:])
     with closing(opened(bus, bus.plain)) as receiver:
         assert bodies(take(receiver, 6)) == [each.body for each in others]

@@ -295,7 +295,7 @@ def test_no_batch_is_sent_once_the_callers_time_is_up_and_those_before_it_are_to
     with closing(ServiceBus.from_connection_string(emulator.connection_string).sender("lanes")) as sender:
         with pytest.raises(OutOfTime, match="sending to lanes") as raised:
             sender.send(sent, left=left)
-        assert raised.value.accepted == tuple(sent[:2])
+        assert raised.value.accepted == {0, 1}
         assert active(emulator, "lanes") == 2
         sender.send(sent[2:], left=lambda: 60)
     assert active(emulator, "lanes") == 5
@@ -307,7 +307,7 @@ def test_no_batch_is_waited_for_longer_than_the_callers_time(emulator: ServiceBu
         until = time.monotonic() + SOON / 2
         with emulator.inject(AnswersDelayed(60_000)), pytest.raises(OutOfTime) as raised:
             sender.send([Message(b"x", "second")], left=lambda: until - time.monotonic())
-        assert raised.value.accepted == ()
+        assert raised.value.accepted == set()
         sender.send([Message(b"x", "third")])
 
 

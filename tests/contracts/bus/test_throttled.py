@@ -55,7 +55,7 @@ def test_a_refused_send_tells_what_was_taken_and_goes_on_over_the_same_link(
         with pytest.raises(SendInterrupted, match="throttled") as refused:
             sender.send(sent)
         link = sender._sender
-        assert (refused.value.throttled, refused.value.accepted) == (True, tuple(sent[:12]))
+        assert (refused.value.throttled, refused.value.accepted) == (True, frozenset(range(12)))
         assert active(emulator) == 12
         clock.now += 1
         sender.send(sent[12:])
@@ -70,7 +70,7 @@ def test_packs_that_were_taken_are_told_as_the_changes_in_them(emulator: Service
     with closing(bus), closing(PackingSender(bus.sender("queue"), 10)) as sender:
         with pytest.raises(SendInterrupted) as refused:
             sender.send(sent)
-        assert refused.value.accepted == tuple(sent[:100])
+        assert refused.value.accepted == set(range(100))
     assert active(emulator) == 10
 
 
@@ -81,6 +81,6 @@ def test_a_fault_of_the_link_is_no_throttling(emulator: ServiceBusEmulator) -> N
         emulator.drop_connections()
         with pytest.raises(SendInterrupted) as broken:
             sender.send(some(2, "b"))
-        assert (broken.value.throttled, broken.value.accepted) == (False, ())
+        assert (broken.value.throttled, broken.value.accepted) == (False, frozenset())
         sender.send(some(2, "b"))
     assert active(emulator) == 3

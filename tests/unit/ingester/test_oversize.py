@@ -167,7 +167,7 @@ def test_a_composite_key_is_told_in_key_order_and_a_table_without_one_says_so() 
         CapturedColumn("B", "int", 2),
         CapturedColumn("C", "int", 3, key_ordinal=1),
     ]
-    error = MessageTooLarge("q", Message(b"x" * 10, "id"), limit=9)
+    error = MessageTooLarge("q", Message(b"x" * 10, "id"), at=0, limit=9)
     assert oversized(change, columns, error).key == '{"C":"x","A":1}'
     bare = oversized(change, [], error)
     assert bare.key == "{}"
@@ -204,11 +204,20 @@ def test_a_page_follows_what_its_rows_were_encoded_to_and_the_next_slice_knows()
 def test_what_was_accepted_before_a_refusal_is_not_sent_again() -> None:
     messages = [Message(b"%d" % n, str(n)) for n in range(4)]
     out = Outgoing(messages)
-    at = out.refused(MessageTooLarge("q", messages[2], limit=0, accepted=[messages[0], messages[3]]))
+    at = out.refused(MessageTooLarge("q", messages[2], at=2, limit=0, accepted=[0, 3]))
     assert at == 2
     assert out.left == [messages[1], messages[2]]
     out.stop_before(at)
     assert out.left == [messages[1]]
+
+
+def test_a_message_that_is_in_a_page_twice_is_accepted_by_its_place() -> None:
+    one, other = Message(b"1", "1"), Message(b"2", "2")
+    out = Outgoing([one, one, other, one])
+    out.accept([1])
+    assert (out.left, out.prefix, out.even) == ([one, other, one], 0, False)
+    out.accept([0, 2])  # places in what was left then
+    assert (out.left, out.prefix, out.even) == ([other], 2, False)
 
 
 def test_a_stand_in_behind_the_change_that_stops_the_table_is_not_told_yet() -> None:

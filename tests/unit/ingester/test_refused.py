@@ -27,7 +27,7 @@ class Picky(FakeSender):
             if message.message_id in self.refuses:
                 super().send(messages[:at])
                 words = "was refused: No such thing here. Error condition: amqp:not-allowed."
-                raise MessageRefused("ingest-queue", message, words, accepted=messages[:at], hint="mend it")
+                raise MessageRefused("ingest-queue", message, words, at=at, accepted=range(at), hint="mend it")
         super().send(messages)
 
 
@@ -74,7 +74,7 @@ class Refusing(FakeSender):
     """Refuses whatever it is given, packs too."""
 
     def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
-        raise MessageRefused("ingest-queue", messages[0], "was refused")
+        raise MessageRefused("ingest-queue", messages[0], "was refused", at=0)
 
 
 def test_in_packs_too_the_change_is_named_and_not_its_pack(prepared: tuple[Drain, Slice]) -> None:

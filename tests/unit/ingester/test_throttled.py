@@ -44,8 +44,8 @@ class Namespace:
         return 262_144
 
     def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
-        accepted: list[Message] = []
-        for run in by_session(messages):
+        accepted: list[int] = []
+        for run in by_session(messages, range(len(messages))):
             for first in range(0, len(run), 100):
                 if int(self.now) > self._second and not self.dry:
                     self._second, self._left = int(self.now), self.credits
@@ -54,7 +54,7 @@ class Namespace:
                     raise SendInterrupted(REFUSED, accepted=accepted, throttled=True)
                 batch = run[first : first + 100]
                 accepted += batch
-                self.sent += batch
+                self.sent += [messages[at] for at in batch]
                 self._left -= len(batch)
 
     def close(self) -> None: ...

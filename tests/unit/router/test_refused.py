@@ -162,13 +162,13 @@ def test_messages_that_cannot_be_written_say_nothing_of_the_topic() -> None:
     publisher, entity = orders(["bad"])
     odd = Message(b"{}", "x" * 129)
     for _ in range(3 * REFUSED_IN_A_ROW):
-        entity.faults.append(MessageUnwritable("orders", odd, "cannot be written: too long"))
+        entity.faults.append(MessageUnwritable("orders", odd, "cannot be written: too long", at=0))
         with pytest.raises(MessageUnwritable):
             publisher.send([odd])
     assert publisher.pause() == 0
     refuse(publisher, REFUSED_IN_A_ROW, Message(b"{}", "bad"))
     with pytest.raises(SendInterrupted):
         publisher.send([Message(b"{}", "bad")])
-    entity.faults.append(MessageUnwritable("orders", odd, "cannot be written: too long"))
+    entity.faults.append(MessageUnwritable("orders", odd, "cannot be written: too long", at=0))
     with pytest.raises(MessageUnwritable):
         publisher.send([odd])

@@ -101,8 +101,8 @@ def test_poison_does_not_disturb_its_neighbours() -> None:
 def test_what_is_done_leaves_the_group_and_an_empty_group_is_none() -> None:
     first, last = to("srv.db.orders.events"), to("srv.db.orders.events")
     group = Group("srv.db.orders.events", (first, last))
-    assert without(group, {id(first)}) == Group("srv.db.orders.events", (last,))
-    assert without(group, {id(first), id(last)}) is None
+    assert without(group, {0}) == Group("srv.db.orders.events", (last,))
+    assert without(group, {0, 1}) is None
 
 
 STAND_IN: dict[str, PropertyValue] = {

@@ -38,8 +38,8 @@ class Metered:
 
     def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
         self.asked.append(len(messages))
-        accepted = messages[: self.credits]
-        self.took += accepted
+        accepted = range(min(self.credits, len(messages)))
+        self.took += messages[: self.credits]
         self.credits -= len(accepted)
         if len(accepted) < len(messages):
             raise SendInterrupted("the namespace is being throttled", accepted=accepted, throttled=True)
@@ -95,14 +95,15 @@ def test_topics_of_one_namespace_tell_of_one_spell() -> None:
     assert lines[1]["refused_sends"] == 100
 
 
-def test_what_was_taken_of_a_batch_is_settled_and_only_the_rest_is_sent_again() -> None:
+def routed(sent: Sequence[Message], credits: int, then: int) -> tuple[Metered, Tally, FakeBroker]:
+    """Forward `sent` to a topic that has credits for so many messages, and after each refusal for `then` more."""
     broker, stop, tally = FakeBroker(), threading.Event(), Tally()
     broker.create("queue", sessions=True)
-    broker.sender("queue").send(some(10))
-    sender, clock = Metered(4), Time()
+    broker.sender("queue").send(sent)
+    sender, clock = Metered(credits), Time()
 
     def patience(attempt: int = 0) -> float:
-        sender.credits = 3  # a second has passed
+        sender.credits = then  # a second has passed
         return 0.0
 
     topic = Publisher(TOPIC, sender, clock=clock, chance=patience)
@@ -118,14 +119,25 @@ def test_what_was_taken_of_a_batch_is_settled_and_only_the_rest_is_sent_again() 
     slot.start()
     try:
         for _ in range(1_000):
-            if tally.routed.total() == 10 or stop.wait(0.01):
+            if tally.routed.total() == len(sent) or stop.wait(0.01):
                 break
     finally:
         stop.set()
         slot.join(10)
+    return sender, tally, broker
+
+
+def test_what_was_taken_of_a_batch_is_settled_and_only_the_rest_is_sent_again() -> None:
+    sender, tally, broker = routed(some(10), 4, then=3)
     assert sender.took == some(10)
     assert sender.asked == [10, 6, 3]
     assert (tally.retries[TOPIC], tally.routed[TOPIC], broker.entity("queue").held) == (2, 10, [])
+
+
+def test_two_deliveries_of_one_message_are_settled_each_when_the_topic_took_it() -> None:
+    sender, tally, broker = routed(some(1) * 3, 1, then=1)
+    assert sender.took == some(1) * 3
+    assert (tally.routed[TOPIC], broker.entity("queue").held) == (3, [])
 
 
 def test_slots_that_are_refused_when_they_ask_tell_of_one_spell() -> None:

@@ -92,7 +92,7 @@ def test_a_slice_that_failed_at_sql_server_or_was_throttled_says_nothing_of_the_
 
 def test_a_slice_of_which_a_part_was_taken_does_not_count_the_time_before() -> None:
     bench = Bench()
-    bench.sender.fail = SendInterrupted("broken", accepted=[Message(body=b"", message_id="1")])
+    bench.sender.fail = SendInterrupted("broken", accepted=[0])
     assert bench.drain.run(bench.todo).unsent == 0.0
 
 

@@ -157,7 +157,7 @@ class Batches(FakeSender):
         assert left is not None
         for at in range(0, len(messages), self._size):
             if left() <= 0:
-                raise OutOfTime("sending to ingest-queue: nothing more may be sent", accepted=messages[:at])
+                raise OutOfTime("sending to ingest-queue: nothing more may be sent", accepted=range(at))
             super().send(messages[at : at + self._size])
             self._bench.clock += 20
             self._bench.steady += 20

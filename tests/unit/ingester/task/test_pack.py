@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from common.bus import MessageTooLarge, TimeLeft
+from common.bus import MessageTooLarge, SendInterrupted, TimeLeft
 from common.errors import TransientError
 from common.message import Message
 from common.packing import is_pack, unpack
@@ -59,7 +59,7 @@ def test_a_change_that_fits_no_message_is_named_with_those_before_it(queue: Fake
     with pytest.raises(MessageTooLarge) as refused:
         sender.send(sent)
     assert refused.value.refused is sent[3]
-    assert refused.value.accepted == tuple(sent[:3])
+    assert refused.value.accepted == set(range(3))
     assert arrived(queue) == sent[:3]
 
 
@@ -74,14 +74,12 @@ class Stricter:
         return 262_144
 
     def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
-        before: list[Message] = []
-        for message in messages:
+        for at, message in enumerate(messages):
             if is_pack(message) and len(unpack(message)) > self.changes:
-                raise MessageTooLarge("queue", message, limit=1_000, accepted=before)
+                raise MessageTooLarge("queue", message, at=at, limit=1_000, accepted=range(at))
             if message.subject == "refused":
-                raise MessageTooLarge("queue", message, limit=1_000, accepted=before)
+                raise MessageTooLarge("queue", message, at=at, limit=1_000, accepted=range(at))
             self.took.append(message)
-            before.append(message)
 
     def close(self) -> None: ...
 
@@ -100,7 +98,36 @@ def test_what_halves_took_is_told_when_a_later_change_is_refused() -> None:
     with pytest.raises(MessageTooLarge) as refused:
         PackingSender(Stricter(2), most=10).send(sent)
     assert refused.value.refused is sent[4]
-    assert refused.value.accepted == tuple(sent[:4])
+    assert refused.value.accepted == set(range(4))
+
+
+class Metered:
+    """Takes so many messages, and refuses the others for a lack of credits."""
+
+    def __init__(self, credits: int) -> None:
+        self.credits = credits
+
+    def batch_bytes(self) -> int:
+        return 262_144
+
+    def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
+        raise SendInterrupted("throttled", accepted=range(self.credits), throttled=True)
+
+    def close(self) -> None: ...
+
+
+def test_a_change_that_is_in_a_send_twice_is_accepted_by_its_places() -> None:
+    """A pack never holds one id twice, so each of these is a message of its own."""
+    with pytest.raises(SendInterrupted) as interrupted:
+        PackingSender(Metered(2), most=10).send([change(1)] * 3)
+    assert interrupted.value.accepted == {0, 1}
+
+
+def test_what_packs_took_is_told_by_the_places_of_the_changes_although_sessions_are_packed_one_by_one() -> None:
+    sent = [change(number, "ab"[number % 2]) for number in range(8)]
+    with pytest.raises(SendInterrupted) as interrupted:
+        PackingSender(Metered(2), most=3).send(sent)
+    assert interrupted.value.accepted == {0, 2, 4, 6}
 
 
 def test_an_outage_passes_through_and_the_same_changes_make_the_same_packs_again(

@@ -32,7 +32,7 @@ def test_runs_hold_exactly_the_numbers_given(numbers: set[int]) -> None:
 @given(st.lists(st.sampled_from([None, "a", "b", "c"])))
 def test_a_batch_holds_one_session_and_keeps_its_order(sessions: list[str | None]) -> None:
     messages = [Message(b"", str(number), session_id=session) for number, session in enumerate(sessions)]
-    runs = [list(run) for run in by_session(messages)]
+    runs = [[messages[at] for at in run] for run in by_session(messages, range(len(messages)))]
     assert sorted((message for run in runs for message in run), key=messages.index) == messages
     assert len(runs) == len(set(sessions))
     for run in runs:
