@@ -10,6 +10,7 @@ import hashlib
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Generic, Self, TypeVar
@@ -17,6 +18,7 @@ from typing import Generic, Self, TypeVar
 import structlog
 
 from common.errors import ConfigurationError, TransientError
+from common.periodic import repeat
 
 LOOK_SECONDS = 2.0
 """Between two looks, and so an edit is taken up within twice that; reading a small file costs nothing."""
@@ -39,12 +41,12 @@ class Watched(Generic[T]):
     def __init__(self, path: Path, load: Callable[[], T], *, seconds: float = LOOK_SECONDS) -> None:
         self._path = path
         self.load = load
-        self._seconds = seconds
         self._taken = self._seen = _content(self._path)
         self._take: Callable[[T], None] = lambda settings: None
         self._usable = True
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="configuration", daemon=True)
+        watch = partial(repeat, self.look, "configuration", self._stop, every=seconds)
+        self._thread = threading.Thread(target=watch, name="configuration", daemon=True)
 
     def __call__(self, take: Callable[[T], None]) -> Self:
         self._take = take
@@ -80,13 +82,6 @@ class Watched(Generic[T]):
             log.info(USABLE_AGAIN, file=str(self._path))
         self._usable = True
         self._take(settings)
-
-    def _run(self) -> None:
-        while not self._stop.wait(self._seconds):
-            try:
-                self.look()
-            except Exception as error:  # a defect: the service goes on as it is, and the next edit may do better
-                log.error("looking at the configuration failed", error=f"{type(error).__name__}: {error}")
 
 
 class Latest(Generic[T]):

@@ -15,6 +15,7 @@ import threading
 import zipimport
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from pyspark.errors import PySparkException
 from common.clock import steady
 from common.errors import DStreamError, PermanentError, TransientError
 from common.in_time import within
+from common.periodic import repeat
 from ingester.executor import Early
 from ingester.slices import Slice, SliceResult, WorkerLost
 from ingester.spark.conf import RESULTS_PORT, is_local, maskable, results_port, spark_settings, unguarded
@@ -257,7 +259,8 @@ class SparkExecutor:
             self._early = EarlyResults(address, host, self._results_port)
         except OSError as error:
             self._late(f"cannot listen on {address}, port {self._results_port or 'any'}: {error}")
-        threading.Thread(target=self._watch, name="spark-watch", daemon=True).start()
+        watch = partial(repeat, self._check, "Spark", self._closing, every=_LOOK_SECONDS)
+        threading.Thread(target=watch, name="spark-watch", daemon=True).start()
         return result
 
     def _tell_unreached(self, results: Sequence[SliceResult]) -> None:
@@ -282,14 +285,13 @@ class SparkExecutor:
         hint = hint_for(why) or "check ingester.spark, and that the cluster has resources for an executor"
         return PermanentError(f"starting Spark with master {self._master!r}: {why}", hint=hint)
 
-    def _watch(self) -> None:
-        while not self._closing.wait(_LOOK_SECONDS):
-            self._answers.asked()
-            with suppress(*_FAILURES):  # a JVM that is gone shows in its process
-                self._look()
-            self._answers.answered()
-            if self._health.in_doubt and not within(_TRIAL_SECONDS, self._try, name="spark-trial"):
-                self._give_up_trial()
+    def _check(self) -> None:
+        self._answers.asked()
+        with suppress(*_FAILURES):  # a JVM that is gone shows in its process
+            self._look()
+        self._answers.answered()
+        if self._health.in_doubt and not within(_TRIAL_SECONDS, self._try, name="spark-trial"):
+            self._give_up_trial()
 
     def _try(self) -> None:
         """A job that touches no table: where it runs, it is a table that kills its workers, and no reason to give up the others."""

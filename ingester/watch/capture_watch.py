@@ -15,6 +15,7 @@ import structlog
 
 from common.errors import PermanentError, TransientError
 from common.names import TableName
+from common.periodic import repeat
 from ingester.capture_status import CaptureError, CaptureJobs, CaptureView, LogTimes
 from ingester.watch.progress import Figures, Progress, TableFigures
 from ingester.watch.retention import Alarm, alarm, headroom
@@ -103,14 +104,11 @@ class Watch:
         self._thread.join(1.0)
 
     def _run(self) -> None:
-        pause = _FIRST_SECONDS
-        while not self._stop.wait(pause):
-            try:
-                self.look()
-            except Exception as error:  # a defect: what is watched is to go on
-                log.error("watching capture failed, will try again", error=f"{type(error).__name__}: {error}")
-            pause = _FIRST_SECONDS if self.findings.asked is None else EVERY_SECONDS
+        repeat(self.look, "capture", self._stop, every=self._pause)
         self._view.close()
+
+    def _pause(self) -> float:
+        return _FIRST_SECONDS if self.findings.asked is None else EVERY_SECONDS
 
     def look(self) -> None:
         """Ask, tell what changed, keep the rest. What cannot be had leaves the last finding as it is."""

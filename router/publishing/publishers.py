@@ -20,6 +20,7 @@ from typing import TypeVar
 import structlog
 
 from common.errors import DestinationDisabled, DStreamError, PermanentError
+from common.periodic import repeat
 from router.hands import Hands
 from router.publishing.awaited import Awaited, Destination
 from router.publishing.publisher import Publisher
@@ -208,12 +209,7 @@ class Publishers:
 
     def keep(self, stop: threading.Event) -> None:
         """Runs in a thread of its own, until `stop`."""
-        while not stop.wait(LOOK):
-            try:
-                self.look(stop)
-            except Exception:
-                # A defect here must not end the thread that closes idle links and opens unavailable ones.
-                log.exception("looking at the links failed", effect="the next look tries again")
+        repeat(lambda: self.look(stop), "links", stop, every=LOOK)
 
     def look(self, stop: threading.Event | None = None) -> None:
         """Close links that are idle or too many, try those that could not be opened at the start, and prove some of the rest; until `stop`."""

@@ -20,6 +20,7 @@ import structlog
 from common.bus import Receiver
 from common.errors import DStreamError
 from common.message import weight
+from common.periodic import repeat
 from router.hands import Hands
 from router.routes import Group
 from router.tally import Held
@@ -192,12 +193,7 @@ class Parking:
         return None
 
     def keep(self) -> None:
-        while not self._stop.wait(LOOK):
-            try:
-                self.look()
-            except Exception:
-                # A defect here must not end what renews the locks of all parked sessions.
-                log.exception("looking at the parked sessions failed", effect="the next look tries again")
+        repeat(self.look, "parked sessions", self._stop, every=LOOK)
         self.close()
 
     def look(self) -> None:

@@ -133,7 +133,7 @@ def test_the_thread_looks_until_it_is_left_and_a_defect_does_not_end_it(tmp_path
         path.write_text("two")
         assert both.wait(30)
     assert taken == ["two", "three"]
-    assert [entry["event"] for entry in logs] == ["looking at the configuration failed"]
+    assert [(entry["event"], entry["of"]) for entry in logs] == [("periodic check failed", "configuration")]
     assert "configuration" not in [thread.name for thread in threading.enumerate()]
 
 

@@ -122,7 +122,7 @@ def test_a_defect_in_a_look_at_the_links_is_told_and_the_next_look_comes(monkeyp
     with capture_logs() as logs:
         Defective([]).keep(stop)
     assert len(looks) == 2
-    assert {line["event"] for line in logs} == {"looking at the links failed"}
+    assert {(line["event"], line["of"]) for line in logs} == {("periodic check failed", "links")}
 
 
 class Closing:

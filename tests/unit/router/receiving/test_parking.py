@@ -265,7 +265,7 @@ def test_a_defect_in_a_look_does_not_end_the_looks(monkeypatch: pytest.MonkeyPat
     with capture_logs() as logs:
         made.keep()
     assert len(looks) == 4
-    assert {line["event"] for line in logs} == {"looking at the parked sessions failed"}
+    assert {(line["event"], line["of"]) for line in logs} == {("periodic check failed", "parked sessions")}
     assert held._broker.open_receivers == []
 
 
