@@ -19,7 +19,7 @@ def fair(tables: int, live: int) -> int:
 
 
 @dataclass(slots=True)
-class Share:
+class FairShare:
     """`patience` in seconds. Remembers since when tables have been free, and beside how many it took more than its share."""
 
     patience: float = PATIENCE_SECONDS

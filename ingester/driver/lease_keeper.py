@@ -17,7 +17,7 @@ import structlog
 from common.clock import SteadyClock, seconds_left, steady
 from common.errors import DStreamError, LeaseLost, PermanentError, TransientError
 from common.retry import jittered
-from ingester.driver.fair_share import Share
+from ingester.driver.fair_share import FairShare
 from ingester.locks import Lease, Locks
 
 log = structlog.get_logger("ingester")
@@ -58,14 +58,14 @@ class LeaseKeeper:
         *,
         clock: SteadyClock,
         places: Sequence[str] = (),
-        share: Share | None = None,
+        share: FairShare | None = None,
         shuffle: Callable[[list[str]], None] = random.shuffle,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._locks = locks
         self._clock = clock
         self._places = tuple(places)
-        self._share = share or Share()
+        self._share = share or FairShare()
         self._shuffle = shuffle
         self._chance = chance
         self._guard = threading.Lock()
