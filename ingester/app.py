@@ -145,5 +145,5 @@ def _job_settings(settings: IngesterSettings) -> JobSettings:
         skip_gaps=settings.on_gap == "skip",
         ordering=settings.queue.ordering if settings.query_mode == "direct" else "table",
         # Slots mostly wait; the tasks of one hot table compute, and more of them than cores are only processes more to start.
-        most_shares=usable_cores() if is_local(settings.spark.master) else None,
+        most_parts=usable_cores() if is_local(settings.spark.master) else None,
     )

@@ -18,7 +18,7 @@ from common.errors import (
 from common.names import TableName
 from ingester.oversize import Oversized
 from ingester.position import Position
-from ingester.source import CaptureInstance, Share
+from ingester.source import CaptureInstance, Part
 
 _NOT_YET = UnixTime(0.0)
 
@@ -33,7 +33,7 @@ class Slice:
     the one clock is common to all machines, the other cannot be set. None if the lease cannot run out.
     `sent_at`: when the driver handed it over (Unix time). `seconds`: how long new pages are begun. `skip_gaps`: `on_gap = "skip"`.
     `rows`: most rows a page; `row_bytes`: what a row of the table was encoded to lately, None if that is not known.
-    `share`: read only this, from `start`, where the offset must stand, to `upto`, whatever time it takes.
+    `part`: read only this, from `start`, where the offset must stand, to `upto`, whatever time it takes.
     """
 
     table: TableName
@@ -48,7 +48,7 @@ class Slice:
     lease_seconds: float | None = None
     skip_gaps: bool = False
     row_bytes: float | None = None
-    share: Share | None = None
+    part: Part | None = None
 
 
 class Trouble(Enum):
@@ -90,7 +90,7 @@ class SliceResult:
     `row_bytes`: for the table's next slice; `page_rows`: how many rows its next page would have, None where there was no page.
     `refusals`: sends that a throttling namespace refused meanwhile, and `throttled` what it said.
     `set_aside`: changes that fitted no message and were sent as stand-ins, up to `position`.
-    A `share` moves no offset: its `position` is where it began, the rest tells what was sent.
+    A `part` moves no offset: its `position` is where it began, the rest tells what was sent.
     `unsent`: for how many seconds the queue had taken nothing when it failed to; None where the trouble is another's.
     `lost`: the trouble is that the connection to SQL Server was lost.
     `clock`: the worker's; None where the slice reached none.
@@ -108,7 +108,7 @@ class SliceResult:
     row_bytes: float | None = None
     page_rows: int | None = None
     set_aside: tuple[Oversized, ...] = ()
-    share: Share | None = None
+    part: Part | None = None
     refusals: int = 0
     throttled: str = ""
     unsent: float | None = None
@@ -131,7 +131,7 @@ class Overdue(DStreamError):
 
 def failed(todo: Slice, error: Exception) -> SliceResult:
     """A failure as a value, of a slice of which nothing is known."""
-    return in_trouble(SliceResult(todo.table, None, more=True, share=todo.share), error)
+    return in_trouble(SliceResult(todo.table, None, more=True, part=todo.part), error)
 
 
 def in_trouble(result: SliceResult, error: Exception) -> SliceResult:

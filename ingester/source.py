@@ -132,10 +132,10 @@ class Stride:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class Part:
     """One of the `of` parts of a stride of `rows` rows: those whose `columns` hash to `number`, which is 0 to `of` - 1.
 
-    What the columns' types and collations hold equal is in one share, NULLs too. `stride`: tells the shares of one stride from another's.
+    What the columns' types and collations hold equal is in one part, NULLs too. `stride`: tells the parts of one stride from another's.
     """
 
     stride: int
@@ -166,12 +166,12 @@ class Source(Protocol):
         ...
 
     def page(
-        self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int, share: Share | None = None
+        self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int, part: Part | None = None
     ) -> Page:
         """The first changes of the window (after, upto]: about `rows` rows (at least 1), fewer where those are wide; whole changes only.
 
         Values are read as the types that the change table has at that moment, whatever they were when the catalog was read. `upto` is the
-        border of a transaction, or with a `share` any change's position.
+        border of a transaction, or with a `part` any change's position.
         """
         ...
 

@@ -24,7 +24,7 @@ from common.clock import SteadyClock, steady
 from common.names import TableName
 from ingester.executor import Executor
 from ingester.slices import Overdue, Slice, SliceResult, Trouble, failed
-from ingester.source import Share
+from ingester.source import Part
 from ingester.threads import Threads
 
 log = structlog.get_logger("ingester")
@@ -37,8 +37,8 @@ _LATE_SECONDS = 30.0
 """After `send_before` nothing is sent; a commit and a job's end may still be on their way."""
 _HANG_SECONDS = 150.0
 """For a slice whose lease cannot run out: one statement (120 s), and what a worker needs to start."""
-_SHARE_SECONDS = 600.0
-"""The same for a share of a stride, which goes on however slowly a throttling namespace takes it."""
+_PART_SECONDS = 600.0
+"""The same for a part of a stride, which goes on however slowly a throttling namespace takes it."""
 
 
 def backlog_room(slots: int, running: int, running_backlogs: int) -> int:
@@ -76,22 +76,22 @@ def seconds_out(todo: Slice) -> float:
     """How long after its start the driver must have heard of `todo`."""
     if todo.lease_seconds is not None:
         return todo.lease_seconds + _LATE_SECONDS
-    return todo.seconds + (_HANG_SECONDS if todo.share is None else _SHARE_SECONDS)
+    return todo.seconds + (_HANG_SECONDS if todo.part is None else _PART_SECONDS)
 
 
 @dataclass(slots=True)
 class _Bucket:
-    """One that is out. `slices`: those of which nothing was heard. Times of the steady clock. `lone`: it began with a single slice, no share."""
+    """One that is out. `slices`: those of which nothing was heard. Times of the steady clock. `lone`: it began with a single slice, no part."""
 
     backlog: bool
     lone: bool
-    slices: dict[tuple[TableName, Share | None], Slice]
+    slices: dict[tuple[TableName, Part | None], Slice]
     begun: float
     deadline: float
 
     def heard(self, results: Sequence[SliceResult]) -> list[SliceResult]:
         """Those of `results` that were not heard before."""
-        return [found for found in results if self.slices.pop((found.table, found.share), None) is not None]
+        return [found for found in results if self.slices.pop((found.table, found.part), None) is not None]
 
 
 class Dispatcher:
@@ -170,8 +170,8 @@ class Dispatcher:
         stamped = [self._stamped(todo) for todo in slices]
         number, now = next(self._numbers), self._clock()
         deadline = now + max(map(seconds_out, stamped))
-        lone = len(stamped) == 1 and stamped[0].share is None
-        self._out[number] = _Bucket(backlog, lone, {(todo.table, todo.share): todo for todo in stamped}, now, deadline)
+        lone = len(stamped) == 1 and stamped[0].part is None
+        self._out[number] = _Bucket(backlog, lone, {(todo.table, todo.part): todo for todo in stamped}, now, deadline)
         self._threads.run(partial(self._run, number, stamped))
 
     def _run(self, number: int, slices: list[Slice]) -> None:

@@ -70,7 +70,7 @@ class Job:
         self._ownership = Ownership(leases, offsets, settings.lock_names)
         self._executor = executor
         self._dispatcher = Dispatcher(executor, self._stamped)
-        self._strides = Strides(source, offsets, settings.ordering, most=settings.most_shares)
+        self._strides = Strides(source, offsets, settings.ordering, most=settings.most_parts)
         self._progress = progress
         self._stop = stop
         self._clock, self._now = clock, now
@@ -303,15 +303,15 @@ class Job:
             return
         room = 1 if self._gate.shut else self._dispatcher.room
         try:
-            parts = self._strides.slices(todo, table, room=room)
+            slices = self._strides.slices(todo, table, room=room)
         except ConnectionLost:
             raise
         except TransientError as error:
             self._roster.failed(table, error)
             self._roster.put(table.name, Outcome.FAILED)
             return
-        for part in parts:
-            self._dispatcher.add(part, backlog=table.backlog)
+        for one in slices:
+            self._dispatcher.add(one, backlog=table.backlog)
 
     def _go_over(self, table: TrackedTable, upto: Position) -> None:
         """Nothing is left of the former table up to `upto`: that is its end if capture has come past the moment when it lost the name."""

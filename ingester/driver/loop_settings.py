@@ -19,7 +19,7 @@ _FIRST_LOOK_SECONDS = 1.0
 class JobSettings:
     """What the loop needs of the configuration. Times in seconds; `stop_seconds`: how long a stop waits for running slices.
 
-    `ordering`: the queue's, or "table" where no table is to be spread over several tasks; `most_shares`: over how many at most.
+    `ordering`: the queue's, or "table" where no table is to be spread over several tasks; `most_parts`: over how many at most.
     """
 
     tables: dict[TableName, Rhythm]
@@ -29,7 +29,7 @@ class JobSettings:
     coalesce_seconds: float
     skip_gaps: bool
     ordering: Ordering = "table"
-    most_shares: int | None = None
+    most_parts: int | None = None
     stop_seconds: float = 5.0
 
     def slice(self, table: TrackedTable, lease: Lease, decision: Decision, upto: Position) -> Slice:

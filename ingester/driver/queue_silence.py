@@ -34,7 +34,7 @@ class QueueSilence:
         self._told = False
 
     def look(self, result: SliceResult) -> None:
-        """Take in how a slice, or a share of one, ended."""
+        """Take in how a slice, or a part of one, ended."""
         if result.trouble is None or result.changes:
             self._over()
         if result.trouble not in (None, Trouble.QUEUE) and result.unsent is not None:

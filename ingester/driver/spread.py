@@ -1,6 +1,6 @@
-"""A hot table over many tasks: what its rows are shared out by, how many shares a stride has, and what their results come to. Pure.
+"""A hot table over many tasks: what its rows are shared out by, how many parts a stride has, and what their results come to. Pure.
 
-A stride is a piece of a table's window, about a page a task. Its shares are read and sent at the same time; the offset moves to its end
+A stride is a piece of a table's window, about a page a task. Its parts are read and sent at the same time; the offset moves to its end
 when all of them are sent, or not at all. What was sent of a stride that failed is sent again, with the same ids.
 """
 
@@ -12,7 +12,7 @@ from math import ceil
 
 from common.names import Ordering
 from ingester.slices import Slice, SliceResult, Trouble
-from ingester.source import CaptureInstance, Share, Stride
+from ingester.source import CaptureInstance, Part, Stride
 
 _HASHED_TYPES = frozenset(
     (
@@ -31,7 +31,7 @@ _GRAVITY = (
 
 
 def shared_by(instance: CaptureInstance, ordering: Ordering) -> tuple[str, ...]:
-    """The columns of which a hash tells a row's share; none if one task is to read all rows.
+    """The columns of which a hash tells a row's part; none if one task is to read all rows.
 
     A part of the key is as good as all of it: a row's changes have it in common.
     """
@@ -43,31 +43,31 @@ def shared_by(instance: CaptureInstance, ordering: Ordering) -> tuple[str, ...]:
     return tuple(column.name for column in keys)
 
 
-def share_rows(page_rows: int) -> int:
-    """Rows of a share: so many that with an uneven hash most shares are still one page."""
+def part_rows(page_rows: int) -> int:
+    """Rows of a part: so many that with an uneven hash most parts are still one page."""
     return max(1, page_rows * 3 // 4)
 
 
 def slices(
     todo: Slice, columns: tuple[str, ...], stride: Stride, *, wanted: int, page_rows: int, number: int
 ) -> list[Slice]:
-    """`todo` by shares of its first stride, of which `wanted` rows were asked for; itself where there is too little to share.
+    """`todo` by parts of its first stride, of which `wanted` rows were asked for; itself where there is too little to share out.
 
     `todo` starts at the table's offset. `number`: tells this stride from others.
     """
-    tasks = ceil(stride.rows / share_rows(page_rows))
+    tasks = ceil(stride.rows / part_rows(page_rows))
     if tasks < 2:
         return [todo]
     upto = todo.upto if stride.rows < wanted else stride.end
-    return [replace(todo, upto=upto, share=Share(number, one, tasks, columns, stride.rows)) for one in range(tasks)]
+    return [replace(todo, upto=upto, part=Part(number, one, tasks, columns, stride.rows)) for one in range(tasks)]
 
 
 def whole(results: Sequence[SliceResult]) -> SliceResult:
-    """What all shares of a stride come to: the gravest trouble, or else what was sent. Its `position` is still the stored offset."""
+    """What all parts of a stride come to: the gravest trouble, or else what was sent. Its `position` is still the stored offset."""
     troubled = [result for result in results if result.trouble is not None]
     if troubled:
         worst = min(troubled, key=lambda result: _GRAVITY.index(result.trouble or Trouble.TRANSIENT))
-        return replace(worst, changes=0, pages=0, set_aside=(), share=None)
+        return replace(worst, changes=0, pages=0, set_aside=(), part=None)
     aside = sorted((found for result in results for found in result.set_aside), key=lambda found: found.position)
     return replace(
         results[0],
@@ -76,5 +76,5 @@ def whole(results: Sequence[SliceResult]) -> SliceResult:
         row_bytes=max((result.row_bytes for result in results if result.row_bytes is not None), default=None),
         page_rows=min((result.page_rows for result in results if result.page_rows is not None), default=None),
         set_aside=tuple(aside),
-        share=None,
+        part=None,
     )

@@ -1,6 +1,6 @@
-"""The driver's side of a hot table: cuts its window into strides, gathers their shares' results, and commits what all of them sent.
+"""The driver's side of a hot table: cuts its window into strides, gathers their parts' results, and commits what all of them sent.
 
-A stride whose shares sent more or fewer changes than it has rows is not committed: one task reads it then, and what was sent is sent again.
+A stride whose parts sent more or fewer changes than it has rows is not committed: one task reads it then, and what was sent is sent again.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import structlog
 
 from common.errors import DStreamError, PermanentError, TransientError
 from common.names import Ordering, TableName
-from ingester.driver.spread import share_rows, shared_by, slices, whole
+from ingester.driver.spread import part_rows, shared_by, slices, whole
 from ingester.driver.tables import TrackedTable
 from ingester.offsets import Offsets
 from ingester.position import Position
 from ingester.slices import Slice, SliceResult, Trouble, failed
-from ingester.source import Share, Source
+from ingester.source import Part, Source
 
 log = structlog.get_logger("ingester")
 
@@ -29,14 +29,14 @@ class _Pending:
 
     one: Slice
     window_end: Position
-    share: Share
+    part: Part
     results: list[SliceResult] = field(default_factory=list)
 
 
 class Strides:
     """`source` and `offsets` are the driver's own. `ordering`: the queue's, or "table" where every table is to be read by one task.
 
-    `most`: shares of a stride that are worth having; None: as many as there are slots.
+    `most`: parts of a stride that are worth having; None: as many as there are slots.
     """
 
     def __init__(self, source: Source, offsets: Offsets, ordering: Ordering, *, most: int | None = None) -> None:
@@ -47,10 +47,10 @@ class Strides:
         self._numbers: Iterator[int] = count()
         self._pending: dict[int, _Pending] = {}
         self._undivided: dict[TableName, Position] = {}
-        """Up to where one task reads a table whose shares did not come to its stride, or whose worker died."""
+        """Up to where one task reads a table whose parts did not come to its stride, or whose worker died."""
 
     def slices(self, todo: Slice, table: TrackedTable, *, room: int) -> list[Slice]:
-        """What is to be done for `todo`: by shares if its table has a backlog, at most `room` of them, or by one task.
+        """What is to be done for `todo`: by parts if its table has a backlog, at most `room` of them, or by one task.
 
         Raises TransientError.
         """
@@ -58,7 +58,7 @@ class Strides:
         room = room if self._most is None else min(room, self._most)
         if not table.backlog or room < 2 or table.offset is None or table.page_rows is None or not columns:
             return [todo]
-        wanted, todo = room * share_rows(table.page_rows), replace(todo, start=table.offset)
+        wanted, todo = room * part_rows(table.page_rows), replace(todo, start=table.offset)
         try:
             stride = self._source.stride(todo.instance, after=table.offset, upto=todo.upto, rows=wanted)
         except PermanentError:  # the task will meet it as well, and its result stops the table
@@ -66,27 +66,27 @@ class Strides:
         if stride is None:
             return [todo]
         number = next(self._numbers)
-        parts = slices(todo, columns, stride, wanted=wanted, page_rows=table.page_rows, number=number)
-        if (share := parts[0].share) is not None:
-            self._pending[number] = _Pending(parts[0], todo.upto, share)
-            log.debug("stride", table=table.name.key, tasks=len(parts), rows=stride.rows)
-        return parts
+        made = slices(todo, columns, stride, wanted=wanted, page_rows=table.page_rows, number=number)
+        if (part := made[0].part) is not None:
+            self._pending[number] = _Pending(made[0], todo.upto, part)
+            log.debug("stride", table=table.name.key, tasks=len(made), rows=stride.rows)
+        return made
 
     def settled(self, result: SliceResult) -> SliceResult | None:
-        """What `result` comes to: itself for a slice that is no share, that of the stride for the last share, None for those before."""
-        if result.share is None:
+        """What `result` comes to: itself for a slice that is no part, that of the stride for the last part, None for those before."""
+        if result.part is None:
             return result
-        pending = self._pending[result.share.stride]
+        pending = self._pending[result.part.stride]
         pending.results.append(result)
-        if len(pending.results) < pending.share.of:
+        if len(pending.results) < pending.part.of:
             return None
-        del self._pending[result.share.stride]
+        del self._pending[result.part.stride]
         found = whole(pending.results)
         if found.trouble is Trouble.WORKER_LOST:
             self._undivided[result.table] = pending.one.upto
         if found.trouble is not None:
             return found
-        if found.changes != pending.share.rows:
+        if found.changes != pending.part.rows:
             return self._refused(pending, found.changes)
         return self._committed(pending, found)
 
@@ -100,19 +100,19 @@ class Strides:
         return False
 
     def _refused(self, pending: _Pending, changes: int) -> SliceResult:
-        table, rows = pending.one.table, pending.share.rows
+        table, rows = pending.one.table, pending.part.rows
         self._undivided[table] = pending.one.upto
         return failed(
             pending.one,
             TransientError(
-                f"reading {table.key}: {rows} rows were shared out among {pending.share.of} tasks, and {changes} changes were read",
+                f"reading {table.key}: {rows} rows were shared out among {pending.part.of} tasks, and {changes} changes were read",
                 hint="nothing is lost, one task reads them again; if it repeats without a cleanup in between, set "
-                f'ordering = "table" for now and report it with the key\'s types: {", ".join(pending.share.columns)}',
+                f'ordering = "table" for now and report it with the key\'s types: {", ".join(pending.part.columns)}',
             ),
         )
 
     def _committed(self, pending: _Pending, sent: SliceResult) -> SliceResult:
-        todo = replace(pending.one, share=None)
+        todo = replace(pending.one, part=None)
         try:
             self._offsets.commit(todo.table, todo.epoch, seen=todo.start, position=todo.upto)
         except DStreamError as error:

@@ -15,10 +15,10 @@ from ingester.source import (
     CapturedColumn,
     CaptureInstance,
     Page,
+    Part,
     Probe,
     ProbeRequest,
     Shape,
-    Share,
     Stride,
     TableState,
 )
@@ -29,7 +29,7 @@ from ingester.sqlserver.probe import UNKNOWN_OBJECT, Prober, no_watermark, start
 from ingester.sqlserver.rows import RowReader
 from ingester.sqlserver.sql import changes as queries
 from ingester.sqlserver.sql import columns as queries_of_columns
-from ingester.sqlserver.sql import shares as queries_of_shares
+from ingester.sqlserver.sql import parts as queries_of_parts
 from ingester.sqlserver.sql.changes import Statement
 from ingester.sqlserver.times import CommitTimes
 from ingester.window import Image, gap, pair
@@ -167,7 +167,7 @@ class SqlServerSource:
         """Raises PermanentError with query_mode "function", whose windows have no positions to end at."""
         self._refuse_function()
         try:
-            found = self._connection.rows(*queries_of_shares.stride(instance, start=after, upto=upto, rows=rows))
+            found = self._connection.rows(*queries_of_parts.stride(instance, start=after, upto=upto, rows=rows))
         except DStreamError as error:
             if is_error(error, UNKNOWN_OBJECT):
                 raise self._gone(instance) from error
@@ -178,21 +178,21 @@ class SqlServerSource:
         return Stride(number, _position(*place))
 
     def page(
-        self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int, share: Share | None = None
+        self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int, part: Part | None = None
     ) -> Page:
         try:
-            return self._page_of(instance, after, upto, rows, share)
+            return self._page_of(instance, after, upto, rows, part)
         except DStreamError as error:
             if is_error(error, UNKNOWN_OBJECT):  # CDC was switched off between two of a page's questions
                 raise self._gone(instance) from error
             raise
 
     def _page_of(
-        self, instance: CaptureInstance, after: Position, upto: Position, rows: int, share: Share | None
+        self, instance: CaptureInstance, after: Position, upto: Position, rows: int, part: Part | None
     ) -> Page:
         for _ in range(_ATTEMPTS):
             current = self._altered.get((instance.name, instance.shape), instance)
-            page = self._page(current, after, upto, rows, share)
+            page = self._page(current, after, upto, rows, part)
             if page is not None:
                 return page
             self._altered[instance.name, instance.shape] = self._as_it_is_now(instance)
@@ -210,7 +210,7 @@ class SqlServerSource:
         return replace(instance, columns=found.columns, shape=found.shape)
 
     def _page(
-        self, instance: CaptureInstance, after: Position, upto: Position, rows: int, share: Share | None
+        self, instance: CaptureInstance, after: Position, upto: Position, rows: int, part: Part | None
     ) -> Page | None:
         """A page; None if the change table's columns are not what `instance` says, so that the values may be cut or missing."""
         reader = self._reader(instance)
@@ -218,7 +218,7 @@ class SqlServerSource:
         limit = rows + 1 if self._before_images else rows
         meter = _Meter(self._page_bytes, look_ahead=self._by_function)
         try:
-            text, parameters = self._page_text(instance, reader, after, upto, limit, share)
+            text, parameters = self._page_text(instance, reader, after, upto, limit, part)
             stamp, of_table = _stamp_of(instance)
             sets, whole = self._connection.rows_until(f"{text};\n{stamp}", [*parameters, *of_table], meter.enough)
         except DStreamError as error:
@@ -249,13 +249,13 @@ class SqlServerSource:
         after: Position,
         upto: Position,
         rows: int,
-        share: Share | None,
+        part: Part | None,
     ) -> Statement:
         images = self._before_images
-        if share is not None:
+        if part is not None:
             self._refuse_function()
-            return queries_of_shares.page(
-                instance, share, reader.selected, start=after, upto=upto, rows=rows, before_images=images
+            return queries_of_parts.page(
+                instance, part, reader.selected, start=after, upto=upto, rows=rows, before_images=images
             )
         if self._by_function:
             return queries.function_page(
@@ -274,7 +274,7 @@ class SqlServerSource:
 
     def _refuse_function(self) -> None:
         if self._by_function:
-            raise PermanentError('reading a share: the published functions have no shares; set query_mode = "direct"')
+            raise PermanentError('reading a part: the published functions have no parts; set query_mode = "direct"')
 
     def _low(self, instance: CaptureInstance) -> bytes | None:
         text = queries.FUNCTION_LOW_WATERMARK if self._by_function else queries.LOW_WATERMARK

@@ -1,6 +1,6 @@
 """One table, one slice of its window: page -> encode -> send -> commit, until the window's end or the slice's bounds.
 
-A slice may be one share of a stride, which others read at the same time: it commits nothing, and goes on to the stride's end.
+A slice may be one part of a stride, which others read at the same time: it commits nothing, and goes on to the stride's end.
 
 Never runs ahead of a stored offset, never sends after `send_before`, never leaves out a change that fits no message. Failures come back
 as values: a bad table must not fail its neighbours, and a slice that is run again begins at the stored offset.
@@ -42,7 +42,7 @@ class Drain:
     chance: Callable[[], float] = random.random
     throttled: Throttled = field(default_factory=Throttled)
     stopping: Callable[[], bool] = lambda: False
-    """Asked before each page of a slice that is no share, and while it is throttled: whether a stop was asked for. A share is about a page."""
+    """Asked before each page of a slice that is no part, and while it is throttled: whether a stop was asked for. A part is about a page."""
 
     def run(self, todo: Slice) -> SliceResult:
         """Drain `todo`. Never raises for what DStream knows; see `failed` for the rest."""
@@ -61,15 +61,15 @@ class Drain:
         table = todo.table
         progress.position = seen = self.offsets.load(table, todo.epoch, todo.instance.source or None)
         after = todo.start if seen is None else seen
-        if todo.share is not None and after != todo.start:
-            raise TransientError(f"reading a share of {table.key}: the offset was moved, to {after}")
+        if todo.part is not None and after != todo.start:
+            raise TransientError(f"reading a part of {table.key}: the offset was moved, to {after}")
         while after < todo.upto:
             if bounds.refuses_a_page():
                 return True
             bounds.refuse_expired()
             with progress.asking_the_queue(self.clock):
                 rows = page_rows(todo.rows, progress.row_bytes, self.sender.batch_bytes())
-            page = self.source.page(todo.instance, after=after, upto=todo.upto, rows=rows, share=todo.share)
+            page = self.source.page(todo.instance, after=after, upto=todo.upto, rows=rows, part=todo.part)
             _refuse_gap(todo, after, page)
             if page.end is None:
                 return False
@@ -77,7 +77,7 @@ class Drain:
             whole = out.end == len(page.changes)
             end = page.end if whole else page.changes[out.end - 1].position if out.end else None
             if end is not None:
-                if todo.share is None:
+                if todo.part is None:
                     self.offsets.commit(table, todo.epoch, seen=seen, position=end)
                     progress.position = seen = end
                 after = end

@@ -1,4 +1,4 @@
-"""When a slice has to end: its time, a stop that was asked for, and its lease, by either of two clocks. A share of a stride has only the last.
+"""When a slice has to end: its time, a stop that was asked for, and its lease, by either of two clocks. A part of a stride has only the last.
 
 A commit needs no such look, since the epoch guards it.
 """
@@ -45,14 +45,14 @@ class Bounds:
 
     def refuses_a_page(self) -> bool:
         """Whether no further page is begun because of a stop."""
-        return self._todo.share is None and self.stopping()
+        return self._todo.part is None and self.stopping()
 
     def ends_after_a_page(self) -> bool:
         """Whether the slice hands back although there is more."""
-        return self._todo.share is None and (self._clock() >= self._deadline or self.expired())
+        return self._todo.part is None and (self._clock() >= self._deadline or self.expired())
 
     def ends_within_a_page(self, *, even: bool) -> bool:
         """The same between two sends of a page: for its time alone only where nothing has to be sent again, `even`."""
-        if self._todo.share is not None:
+        if self._todo.part is not None:
             return False
         return self.stopping() or self.expired() or (even and self._clock() >= self._deadline)

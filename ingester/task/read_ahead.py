@@ -13,10 +13,10 @@ from typing import TypeVar
 
 from common.names import TableName
 from ingester.position import Lsn, Position
-from ingester.source import CaptureInstance, Page, Probe, ProbeRequest, Share, Source, Stride, TableState
+from ingester.source import CaptureInstance, Page, Part, Probe, ProbeRequest, Source, Stride, TableState
 
 _T = TypeVar("_T")
-_Wanted = tuple[CaptureInstance, Position, Position, Share | None]
+_Wanted = tuple[CaptureInstance, Position, Position, Part | None]
 
 
 class ReadAhead:
@@ -42,20 +42,20 @@ class ReadAhead:
         return self._in_turn(lambda: self._inner.stride(instance, after=after, upto=upto, rows=rows))
 
     def page(
-        self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int, share: Share | None = None
+        self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int, part: Part | None = None
     ) -> Page:
         """As the port says. `rows` is what was asked for a page before where the page stands ready: it says "about"."""
-        wanted = (instance, after, upto, share)
+        wanted = (instance, after, upto, part)
         ahead, self._ahead = self._ahead, None
         if ahead is not None and ahead[0] == wanted:
             page = ahead[1].result()
         else:
             if ahead is not None:
                 ahead[1].cancel()
-            page = self._in_turn(lambda: self._inner.page(instance, after=after, upto=upto, rows=rows, share=share))
+            page = self._in_turn(lambda: self._inner.page(instance, after=after, upto=upto, rows=rows, part=part))
         if page.full and (end := page.end) is not None and end < upto:
-            future = self._thread.submit(self._inner.page, instance, after=end, upto=upto, rows=rows, share=share)
-            self._ahead = (instance, end, upto, share), future
+            future = self._thread.submit(self._inner.page, instance, after=end, upto=upto, rows=rows, part=part)
+            self._ahead = (instance, end, upto, part), future
         return page
 
     def busy(self) -> bool:

@@ -74,7 +74,7 @@ class Progress:
             row_bytes=self.row_bytes,
             page_rows=self.page_rows,
             set_aside=self.set_aside,
-            share=todo.share,
+            part=todo.part,
             refusals=self.refusals,
             throttled=self.throttled,
             unsent=self.unsent,
@@ -127,7 +127,7 @@ class PageSender:
                 spell = spell and _Spell(self.clock())
             except OutOfTime as error:
                 out.accept(error.accepted)
-                if todo.share is not None or not out.prefix:
+                if todo.part is not None or not out.prefix:
                     raise self.bounds.too_late() from error
                 out.stop_before(out.prefix)
             except SendInterrupted as error:
@@ -135,7 +135,7 @@ class PageSender:
                 if not error.throttled:
                     raise
                 if (spell := self._refused(spell, error, progress)).ended:
-                    if todo.share is not None or not out.prefix:
+                    if todo.part is not None or not out.prefix:
                         raise
                     out.stop_before(out.prefix)
             except MessageTooLarge as error:

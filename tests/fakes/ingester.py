@@ -21,10 +21,10 @@ from ingester.source import (
     CapturedColumn,
     CaptureInstance,
     Page,
+    Part,
     Probe,
     ProbeAnswer,
     ProbeRequest,
-    Share,
     Stride,
     TableState,
 )
@@ -118,14 +118,14 @@ class FakeSource:
         return Stride(len(found), found[-1]) if found else None
 
     def page(
-        self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int, share: Share | None = None
+        self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int, part: Part | None = None
     ) -> Page:
         self._raise()
         self.pages += 1
         self.asked.append(rows)
         low = self.low.get(instance.name, instance.start_lsn)
         found = [p for p in self.rows.get(instance.name, ()) if after < p <= upto and p.lsn >= low]
-        found = [p for p in found if share is None or p.seqval[-1] % share.of == share.number][:rows]
+        found = [p for p in found if part is None or p.seqval[-1] % part.of == part.number][:rows]
         if self.after_page is not None:
             self.after_page()
         changes = [

@@ -216,8 +216,8 @@ class Line:
             result = drain.run(todo)
             assert result.trouble is None, result
 
-    def drain_by_shares(self, rows: int, room: int, dying: Random) -> None:
-        """The same by strides of `room` shares, of which now and then one is never run: its worker died, and the others' sends stand."""
+    def drain_by_parts(self, rows: int, room: int, dying: Random) -> None:
+        """The same by strides of `room` parts, of which now and then one is never run: its worker died, and the others' sends stand."""
         drain = Drain(self.source, self.offsets, self.sender, Encoder(ORIGIN, QUEUE, "key", BUCKETS), unix)
         strides = Strides(self.source, self.offsets, "key")
         for todo in self._windows(rows):
@@ -231,7 +231,7 @@ class Line:
                 dying.shuffle(parts)
                 dead = dying.randrange(2 * len(parts))
                 results = [
-                    SliceResult(part.table, None, trouble=Trouble.TRANSIENT, share=part.share)
+                    SliceResult(part.table, None, trouble=Trouble.TRANSIENT, part=part.part)
                     if at == dead
                     else drain.run(part)
                     for at, part in enumerate(parts)
@@ -290,11 +290,11 @@ def check(
     columns: Sequence[Sequence[str]],
     history: Sequence[tuple[Sequence[Step], bool]],
     rows: int,
-    shares: tuple[int, int] | None = None,
+    parts: tuple[int, int] | None = None,
 ) -> None:
     """Play `history`, some transactions rolled back, drain in pages of `rows`, and compare.
 
-    `shares`: drain by so many tasks and judge the order of each key alone; which of them die follows from the other number.
+    `parts`: drain by so many tasks and judge the order of each key alone; which of them die follows from the other number.
     """
     ledger, models = Ledger(), [Model(name, chosen) for name, chosen in zip(TABLES, columns, strict=True)]
     since = line.subscriber.counts()
@@ -305,12 +305,12 @@ def check(
             for steps, kept in history:
                 play(ledger, models, steps, kept, cursor)
             cursor.execute("EXEC sys.sp_cdc_scan")
-            if shares is None:
+            if parts is None:
                 line.drain(rows)
             else:
-                line.drain_by_shares(rows, shares[0], Random(shares[1]))
+                line.drain_by_parts(rows, parts[0], Random(parts[1]))
             arrived = line.arrived(ledger.counts(), since)
-            for verdict in [judge(ledger, arrived, TABLES)] if shares is None else judged_by_key(ledger, arrived):
+            for verdict in [judge(ledger, arrived, TABLES)] if parts is None else judged_by_key(ledger, arrived):
                 assert verdict.good, [example for table in verdict.tables.values() for example in table.examples]
         finally:
             for model in models:
@@ -356,10 +356,10 @@ def test_what_was_committed_is_what_arrives(
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(COLUMNS, HISTORIES, st.integers(2, 6), st.tuples(st.integers(2, 4), st.integers(0, 2**16)))
-def test_each_keys_changes_arrive_in_order_through_shares_whose_workers_die(
-    line: Line, columns: list[str], history: list[tuple[list[Step], bool]], rows: int, shares: tuple[int, int]
+def test_each_keys_changes_arrive_in_order_through_parts_whose_workers_die(
+    line: Line, columns: list[str], history: list[tuple[list[Step], bool]], rows: int, parts: tuple[int, int]
 ) -> None:
-    check(line, (columns, []), history, rows, shares)
+    check(line, (columns, []), history, rows, parts)
 
 
 @pytest.mark.soak

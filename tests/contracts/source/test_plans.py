@@ -25,12 +25,12 @@ from emulators.sqlserver.engine.server_engine import SqlEngine
 from emulators.sqlserver.server import SqlServerEmulator
 from emulators.sqlserver.tsql.planning.plans import Plan
 from ingester.position import Lsn, Position
-from ingester.source import CaptureInstance, ProbeRequest, Share
+from ingester.source import CaptureInstance, Part, ProbeRequest
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.literals import literal, type_of
 from ingester.sqlserver.source import SqlServerSource
 from ingester.sqlserver.sql import changes as queries
-from ingester.sqlserver.sql import shares as queries_of_shares
+from ingester.sqlserver.sql import parts as queries_of_parts
 from ingester.sqlserver.sql.changes import P, Statement
 from tests.contracts.source.conftest import Places
 from tests.contracts.source.test_source import PERSONS, Place
@@ -68,16 +68,16 @@ def page(instance: CaptureInstance, start: Position) -> Statement:
 
 
 def stride(instance: CaptureInstance, start: Position) -> Statement:
-    return queries_of_shares.stride(instance, start=start, upto=_UPTO, rows=5)
+    return queries_of_parts.stride(instance, start=start, upto=_UPTO, rows=5)
 
 
-def share(instance: CaptureInstance, start: Position) -> Statement:
-    one = Share(1, 0, 2, ("ID",), 100)
-    return queries_of_shares.page(instance, one, ["ct.[ID]"], start=start, upto=_UPTO, rows=5, before_images=False)
+def part(instance: CaptureInstance, start: Position) -> Statement:
+    one = Part(1, 0, 2, ("ID",), 100)
+    return queries_of_parts.page(instance, one, ["ct.[ID]"], start=start, upto=_UPTO, rows=5, before_images=False)
 
 
 Asked = Callable[[CaptureInstance, Position], Statement]
-QUESTIONS = pytest.mark.parametrize("ask", [probe, page, stride, share], ids=lambda f: f.__name__)
+QUESTIONS = pytest.mark.parametrize("ask", [probe, page, stride, part], ids=lambda f: f.__name__)
 BEGINNINGS = pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
 
 

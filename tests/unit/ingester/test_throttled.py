@@ -16,7 +16,7 @@ from common.servicebus.sender import by_session
 from ingester.driver.loop import Job
 from ingester.position import Position
 from ingester.slices import Slice, Trouble
-from ingester.source import Share
+from ingester.source import Part
 from ingester.task.drain import Drain
 from ingester.task.encode import Encoder
 from ingester.task.pack import PackingSender
@@ -168,9 +168,9 @@ def test_a_lease_that_ends_before_anything_was_taken_is_told() -> None:
     assert (result.trouble, world.stored()) == (Trouble.EXPIRED, None)
 
 
-def test_a_share_is_sent_whole_whatever_time_it_takes() -> None:
+def test_a_part_is_sent_whole_whatever_time_it_takes() -> None:
     world = World(100)
-    result = world.drain.run(replace(world.todo, seconds=1.0, share=Share(1, 0, 1, (), COUNT)))
+    result = world.drain.run(replace(world.todo, seconds=1.0, part=Part(1, 0, 1, (), COUNT)))
     assert (result.trouble, result.changes, sent(world), world.stored()) == (None, COUNT, EXPECTED, None)
 
 

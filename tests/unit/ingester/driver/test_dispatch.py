@@ -13,7 +13,7 @@ from ingester.driver.dispatch import BUCKET_SIZE, DEATHS, Dispatcher, buckets, s
 from ingester.executor import Early
 from ingester.position import Position
 from ingester.slices import Slice, SliceResult, Trouble, WorkerLost
-from ingester.source import Share
+from ingester.source import Part
 from ingester.task.drain import Drain
 from tests.fakes.ingester import (
     ORDERS,
@@ -258,10 +258,10 @@ class Dying:
         )
         self.dispatcher = Dispatcher(self.executor, lambda todo: todo)
 
-    def turn(self, *tables: TableName, share: Share | None = None) -> dict[TableName, Trouble | None]:
+    def turn(self, *tables: TableName, part: Part | None = None) -> dict[TableName, Trouble | None]:
         """All of `tables`, each looked at once: what came of them."""
         for table in tables:
-            self.dispatcher.add(replace(slices(1)[0], table=table, share=share), backlog=False)
+            self.dispatcher.add(replace(slices(1)[0], table=table, part=part), backlog=False)
         heard: list[SliceResult] = []
         while len(heard) < len(tables):
             self.dispatcher.start()
@@ -291,7 +291,7 @@ def test_a_table_that_alone_kills_one_worker_after_the_other_is_told_from_bad_lu
     assert troubles == [*[Trouble.WORKER_LOST] * (DEATHS - 1), Trouble.KILLS_WORKER]
 
 
-def test_a_share_of_a_stride_says_nothing_of_its_table() -> None:
+def test_a_part_of_a_stride_says_nothing_of_its_table() -> None:
     dying = Dying()
-    troubles = [dying.turn(PERSONS, share=Share(1, 0, 2, ("ID",), 9))[PERSONS] for _ in range(2 * DEATHS)]
+    troubles = [dying.turn(PERSONS, part=Part(1, 0, 2, ("ID",), 9))[PERSONS] for _ in range(2 * DEATHS)]
     assert set(troubles) == {Trouble.WORKER_LOST}

@@ -1004,9 +1004,9 @@ def test_a_hot_table_is_spread_over_the_slots_but_one_and_each_keys_order_holds(
     world = World(slots=4, ordering="key")
     world.at(3, lambda: world.commit(*range(2, 202)))
     _, logs = world.run(60)
-    shares = [[todo.share for todo in bucket] for bucket in world.executor.buckets if bucket[0].share is not None]
-    assert len(shares) > 3
-    assert all(share is not None and share.of <= 3 for (share,) in shares)
+    parts = [[todo.part for todo in bucket] for bucket in world.executor.buckets if bucket[0].part is not None]
+    assert len(parts) > 3
+    assert all(part is not None and part.of <= 3 for (part,) in parts)
     expected = [[f"database.dbo.Persons:{lsn(n).hex}-1-{s:020x}-2" for n in range(2, 202)] for s in (1, 2, 3)]
     assert sorted(world.sent()) == sorted(event for key in expected for event in key)
     for key in expected:
@@ -1022,7 +1022,7 @@ def test_a_hot_table_recovers_from_a_share_that_broke() -> None:
     broken: list[int] = []
 
     def once() -> None:
-        if world.executor.buckets[-1][0].share is not None and not broken:
+        if world.executor.buckets[-1][0].part is not None and not broken:
             broken.append(1)
             world.sender.fail_after = 1
 
@@ -1042,7 +1042,7 @@ def test_without_keys_order_a_hot_table_stays_with_one_task() -> None:
     world.at(3, lambda: world.commit(*range(2, 202)))
     world.run(60)
     assert len(world.sent()) == 600
-    assert all(todo.share is None for bucket in world.executor.buckets for todo in bucket)
+    assert all(todo.part is None for bucket in world.executor.buckets for todo in bucket)
 
 
 def test_columns_that_differ_from_what_is_captured_are_told_once_and_so_is_their_end(

@@ -1,4 +1,4 @@
-"""A hot table over many tasks: how a window becomes shares, and what their results come to, without a loop."""
+"""A hot table over many tasks: how a window becomes parts, and what their results come to, without a loop."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 from common.clock import SteadyTime, UnixTime
 from common.errors import LeaseLost, PermanentError, TransientError
 from common.names import Ordering
-from ingester.driver.spread import share_rows, shared_by, slices, whole
+from ingester.driver.spread import part_rows, shared_by, slices, whole
 from ingester.driver.strides import Strides
 from ingester.driver.tables import TrackedTable
 from ingester.oversize import Oversized
 from ingester.position import Position
 from ingester.slices import Slice, SliceResult, Trouble, WorkerLost, failed
-from ingester.source import CapturedColumn, Share, Stride
+from ingester.source import CapturedColumn, Part, Stride
 from ingester.task.drain import Drain
 from tests.fakes.ingester import PERSONS, FakeOffsets, FakeSender, FakeSource, encoder, instance, lsn, position
 
@@ -60,7 +60,7 @@ def test_a_table_in_one_session_stays_with_one_task() -> None:
     assert shared_by(instance(), "table") == ()
 
 
-# -- a stride's shares
+# -- a stride's parts
 
 
 @pytest.mark.parametrize(("rows", "tasks"), [(6, 1), (7, 2), (12, 2), (13, 3), (24, 4)])
@@ -68,7 +68,7 @@ def test_there_are_as_many_tasks_as_there_are_pages_for(rows: int, tasks: int) -
     made = slices(TODO, ("ID",), Stride(rows, position(5)), wanted=24, page_rows=8, number=1)
     assert len(made) == tasks
     if tasks > 1:
-        assert [part.share for part in made] == [Share(1, n, tasks, ("ID",), rows) for n in range(tasks)]
+        assert [todo.part for todo in made] == [Part(1, n, tasks, ("ID",), rows) for n in range(tasks)]
 
 
 def test_a_stride_ends_at_its_last_row_or_with_the_window() -> None:
@@ -78,25 +78,25 @@ def test_a_stride_ends_at_its_last_row_or_with_the_window() -> None:
     assert {part.upto for part in last} == {TODO.upto}
 
 
-def test_a_share_of_one_row_is_the_least() -> None:
-    assert [share_rows(rows) for rows in (1, 2, 8, 2000)] == [1, 1, 6, 1500]
+def test_a_part_of_one_row_is_the_least() -> None:
+    assert [part_rows(rows) for rows in (1, 2, 8, 2000)] == [1, 1, 6, 1500]
 
 
 # -- what results come to
 
 
 def came(trouble: Trouble | None = None, **more: object) -> SliceResult:
-    made = SliceResult(PERSONS, position(1), 5, 1, trouble=trouble, message=str(trouble), share=Share(1, 0, 2, (), 9))
+    made = SliceResult(PERSONS, position(1), 5, 1, trouble=trouble, message=str(trouble), part=Part(1, 0, 2, (), 9))
     return replace(made, **more)  # type: ignore[arg-type]  # a result's own fields
 
 
-def test_shares_that_were_all_sent_add_up() -> None:
+def test_parts_that_were_all_sent_add_up() -> None:
     aside = [Oversized(PERSONS, "{}", position(n), 9, 8) for n in (3, 2)]
     found = whole(
         [came(row_bytes=10.0, page_rows=9, set_aside=(aside[0],)), came(row_bytes=30.0, set_aside=(aside[1],))]
     )
     assert (found.changes, found.pages, found.row_bytes, found.page_rows) == (10, 2, 30.0, 9)
-    assert (found.set_aside, found.share, found.trouble) == ((aside[1], aside[0]), None, None)
+    assert (found.set_aside, found.part, found.trouble) == ((aside[1], aside[0]), None, None)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_shares_that_were_all_sent_add_up() -> None:
         (None, Trouble.UNEXPECTED, Trouble.UNEXPECTED),
     ],
 )
-def test_a_share_that_failed_is_what_the_stride_came_to(one: Trouble | None, other: Trouble, worst: Trouble) -> None:
+def test_a_part_that_failed_is_what_the_stride_came_to(one: Trouble | None, other: Trouble, worst: Trouble) -> None:
     found = whole([came(one), came(other)])
     assert (found.trouble, found.message, found.changes, found.set_aside) == (worst, str(worst), 0, ())
 
@@ -135,7 +135,7 @@ class Bench:
         return self.strides.slices(self.todo, self.table, room=room)
 
     def run(self, parts: list[Slice]) -> SliceResult:
-        """What the stride comes to; nothing before its last share is back."""
+        """What the stride comes to; nothing before its last part is back."""
         *early, last = [self.drain.run(part) for part in parts]
         assert [self.strides.settled(result) for result in early] == [None] * len(early)
         found = self.strides.settled(last)
@@ -162,7 +162,7 @@ def test_strides_reach_the_windows_end_with_every_change_sent_and_each_keys_in_o
         assert [i for i in bench.sent() if i in ids[key::4]] == ids[key::4]
 
 
-def test_nothing_is_committed_before_every_share_was_sent() -> None:
+def test_nothing_is_committed_before_every_part_was_sent() -> None:
     bench = Bench()
     parts = bench.parts()
     results = [bench.drain.run(part) for part in parts]
@@ -174,7 +174,7 @@ def test_nothing_is_committed_before_every_share_was_sent() -> None:
     assert bench.offsets.commits == [parts[0].upto]
 
 
-def test_a_share_that_fails_moves_nothing_and_its_stride_is_sent_again_with_the_same_ids() -> None:
+def test_a_part_that_fails_moves_nothing_and_its_stride_is_sent_again_with_the_same_ids() -> None:
     bench = Bench()
     parts = bench.parts()
     bench.sender.fail_after = 1
@@ -210,7 +210,7 @@ def test_an_offset_that_others_moved_is_seen_before_anything_is_sent() -> None:
 
 
 @pytest.mark.parametrize("rows", [-1, 1], ids=["fewer", "more"])
-def test_a_stride_whose_shares_do_not_come_to_its_rows_is_not_committed_and_read_by_one_task(rows: int) -> None:
+def test_a_stride_whose_parts_do_not_come_to_its_rows_is_not_committed_and_read_by_one_task(rows: int) -> None:
     bench = Bench()
     parts = bench.parts()
     results = [bench.drain.run(part) for part in parts]
@@ -218,21 +218,21 @@ def test_a_stride_whose_shares_do_not_come_to_its_rows_is_not_committed_and_read
     *_, found = [bench.strides.settled(result) for result in results]
     assert found is not None
     assert (found.trouble, found.position, bench.offsets.commits) == (Trouble.TRANSIENT, None, [])
-    assert f"{results[0].share.rows} rows were shared out among 3 tasks, and {15 + rows} changes" in found.message  # type: ignore[union-attr]
+    assert f"{results[0].part.rows} rows were shared out among 3 tasks, and {15 + rows} changes" in found.message  # type: ignore[union-attr]
     (only,) = bench.parts()
-    assert only.share is None
+    assert only.part is None
     bench.table.offset = parts[0].upto
     assert len(bench.parts()) == 3, "what follows is shared out again"
 
 
-def test_a_worker_that_dies_of_a_share_has_one_task_read_the_stride() -> None:
+def test_a_worker_that_dies_of_a_part_has_one_task_read_the_stride() -> None:
     bench = Bench()
     *early, last = bench.parts()
     for part in early:
         bench.strides.settled(bench.drain.run(part))
     found = bench.strides.settled(failed(last, WorkerLost("crashed")))
     assert found is not None
-    assert (found.trouble, [part.share for part in bench.parts()]) == (Trouble.WORKER_LOST, [None])
+    assert (found.trouble, [todo.part for todo in bench.parts()]) == (Trouble.WORKER_LOST, [None])
 
 
 @pytest.mark.parametrize(
@@ -253,13 +253,13 @@ def test_one_task_reads_what_cannot_be_spread(why: str) -> None:
         case "refused":
             bench.source.fail = PermanentError("no SELECT on the change table")
     (only,) = bench.parts(room)
-    assert (only.share, only.upto) == (None, bench.todo.upto)
+    assert (only.part, only.upto) == (None, bench.todo.upto)
     assert bench.strides.settled(SliceResult(PERSONS, None)) == SliceResult(PERSONS, None)
 
 
-@pytest.mark.parametrize(("most", "shares"), [(None, 3), (2, 2), (1, 1)])
-def test_a_table_is_spread_over_no_more_tasks_than_are_worth_having(most: int | None, shares: int) -> None:
-    assert len(Bench(most=most).parts(3)) == shares
+@pytest.mark.parametrize(("most", "parts"), [(None, 3), (2, 2), (1, 1)])
+def test_a_table_is_spread_over_no_more_tasks_than_are_worth_having(most: int | None, parts: int) -> None:
+    assert len(Bench(most=most).parts(3)) == parts
 
 
 def test_a_lost_connection_is_the_loops_to_deal_with() -> None:
@@ -279,18 +279,18 @@ def test_strides_that_overlap_do_not_mix_their_results() -> None:
     assert settled[3].trouble is Trouble.LEASE_LOST
 
 
-# -- a share in its worker
+# -- a part in its worker
 
 
-def test_a_share_goes_on_to_the_strides_end_whatever_time_it_takes() -> None:
+def test_a_part_goes_on_to_the_strides_end_whatever_time_it_takes() -> None:
     bench = Bench()
     part = replace(bench.parts()[0], rows=1, seconds=0)
     result = bench.drain.run(part)
-    assert (result.trouble, result.more, result.share) == (None, False, part.share)
+    assert (result.trouble, result.more, result.part) == (None, False, part.part)
     assert result.pages == result.changes > 2
 
 
-def test_a_share_obeys_the_lease_and_the_low_watermark() -> None:
+def test_a_part_obeys_the_lease_and_the_low_watermark() -> None:
     bench = Bench()
     part = bench.parts()[0]
     assert bench.drain.run(replace(part, send_before=UnixTime(0.0))).trouble is Trouble.EXPIRED
@@ -300,7 +300,7 @@ def test_a_share_obeys_the_lease_and_the_low_watermark() -> None:
     assert bench.sender.sent == []
 
 
-def test_a_change_of_a_share_that_fits_no_message_stops_the_table_or_is_set_aside() -> None:
+def test_a_change_of_a_part_that_fits_no_message_stops_the_table_or_is_set_aside() -> None:
     bench = Bench()
     bench.source.wide[bench.rows[5]] = 300_000
     assert bench.run(bench.parts()).trouble is Trouble.PERMANENT
@@ -310,7 +310,7 @@ def test_a_change_of_a_share_that_fits_no_message_stops_the_table_or_is_set_asid
     assert (found.trouble, [one.position for one in found.set_aside]) == (None, [bench.rows[5]])
 
 
-def test_a_share_of_a_table_with_a_newer_owner_sends_nothing() -> None:
+def test_a_part_of_a_table_with_a_newer_owner_sends_nothing() -> None:
     bench = Bench()
     parts = bench.parts()
     bench.offsets.claim(PERSONS, 8)

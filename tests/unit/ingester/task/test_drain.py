@@ -11,7 +11,7 @@ from common.errors import DestinationUnavailable, DStreamError, PermanentError, 
 from common.message import Message
 from ingester.position import Position
 from ingester.slices import Slice, Trouble
-from ingester.source import Share
+from ingester.source import Part
 from ingester.task.drain import Drain
 from tests.fakes.ingester import (
     PERSONS,
@@ -176,11 +176,11 @@ def test_no_batch_of_a_page_is_sent_after_the_lease_and_what_was_taken_is_commit
     assert (result.trouble, result.more, result.changes) == (None, True, 4)
 
 
-def test_a_lease_that_ends_before_the_first_batch_or_in_a_share_is_told() -> None:
+def test_a_lease_that_ends_before_the_first_batch_or_in_a_part_is_told() -> None:
     bench = Bench()
     bench.drain = replace(bench.drain, sender=Batches(bench, 2))
     bench.offsets.stored[PERSONS] = bench.todo.start
-    result = bench.drain.run(replace(bench.todo, rows=10, send_before=UnixTime(1030.0), share=Share(1, 0, 1, (), 12)))
+    result = bench.drain.run(replace(bench.todo, rows=10, send_before=UnixTime(1030.0), part=Part(1, 0, 1, (), 12)))
     assert (result.trouble, bench.offsets.commits) == (Trouble.EXPIRED, [])
 
 

@@ -1,6 +1,6 @@
-"""The T-SQL of a stride, which several tasks read at once: where it ends, and the pages of one share of it.
+"""The T-SQL of a stride, which several tasks read at once: where it ends, and the pages of one part of it.
 
-A row's share is a hash of some of its columns, made by the server: CHECKSUM gives one number for what the columns' types and collations
+A row's part is a hash of some of its columns, made by the server: CHECKSUM gives one number for what the columns' types and collations
 hold equal, NULLs too. https://learn.microsoft.com/sql/t-sql/functions/checksum-transact-sql (Remarks)
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from common.names import quote_name
 from ingester.position import Position
-from ingester.source import CaptureInstance, Share
+from ingester.source import CaptureInstance, Part
 from ingester.sqlserver.sql.changes import (
     LOW_WATERMARK,
     TIMES,
@@ -48,7 +48,7 @@ def stride(instance: CaptureInstance, *, start: Position, upto: Position, rows: 
 
 def page(
     instance: CaptureInstance,
-    share: Share,
+    part: Part,
     columns: Sequence[str],
     *,
     start: Position,
@@ -56,9 +56,9 @@ def page(
     rows: int,
     before_images: bool,
 ) -> Statement:
-    """`queries.page` of one share of a stride, which ends with `upto`, any change's position.
+    """`queries.page` of one part of a stride, which ends with `upto`, any change's position.
 
-    What is looked at ends with the stride's number of rows: a condition on the position alone would have each share read to the
+    What is looked at ends with the stride's number of rows: a condition on the position alone would have each part read to the
     transaction's end.
     """
     has_command_id, table = instance.has_command_id, f"[cdc].{quote_name(instance.change_table)}"
@@ -72,9 +72,9 @@ def page(
     ]
     read += [quote_name(column.name) for column in instance.columns]
     images = "" if before_images else " AND ct.[__$operation] <> 3"
-    stride_rows = share.rows * 2 if before_images else share.rows
+    stride_rows = part.rows * 2 if before_images else part.rows
     (begun, first), (ended, last) = after(start, has_command_id), _until(upto, has_command_id)
-    belongs, shared = _belongs(share, table, has_command_id, before_images)
+    belongs, shared = _belongs(part, table, has_command_id, before_images)
     return (
         f"SELECT TOP ({P}) {selected_of(command_id_of(has_command_id), columns)}\n"
         f"FROM (SELECT TOP ({P}) {', '.join(f'ct.{name}' for name in read)} FROM {table} AS ct\n"
@@ -97,28 +97,28 @@ def _until(upto: Position, has_command_id: bool) -> Statement:
     return f"(ct.[__$start_lsn] < {P} OR (ct.[__$start_lsn] = {P} AND {rest}))", (lsn, lsn, *values)
 
 
-def _belongs(share: Share, table: str, has_command_id: bool, before_images: bool) -> Statement:
-    """Whether a row is of `share`. A before image goes with its after image, whose key may be another."""
-    values = (share.of, share.number, share.number - share.of)
+def _belongs(part: Part, table: str, has_command_id: bool, before_images: bool) -> Statement:
+    """Whether a row is of `part`. A before image goes with its after image, whose key may be another."""
+    values = (part.of, part.number, part.number - part.of)
     if not before_images:
-        return _hashed(share, "ct"), values
+        return _hashed(part, "ct"), values
     command = ""
     if has_command_id:
         one, other = "ua.[__$command_id]", "ct.[__$command_id]"
         command = f"({one} = {other} OR ({one} IS NULL AND {other} IS NULL)) AND "
     return (
-        f"((ct.[__$operation] <> 3 AND {_hashed(share, 'ct')}) OR (ct.[__$operation] = 3 AND EXISTS (\n"
+        f"((ct.[__$operation] <> 3 AND {_hashed(part, 'ct')}) OR (ct.[__$operation] = 3 AND EXISTS (\n"
         f"SELECT 1 FROM {table} AS ua WHERE ua.[__$start_lsn] = ct.[__$start_lsn] AND {command}"
-        f"ua.[__$seqval] = ct.[__$seqval] AND ua.[__$operation] = 4 AND {_hashed(share, 'ua')})))"
+        f"ua.[__$seqval] = ct.[__$seqval] AND ua.[__$operation] = 4 AND {_hashed(part, 'ua')})))"
     ), (*values, *values)
 
 
-def _hashed(share: Share, alias: str) -> str:
-    """Whether the hash of the row called `alias` is the share's number; a negative remainder counts from the end.
+def _hashed(part: Part, alias: str) -> str:
+    """Whether the hash of the row called `alias` is the part's number; a negative remainder counts from the end.
 
-    Parameters: how many shares there are, the number, the number less how many. ABS would overflow at the least int. CHECKSUM may give
-    an int as itself, and keys that step by ten would all be of one share of two: the remainder by a prime, which has nothing in common
+    Parameters: how many parts there are, the number, the number less how many. ABS would overflow at the least int. CHECKSUM may give
+    an int as itself, and keys that step by ten would all be of one part of two: the remainder by a prime, which has nothing in common
     with a step, is what is shared out.
     """
-    listed = ", ".join(f"{alias}.{quote_name(name)}" for name in share.columns)
+    listed = ", ".join(f"{alias}.{quote_name(name)}" for name in part.columns)
     return f"CHECKSUM({listed}) % {_PRIME} % {P} IN ({P}, {P})"

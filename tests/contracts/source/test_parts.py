@@ -1,4 +1,4 @@
-"""Shares of a stride: together every change once, a key's changes in one of them in order, an update's images in one change."""
+"""Parts of a stride: together every change once, a key's changes in one of them in order, an update's images in one change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from common.names import TableName
 from emulators.sqlserver.cdc.database import DatabaseCdc
 from ingester.change import Change, Operation
 from ingester.position import Position
-from ingester.source import CaptureInstance, ProbeRequest, Share, Stride
+from ingester.source import CaptureInstance, Part, ProbeRequest, Stride
 from tests.contracts.source.conftest import Log, Places
 from tests.contracts.source.test_source import PERSONS, Place
 from tests.emulators.sqlserver.wire.test_cdc_injected import SHAPES, Told, told
@@ -36,41 +36,41 @@ def read(
     columns: Sequence[str] = ("ID",),
     after: Position | None = None,
 ) -> list[list[Change]]:
-    """The changes of each share of a stride of `rows` rows, in pages of `page`."""
+    """The changes of each part of a stride of `rows` rows, in pages of `page`."""
     instance = place.instance(table)
     stride = first(place, instance, rows, after)
     assert stride is not None
-    shares = []
+    parts = []
     for number in range(of):
-        share = Share(1, number, of, tuple(columns), stride.rows)
+        part = Part(1, number, of, tuple(columns), stride.rows)
         at: Position | None = after or Position.before(instance.start_lsn)
         changes: list[Change] = []
         while at is not None:
-            found = place.source.page(instance, after=at, upto=stride.end, rows=page, share=share)
+            found = place.source.page(instance, after=at, upto=stride.end, rows=page, part=part)
             changes += found.changes
             at = found.end if found.full else None
         assert all(one.position < other.position for one, other in pairwise(changes))
-        shares.append(changes)
-    return shares
+        parts.append(changes)
+    return parts
 
 
-def merged(shares: Sequence[Sequence[Change]]) -> list[Change]:
-    return sorted((change for share in shares for change in share), key=lambda change: change.position)
+def merged(parts: Sequence[Sequence[Change]]) -> list[Change]:
+    return sorted((change for part in parts for change in part), key=lambda change: change.position)
 
 
 @pytest.mark.parametrize("before_images", [False, True], ids=["after images", "both images"])
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
-def test_the_shares_of_a_stride_hold_every_change_once_whatever_the_log_holds(
+def test_the_parts_of_a_stride_hold_every_change_once_whatever_the_log_holds(
     places: Places, log: Log, shape: Callable[[DatabaseCdc], Told], before_images: bool
 ) -> None:
     place = places(before_images=before_images)
     expected = shape(log(place))
     place.scan()
     for of, page in ((1, 2), (2, 1), (3, 2), (3, 100)):
-        shares = read(place, of, page=page)
-        assert told(merged(shares)) == expected
-        for share in shares:
-            assert not {c.key for c in share} & {c.key for other in shares if other is not share for c in other}
+        parts = read(place, of, page=page)
+        assert told(merged(parts)) == expected
+        for part in parts:
+            assert not {c.key for c in part} & {c.key for other in parts if other is not part for c in other}
 
 
 @pytest.mark.parametrize("command_ids", [True, False])
@@ -92,7 +92,7 @@ def test_strides_of_any_length_follow_each_other_without_gap_or_duplicate(places
         assert found == expected, f"strides of {rows}"
 
 
-def test_rows_from_before_the_upgrade_belong_to_the_shares_as_others_do(places: Places) -> None:
+def test_rows_from_before_the_upgrade_belong_to_the_parts_as_others_do(places: Places) -> None:
     place = places(before_images=True)
     place.execute("INSERT INTO dbo.Persons (ID) VALUES (1), (2), (3), (4), (5), (6)")
     place.execute("UPDATE dbo.Persons SET Name = N'a'")
@@ -127,7 +127,7 @@ KEYS = {
 
 
 @pytest.mark.parametrize("kind", KEYS, ids=lambda kind: kind.split("(")[0])
-def test_a_keys_changes_are_in_one_share_whatever_its_type(places: Places, kind: str) -> None:
+def test_a_keys_changes_are_in_one_part_whatever_its_type(places: Places, kind: str) -> None:
     place, table = places(), TableName("dbo", "Things")
     values, spellings = KEYS[kind]
     place.execute(f"CREATE TABLE dbo.Things (K {kind} NOT NULL, Area INT NOT NULL, PRIMARY KEY (Area, K))")
@@ -139,11 +139,11 @@ def test_a_keys_changes_are_in_one_share_whatever_its_type(places: Places, kind:
         place.execute(f"INSERT INTO dbo.Things VALUES ({key}, 1)")
     place.scan()
     for columns in (("K",), ("Area", "K")):
-        shares = read(place, 3, table=table, columns=columns)
-        assert merged(shares) == place.read(table=table)
+        parts = read(place, 3, table=table, columns=columns)
+        assert merged(parts) == place.read(table=table)
         homes: dict[object, set[int]] = {}
-        for number, share in enumerate(shares):
-            for change in share:
+        for number, part in enumerate(parts):
+            for change in part:
                 homes.setdefault((change.data["Area"], comparable(change.data["K"], kind)), set()).add(number)
         assert all(len(found) == 1 for found in homes.values()), homes
 
@@ -157,9 +157,9 @@ def test_a_null_in_the_hashed_columns_has_a_share(places: Places) -> None:
     place = places()
     place.execute("INSERT INTO dbo.Persons (ID, Name) VALUES (1, NULL), (2, NULL), (3, N'c')")
     place.scan()
-    shares = read(place, 3, columns=("Name",))
-    assert len(merged(shares)) == 3
-    assert sorted(len(share) for share in shares if any(c.data["Name"] is None for c in share))[-1] >= 2
+    parts = read(place, 3, columns=("Name",))
+    assert len(merged(parts)) == 3
+    assert sorted(len(part) for part in parts if any(c.data["Name"] is None for c in part))[-1] >= 2
 
 
 def test_both_images_of_an_update_are_one_change_even_if_they_hash_apart(places: Places) -> None:
@@ -173,12 +173,12 @@ def test_both_images_of_an_update_are_one_change_even_if_they_hash_apart(places:
     assert [c.data["Name"] for c in updates] == [f"new {n}" for n in range(40)]
 
 
-def test_keys_that_step_by_the_number_of_shares_are_spread_nevertheless(places: Places) -> None:
+def test_keys_that_step_by_the_number_of_parts_are_spread_nevertheless(places: Places) -> None:
     place = places()
     place.execute(f"INSERT INTO dbo.Persons (ID) VALUES {', '.join(f'({n * 12})' for n in range(120))}")
     place.scan()
     for of in (2, 3, 4):
-        assert min(len(share) for share in read(place, of, page=1000)) > 120 / of / 3
+        assert min(len(part) for part in read(place, of, page=1000)) > 120 / of / 3
 
 
 def test_the_place_in_the_log_spreads_a_table_without_a_key(places: Places) -> None:
@@ -186,9 +186,9 @@ def test_the_place_in_the_log_spreads_a_table_without_a_key(places: Places) -> N
     place.execute(f"INSERT INTO dbo.Persons (ID) VALUES {', '.join(f'({n})' for n in range(60))}")
     place.execute("UPDATE dbo.Persons SET Name = N'x'")
     place.scan()
-    shares = read(place, 3, columns=("__$seqval",), page=1000)
-    assert merged(shares) == place.read(1000)
-    assert min(map(len, shares)) > 10
+    parts = read(place, 3, columns=("__$seqval",), page=1000)
+    assert merged(parts) == place.read(1000)
+    assert min(map(len, parts)) > 10
 
 
 def test_an_empty_window_has_no_stride(places: Places) -> None:
@@ -198,7 +198,7 @@ def test_an_empty_window_has_no_stride(places: Places) -> None:
     assert first(place, place.instance(), 5, place.read()[-1].position) is None
 
 
-def test_the_published_functions_have_no_shares_and_say_so(places: Places) -> None:
+def test_the_published_functions_have_no_parts_and_say_so(places: Places) -> None:
     place = places(query_mode="function")
     place.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
     place.scan()
