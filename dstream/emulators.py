@@ -6,18 +6,19 @@ They hold their data only as long as they run, unless Service Bus is given a dir
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import PIPE
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
 from common.errors import ConfigurationError, PermanentError
+from dstream.children import Process, start, stop_all
 
 USER, PASSWORD = "sa", "DStream-local-1"
 SQLSERVER_PORT, AMQP_PORT, MANAGEMENT_PORT = 1433, 5672, 5300
@@ -25,6 +26,7 @@ SQLSERVER_PORT, AMQP_PORT, MANAGEMENT_PORT = 1433, 5672, 5300
 SHOP = "shop"
 _MISUSED = 2
 """argparse's exit status for bad usage."""
+_STOP_SECONDS = 10.0
 
 _SHOP_TABLES = (
     "CREATE SCHEMA sales",
@@ -122,7 +124,7 @@ class Emulators:
             "servicebus": ["--port", str(ports.amqp), "--http-port", str(ports.management), *bus.arguments],
         }
         self._database = database
-        self._children: dict[str, subprocess.Popen[str]] = {}
+        self._children: dict[str, Process] = {}
         self._addresses: dict[str, dict[str, Any]] = {}
 
     def start(self) -> None:
@@ -131,40 +133,30 @@ class Emulators:
         Raises PermanentError when one cannot (a port that is taken), ConfigurationError when it was asked for what it does not know.
         """
         for name, arguments in self._commands.items():
-            # In a group of its own, so that a terminal's Ctrl-C is passed on once; its input closes with this process, however that ends.
             command = [sys.executable, "-m", f"emulators.{name}", *arguments, "--json", "--stop-with-stdin"]
-            self._children[name] = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                process_group=0,
-            )
+            self._children[name] = start(command, stdin=PIPE, stdout=PIPE, stderr=PIPE)
         for name, child in self._children.items():
             assert child.stdout is not None
-            assert child.stderr is not None
-            line = child.stdout.readline()
-            if not line:
-                said = child.stderr.read().strip() or "it said nothing"
-                misused = child.wait() == _MISUSED
-                self.stop()
-                if misused:  # argparse shows the usage first
-                    raise ConfigurationError([f"starting the {name} emulator: {said.rpartition('error: ')[2]}"])
-                raise PermanentError(f"starting the {name} emulator: {said.splitlines()[0]}")
-            self._addresses[name] = json.loads(line)
+            announcement = child.stdout.readline()
+            if not announcement:
+                raise self._failed(name, child)
+            self._addresses[name] = json.loads(announcement)
             threading.Thread(target=_pass_on, args=(child,), name=f"{name}-output", daemon=True).start()
 
+    def _failed(self, name: str, child: Process) -> ConfigurationError | PermanentError:
+        """Why one of them did not start. Stops both."""
+        assert child.stderr is not None
+        said = child.stderr.read().decode(errors="replace").strip() or "it printed no reason"
+        misused = child.wait() == _MISUSED
+        self.stop()
+        if misused:  # argparse prints the usage first
+            return ConfigurationError([f"starting the {name} emulator: {said.rpartition('error: ')[2]}"])
+        return PermanentError(f"starting the {name} emulator: {said.splitlines()[0]}")
+
     def stop(self) -> None:
-        """End both; quiet when they have ended."""
+        """Stop both; does nothing when they have ended."""
+        stop_all(self._children.values(), _STOP_SECONDS)
         for child in self._children.values():
-            child.terminate()
-        for child in self._children.values():
-            try:
-                child.wait(10)
-            except subprocess.TimeoutExpired:
-                child.kill()
-                child.wait()
             for stream in (child.stdin, child.stdout, child.stderr):
                 if stream is not None:
                     stream.close()
@@ -176,7 +168,7 @@ class Emulators:
         """Let the faults act from now on: what went before had to succeed."""
         pipe = self._children["sqlserver"].stdin
         if self._faults and pipe is not None:
-            pipe.write("begin\n")
+            pipe.write(b"begin\n")
             pipe.flush()
 
     def pid(self, name: str) -> int:
@@ -224,12 +216,12 @@ class Emulators:
         return f"http://localhost:{self._addresses['servicebus']['http_port']}"
 
 
-def _pass_on(child: subprocess.Popen[str]) -> None:
-    """What an emulator has to say goes where our own complaints go."""
+def _pass_on(child: Process) -> None:
+    """What an emulator prints on its standard error is printed on ours."""
     assert child.stderr is not None
     try:
         for line in child.stderr:
-            print(line, end="", file=sys.stderr)
+            print(line.decode(errors="replace"), end="", file=sys.stderr)
     except ValueError:  # closed by stop()
         return
 

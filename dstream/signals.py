@@ -10,7 +10,6 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from types import FrameType
 
 import structlog
@@ -80,13 +79,6 @@ def _tell_of_the_end(seconds: float) -> None:
         seconds=seconds,
         effect="what was not completed comes again when its connection is gone, or its lock runs out",
     )
-
-
-@cache
-def lifeline() -> int:
-    """A standard input for children, on which nothing ever comes. It ends with this process, however that ends; see `PARENT`."""
-    reading, _ = os.pipe()  # the other end is kept, and inherited by nobody
-    return reading
 
 
 def _stop_with_stdin(stop: threading.Event) -> None:

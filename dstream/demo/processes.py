@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
+from dstream.children import Process, stage_command, start_stage, stop_all
 from dstream.demo.schema import TABLES
-from dstream.signals import PARENT, lifeline
 
 _CONFIG = """\
 ingester {{
@@ -117,21 +114,14 @@ class Service:
     def __init__(self, stage: str, config: Path, variables: Mapping[str, str], log: Path) -> None:
         self.stage = stage
         self.log = log
-        self._command = [sys.executable, "-m", "dstream", stage, "--config", str(config)]
-        self._environment = {**os.environ, **variables, PARENT: "1"}
-        self._process: subprocess.Popen[bytes] | None = None
+        self._command = stage_command(stage, ["--config", str(config)])
+        self._variables = variables
+        self._process: Process | None = None
 
     def start(self) -> None:
         """Start it; returns at once. It stops when this process ends, however that ends."""
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command,
-                stdin=lifeline(),
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=self._environment,
-                process_group=0,
-            )
+            self._process = start_stage(self._command, self._variables, output=log.fileno())
 
     def died(self) -> int | None:
         """Its exit status, if it has ended."""
@@ -155,22 +145,18 @@ class Service:
 
     def stop(self, timeout: float = 30) -> int:
         """SIGTERM; the exit status. What does not stop in time is killed."""
-        return self._end(signal.SIGTERM, timeout)
+        return self._end(timeout, signal.SIGTERM)
 
     def kill(self) -> int:
-        """SIGKILL, as a machine that loses power."""
-        return self._end(signal.SIGKILL, 10)
+        """SIGKILL, as if the machine lost power."""
+        return self._end(10, signal.SIGKILL)
 
-    def _end(self, how: signal.Signals, timeout: float) -> int:
+    def _end(self, timeout: float, how: signal.Signals) -> int:
         process, self._process = self._process, None
         if process is None:
             return 0
-        process.send_signal(how)
-        try:
-            return process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            return process.wait()
+        stop_all([process], timeout, how=how)
+        return process.wait()
 
     def tail(self, lines: int = 15) -> str:
         """The end of its log."""
