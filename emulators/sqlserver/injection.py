@@ -1,6 +1,6 @@
 """Where faults get in: the hooks of a Fault, the set of those in force, and a Session that lets them act first.
 
-It knows no fault by name (see faults.py) and no socket. A fault that is not in force costs nothing.
+It knows no fault by name (see faults/catalogue.py) and no socket. A fault that is not in force costs nothing.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ class SqlServerEmulator:
 
     @contextmanager
     def inject(self, fault: Fault) -> Iterator[None]:
-        """Let this fault (see faults.py) act as long as the block lasts; several may."""
+        """Let this fault (see faults/catalogue.py) act as long as the block lasts; several may."""
         fault.begin(self)
         self._settings.faults.add(fault)
         try:

@@ -23,7 +23,7 @@ from dstream.demo.workload import Pace, Workload
 from dstream.emulators import Login
 from emulators.servicebus.description import EntityMissing, QueueDescription
 from emulators.servicebus.server import ServiceBusEmulator
-from emulators.sqlserver.faults import QueryThatHangs
+from emulators.sqlserver.faults.catalogue import QueryThatHangs
 from emulators.sqlserver.server import SqlServerEmulator
 from tests.azurite.server import Azurite, connection_string, missing
 from tests.worlds.fault_cases import CASES, NAMES, OURS, Case

@@ -17,7 +17,7 @@ from emulators.servicebus.amqp.values import AmqpError, Value
 from emulators.servicebus.faults import catalogue as bus
 from emulators.servicebus.faults.injection import Fault as BusFault
 from emulators.servicebus.faults.injection import Server as BusServer
-from emulators.sqlserver import faults as sql
+from emulators.sqlserver.faults import catalogue as sql
 from emulators.sqlserver.injection import Fault as SqlFault
 from emulators.sqlserver.injection import Server as SqlServer
 from emulators.sqlserver.injection import Silence, Stage

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from common.errors import ConnectionLost, PermanentError, TransientError
 from common.sqladdress import SqlAddress
 from dstream.emulators import Login
-from emulators.sqlserver import faults
+from emulators.sqlserver.faults import catalogue as faults
 from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.server import SqlServerEmulator
 from ingester.sqlserver import waiting as sqlserver_waiting

@@ -21,9 +21,9 @@ from common import azure_identity
 from common.errors import ConnectionLost, PermanentError, TransientError
 from common.sqladdress import SqlAddress
 from dstream.emulators import Login
-from emulators.sqlserver import faults
 from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.engine.server_engine import SqlEngine
+from emulators.sqlserver.faults import catalogue as faults
 from emulators.sqlserver.server import SqlServerEmulator
 from emulators.sqlserver.tls import TlsSettings
 from ingester.check import _server as server_findings

@@ -6,7 +6,7 @@ import pytest
 
 from common.errors import ConnectionLost, TransientError
 from common.names import TableName
-from emulators.sqlserver.faults import ChangeTableLocked, LockTimeout, LogTimesLocked
+from emulators.sqlserver.faults.catalogue import ChangeTableLocked, LockTimeout, LogTimesLocked
 from emulators.sqlserver.server import SqlServerEmulator
 from ingester.position import Position
 from ingester.source import Probe, ProbeRequest

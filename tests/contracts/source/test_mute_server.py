@@ -17,7 +17,7 @@ from pydantic import SecretStr
 
 from common.errors import ConnectionLost
 from common.sqladdress import SqlAddress
-from emulators.sqlserver import faults
+from emulators.sqlserver.faults import catalogue as faults
 from emulators.sqlserver.server import SqlServerEmulator
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tls import TlsSettings

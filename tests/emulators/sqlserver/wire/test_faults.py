@@ -7,6 +7,8 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 import pymssql
@@ -16,8 +18,10 @@ from pydantic import SecretStr
 from common.errors import TransientError
 from common.sqladdress import SqlAddress
 from dstream.emulators import Login
-from emulators.sqlserver import faults
+from emulators.sqlserver import faults as package
 from emulators.sqlserver.build import build_engine
+from emulators.sqlserver.faults import catalogue as faults
+from emulators.sqlserver.faults.capture import CaptureFault
 from emulators.sqlserver.injection import Fault
 from emulators.sqlserver.server import SqlServerEmulator
 from emulators.sqlserver.sqltypes import SqlType
@@ -410,8 +414,10 @@ def test_every_fault_has_a_name(text: str, kind: type[Fault]) -> None:
 
 def test_no_fault_is_without_a_name_and_an_explanation() -> None:
     named = {make for make, _, _ in faults.NAMES.values()}
-    kinds = {kind for kind in vars(faults).values() if isinstance(kind, type) and issubclass(kind, Fault)}
-    assert kinds - {Fault, faults.CaptureFault} == named
+    modules = [import_module(found.name) for found in iter_modules(package.__path__, f"{package.__name__}.")]
+    found = [value for module in modules for value in vars(module).values()]
+    kinds = {kind for kind in found if isinstance(kind, type) and issubclass(kind, Fault)}
+    assert kinds - {Fault, CaptureFault} == named
     assert all(kind.__doc__ for kind in named)
 
 

@@ -17,7 +17,7 @@ from common.errors import TransientError
 from common.sqladdress import SqlAddress
 from dstream.emulators import Login
 from emulators.sqlserver.build import build_engine
-from emulators.sqlserver.faults import Mute, QueryThatHangs
+from emulators.sqlserver.faults.catalogue import Mute, QueryThatHangs
 from emulators.sqlserver.server import SqlServerEmulator
 from emulators.sqlserver.tls import TlsSettings
 from ingester.sqlserver.connection import Connection

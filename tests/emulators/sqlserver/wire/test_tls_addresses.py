@@ -24,7 +24,7 @@ import pytest
 from common.errors import ConnectionLost, DStreamError, PermanentError, TransientError
 from common.sqladdress import SqlAddress
 from emulators import certificates
-from emulators.sqlserver import faults
+from emulators.sqlserver.faults import catalogue as faults
 from emulators.sqlserver.server import SqlServerEmulator
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tls import TlsSettings
