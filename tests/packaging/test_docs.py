@@ -1,4 +1,4 @@
-"""The pages lead to each other: every link between files is answered, anchors too, and decisions are numbered and dated."""
+"""The pages: links between files lead somewhere, anchors too; prose is at most 120 columns of plain English; decisions are numbered and dated."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ CODE = ("dstream", "ingester", "router", "common", "emulators", "tests", "bench"
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
 
 _CODE = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
+_SENTENCES = re.compile(r"(?<=[.!?])\s+|\n{2,}|^ *(?:[-*]|\d+\.) +|\*\*", re.MULTILINE)
+_OPENS = re.compile(r"(?:Of|What|Whoever)\b(?!.*\?$)", re.DOTALL)
+_UNUSUAL = re.compile(r"\b(?:anew|mended|whoever|SPEC \d+)\b", re.IGNORECASE)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
@@ -44,6 +47,46 @@ def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# A `b`, c\n[1](#a-b-c) [2](#d) [3](page.md#a-b-c) [4](other.md) [5](https://example.com/#x)\n")
     assert broken(page) == ["#d", "other.md"]
+
+
+def prose(page: Path) -> list[str]:
+    """The lines that are neither code nor part of a table, a heading or a comment."""
+    lines = _CODE.sub("", page.read_text(encoding="utf-8")).splitlines()
+    return ["" if line.lstrip().startswith(("|", "#", "<!--")) else line for line in lines]
+
+
+def too_long(page: Path) -> list[str]:
+    """A single link or piece of code may be longer."""
+    return [line for line in prose(page) if len(line) > 120 and " " in line.strip()]
+
+
+def foreign(page: Path) -> list[str]:
+    """Sentences that begin as no native begins them, and words that no native uses."""
+    text = "\n".join(prose(page)).lstrip()
+    begun = [sentence for sentence in _SENTENCES.split(text) if _OPENS.match(sentence)]
+    return begun + _UNUSUAL.findall(text)
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.stem not in ("configuration", "messages")], ids=lambda page: page.stem
+)
+def test_prose_has_at_most_120_columns(page: Path) -> None:
+    assert too_long(page) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_prose_is_plain_english(page: Path) -> None:
+    assert foreign(page) == []
+
+
+def test_long_and_foreign_prose_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    long = "word " * 30
+    page.write_text(
+        f"# What it is\n\n{long}\n\n| {long} |\n\n```\n{long}\n```\n\nOf it, this. What for?\n**What** is not: mended.\n"
+    )
+    assert too_long(page) == [long]
+    assert foreign(page) == ["Of it, this.", "What", "mended"]
 
 
 def test_pages_that_code_names_exist() -> None:

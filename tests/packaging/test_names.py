@@ -37,6 +37,7 @@ def test_a_wheel_holds_our_packages_and_nothing_else(tmp_path: Path) -> None:
     )
     tops = {line.split("/")[0] for line in listing.stdout.splitlines()[1:]}
     assert {top for top in tops if not top.endswith(".dist-info")} == set(OURS)
+    assert ".dist-info/licenses/LICENSE" in listing.stdout
 
 
 def test_the_router_runs_without_the_ingesters_dependencies() -> None:
