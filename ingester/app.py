@@ -31,7 +31,7 @@ from ingester.spark.executor import SparkExecutor
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.source import SqlServerSource
-from ingester.watch.progress import Progress
+from ingester.watch.stats import IngesterStats
 from ingester.worker import first_task, run_bucket
 from ingester.worker_settings import WorkerSettings
 
@@ -46,11 +46,11 @@ def run(settings: IngesterSettings, stop: threading.Event, *, watched: Watched =
 
     Raises ConfigurationError, and PermanentError or TransientError when it could not start.
     """
-    with observed(settings, stop) as progress:
-        return _run(settings, stop, progress, watched)
+    with observed(settings, stop) as stats:
+        return _run(settings, stop, stats, watched)
 
 
-def _run(settings: IngesterSettings, stop: threading.Event, progress: Progress, watched: Watched) -> int:
+def _run(settings: IngesterSettings, stop: threading.Event, stats: IngesterStats, watched: Watched) -> int:
     keys = lock_keys(settings, settings.tables)
     locks = locks_of(settings, keys)
     connection = Connection(settings.db, stop=stop)
@@ -79,7 +79,7 @@ def _run(settings: IngesterSettings, stop: threading.Event, progress: Progress, 
                 offsets=offsets,
                 leases=leases,
                 executor=executor,
-                progress=progress,
+                stats=stats,
                 stop=stop,
                 clock=steady,
                 now=unix,

@@ -12,30 +12,30 @@ from ingester.sqlserver.capture import SqlServerCapture
 from ingester.sqlserver.connection import Connection
 from ingester.watch.capture_watch import Watch
 from ingester.watch.metrics import samples
-from ingester.watch.progress import Progress
+from ingester.watch.stats import IngesterStats
 
 _QUERY_SECONDS = 30
 """A view that answers later is asked again at the next look."""
 
 
 @contextmanager
-def observed(settings: IngesterSettings, stop: threading.Event) -> Iterator[Progress]:
+def observed(settings: IngesterSettings, stop: threading.Event) -> Iterator[IngesterStats]:
     """What the loop is to write into. The port is open from here on: a start that takes long is seen.
 
     Raises PermanentError when the port cannot be had. The server is not asked before the loop has reached it.
     """
-    progress = Progress(settings.tables, login_seconds=settings.db.login_seconds)
+    stats = IngesterStats(settings.tables, login_seconds=settings.db.login_seconds)
     view = SqlServerCapture(Connection(settings.db, proven=True, query_seconds=_QUERY_SECONDS, stop=stop))
-    watch = Watch(view, progress)
+    watch = Watch(view, stats)
     with ExitStack() as stack:
         if settings.health is not None:
             stack.enter_context(
                 HealthEndpoint(
                     settings.health,
-                    alive=progress.alive,
-                    ready=progress.ready,
-                    samples=lambda: samples(progress, watch.findings),
+                    alive=stats.alive,
+                    ready=stats.ready,
+                    samples=lambda: samples(stats, watch.findings),
                 )
             )
         stack.enter_context(watch)
-        yield progress
+        yield stats

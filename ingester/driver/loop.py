@@ -34,7 +34,7 @@ from ingester.offsets import Offsets
 from ingester.position import Position
 from ingester.slices import Slice
 from ingester.source import Source
-from ingester.watch.progress import Progress, Standing
+from ingester.watch.stats import IngesterStats, Standing
 from ingester.window import gap_error, probe_request
 
 log = structlog.get_logger("ingester")
@@ -59,7 +59,7 @@ class Job:
         offsets: Offsets,
         leases: LeaseKeeper,
         executor: Executor,
-        progress: Progress,
+        stats: IngesterStats,
         stop: threading.Event,
         clock: SteadyClock,
         now: UnixClock,
@@ -71,16 +71,16 @@ class Job:
         self._executor = executor
         self._dispatcher = Dispatcher(executor, self._stamped)
         self._strides = Strides(source, offsets, settings.ordering, most=settings.most_parts)
-        self._progress = progress
+        self._stats = stats
         self._stop = stop
         self._clock, self._now = clock, now
         self._schedule = Schedule(chance)
-        self._roster = Roster(schedule=self._schedule, ownership=self._ownership, progress=progress, clock=clock)
-        self._gate = QueueGate(progress, clock, chance)
+        self._roster = Roster(schedule=self._schedule, ownership=self._ownership, stats=stats, clock=clock)
+        self._gate = QueueGate(stats, clock, chance)
         self._asked: SimpleQueue[tuple[TableChanges, Mapping[TableName, str]]] = SimpleQueue()
         self._catalog = CatalogAge(clock)
         self._capture = CaptureHold()
-        self._outage = Outage(progress, clock)
+        self._outage = Outage(stats, clock)
         self._moves = Moves(offsets, self._ownership, self._roster, clock)
         self._returns = Returns(
             self._roster,
@@ -88,7 +88,7 @@ class Job:
             self._ownership,
             self._gate,
             self._outage,
-            progress,
+            stats,
             ExecutorClocks(now),
             clock,
         )
@@ -106,7 +106,7 @@ class Job:
         try:
             while not self._stop.is_set() and self._roster.tables:
                 self._turn()
-                self._progress.executor(self._executor.check())
+                self._stats.executor(self._executor.check())
         finally:
             self._finish()
         return self._roster.status()
@@ -116,20 +116,20 @@ class Job:
         self._asked.put((changes, lock_names))
 
     def _turn(self) -> None:
-        self._progress.turned()
+        self._stats.turned()
         while not self._asked.empty():
             self._reconfigure(*self._asked.get())
         ready: list[TrackedTable] = []
         for result in self._dispatcher.results(self._wait_seconds()):
             if (table := self._returns.settle(result)) is not None:
                 ready.append(table)
-            self._progress.turned()  # the end of a stride is committed: that may wait for the server
+            self._stats.turned()  # the end of a stride is committed: that may wait for the server
         self._roster.hurry([*self._ownership.news(), *self._gate.chosen()])
         due_at = self._schedule.next_due()
         if due_at is not None and due_at + self._settings.coalesce_seconds <= self._clock():
             ready += self._roster.take()
         if ready and not self._stop.is_set():
-            with self._progress.passing():
+            with self._stats.passing():
                 self._pass(ready)
         self._dispatcher.start()
 
@@ -152,9 +152,9 @@ class Job:
         moving: list[Moving] = []
         try:
             readable = self._readable(tables)
-            self._progress.turned()
+            self._stats.turned()
             for table, decision in self._probe(readable):
-                self._progress.turned()
+                self._stats.turned()
                 move = self._act(table, decision)
                 if move is None:
                     waiting.discard(table.name)
@@ -171,7 +171,7 @@ class Job:
             standing = self._standing(self._roster.tables[name])
             if standing is not Standing.READ and not self._outage:
                 self._gate.forget(name)
-            self._progress.stands(name, standing)
+            self._stats.stands(name, standing)
             self._roster.put(name, self._waiting_for(self._roster.tables[name]))
 
     def _standing(self, table: TrackedTable) -> Standing:
@@ -206,7 +206,7 @@ class Job:
         if not self._settings.skip_gaps:
             self._roster.stop(table, error)
             return True
-        self._progress.skipped(table.name)
+        self._stats.skipped(table.name)
         log.warning("skipping lost changes", table=table.name.key, what=error.message)
         return not self._gone_over(table)
 
@@ -276,7 +276,7 @@ class Job:
         """Do what was decided; a table that is only to be moved comes back, to be moved with others."""
         lease = table.lease
         assert lease is not None
-        self._progress.stands(table.name, Standing.READ, behind=decision.act in (Act.READ, Act.GAP))
+        self._stats.stands(table.name, Standing.READ, behind=decision.act in (Act.READ, Act.GAP))
         if decision.act is not Act.READ:
             self._gate.forget(table.name)
         if decision.act is Act.GAP and decision.found is not None:
@@ -284,7 +284,7 @@ class Job:
             if not self._settings.skip_gaps:
                 self._roster.stop(table, error)
                 return None
-            self._progress.skipped(table.name)
+            self._stats.skipped(table.name)
             log.warning("skipping lost changes", table=table.name.key, what=error.message)
             return Moving(table, lease, decision.start, Outcome.MORE)
         if decision.act is Act.ADVANCE and decision.upto is not None:
@@ -320,7 +320,7 @@ class Job:
         self._roster.put(table.name, Outcome.MORE if over else Outcome.CHANGED)
 
     def _stamped(self, todo: Slice) -> Slice:
-        self._progress.started(todo.table)
+        self._stats.started(todo.table)
         return self._ownership.stamped(todo, self._roster.tables.get(todo.table), self._now())
 
     def _want(self) -> None:

@@ -6,7 +6,7 @@ import structlog
 
 from common.clock import SteadyClock
 from common.errors import ConnectionLost, DStreamError
-from ingester.watch.progress import SILENT_SECONDS, Progress
+from ingester.watch.stats import SILENT_SECONDS, IngesterStats
 
 log = structlog.get_logger("ingester")
 
@@ -26,8 +26,8 @@ _AFTERMATH_SECONDS = 10.0
 class Outage:
     """True while there is one. `clock`: the steady clock."""
 
-    def __init__(self, progress: Progress, clock: SteadyClock) -> None:
-        self._progress = progress
+    def __init__(self, stats: IngesterStats, clock: SteadyClock) -> None:
+        self._stats = stats
         self._clock = clock
         self._since: float | None = None
         self._unanswered = False
@@ -49,7 +49,7 @@ class Outage:
 
     def lost(self, error: ConnectionLost) -> bool:
         """Nothing can be asked; whether that has been so for so long that the tables are to be left to others."""
-        self._progress.connected(False, error.with_hint(UNREACHABLE))
+        self._stats.connected(False, error.with_hint(UNREACHABLE))
         now = self._clock()
         if self._since is None:
             self._since = now
@@ -58,7 +58,7 @@ class Outage:
 
     def refused(self, error: DStreamError) -> None:
         """The server can be reached, and does not answer a question about all tables."""
-        self._progress.unanswered(error.with_hint(REFUSED))
+        self._stats.unanswered(error.with_hint(REFUSED))
         if not self._unanswered:
             self._unanswered = True
             log.warning(
@@ -70,15 +70,15 @@ class Outage:
     def over(self) -> bool:
         """Everything was answered; whether that ends an outage."""
         ended = bool(self)
-        self._progress.connected(True)
-        self._progress.unanswered(None)
+        self._stats.connected(True)
+        self._stats.unanswered(None)
         if self._since is not None:
             self._ended_at = self._clock()
             log.info("reconnected to SQL Server")
         if self._unanswered:
             log.info("SQL Server answers for the tables again")
         self._since, self._unanswered = None, False
-        self._tell_slowness(self._progress.waited)
+        self._tell_slowness(self._stats.waited)
         return ended
 
     def _tell_slowness(self, seconds: float) -> None:

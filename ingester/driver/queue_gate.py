@@ -14,7 +14,7 @@ from common.clock import SteadyClock
 from common.names import TableName
 from common.retry import Backoff, jittered
 from ingester.slices import SliceResult, Trouble
-from ingester.watch.progress import Progress
+from ingester.watch.stats import IngesterStats
 
 log = structlog.get_logger("ingester")
 
@@ -28,8 +28,8 @@ _TURN_SECONDS = 5.0
 class QueueGate:
     """`clock`: the steady clock; `chance`: a random number in [0, 1)."""
 
-    def __init__(self, progress: Progress, clock: SteadyClock, chance: Callable[[], float]) -> None:
-        self._progress = progress
+    def __init__(self, stats: IngesterStats, clock: SteadyClock, chance: Callable[[], float]) -> None:
+        self._stats = stats
         self._clock = clock
         self._chance = chance
         self._refusals = 0
@@ -96,7 +96,7 @@ class QueueGate:
     def _refused(self, result: SliceResult) -> None:
         if not self.shut:
             log.error("the queue refuses what is sent, all tables wait", error=result.message, hint=result.hint)
-        self._progress.queue(f"{result.message} ({result.hint})" if result.hint else result.message)
+        self._stats.queue(f"{result.message} ({result.hint})" if result.hint else result.message)
         self._refusals += 1
         self._retry_at = self._clock() + self._pause()
 
@@ -106,5 +106,5 @@ class QueueGate:
     def _open(self, why: str) -> None:
         self._refusals = 0
         self._waiting.clear()
-        self._progress.queue(None)
+        self._stats.queue(None)
         log.info(why)

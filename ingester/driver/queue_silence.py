@@ -10,7 +10,7 @@ import structlog
 
 from common.clock import SteadyClock
 from ingester.slices import SliceResult, Trouble
-from ingester.watch.progress import Progress
+from ingester.watch.stats import IngesterStats
 
 log = structlog.get_logger("ingester")
 
@@ -26,8 +26,8 @@ _HINT = (
 class QueueSilence:
     """`clock`: the steady clock."""
 
-    def __init__(self, progress: Progress, clock: SteadyClock) -> None:
-        self._progress = progress
+    def __init__(self, stats: IngesterStats, clock: SteadyClock) -> None:
+        self._stats = stats
         self._clock = clock
         self._failing: float | None = None
         self._taken_at = float("-inf")
@@ -46,7 +46,7 @@ class QueueSilence:
             self._failing = max(now - seconds, self._taken_at)
         if now - self._failing <= PATIENCE_SECONDS:
             return
-        self._progress.unsent(f"{result.message} ({result.hint or _HINT})")
+        self._stats.unsent(f"{result.message} ({result.hint or _HINT})")
         if not self._told:
             self._told = True
             log.error(
@@ -57,5 +57,5 @@ class QueueSilence:
         self._taken_at, self._failing = self._clock(), None
         if self._told:
             self._told = False
-            self._progress.unsent(None)
+            self._stats.unsent(None)
             log.info("changes can be sent to the queue again")

@@ -17,7 +17,7 @@ from ingester.driver.schedule import Outcome
 from ingester.driver.strides import Strides
 from ingester.driver.tables import TrackedTable
 from ingester.slices import SliceResult, Trouble
-from ingester.watch.progress import Progress
+from ingester.watch.stats import IngesterStats
 
 log = structlog.get_logger("ingester")
 
@@ -32,7 +32,7 @@ class Returns:
         ownership: Ownership,
         gate: QueueGate,
         outage: Outage,
-        progress: Progress,
+        stats: IngesterStats,
         clocks: ExecutorClocks,
         clock: SteadyClock,
     ) -> None:
@@ -41,11 +41,11 @@ class Returns:
         self._ownership = ownership
         self._gate = gate
         self._outage = outage
-        self._progress = progress
+        self._stats = stats
         self._clocks = clocks
         self._clock = clock
         self._throttling = Spell(clock)
-        self._silence = QueueSilence(progress, clock)
+        self._silence = QueueSilence(stats, clock)
         self.changes = 0
 
     def settle(self, ended: SliceResult) -> TrackedTable | None:
@@ -65,7 +65,7 @@ class Returns:
         if table is None:
             return None
         self.changes += result.changes
-        self._progress.settled(result)
+        self._stats.settled(result)
         self._note(table, result)
         return None if self._roster.left(table) else self._goes_on(table, result)
 

@@ -13,7 +13,7 @@ from ingester.driver.ownership import Ownership
 from ingester.driver.reload import TableChanges
 from ingester.driver.schedule import Outcome, Rhythm, Schedule
 from ingester.driver.tables import TrackedTable
-from ingester.watch.progress import Progress, Standing
+from ingester.watch.stats import IngesterStats, Standing
 
 log = structlog.get_logger("ingester")
 
@@ -26,7 +26,7 @@ class Roster:
         *,
         schedule: Schedule,
         ownership: Ownership,
-        progress: Progress,
+        stats: IngesterStats,
         clock: SteadyClock,
     ) -> None:
         self.tables: dict[TableName, TrackedTable] = {}
@@ -35,7 +35,7 @@ class Roster:
         self._stopped: dict[TableName, TrackedTable] = {}
         self._schedule = schedule
         self._ownership = ownership
-        self._progress = progress
+        self._stats = stats
         self._clock = clock
 
     def status(self) -> int:
@@ -104,14 +104,14 @@ class Roster:
                 self._schedule.pace(name, rhythm, self._clock())
             else:
                 self._begin(name, rhythm)
-            self._progress.stands(name, Standing.ELSEWHERE)
+            self._stats.stands(name, Standing.ELSEWHERE)
             log.info("table added", table=name.key)
         for name in changes.paced.keys() & self.tables.keys():
             self._schedule.pace(name, changes.paced[name], self._clock())
 
     def _remove(self, table: TrackedTable) -> None:
         self._ownership.remove(table)
-        self._progress.removed(table.name)
+        self._stats.removed(table.name)
         log.info("table removed", table=table.name.key)
 
     def stop(self, table: TrackedTable, error: DStreamError) -> None:
@@ -120,7 +120,7 @@ class Roster:
         self._stopped[table.name] = table
         self._schedule.remove(table.name)
         self._ownership.leave(table)
-        self._progress.stands(table.name, Standing.STOPPED)
+        self._stats.stands(table.name, Standing.STOPPED)
         log.error("table stopped; restart the ingester once it is mended", table=table.name.key, error=str(error))
 
     def failed(self, table: TrackedTable, error: DStreamError) -> None:

@@ -23,7 +23,7 @@ from ingester.source import Page, Source
 from ingester.task.encode import Encoder
 from ingester.task.limits import Bounds
 from ingester.task.page_size import page_rows
-from ingester.task.send_page import PageSender, Progress, Throttled
+from ingester.task.send_page import PageSender, SliceProgress, Throttled
 from ingester.window import gap, gap_error
 
 
@@ -46,14 +46,14 @@ class Drain:
 
     def run(self, todo: Slice) -> SliceResult:
         """Drain `todo`. Never raises for what DStream knows; see `failed` for the rest."""
-        progress = Progress(todo.row_bytes)
+        progress = SliceProgress(todo.row_bytes)
         try:
             more = self._drain(todo, progress)
         except DStreamError as error:
             return in_trouble(progress.result(todo, more=True), error)
         return progress.result(todo, more=more)
 
-    def _drain(self, todo: Slice, progress: Progress) -> bool:
+    def _drain(self, todo: Slice, progress: SliceProgress) -> bool:
         bounds = Bounds(todo, now=self.now, clock=self.clock, stopping=self.stopping)
         pages = PageSender(
             self.sender, self.encoder, self.clock, bounds, self.stand_ins, self.wait, self.chance, self.throttled

@@ -39,7 +39,7 @@ class Throttled:
 
 
 @dataclass(slots=True)
-class Progress:
+class SliceProgress:
     """How far a slice has come, as it goes; see SliceResult."""
 
     row_bytes: float | None = None
@@ -103,7 +103,7 @@ class PageSender:
     chance: Callable[[], float]
     throttled: Throttled
 
-    def send(self, todo: Slice, page: Page, progress: Progress) -> tuple[Outgoing, PermanentError | None]:
+    def send(self, todo: Slice, page: Page, progress: SliceProgress) -> tuple[Outgoing, PermanentError | None]:
         """All of a page; or what comes before the change that stops the table, and why it does; or what there was time for.
 
         Raises Expired, and TransientError or PermanentError as the sender does.
@@ -156,7 +156,7 @@ class PageSender:
         out.stop_before(at)
         return found.refusal()
 
-    def _refused(self, spell: _Spell | None, error: SendInterrupted, progress: Progress) -> _Spell:
+    def _refused(self, spell: _Spell | None, error: SendInterrupted, progress: SliceProgress) -> _Spell:
         """The namespace has no credits: wait a while for some, unless it has been long or a stop was asked for."""
         progress.refusals, progress.throttled = progress.refusals + 1, error.message
         if spell is None or error.accepted:

@@ -17,9 +17,9 @@ from common.errors import PermanentError, TransientError
 from common.names import TableName
 from common.periodic import repeat
 from ingester.capture_status import CaptureError, CaptureJobs, CaptureView, LogTimes
-from ingester.watch.progress import Figures, Progress, TableFigures
 from ingester.watch.retention import Alarm, alarm, headroom
 from ingester.watch.silence import LAG_SECONDS, Finding, Silence, explain
+from ingester.watch.stats import Figures, IngesterStats, TableFigures
 
 log = structlog.get_logger("ingester")
 
@@ -78,9 +78,9 @@ class Findings:
 class Watch:
     """`view` is used by this thread alone and closed by it."""
 
-    def __init__(self, view: CaptureView, progress: Progress) -> None:
+    def __init__(self, view: CaptureView, stats: IngesterStats) -> None:
         self._view = view
-        self._progress = progress
+        self._stats = stats
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
         self._jobs: CaptureJobs | None = None
@@ -112,7 +112,7 @@ class Watch:
 
     def look(self) -> None:
         """Ask, tell what changed, keep the rest. What cannot be had leaves the last finding as it is."""
-        figures = self._progress.figures()
+        figures = self._stats.figures()
         if not figures.connected:  # the loop has told so, and tells when it is over
             return
         try:

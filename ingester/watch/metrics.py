@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from common.observability.metrics import Metric, Sample
 from ingester.watch.capture_watch import Findings
-from ingester.watch.progress import Progress, Standing
+from ingester.watch.stats import IngesterStats, Standing
 
 CHANGES = Metric("dstream_ingester_changes_total", "counter", "Changes read, sent and committed.", ("table",))
 PAGES = Metric("dstream_ingester_pages_total", "counter", "Pages of changes read and sent.", ("table",))
@@ -102,9 +102,9 @@ METRICS = (
 )
 
 
-def samples(progress: Progress, found: Findings) -> Iterator[Sample]:
+def samples(stats: IngesterStats, found: Findings) -> Iterator[Sample]:
     """Every metric as it is now."""
-    figures = progress.figures()
+    figures = stats.figures()
     for name, table in sorted(figures.tables.items()):
         key = name.key
         yield CHANGES(table.changes, key)

@@ -24,7 +24,7 @@ from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.source import SqlServerSource
 from ingester.task.drain import Drain
-from ingester.watch.progress import Progress
+from ingester.watch.stats import IngesterStats
 from tests.contracts.source.conftest import Places
 from tests.contracts.source.test_source import Place
 from tests.fakes.ingester import FakeSender, ThreadExecutor, encoder
@@ -52,7 +52,7 @@ class Run:
             offsets=offsets,
             leases=self.leases,
             executor=ThreadExecutor(drain),
-            progress=Progress([SWAP], clock=steady),
+            stats=IngesterStats([SWAP], clock=steady),
             stop=self.stop,
             clock=steady,
             now=unix,

@@ -25,7 +25,7 @@ def test_changes_flow_while_the_catalog_is_refused_and_it_is_told_once_with_its_
     world.at(20, lambda: setattr(world.source, "catalog_away", refusal))
     world.at(60, lambda: world.commit(2))
     world.at(100, lambda: world.commit(3))
-    world.at(140, lambda: world.snapshot.append((len(world.sent()), standings(world), world.progress.ready())))
+    world.at(140, lambda: world.snapshot.append((len(world.sent()), standings(world), world.stats.ready())))
     world.at(140, lambda: setattr(world.source, "catalog_away", None))
     status, logs = world.run(240)
     assert (status, world.snapshot) == (0, [(6, {"read"}, None)])
@@ -51,7 +51,7 @@ def test_it_is_not_asked_for_more_often_while_it_is_refused_though_a_table_is_mi
 def test_without_any_known_table_all_wait_and_it_is_told_as_such() -> None:
     world = World()
     world.source.catalog_away = LOCKED
-    world.at(60, lambda: world.snapshot.append(world.progress.ready()))
+    world.at(60, lambda: world.snapshot.append(world.stats.ready()))
     world.at(100, lambda: setattr(world.source, "catalog_away", None))
     world.at(110, lambda: world.commit(2))
     _, logs = world.run(240)

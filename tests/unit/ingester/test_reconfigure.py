@@ -144,7 +144,7 @@ def test_a_table_that_had_stopped_starts_again_when_it_is_removed_and_added() ->
     assert len(world.sent()) == 3
     told = [event for event in events(logs, PERSONS) if not event.startswith("table stopped")]
     assert told == ["lock taken", "table removed", "table added", "lock taken"]
-    assert world.progress.ready() is None
+    assert world.stats.ready() is None
 
 
 def test_another_interval_holds_from_the_next_turn_on() -> None:

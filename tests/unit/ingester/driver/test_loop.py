@@ -27,7 +27,7 @@ from ingester.spark import executor as spark
 from ingester.spark import jvm as spark_jvm
 from ingester.sqlserver.waiting import GRACE
 from ingester.task.drain import Drain
-from ingester.watch.progress import Progress
+from ingester.watch.stats import IngesterStats
 from tests.fakes.ingester import (
     ORDERS,
     PERSONS,
@@ -86,7 +86,7 @@ class World:
         )
         self.events: list[tuple[float, Callable[[], None]]] = []
         rhythm = Rhythm(5.0, 60.0)
-        self.progress = Progress(tables, clock=lambda: SteadyTime(self.clock))
+        self.stats = IngesterStats(tables, clock=lambda: SteadyTime(self.clock))
         self.job = Job(
             JobSettings(
                 tables=dict.fromkeys(tables, rhythm),
@@ -101,7 +101,7 @@ class World:
             offsets=self.offsets,
             leases=self.leases,
             executor=self.executor,
-            progress=self.progress,
+            stats=self.stats,
             stop=self.stop,
             clock=self.now,
             now=self.unix,
@@ -425,7 +425,7 @@ def test_a_right_on_the_catalog_that_is_revoked_ends_nothing_and_is_told_once_wi
     world = World()
     refused = PermanentError("reading cdc.change_tables: permission denied", hint="GRANT SELECT ON SCHEMA::cdc")
     world.at(3, lambda: setattr(world.source, "away", refused))
-    world.at(100, lambda: world.snapshot.append((world.progress.ready(), standings(world))))
+    world.at(100, lambda: world.snapshot.append((world.stats.ready(), standings(world))))
     world.at(150, lambda: setattr(world.source, "away", None))
     world.at(160, lambda: world.commit(2))
     status, logs = world.run(300)
@@ -435,11 +435,11 @@ def test_a_right_on_the_catalog_that_is_revoked_ends_nothing_and_is_told_once_wi
     told = [(entry["event"], entry.get("hint")) for entry in logs if entry["log_level"] == "warning"]
     assert told == [("SQL Server does not answer for the tables, will try again", "GRANT SELECT ON SCHEMA::cdc")]
     assert "SQL Server answers for the tables again" in [entry["event"] for entry in logs]
-    assert (len(world.sent()), world.progress.ready(), standings(world)) == (3, None, {"read"})
+    assert (len(world.sent()), world.stats.ready(), standings(world)) == (3, None, {"read"})
 
 
 def standings(world: World) -> set[str]:
-    return {table.standing.value for table in world.progress.figures().tables.values()}
+    return {table.standing.value for table in world.stats.figures().tables.values()}
 
 
 def test_a_question_for_all_tables_that_was_a_deadlocks_victim_is_asked_again_and_loses_no_connection() -> None:
@@ -510,8 +510,8 @@ def test_readiness_names_the_tables_that_stopped() -> None:
     world = World()
     world.offsets.refused = {PERSONS: PermanentError("claiming an offset: denied")}
     world.run(30)
-    assert "dbo.Persons" in (world.progress.ready() or "")
-    assert "sales.Orders" not in (world.progress.ready() or "")
+    assert "dbo.Persons" in (world.stats.ready() or "")
+    assert "sales.Orders" not in (world.stats.ready() or "")
 
 
 def test_a_table_that_kills_its_workers_is_said_once_tried_seldom_and_shown_until_it_recovers() -> None:
@@ -528,13 +528,13 @@ def test_a_table_that_kills_its_workers_is_said_once_tried_seldom_and_shown_unti
     ready: list[str | None] = []
     world.at(10, lambda: world.commit(2))
     world.at(10, lambda: world.commit(2, name="sales_Orders"))
-    world.at(500, lambda: ready.append(world.progress.ready()))
+    world.at(500, lambda: ready.append(world.stats.ready()))
     _, logs = world.run(800)
     assert ready == ["kills the worker that reads it; the log has the remedy: dbo.Persons"]
     told = [line for line in logs if line["event"] == "table kills the worker that reads it, will try again seldom"]
     assert [(line["log_level"], line["table"]) for line in told] == [("error", "dbo.Persons")]
     assert min(b - a for a, b in pairwise(deaths[4:])) >= 50
-    assert world.progress.ready() is None
+    assert world.stats.ready() is None
     assert world.offsets.stored == {PERSONS: Position.end_of(lsn(2)), ORDERS: Position.end_of(lsn(2))}
     assert [line["table"] for line in logs if line["event"] == "recovered"].count("dbo.Persons") == 1
 

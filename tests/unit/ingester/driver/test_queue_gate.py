@@ -13,7 +13,7 @@ from common.names import TableName
 from ingester.driver.loop import Job
 from ingester.driver.queue_gate import QueueGate
 from ingester.slices import SliceResult, Trouble
-from ingester.watch.progress import Progress
+from ingester.watch.stats import IngesterStats
 from tests.fakes.ingester import ORDERS, PERSONS, instance
 from tests.unit.ingester.driver.test_loop import World
 
@@ -36,7 +36,7 @@ def test_no_table_stops_and_all_go_on_when_the_queue_takes_changes_again() -> No
     world.sender.fail = REFUSED
     world.at(3, lambda: world.commit(2))
     world.at(3, lambda: world.commit(2, name="sales_Orders"))
-    world.at(300, lambda: world.snapshot.append((world.progress.ready(), world.progress.figures().queue)))
+    world.at(300, lambda: world.snapshot.append((world.stats.ready(), world.stats.figures().queue)))
     world.at(301, lambda: setattr(world.sender, "fail", None))
     world.at(375, lambda: world.snapshot.append((len(world.sent()), len(world.sent("Orders")))))
     status, logs = world.run(400)
@@ -44,7 +44,7 @@ def test_no_table_stops_and_all_go_on_when_the_queue_takes_changes_again() -> No
     assert (status, available, sent) == (0, False, (3, 3))
     assert "the queue refuses what is sent" in why
     assert "unauthorized" in why
-    assert (world.progress.ready(), world.progress.figures().queue) == (None, True)
+    assert (world.stats.ready(), world.stats.figures().queue) == (None, True)
     [error] = [entry for entry in logs if entry["log_level"] in ("warning", "error")]
     assert (error["event"], error["log_level"], error["hint"]) == (ENDS, "error", "was the key renewed?")
     assert told(logs) == [ENDS, OPENS]
@@ -72,7 +72,7 @@ def result(table: TableName, trouble: Trouble | None = None, changes: int = 0) -
 def test_slices_that_were_begun_before_neither_open_the_gate_nor_lengthen_the_wait() -> None:
     clock = [0.0]
     gate = QueueGate(
-        Progress([PERSONS, ORDERS], clock=lambda: SteadyTime(clock[0])), lambda: SteadyTime(clock[0]), lambda: 0.0
+        IngesterStats([PERSONS, ORDERS], clock=lambda: SteadyTime(clock[0])), lambda: SteadyTime(clock[0]), lambda: 0.0
     )
     assert gate.admits(PERSONS)
     assert not gate.settled(result(PERSONS, Trouble.QUEUE))
@@ -93,7 +93,7 @@ def test_slices_that_were_begun_before_neither_open_the_gate_nor_lengthen_the_wa
 def test_a_try_that_came_to_nothing_leaves_the_gate_shut_and_another_table_tries() -> None:
     clock = [0.0]
     gate = QueueGate(
-        Progress([PERSONS, ORDERS], clock=lambda: SteadyTime(clock[0])), lambda: SteadyTime(clock[0]), lambda: 0.0
+        IngesterStats([PERSONS, ORDERS], clock=lambda: SteadyTime(clock[0])), lambda: SteadyTime(clock[0]), lambda: 0.0
     )
     for table in (PERSONS, ORDERS):
         gate.settled(result(table, Trouble.QUEUE))
@@ -112,23 +112,25 @@ def test_a_try_that_came_to_nothing_leaves_the_gate_shut_and_another_table_tries
 def test_a_gate_at_which_nobody_waits_any_more_opens() -> None:
     """The try finds nothing: another ingester had sent it."""
     clock = [0.0]
-    progress = Progress([PERSONS], clock=lambda: SteadyTime(clock[0]))
-    progress.connected(True)
-    gate = QueueGate(progress, lambda: SteadyTime(clock[0]), lambda: 0.0)
+    stats = IngesterStats([PERSONS], clock=lambda: SteadyTime(clock[0]))
+    stats.connected(True)
+    gate = QueueGate(stats, lambda: SteadyTime(clock[0]), lambda: 0.0)
     gate.settled(result(PERSONS, Trouble.QUEUE))
     clock[0] = 5.0
     assert (gate.chosen(), gate.admits(PERSONS)) == ([PERSONS], True)
     assert not gate.settled(result(PERSONS))
     clock[0] = 9.9
     assert (gate.chosen(), gate.shut) == ([], True)
-    assert "the queue refuses" in (progress.ready() or "")
+    assert "the queue refuses" in (stats.ready() or "")
     clock[0] = 10.0
-    assert (gate.chosen(), gate.shut, progress.ready()) == ([], False, None)
+    assert (gate.chosen(), gate.shut, stats.ready()) == ([], False, None)
 
 
 def test_a_try_that_met_other_trouble_goes_on_waiting() -> None:
     clock = [0.0]
-    gate = QueueGate(Progress([PERSONS], clock=lambda: SteadyTime(clock[0])), lambda: SteadyTime(clock[0]), lambda: 0.0)
+    gate = QueueGate(
+        IngesterStats([PERSONS], clock=lambda: SteadyTime(clock[0])), lambda: SteadyTime(clock[0]), lambda: 0.0
+    )
     gate.settled(result(PERSONS, Trouble.QUEUE))
     for _ in range(10):
         clock[0] += 61.0
@@ -146,7 +148,7 @@ def test_an_ingester_whose_waiting_tables_others_took_care_of_is_ready_again(how
     world.at(3, lambda: world.commit(2, name="sales_Orders"))
 
     def healed() -> None:
-        world.snapshot.append(world.progress.ready())
+        world.snapshot.append(world.stats.ready())
         for name, table in (("persons", PERSONS), ("orders", ORDERS)):
             if how == "read by another":
                 world.service.held[name] = "another", float("inf")
@@ -157,7 +159,7 @@ def test_an_ingester_whose_waiting_tables_others_took_care_of_is_ready_again(how
     world.run(400)
     [before] = world.snapshot
     assert "the queue refuses what is sent" in before
-    assert world.progress.ready() is None
+    assert world.stats.ready() is None
     assert world.sent() == []
 
 

@@ -16,7 +16,7 @@ from common.message import Message
 from ingester.driver.loop import Job
 from ingester.driver.queue_silence import PATIENCE_SECONDS, QueueSilence
 from ingester.slices import SliceResult, Trouble
-from ingester.watch.progress import Progress, Standing
+from ingester.watch.stats import IngesterStats, Standing
 from tests.fakes.ingester import ORDERS, PERSONS, FakeSender
 from tests.unit.ingester.driver.test_loop import World
 from tests.unit.ingester.task.test_drain import ROWS, Bench
@@ -54,18 +54,18 @@ class Silence:
 
     def __init__(self) -> None:
         self.clock = 100.0
-        self.progress = Progress([PERSONS, ORDERS], clock=lambda: SteadyTime(self.clock))
-        self.progress.connected(True)
+        self.stats = IngesterStats([PERSONS, ORDERS], clock=lambda: SteadyTime(self.clock))
+        self.stats.connected(True)
         for table in (PERSONS, ORDERS):
-            self.progress.stands(table, Standing.READ, behind=True)
-        self.silence = QueueSilence(self.progress, lambda: SteadyTime(self.clock))
+            self.stats.stands(table, Standing.READ, behind=True)
+        self.silence = QueueSilence(self.stats, lambda: SteadyTime(self.clock))
 
     def look(self, result: SliceResult) -> None:
         self.silence.look(result)
 
     @property
     def health(self) -> tuple[bool, bool]:
-        return self.progress.ready() is None, self.progress.figures().queue
+        return self.stats.ready() is None, self.stats.figures().queue
 
 
 def events(logs: Sequence[Any]) -> list[tuple[str, str]]:
@@ -102,7 +102,7 @@ def test_a_mute_queue_is_told_once_and_makes_unready_until_something_is_taken() 
         for _ in range(3):
             world.look(MUTE)
             world.clock += 16
-        why = world.progress.ready() or ""
+        why = world.stats.ready() or ""
         assert world.health == (False, False)
         assert ("nothing can be sent to the queue" in why, "no answer within 15 s" in why) == (True, True)
         world.look(SliceResult(ORDERS, ROWS[0], changes=1))
@@ -155,7 +155,7 @@ def test_nothing_is_wrong_once_others_have_sent_what_waited(standing: Standing) 
     world = Silence()
     world.look(MUTE)
     for table in (PERSONS, ORDERS):
-        world.progress.stands(table, standing, behind=False if standing is Standing.READ else None)
+        world.stats.stands(table, standing, behind=False if standing is Standing.READ else None)
     assert world.health == (True, True)
 
 
@@ -165,12 +165,12 @@ def test_the_loop_tells_it_and_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     world.at(3, lambda: setattr(world.sender, "fail", SendInterrupted("sending to q: the connection broke")))
     world.at(4, lambda: world.commit(2))
     world.at(4, lambda: world.commit(2, name="sales_Orders"))
-    world.at(150, lambda: world.snapshot.append((world.progress.ready(), world.progress.figures().queue)))
+    world.at(150, lambda: world.snapshot.append((world.stats.ready(), world.stats.figures().queue)))
     world.at(151, lambda: setattr(world.sender, "fail", None))
     _, logs = world.run(300)
     [(why, available)] = world.snapshot
     assert "nothing can be sent to the queue: sending to q: the connection broke" in (why or "")
     assert not available
     assert [entry["event"] for entry in logs if entry["event"] in (BEGINS, ENDS)] == [BEGINS, ENDS]
-    assert (world.progress.ready(), world.progress.figures().queue) == (None, True)
+    assert (world.stats.ready(), world.stats.figures().queue) == (None, True)
     assert (len(world.sent()), len(world.sent("Orders"))) == (3, 3)

@@ -14,8 +14,8 @@ from ingester.capture_status import CaptureError, CaptureFacts, CaptureJobs, Off
 from ingester.slices import SliceResult, Trouble
 from ingester.watch.capture_watch import Watch
 from ingester.watch.metrics import METRICS, samples
-from ingester.watch.progress import LOOP_SECONDS, Progress, Standing
 from ingester.watch.silence import Silence
+from ingester.watch.stats import LOOP_SECONDS, IngesterStats, Standing
 from tests.fakes.capture import FakeCapture, scanned
 from tests.fakes.ingester import ORDERS, PERSONS
 
@@ -27,15 +27,15 @@ class World:
 
     def __init__(self) -> None:
         self.clock = 1000.0
-        self.progress = Progress([PERSONS, ORDERS], clock=lambda: SteadyTime(self.clock))
+        self.stats = IngesterStats([PERSONS, ORDERS], clock=lambda: SteadyTime(self.clock))
         self.view = FakeCapture()
-        self.watch = Watch(self.view, self.progress)
-        self.progress.connected(True)
+        self.watch = Watch(self.view, self.stats)
+        self.stats.connected(True)
         for table in (PERSONS, ORDERS):
-            self.progress.stands(table, Standing.READ, behind=False)
+            self.stats.stands(table, Standing.READ, behind=False)
 
     def sent(self, changes: int = 3, **more: Any) -> None:
-        self.progress.settled(SliceResult(PERSONS, None, changes, 1, **more))
+        self.stats.settled(SliceResult(PERSONS, None, changes, 1, **more))
 
     def look(self, after: float = 30.0) -> list[dict[str, Any]]:
         self.clock += after
@@ -46,7 +46,7 @@ class World:
     def metrics(self) -> dict[tuple[str, ...], Any]:
         return {
             (s.metric.name.removeprefix("dstream_ingester_"), *s.labels): s.value
-            for s in samples(self.progress, self.watch.findings)
+            for s in samples(self.stats, self.watch.findings)
         }
 
     @property
@@ -160,7 +160,7 @@ def test_a_table_that_was_found_empty_has_no_lag(world: World) -> None:
 
 
 def test_the_lag_of_a_table_counts_from_the_commit_of_what_it_has_not_sent(world: World) -> None:
-    world.progress.stands(PERSONS, Standing.READ, behind=True)
+    world.stats.stands(PERSONS, Standing.READ, behind=True)
     world.view.offsets["dbo.Persons"] = OffsetTimes(10.0, 500.0)
     world.look(1)
     world.clock += 5
@@ -172,13 +172,13 @@ def test_the_lag_of_a_table_counts_from_the_commit_of_what_it_has_not_sent(world
 def test_what_came_since_the_last_question_is_counted_from_when_it_was_seen(world: World) -> None:
     world.view.offsets["dbo.Persons"] = OffsetTimes(10.0, 500.0)
     world.look()
-    world.progress.stands(PERSONS, Standing.READ, behind=True)
+    world.stats.stands(PERSONS, Standing.READ, behind=True)
     world.clock += 2
     assert world.metrics()["lag_seconds", "dbo.Persons"] == 2
 
 
 def test_in_the_middle_of_the_newest_transaction_it_is_that_ones_age(world: World) -> None:
-    world.progress.stands(PERSONS, Standing.READ, behind=True)
+    world.stats.stands(PERSONS, Standing.READ, behind=True)
     world.view.offsets["dbo.Persons"] = OffsetTimes(0.0, None)
     world.view.newest = 50.0
     world.look()
@@ -186,8 +186,8 @@ def test_in_the_middle_of_the_newest_transaction_it_is_that_ones_age(world: Worl
 
 
 def test_a_stopped_table_lags_on_and_one_that_others_read_is_theirs(world: World) -> None:
-    world.progress.stands(PERSONS, Standing.STOPPED, behind=True)
-    world.progress.stands(ORDERS, Standing.ELSEWHERE)
+    world.stats.stands(PERSONS, Standing.STOPPED, behind=True)
+    world.stats.stands(ORDERS, Standing.ELSEWHERE)
     world.view.offsets = {"dbo.Persons": OffsetTimes(HOUR, HOUR), "sales.Orders": OffsetTimes(HOUR, HOUR)}
     world.look()
     assert world.metrics()["lag_seconds", "dbo.Persons"] == HOUR
@@ -245,10 +245,10 @@ def test_without_a_cleanup_job_nothing_is_ever_removed(world: World) -> None:
 
 
 def test_a_lost_connection_is_the_loops_to_tell(world: World) -> None:
-    world.progress.connected(False)
+    world.stats.connected(False)
     assert world.look() == []
     assert world.view.asked == []
-    world.progress.connected(True)
+    world.stats.connected(True)
     world.view.fail = TransientError("gone")
     assert [line for line in world.look() if line["log_level"] != "debug"] == []
 
@@ -268,7 +268,7 @@ def test_times_that_may_not_be_seen_are_told_once_and_silence_is_explained_all_t
 
 
 def test_health_is_a_loop_that_turns_and_readiness_one_that_reaches_its_server(world: World) -> None:
-    fresh = Progress([PERSONS], clock=lambda: SteadyTime(world.clock))
+    fresh = IngesterStats([PERSONS], clock=lambda: SteadyTime(world.clock))
     assert fresh.alive() is None
     assert (fresh.ready() or "").startswith("starting")
     fresh.connected(True)
@@ -282,11 +282,11 @@ def test_health_is_a_loop_that_turns_and_readiness_one_that_reaches_its_server(w
 
 
 def test_slices_are_counted_with_what_went_wrong(world: World) -> None:
-    world.progress.started(PERSONS)
+    world.stats.started(PERSONS)
     world.clock += 0.2
     world.sent(10)
     world.sent(0, trouble=Trouble.LEASE_LOST, message="")
-    world.progress.skipped(ORDERS)
+    world.stats.skipped(ORDERS)
     found = world.metrics()
     assert (found["changes_total", "dbo.Persons"], found["pages_total", "dbo.Persons"]) == (10, 2)
     assert found["failures_total", "dbo.Persons", "lease_lost"] == 1
@@ -295,7 +295,7 @@ def test_slices_are_counted_with_what_went_wrong(world: World) -> None:
 
 
 def test_a_table_that_is_configured_no_more_is_no_metric_any_more(world: World) -> None:
-    world.progress.removed(PERSONS)
+    world.stats.removed(PERSONS)
     assert not [labels for labels in world.metrics() if "dbo.Persons" in labels]
 
 
@@ -303,5 +303,5 @@ def test_every_metric_that_is_told_is_declared(world: World) -> None:
     world.sent(1, trouble=Trouble.TRANSIENT, message="")
     world.view.offsets["dbo.Persons"] = OffsetTimes(0.0, None)
     world.look()
-    told = {sample.metric.name for sample in samples(world.progress, world.watch.findings)}
+    told = {sample.metric.name for sample in samples(world.stats, world.watch.findings)}
     assert told == {metric.name for metric in METRICS}

@@ -82,7 +82,7 @@ class Figures:
         return self.now - max([self.begun, *(t.changed for t in self.tables.values() if t.changed is not None)])
 
 
-class Progress:
+class IngesterStats:
     """Written by the loop's thread; `figures`, `alive` and `ready` from any. `login_seconds`: what a login takes at most."""
 
     def __init__(

@@ -13,7 +13,7 @@ from common.names import TableName
 from ingester.driver.loop import Job
 from ingester.position import Position
 from ingester.slices import Overdue, Slice, failed
-from ingester.watch.progress import Progress, Standing, TableFigures
+from ingester.watch.stats import IngesterStats, Standing, TableFigures
 from tests.fakes.ingester import ORDERS, PERSONS, instance, lsn
 from tests.unit.ingester.driver.test_loop import World
 
@@ -25,7 +25,7 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def table(world: World, name: object = PERSONS) -> TableFigures:
-    return next(found for key, found in world.progress.figures().tables.items() if key == name)
+    return next(found for key, found in world.stats.figures().tables.items() if key == name)
 
 
 def test_a_table_that_is_read_is_behind_until_all_is_sent() -> None:
@@ -38,8 +38,8 @@ def test_a_table_that_is_read_is_behind_until_all_is_sent() -> None:
     now = table(world)
     assert (now.standing, now.behind, now.changes, now.pages) == (Standing.READ, None, 6, 3)
     assert table(world, ORDERS).changes == 0
-    assert sum(world.progress.figures().slices.counts) >= 1
-    assert sum(world.progress.figures().passes.counts) >= 1
+    assert sum(world.stats.figures().slices.counts) >= 1
+    assert sum(world.stats.figures().passes.counts) >= 1
 
 
 def test_a_table_with_a_gap_is_stopped_and_still_behind() -> None:
@@ -71,52 +71,52 @@ def test_failures_are_counted_by_kind() -> None:
 
 def test_health_fails_when_no_slice_of_a_table_has_come_back_for_minutes_and_names_it() -> None:
     clock = 0.0
-    progress = Progress([PERSONS, ORDERS], clock=lambda: SteadyTime(clock))
+    stats = IngesterStats([PERSONS, ORDERS], clock=lambda: SteadyTime(clock))
     for _ in range(3):  # started, given up, started again
-        progress.started(PERSONS)
+        stats.started(PERSONS)
         clock += 100
-        progress.settled(failed(_todo(), Overdue("nothing was heard of it")))
-        progress.turned()
-    progress.started(ORDERS)
-    progress.started(PERSONS)
-    assert progress.alive() is None
+        stats.settled(failed(_todo(), Overdue("nothing was heard of it")))
+        stats.turned()
+    stats.started(ORDERS)
+    stats.started(PERSONS)
+    assert stats.alive() is None
     clock += 1
-    progress.turned()
-    assert progress.alive() == "no slice of dbo.Persons has come back for 301 s"
-    progress.settled(failed(_todo(), TransientError("it answers, if only to refuse")))
-    assert progress.alive() is None
-    progress.started(PERSONS)
-    assert progress.alive() is None
+    stats.turned()
+    assert stats.alive() == "no slice of dbo.Persons has come back for 301 s"
+    stats.settled(failed(_todo(), TransientError("it answers, if only to refuse")))
+    assert stats.alive() is None
+    stats.started(PERSONS)
+    assert stats.alive() is None
 
 
 @pytest.mark.parametrize("then", ["idle", "gated", "held"])
 def test_a_table_of_which_nothing_is_out_says_nothing_about_the_process(then: str) -> None:
     """Given up once; then another's commit made it idle, or the queue's gate keeps it waiting, or its change table is held."""
     clock = 0.0
-    progress = Progress([PERSONS], clock=lambda: SteadyTime(clock))
-    progress.started(PERSONS)
+    stats = IngesterStats([PERSONS], clock=lambda: SteadyTime(clock))
+    stats.started(PERSONS)
     clock = 100.0
-    progress.settled(failed(_todo(), Overdue("nothing was heard of it")))
+    stats.settled(failed(_todo(), Overdue("nothing was heard of it")))
     if then == "idle":
-        progress.stands(PERSONS, Standing.READ, behind=False)
+        stats.stands(PERSONS, Standing.READ, behind=False)
     elif then == "gated":
-        progress.stands(PERSONS, Standing.READ, behind=True)
+        stats.stands(PERSONS, Standing.READ, behind=True)
     clock = 10_000.0
-    progress.turned()
-    assert progress.alive() is None
-    progress.started(PERSONS)
+    stats.turned()
+    assert stats.alive() is None
+    stats.started(PERSONS)
     clock += 250
-    progress.turned()
-    assert (progress.alive() is None) == (then == "idle")
+    stats.turned()
+    assert (stats.alive() is None) == (then == "idle")
 
 
 def test_a_turn_may_take_as_long_as_a_query_and_two_logins() -> None:
     clock = 0.0
-    progress = Progress([PERSONS], clock=lambda: SteadyTime(clock), login_seconds=120.0)
+    stats = IngesterStats([PERSONS], clock=lambda: SteadyTime(clock), login_seconds=120.0)
     clock = 120.0 + 2 * 120.0
-    assert progress.alive() is None
+    assert stats.alive() is None
     clock = 1000.0
-    assert progress.alive() == "the loop has not turned for 1000 s"
+    assert stats.alive() == "the loop has not turned for 1000 s"
 
 
 def test_health_keeps_up_with_a_server_that_is_slow_to_answer_each_question_of_a_pass(
@@ -128,9 +128,9 @@ def test_health_keeps_up_with_a_server_that_is_slow_to_answer_each_question_of_a
     def slow(question: Callable[..., Any]) -> Callable[..., Any]:
         def asked(*args: Any) -> Any:
             world.clock += 119
-            found.append(world.progress.alive())
+            found.append(world.stats.alive())
             world.clock += 119
-            found.append(world.progress.alive())
+            found.append(world.stats.alive())
             return question(*args)
 
         return asked
@@ -144,24 +144,24 @@ def test_health_keeps_up_with_a_server_that_is_slow_to_answer_each_question_of_a
 
 def test_a_table_that_another_ingester_has_by_now_is_waited_for_no_longer() -> None:
     clock = 0.0
-    progress = Progress([PERSONS], clock=lambda: SteadyTime(clock))
-    progress.started(PERSONS)
+    stats = IngesterStats([PERSONS], clock=lambda: SteadyTime(clock))
+    stats.started(PERSONS)
     clock = 1000
-    progress.turned()
-    assert progress.alive() is not None
-    progress.stands(PERSONS, Standing.ELSEWHERE)
-    assert progress.alive() is None
+    stats.turned()
+    assert stats.alive() is not None
+    stats.stands(PERSONS, Standing.ELSEWHERE)
+    assert stats.alive() is None
 
 
 def test_an_executor_that_can_run_nothing_is_why_it_is_not_ready() -> None:
     world = World()
     world.commit(2)
     world.run(3)
-    assert world.progress.ready() is None
-    world.progress.executor("no executor is there")
-    assert world.progress.ready() == "no executor is there"
-    world.progress.executor(None)
-    assert world.progress.ready() is None
+    assert world.stats.ready() is None
+    world.stats.executor("no executor is there")
+    assert world.stats.ready() == "no executor is there"
+    world.stats.executor(None)
+    assert world.stats.ready() is None
 
 
 def _todo() -> Slice:
@@ -170,19 +170,19 @@ def _todo() -> Slice:
 
 def test_stopped_tables_are_named_until_they_are_read_again_or_taken_out() -> None:
     many = [TableName("dbo", f"T{number}") for number in range(8)]
-    progress = Progress(many, clock=lambda: SteadyTime(0.0))
-    progress.connected(True)
+    stats = IngesterStats(many, clock=lambda: SteadyTime(0.0))
+    stats.connected(True)
     for table in many:
-        progress.stands(table, Standing.STOPPED)
-    stopped = progress.ready() or ""
+        stats.stands(table, Standing.STOPPED)
+    stopped = stats.ready() or ""
     assert stopped.endswith("dbo.T0, dbo.T1, dbo.T2, dbo.T3, dbo.T4 and 3 more")
     for table in many[:4]:
-        progress.removed(table)
+        stats.removed(table)
     for table in many[4:7]:
-        progress.stands(table, Standing.READ)
-    assert (progress.ready() or "").endswith(": dbo.T7")
-    progress.removed(many[7])
-    assert progress.ready() is None
+        stats.stands(table, Standing.READ)
+    assert (stats.ready() or "").endswith(": dbo.T7")
+    stats.removed(many[7])
+    assert stats.ready() is None
 
 
 def slowly(world: World, seconds: float) -> None:
@@ -193,7 +193,7 @@ def slowly(world: World, seconds: float) -> None:
         del world.source.__dict__["probe"]
         for _ in range(3):
             world.clock += seconds / 3
-            world.snapshot.append(world.progress.ready())
+            world.snapshot.append(world.stats.ready())
         return probe(requests)
 
     world.source.__dict__["probe"] = late
@@ -206,7 +206,7 @@ def test_readiness_knows_a_server_that_has_fallen_silent_while_it_is_waited_for(
     early, *late = world.snapshot
     assert early is None
     assert ["SQL Server has not answered for" in (why or "") for why in late] == [True, True]
-    assert world.progress.ready() is None
+    assert world.stats.ready() is None
     [told] = [entry for entry in logs if entry["event"].startswith("SQL Server was slow to answer")]
     assert (told["log_level"], told["seconds"]) == ("warning", 24)
 
@@ -215,4 +215,4 @@ def test_a_loop_that_waits_for_its_tables_to_be_due_is_ready() -> None:
     world = World()
     world.run(40)
     world.clock += 30
-    assert world.progress.ready() is None
+    assert world.stats.ready() is None
