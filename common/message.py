@@ -1,10 +1,16 @@
-"""A message as both stages see it: the body's bytes and the properties that travel with them. Knows no broker."""
+"""A message as both stages see it: the body's bytes and the properties that travel with them. Knows no broker.
+
+The names in a change's message are written here once: `Body` and `Metadata` are the native envelope, `Property` the application properties.
+docs/messages.md explains each of them to subscribers. The ingester writes them. The router reads the properties, and the body only where
+they do not have what it needs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Final, TypedDict
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,62 @@ class Message:
     foreign: Mapping[str, Opaque] = field(default_factory=dict)
     """What another sender wrote into fields that are not listed above, or into those above as another type than text, by the field's name.
     For the latter, the text above is for reading only."""
+
+
+class Property:
+    """Names of the application properties of a change."""
+
+    TABLE: Final = "table"
+    SCHEMA: Final = "schema"
+    DATABASE: Final = "database"
+    OPERATION: Final = "operation"
+    LSN: Final = "lsn"
+    DESTINATION: Final = "destination"
+    OVERSIZE: Final = "oversize"
+    """Present, and true, in a stand-in only: what the router dead-letters and never delivers."""
+
+
+class Excess(TypedDict):
+    """Of a stand-in: the size of the change's body, and the limit that the message exceeded, in bytes."""
+
+    Bytes: int
+    Limit: int
+
+
+class _MetadataOfEach(TypedDict):
+    CaptureInstance: str
+    CommandID: int
+    CommitTime: str | None
+    Database: str
+    Destination: str
+    EventID: str
+    IngestQueue: str
+    LSN: str
+    OperationID: int
+    OperationType: str
+    Schema: str
+    SeqVal: str
+    Server: str
+    TableName: str
+
+
+class Metadata(_MetadataOfEach, total=False):
+    """The keys of `metadata` in the native envelope; those of this class are present only when they have something to say."""
+
+    ChangedColumns: Sequence[str]
+    Unavailable: Sequence[str]
+    Oversize: Excess
+
+
+class _BodyOfEach(TypedDict):
+    data: Mapping[str, object]
+    metadata: Metadata
+
+
+class Body(_BodyOfEach, total=False):
+    """The native envelope: what the body of a change's message holds, as JSON."""
+
+    before: Mapping[str, object]
 
 
 _SECTIONS = 90

@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from common.dead_letter_text import MAX_REASON, tellable
-from common.message import Message, PropertyValue
+from common.message import Message, Property, PropertyValue
 
 PACK_TYPE: Final = "application/vnd.dstream.pack+json"
 """Content type of a packed message."""
@@ -187,7 +187,7 @@ def _kind(message: Message) -> tuple[str, ...] | None:
         and message.body != b""
         and b"\n" not in message.body
         and all(type(value) in _PLAIN for value in properties.values())
-        and "oversize" not in properties  # a stand-in is dead-lettered alone
+        and Property.OVERSIZE not in properties  # a stand-in is dead-lettered alone
     )
     return ("", *properties) if plain else None
 

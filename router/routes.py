@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Final, Literal, get_args
 
 from common.bus import Delivery
-from common.message import Message
+from common.message import Body, Message, Property
 
 Reason = Literal[
     "MalformedMessage", "MissingDestination", "UnknownDestination", "MessageTooLarge", "Refused", "Oversize"
@@ -103,9 +103,9 @@ def route(delivery: Delivery, known: Collection[str]) -> str | Poison:
     """The destination of one delivery, or why it has none. Topic names are compared without regard to case."""
     if delivery.fault is not None:
         return Poison(delivery, "MalformedMessage", delivery.fault)
-    if delivery.message.application_properties.get("oversize") is True:
+    if delivery.message.application_properties.get(Property.OVERSIZE) is True:
         return Poison(delivery, "Oversize", _oversize(delivery.message))
-    named: object = delivery.message.application_properties.get("destination")
+    named: object = delivery.message.application_properties.get(Property.DESTINATION)
     if named is None:
         try:
             named = _named_in(delivery.message.body)
@@ -130,7 +130,7 @@ def route(delivery: Delivery, known: Collection[str]) -> str | Poison:
 def table_of(message: Message) -> str | None:
     """The table of the change, if its properties name it."""
     told = message.application_properties
-    return ".".join(name for key in ("schema", "table") if (name := _name(told.get(key)))) or None
+    return ".".join(name for key in (Property.SCHEMA, Property.TABLE) if (name := _name(told.get(key)))) or None
 
 
 def with_table(topic: str, message: Message) -> str:
@@ -145,12 +145,12 @@ def _oversize(message: Message) -> str:
     told = message.application_properties
     where = f"a change of {table_of(message) or 'an unnamed table'}"
     try:
-        content = json.loads(message.body)
+        content: Body = json.loads(message.body)
         metadata, key = content["metadata"], json.dumps(content["data"], ensure_ascii=False)
         size, limit = _number(metadata["Oversize"]["Bytes"]), _number(metadata["Oversize"]["Limit"])
         position = f"commit LSN 0x{_position(metadata['LSN'])}, seqval 0x{_position(metadata['SeqVal'])}"
     except (ValueError, RecursionError, LookupError, TypeError):
-        lsn = told.get("lsn")
+        lsn = told.get(Property.LSN)
         at = f" at commit LSN 0x{lsn}" if isinstance(lsn, str) and _HEXADECIMAL.fullmatch(lsn) else ""
         return f"{where}{at} fits no message"
     return (
@@ -175,7 +175,7 @@ def _position(value: object) -> str:
 
 
 def _named_in(body: bytes) -> object:
-    content = json.loads(body)
+    content: Body = json.loads(body)
     metadata = content.get("metadata") if isinstance(content, dict) else None
     return metadata.get("Destination") if isinstance(metadata, dict) else None
 

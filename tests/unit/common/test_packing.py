@@ -106,7 +106,7 @@ def test_the_body_is_a_json_array_of_the_changes_byte_for_byte() -> None:
 
 
 def test_the_pack_that_the_documentation_shows_is_one() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "decisions" / "packing.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "decisions" / "0015-packing.md").read_text()
     body, index = re.findall(r"```json\n(.*?)\n```", page, re.DOTALL)
     shown = Message(
         body.encode(),

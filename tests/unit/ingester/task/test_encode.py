@@ -1,18 +1,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from common.message import PropertyValue
 from common.names import Ordering, Origin, TableName
 from ingester.change import Change, Operation
 from ingester.oversize import Oversized
 from ingester.position import Lsn, Position
-from ingester.task.encode import Encoder, event_identity
+from ingester.task.encode import Encoder
+from ingester.task.envelope import Enveloped
+from ingester.task.identity import Identity
 from tests.fakes.ingester import position
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "messages"
@@ -69,7 +71,8 @@ def change(name: str) -> Change:
     }[name]
 
 
-ENCODER = Encoder(Origin("server", "database"), "ingest-queue")
+ORIGIN = Origin("server", "database")
+ENCODER = Encoder(ORIGIN, "ingest-queue")
 
 
 TOO_LARGE = Oversized(TableName("dbo", "Persons"), '{"ID":180}', AT, 300_000, 262_144)
@@ -106,26 +109,6 @@ def test_the_six_metadata_keys_of_the_contract_are_spelled_so() -> None:
 
 
 ORDERED: tuple[Ordering, ...] = ("key", "table")
-NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60)
-
-
-@given(NAMES, NAMES, NAMES, st.integers(0, 2**31 - 1))
-def test_an_event_id_has_at_most_128_characters_and_depends_on_the_change_alone(
-    database: str, schema: str, table: str, command: int
-) -> None:
-    where = Position(AT.lsn, command, AT.seqval, 2)
-    event_id = event_identity(database, TableName(schema, table), where)
-    assert len(event_id) <= 128
-    assert event_id == event_identity(database, TableName(schema, table), where)
-
-
-def test_each_part_of_a_position_makes_another_event_id() -> None:
-    table = TableName("dbo", "T")
-    ids = {
-        event_identity("db", table, p)
-        for p in (position(1), position(2), position(1, command=2), position(1, seq=2), position(1, operation=4))
-    }
-    assert len(ids) == 5
 
 
 def test_ordering_by_table_gives_one_session_a_table() -> None:
@@ -159,3 +142,40 @@ def test_ordering_none_has_no_sessions_and_is_the_same_message_otherwise() -> No
         found = unordered.message(change(name))
         assert found.session_id is None
         assert found == replace(by_table.message(change(name)), session_id=None)
+
+
+class Lines:
+    """An envelope that is as unlike the native one as the port allows."""
+
+    def __init__(self, properties: Mapping[str, PropertyValue]) -> None:
+        self._properties = properties
+
+    def change(self, change: Change, identity: Identity) -> Enveloped:
+        return Enveloped(f"{identity.event_id} {identity.lsn}".encode(), "text/plain", self._properties)
+
+    def stand_in(self, change: Change, identity: Identity, what: Oversized) -> Enveloped:
+        return Enveloped(what.key.encode(), "text/plain", self._properties)
+
+
+def test_an_envelope_decides_about_body_content_type_and_properties_of_its_own_and_nothing_else() -> None:
+    native, own = ENCODER.message(change("insert")), {"cloudEvents:id": "7"}
+    found = Encoder(ORIGIN, "q", envelope=Lines(own)).message(change("insert"))
+    assert found.body == f"{native.message_id} 0000003600000b200003".encode()
+    assert found.content_type == "text/plain"
+    assert found.application_properties == {**own, **native.application_properties}
+    same = replace(
+        found,
+        body=native.body,
+        content_type=native.content_type,
+        application_properties=native.application_properties,
+    )
+    assert same == native
+
+
+def test_an_envelope_cannot_take_the_properties_that_the_router_needs() -> None:
+    encoder = Encoder(ORIGIN, "q", envelope=Lines({"destination": "elsewhere", "oversize": False, "lsn": "0"}))
+    for found, native in (
+        (encoder.message(change("insert")), ENCODER.message(change("insert"))),
+        (encoder.stand_in(change("insert"), TOO_LARGE), ENCODER.stand_in(change("insert"), TOO_LARGE)),
+    ):
+        assert {**found.application_properties, **native.application_properties} == found.application_properties
