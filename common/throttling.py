@@ -25,7 +25,7 @@ QUIET = 60.0
 log = structlog.get_logger(__name__)
 
 
-class Spell:
+class ThrottleLog:
     """Shared by all that send to a namespace, from any thread."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

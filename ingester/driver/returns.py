@@ -6,7 +6,7 @@ import structlog
 
 from common.clock import SteadyClock
 from common.errors import PermanentError
-from common.throttling import Spell
+from common.throttling import ThrottleLog
 from ingester.driver.executor_clocks import ExecutorClocks
 from ingester.driver.outage import Outage
 from ingester.driver.ownership import Ownership
@@ -44,7 +44,7 @@ class Returns:
         self._stats = stats
         self._clocks = clocks
         self._clock = clock
-        self._throttling = Spell(clock)
+        self._throttling = ThrottleLog(clock)
         self._silence = QueueSilence(stats, clock)
         self.changes = 0
 

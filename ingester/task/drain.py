@@ -23,7 +23,7 @@ from ingester.source import Page, Source
 from ingester.task.encode import Encoder
 from ingester.task.limits import Bounds
 from ingester.task.page_size import page_rows
-from ingester.task.send_page import PageSender, SliceProgress, Throttled
+from ingester.task.send_page import PageSender, SliceProgress, ThrottleState
 from ingester.window import gap, gap_error
 
 
@@ -40,7 +40,7 @@ class Drain:
     stand_ins: bool = False
     wait: Callable[[float], None] = time.sleep
     chance: Callable[[], float] = random.random
-    throttled: Throttled = field(default_factory=Throttled)
+    throttle: ThrottleState = field(default_factory=ThrottleState)
     stopping: Callable[[], bool] = lambda: False
     """Asked before each page of a slice that is no part, and while it is throttled: whether a stop was asked for. A part is about a page."""
 
@@ -56,7 +56,7 @@ class Drain:
     def _drain(self, todo: Slice, progress: SliceProgress) -> bool:
         bounds = Bounds(todo, now=self.now, clock=self.clock, stopping=self.stopping)
         pages = PageSender(
-            self.sender, self.encoder, self.clock, bounds, self.stand_ins, self.wait, self.chance, self.throttled
+            self.sender, self.encoder, self.clock, bounds, self.stand_ins, self.wait, self.chance, self.throttle
         )
         table = todo.table
         progress.position = seen = self.offsets.load(table, todo.epoch, todo.instance.source or None)

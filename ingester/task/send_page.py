@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from common.bus import MessageRefused, MessageTooLarge, OutOfTime, Sender, SendInterrupted
 from common.clock import SteadyClock
-from common.errors import PermanentError, TransientError
-from common.errors import Throttled as Busy
+from common.errors import PermanentError, Throttled, TransientError
 from common.throttling import QUIET, THROTTLED_BACKOFF
 from ingester.oversize import Outgoing, Oversized, not_taken, oversized
 from ingester.position import Position
@@ -32,7 +31,7 @@ _THROTTLED_ROWS = 500
 
 
 @dataclass(slots=True)
-class Throttled:
+class ThrottleState:
     """What one slice knows of the namespace for the next. `until`: as long as it counts as one that throttles (steady clock)."""
 
     until: float = -math.inf
@@ -60,7 +59,7 @@ class SliceProgress:
             yield
         except TransientError as error:
             sent = isinstance(error, SendInterrupted) and error.accepted
-            if not isinstance(error, Busy) and not (isinstance(error, SendInterrupted) and error.throttled):
+            if not isinstance(error, Throttled) and not (isinstance(error, SendInterrupted) and error.throttled):
                 self.unsent = 0.0 if sent else clock() - began
             raise
 
@@ -101,7 +100,7 @@ class PageSender:
     stand_ins: bool
     wait: Callable[[float], None]
     chance: Callable[[], float]
-    throttled: Throttled
+    throttle: ThrottleState
 
     def send(self, todo: Slice, page: Page, progress: SliceProgress) -> tuple[Outgoing, PermanentError | None]:
         """All of a page; or what comes before the change that stops the table, and why it does; or what there was time for.
@@ -113,7 +112,7 @@ class PageSender:
         with progress.asking_the_queue(self.clock):
             progress.page_rows = page_rows(todo.rows, progress.row_bytes, self.sender.batch_bytes())
         refused: PermanentError | None = None
-        spell = _Spell(self.clock()) if self.clock() < self.throttled.until else None
+        spell = _Spell(self.clock()) if self.clock() < self.throttle.until else None
         while left := out.left:
             if spell is not None and out.prefix and self.bounds.ends_within_a_page(even=out.even):
                 out.stop_before(out.prefix)
@@ -162,7 +161,7 @@ class PageSender:
         if spell is None or error.accepted:
             spell = _Spell(self.clock())
         spell.refusals += 1
-        self.throttled.until = self.clock() + QUIET
+        self.throttle.until = self.clock() + QUIET
         spell.ended = self.clock() - spell.since >= _PATIENCE or self.bounds.stopping()
         if not spell.ended:
             self.wait(THROTTLED_BACKOFF.delay(spell.refusals, self.chance))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from common.errors import ConfigurationError, DStreamError, TransientError
-from common.throttling import Spell
+from common.throttling import ThrottleLog
 from router.publishing.awaited import NotADestination
 from router.publishing.publisher import OpenableSender, Publisher
 from router.publishing.publishers import Publishers
@@ -38,7 +38,7 @@ class Destinations:
         self._provide = provide
         self._latest = latest
         self._tally = tally
-        self._spell = Spell()
+        self._throttling = ThrottleLog()
         self._created: set[str] = set()
 
     def publishers(self) -> Publishers:
@@ -73,7 +73,7 @@ class Destinations:
             provide=partial(self._provide, topic),
             provide_first=provide_first,
             provide_again=provide_again,
-            spell=self._spell,
+            throttling=self._throttling,
             tally=self._tally,
         )
 

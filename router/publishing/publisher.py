@@ -17,7 +17,7 @@ from common.bus import MessageRefused, OutOfTime, Sender, SendInterrupted, TimeL
 from common.errors import DestinationDisabled, DStreamError, PermanentError, Stopped
 from common.message import Message
 from common.retry import Backoff
-from common.throttling import THROTTLED_BACKOFF, Spell
+from common.throttling import THROTTLED_BACKOFF, ThrottleLog
 from router.chunks import MOST, USUAL, narrower, wider
 from router.publishing.turns import Turns, nothing
 from router.tally import Tally
@@ -50,12 +50,12 @@ class Publisher:
         provide: Callable[[], object] = lambda: None,
         provide_first: bool = False,
         provide_again: bool = True,
-        spell: Spell | None = None,
+        throttling: ThrottleLog | None = None,
         tally: Tally | None = None,
     ) -> None:
         """`provide` creates or checks the topic; it is called before the next send after a permanent fault.
 
-        `provide_first`: before the first send as well. `provide_again`: also when the topic existed and was deleted. `spell`: the
+        `provide_first`: before the first send as well. `provide_again`: also when the topic existed and was deleted. `throttling`: the
         namespace's, if others send to it as well. `tally` learns of the topic's successes and failures.
         """
         self.topic = topic
@@ -67,7 +67,7 @@ class Publisher:
         self._batch_bytes: int | None = None
         self._chunk_bytes = USUAL
         self._provide = provide
-        self._spell = spell or Spell(clock)
+        self._throttling = throttling or ThrottleLog(clock)
         self._tally = tally or Tally()
         self._refusals = 0
         self._refused_in_a_row = 0
@@ -241,7 +241,7 @@ class Publisher:
         """The namespace is busy; topic and link work."""
         self._refusals = 1 if error.accepted else self._refusals + 1
         self._not_before = self._clock() + THROTTLED_BACKOFF.delay(self._refusals, self._chance)
-        self._spell.refused(error.message)
+        self._throttling.refused(error.message)
 
     def _failed(self, error: DStreamError) -> None:
         self._chunk_bytes = narrower(self._chunk_bytes)
@@ -267,7 +267,7 @@ class Publisher:
             self._tally.topic_works(self.topic)
         self._failures = self._refusals = 0
         self._worked, self._unopened = True, False
-        self._spell.look()
+        self._throttling.look()
 
     def close(self, until: float = math.inf) -> None:
         """Gives up at this moment of `time.monotonic` while a send or a check uses the link, so that one that hangs holds up no stop."""

@@ -19,7 +19,7 @@ import structlog
 from common.bus import Delivery, MessageRefused, MessageTooLarge, OutOfTime, Receiver, Receivers, SendInterrupted
 from common.errors import Throttled, TransientError
 from common.retry import Backoff
-from common.throttling import Spell
+from common.throttling import ThrottleLog
 from router.chunks import leading, reserve, together
 from router.publishing.awaited import Destination, NoDestination
 from router.publishing.publishers import Publishers
@@ -81,7 +81,7 @@ class Forwarder:
     parking: Parking | None = None
     """None: a slot waits with a session whose destination is unavailable."""
     on_poison: OnPoison = "dead_letter"
-    spell: Spell = field(default_factory=Spell)
+    throttling: ThrottleLog = field(default_factory=ThrottleLog)
     """Of the namespace that is received from."""
     troubled: Troubled = field(default_factory=Troubled)
     interruption: Interruption = field(default_factory=Interruption)
@@ -98,11 +98,11 @@ class Forwarder:
                 elif (receiver := self._next()) is not None and not self._parked_unread(receiver):
                     self._work(receiver, ())
                 failures = 0
-                self.spell.look()
+                self.throttling.look()
             except TransientError as error:
                 failures += 1
                 if isinstance(error, Throttled):
-                    self.spell.refused(error.message)
+                    self.throttling.refused(error.message)
                 else:
                     self.interruption.failed(error)
                 self.stop.wait(self.backoff.delay(failures))

@@ -12,7 +12,7 @@ import structlog
 from common.bus import Receivers
 from common.errors import DStreamError, TransientError
 from common.observability.stacks import tell_stacks
-from common.throttling import Spell
+from common.throttling import ThrottleLog
 from router.publishing.publishers import Publishers
 from router.receiving.gate import Gate
 from router.receiving.interruption import Interruption
@@ -61,7 +61,7 @@ class Slots:
             news=news,
             turn=tally.turn,
         )
-        self._gate, self._spell = Gate(), Spell()
+        self._gate, self._throttling = Gate(), ThrottleLog()
         self._troubled, self._interruption = Troubled(), Interruption()
         self._fatal: list[BaseException] = []
 
@@ -100,7 +100,7 @@ class Slots:
             self._tally,
             parking=self._parking,
             on_poison=self._settings.on_poison,
-            spell=self._spell,
+            throttling=self._throttling,
             troubled=self._troubled,
             interruption=self._interruption,
         )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from structlog.testing import capture_logs
 
-from common.throttling import QUIET, THROTTLED_BACKOFF, Spell
+from common.throttling import QUIET, THROTTLED_BACKOFF, ThrottleLog
 
 
 def test_a_spell_is_two_lines_however_often_the_namespace_refuses_and_accepts() -> None:
     now = [100.0]
-    spell = Spell(lambda: now[0])
+    spell = ThrottleLog(lambda: now[0])
     with capture_logs() as lines:
         spell.look()
         for _ in range(50):

@@ -12,7 +12,7 @@ from common.bus import SendInterrupted, TimeLeft
 from common.errors import Throttled, TransientError
 from common.message import Message
 from common.retry import Backoff
-from common.throttling import QUIET, Spell
+from common.throttling import QUIET, ThrottleLog
 from router.publishing.publisher import Publisher
 from router.publishing.publishers import Publishers
 from router.receiving.slot import Forwarder, Pace
@@ -78,9 +78,9 @@ def test_refusals_in_a_row_wait_longer_up_to_two_seconds_and_progress_begins_ane
 
 def test_topics_of_one_namespace_tell_of_one_spell() -> None:
     clock = Time()
-    spell = Spell(clock)
+    throttling = ThrottleLog(clock)
     senders = [Metered() for _ in range(20)]
-    topics = [Publisher(f"{TOPIC}{n}", sender, clock=clock, spell=spell) for n, sender in enumerate(senders)]
+    topics = [Publisher(f"{TOPIC}{n}", sender, clock=clock, throttling=throttling) for n, sender in enumerate(senders)]
     with capture_logs() as lines:
         for _ in range(5):
             for topic, sender in zip(topics, senders, strict=True):
@@ -141,7 +141,7 @@ def test_two_deliveries_of_one_message_are_settled_each_when_the_topic_took_it()
 
 
 def test_slots_that_are_refused_when_they_ask_tell_of_one_spell() -> None:
-    broker, spell = FakeBroker(), Spell()
+    broker, throttling = FakeBroker(), ThrottleLog()
     broker.create("queue", sessions=True)
     broker.open_faults.extend(Throttled("the namespace is being throttled") for _ in range(6))
     stop = threading.Event()
@@ -153,7 +153,7 @@ def test_slots_that_are_refused_when_they_ask_tell_of_one_spell() -> None:
             sessions=True,
             pace=Pace(accept_wait=0.01, poll=0.01),
             backoff=Backoff(first=0.001, longest=0.001),
-            spell=spell,
+            throttling=throttling,
         )
         for _ in range(2)
     ]
