@@ -27,22 +27,20 @@ class Stage(StrEnum):
     ROUTER = "router"
 
 
+DEFAULT = Path("dstream.hcl")
+
 Config = Annotated[Path, typer.Option("--config", "-c", envvar="DSTREAM_CONFIG", help="The configuration file.")]
 
-
-UnreadConfig = Annotated[Path, typer.Option("--config", "-c", help="Accepted everywhere; this command brings its own.")]
-
+UnreadConfig = Annotated[
+    Path, typer.Option("--config", "-c", help="Ignored: this command brings its own configuration.")
+]
 
 LogLevel = Annotated[
     Level,
-    typer.Option("--log-level", envvar="DSTREAM_LOG_LEVEL", case_sensitive=False, help="The least that is logged."),
+    typer.Option("--log-level", envvar="DSTREAM_LOG_LEVEL", case_sensitive=False, help="The lowest level to log."),
 ]
-
 
 LogFormat = Annotated[
     Format,
-    typer.Option("--log-format", envvar="DSTREAM_LOG_FORMAT", case_sensitive=False, help="How log lines are written."),
+    typer.Option("--log-format", envvar="DSTREAM_LOG_FORMAT", case_sensitive=False, help="The format of log lines."),
 ]
-
-
-DEFAULT = Path("dstream.hcl")

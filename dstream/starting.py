@@ -1,19 +1,35 @@
-"""What commands have in common until a stage runs: logging, the configuration, signals.
+"""What the commands do until a stage runs: set up logging, load the configuration, listen for signals.
 
-Stages are imported here, when a command needs them, so that the router starts without Spark and `--help` without anything.
+Stages are imported here and only when a command needs them, so that the router starts without Spark and `--help` without either stage.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import partial
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from common.errors import ConfigurationError
 from dstream.options import Format, Level
+
+if TYPE_CHECKING:
+    from dstream.config_watch import Watched
+
+T = TypeVar("T")
+
+Loader = Callable[[Path, Mapping[str, str]], T]
+"""A function of `dstream.config`: settings from a file and the environment. Raises ConfigurationError."""
+
+
+class Settings(Protocol):
+    """Those of a stage, as far as they are logged at its start."""
+
+    @property
+    def reaches(self) -> Mapping[str, object]: ...
 
 
 def logged(level: Level, format: Format) -> None:
@@ -23,24 +39,32 @@ def logged(level: Level, format: Format) -> None:
     configure_logging(level.value, format.value)
 
 
-def prepared(loader: str, config: Path, level: Level, format: Format) -> Any:
-    """Logging set up, the configuration loaded by `dstream.config`, and its secrets known to the log."""
-    logged(level, format)
-    return loaded(loader, config)
-
-
-def loaded(loader: str, config: Path) -> Any:
-    """The configuration, with its secrets known to the log."""
+def loaded(load: Loader[T], config: Path) -> T:
+    """The settings; the log masks their secrets from now on."""
     from common.observability.logs import register_secrets
-    from dstream import config as loading
 
-    settings = getattr(loading, loader)(config, os.environ)
+    settings = load(config, os.environ)
     register_secrets(settings)
     return settings
 
 
-def announced(stage: str, config: Path, settings: Any) -> None:
-    """One line at once: what is imported, connected to and opened until the stage is at work takes seconds, or as long as a service is away."""
+def prepared(load: Loader[T], config: Path, level: Level, format: Format) -> T:
+    """The settings, once logging is set up."""
+    logged(level, format)
+    return loaded(load, config)
+
+
+def watching(load: Loader[T], config: Path, level: Level, format: Format) -> tuple[T, Watched[T]]:
+    """As `prepared`, with the file watched: it is loaded again when it has changed."""
+    from dstream.config_watch import Watched
+
+    logged(level, format)
+    watched = Watched(config, partial(loaded, load, config))
+    return watched.load(), watched
+
+
+def announced(stage: str, config: Path, settings: Settings) -> None:
+    """Log at once that the stage starts: until it works, imports and connections take seconds, or as long as a service is unavailable."""
     import structlog
 
     version = metadata.version("dstream-cdc")
@@ -49,29 +73,22 @@ def announced(stage: str, config: Path, settings: Any) -> None:
     )
 
 
-def watching(loader: str, config: Path, level: Level, format: Format) -> tuple[Any, Any]:
-    """(settings, their `Watched`): as `prepared`, and later again when the file has changed."""
-    from dstream.config_watch import Watched
-
-    logged(level, format)
-    watched = Watched(config, partial(loaded, loader, config))
-    return watched.load(), watched
-
-
 def started(module: str, *settings: Any, within: float | None = None, **choices: Any) -> int:
     """Call `run(*settings, stop=..., **choices)` of a module, with an event that SIGTERM and SIGINT set.
 
-    `within`: seconds that it is given from then on, before the process is ended.
+    `within`: seconds from that event until the process is ended, whatever it still does.
     """
     from dstream.signals import ended_within, stop_on_signals
 
-    stop = stop_on_signals()  # before the import, which takes a second in which a signal must be a clean stop already
+    stop = (
+        stop_on_signals()
+    )  # before the import: it takes a second, and a signal meanwhile must already be a clean stop
     with nullcontext() if within is None else ended_within(within, stop):
         return int(imported(module).run(*settings, stop=stop, **choices))
 
 
 def served(arguments: list[str]) -> int:
-    """Both stages under one roof, with these arguments each."""
+    """Run both stages side by side, each with these arguments."""
     from dstream.server import Server, stage_commands
     from dstream.signals import stop_on_signals
 
@@ -80,7 +97,7 @@ def served(arguments: list[str]) -> int:
 
 
 def imported(module: str) -> Any:
-    """A stage's module; what it lacks is named together with the extra that brings it."""
+    """A module of a stage. Raises ConfigurationError for a missing package, with the extra that installs it."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:

@@ -1,1 +1,1 @@
-"""One module a command: its options, and what it starts."""
+"""One module for each command: its options, and what it starts."""

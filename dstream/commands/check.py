@@ -1,34 +1,100 @@
-"""`dstream check`."""
+"""`dstream check`: prints what the stages find, as lines or as one JSON document, and derives the exit status."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
+from common.check import Finding, Outcome
 from dstream.options import DEFAULT, Config, Format, Level, LogFormat, LogLevel, Stage
-from dstream.starting import imported, prepared
+from dstream.starting import imported, loaded, logged
+
+ByStage = Iterable[tuple[str, Iterable[Finding]]]
+_WORST_FIRST = (Outcome.FAIL, Outcome.WARN, Outcome.OK)
 
 
 def check(
     config: Config = DEFAULT,
     stage: Annotated[
-        Stage, typer.Option("--stage", help="What to check, where the secrets of one are there.")
+        Stage, typer.Option("--stage", help="What to check. Choose one stage where only its secrets are set.")
     ] = Stage.BOTH,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of lines.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 for a warning, too.")] = False,
     log_level: LogLevel = Level.INFO,
     log_format: LogFormat = Format.TEXT,
 ) -> int:
-    """Look whether the services can run: one line a check.
+    """Check whether the services can run, one line a check.
 
-    Connects to everything and changes nothing. The exit status is 1 when a line says fail.
+    Connects to everything and changes nothing. The exit status is 1 if a check fails.
     """
-    from dstream.check import report
-
-    wanted = [Stage.INGESTER, Stage.ROUTER] if stage is Stage.BOTH else [stage]
-    settings = prepared(f"load_{stage}", config, log_level, log_format)
-    each = settings if stage is Stage.BOTH else (settings,)
-    stages = [(name.value, imported(f"{name}.check")) for name in wanted]
-    found = ((name, module.findings(given)) for (name, module), given in zip(stages, each, strict=True))
+    logged(log_level, log_format)
+    settings = _settings(stage, config)
+    modules = {name: imported(f"{name}.check") for name in settings}
+    found = ((name, modules[name].findings(given)) for name, given in settings.items())
     return report(found, as_json=as_json, strict=strict)
+
+
+def _settings(stage: Stage, config: Path) -> dict[str, object]:
+    """By name of the stage."""
+    from dstream.config import load_both, load_ingester, load_router
+
+    if stage is Stage.INGESTER:
+        return {"ingester": loaded(load_ingester, config)}
+    if stage is Stage.ROUTER:
+        return {"router": loaded(load_router, config)}
+    ingester, router = loaded(load_both, config)
+    return {"ingester": ingester, "router": router}
+
+
+def report(stages: ByStage, *, as_json: bool = False, strict: bool = False) -> int:
+    """Print what each stage finds: lines as they come, or one document at the end. 1 for a failed check, or with `strict` for a warning.
+
+    When nobody reads any more (`dstream check | head`), it stops looking and returns 1: the rest is unknown.
+    """
+    try:
+        outcomes = list(_as_json(stages) if as_json else _as_lines(stages))
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # takes what Python flushes at its end
+        return 1
+    return int(Outcome.FAIL in outcomes or (strict and Outcome.WARN in outcomes))
+
+
+def _as_lines(stages: ByStage) -> Iterator[Outcome]:
+    for _, findings in stages:
+        for finding in findings:
+            print(_line(str(finding)), flush=True)
+            yield finding.outcome
+
+
+def _as_json(stages: ByStage) -> list[Outcome]:
+    """Its keys are documented (docs/install.md) and stay."""
+    from common.observability.logs import masked
+
+    found = [(stage, finding) for stage, findings in stages for finding in findings]
+    outcomes = [finding.outcome for _, finding in found]
+    worst = next((each for each in _WORST_FIRST if each in outcomes), Outcome.OK)
+    document = {"outcome": worst, "findings": [_entry(stage, finding) for stage, finding in found]}
+    print(masked(json.dumps(document, indent=2, ensure_ascii=False)), flush=True)
+    return outcomes
+
+
+def _entry(stage: str, finding: Finding) -> dict[str, Any]:
+    return {
+        "stage": stage,
+        "outcome": finding.outcome,
+        "subject": finding.subject,
+        "text": _line(finding.text),
+        "remedy": None if finding.hint is None else _line(finding.hint),
+    }
+
+
+def _line(text: str) -> str:
+    from common.observability.logs import masked
+
+    return masked(" ".join(text.split("\n")))

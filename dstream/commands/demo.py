@@ -11,16 +11,18 @@ from dstream.starting import logged, started
 
 
 def demo(
-    seconds: Annotated[float, typer.Option(min=1, help="How long the workload runs.")] = 20,
-    changes: Annotated[int | None, typer.Option(min=1, help="Commit this many changes, however long it takes.")] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave everything up after the verdict.")] = False,
+    seconds: Annotated[float, typer.Option(min=1, metavar="N", help="How long the workload runs.")] = 20,
+    changes: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Commit this many changes, however long it takes.")
+    ] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave everything running after the verdict.")] = False,
     config: UnreadConfig = DEFAULT,
     log_level: LogLevel = Level.INFO,
     log_format: LogFormat = Format.TEXT,
 ) -> int:
     """Run the whole pipeline on emulators, with a verdict.
 
-    Starts the embedded emulators and both stages, drives a live workload, and compares what was committed with what arrived.
+    Starts the built-in emulators and both stages, runs a live workload, and compares what was committed with what arrived.
     """
     logged(log_level, log_format)
     return started("dstream.demo", seconds=seconds, changes=changes, keep=keep)

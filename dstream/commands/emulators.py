@@ -12,21 +12,24 @@ from dstream.starting import logged, started
 
 
 def emulators(
-    tls: Annotated[bool, typer.Option("--tls", help="Let clients of SQL Server encrypt, and verify it.")] = False,
+    tls: Annotated[bool, typer.Option("--tls", help="Let SQL Server offer verified encryption.")] = False,
     fault: Annotated[
-        list[str] | None, typer.Option(metavar="NAME[:ARGUMENTS]", help="Let SQL Server fail so; may be given again.")
+        list[str] | None,
+        typer.Option(metavar="NAME[:ARGUMENTS]", help="Make SQL Server fail in this way (repeatable)."),
     ] = None,
     bus_fault: Annotated[
-        list[str] | None, typer.Option(metavar="NAME[:ARGUMENTS]", help="Let Service Bus fail so; may be given again.")
+        list[str] | None,
+        typer.Option(metavar="NAME[:ARGUMENTS]", help="Make Service Bus fail in this way (repeatable)."),
     ] = None,
     bus_config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Entities, as in the Config.json of Microsoft's emulator.")
+        Path | None, typer.Option(metavar="FILE", help="Entities to create: a Config.json as for Microsoft's emulator.")
     ] = None,
     bus_data: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep what is in Service Bus here (default: memory only).")
+        Path | None, typer.Option(metavar="DIR", help="Keep the data of Service Bus here (default: in memory).")
     ] = None,
     bus_credits: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Throttle Service Bus; Standard has 1000 credits a second.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="Throttle Service Bus to N credits a second (Standard: 1000)."),
     ] = None,
     config: UnreadConfig = DEFAULT,
     log_level: LogLevel = Level.INFO,

@@ -14,11 +14,12 @@ ROUTER_STOPS_WITHIN = 19.5
 def router(config: Config = DEFAULT, log_level: LogLevel = Level.INFO, log_format: LogFormat = Format.TEXT) -> int:
     """Run stage 2, queue to topics, until stopped.
 
-    A topic that it does not know is looked for in the configuration as it is by then.
+    For a message to an unknown topic it reads the configuration file again.
     """
+    from dstream.config import load_router
     from dstream.config_watch import Latest
 
-    settings = prepared("load_router", config, log_level, log_format)
+    settings = prepared(load_router, config, log_level, log_format)
     announced("router", config, settings)
-    latest = Latest(config.absolute(), partial(loaded, "load_router", config.absolute()))
+    latest = Latest(config.absolute(), partial(loaded, load_router, config.absolute()))
     return started("router.app", settings, within=ROUTER_STOPS_WITHIN, latest=latest)

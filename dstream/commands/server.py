@@ -9,9 +9,11 @@ from dstream.starting import prepared, served
 def server(config: Config = DEFAULT, log_level: LogLevel = Level.INFO, log_format: LogFormat = Format.TEXT) -> int:
     """Run both stages, each in its own process.
 
-    Neither is restarted: if one dies, the other drains, and the exit status is 1. In the first minute a stage that meets a passing trouble
-    tries again.
+    Neither is restarted: if one ends, the other is stopped, and the exit status is 1. In the first minute, however, a
+    stage that meets a transient fault is started again.
     """
-    prepared("load_both", config, log_level, log_format)
+    from dstream.config import load_both
+
+    prepared(load_both, config, log_level, log_format)  # every problem of both stages at once, before either starts
     arguments = ["--config", str(config), "--log-level", log_level, "--log-format", log_format]
     return served(arguments)

@@ -335,7 +335,7 @@ def test_strict_ends_with_1_for_a_warning_too(
 
 def test_who_reads_no_further_gets_no_traceback() -> None:
     program = (
-        "import sys; from common.check import Finding, Outcome; from dstream.check import report; "
+        "import sys; from common.check import Finding, Outcome; from dstream.commands.check import report; "
         "sys.exit(report([('router', (Finding(Outcome.OK, 'topic', 'x' * 999, None) for _ in range(9999)))]))"
     )
     shell = f'{sys.executable} -c "{program}" | head -1; exit ${{PIPESTATUS[0]}}'
