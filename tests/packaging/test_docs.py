@@ -111,3 +111,18 @@ def test_decisions_are_numbered_without_a_gap() -> None:
     assert len(DECISIONS) == len(
         [path for path in (ROOT / "docs" / "decisions").glob("*.md") if path.name != "README.md"]
     )
+
+
+def test_the_index_lists_each_decision_with_its_date_and_status() -> None:
+    index = (ROOT / "docs" / "decisions" / "README.md").read_text(encoding="utf-8")
+    for path in DECISIONS:
+        title, date, status, *_ = path.read_text(encoding="utf-8").split("\n\n")
+        cells = (f"[{path.name[:4]}]({path.name})", title[2:], date[6:], status[8:])
+        assert f"| {' | '.join(cells)} |" in index
+
+
+def test_the_index_lists_each_page() -> None:
+    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    pages = [page.relative_to(ROOT / "docs").as_posix() for page in PAGES if ROOT / "docs" in page.parents]
+    listed = [page for page in pages if not page.startswith("decisions/0") and page != "README.md"]
+    assert [page for page in listed if f"]({page})" not in index] == []
