@@ -64,14 +64,14 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class BatchPlan:
     """What to do with a batch: groups in order of first appearance, and the poison among them."""
 
     groups: tuple[Group, ...]
     poison: tuple[Poison, ...]
 
 
-def plan(deliveries: Sequence[Delivery], known: Collection[str]) -> Plan:
+def plan(deliveries: Sequence[Delivery], known: Collection[str]) -> BatchPlan:
     """Group by destination, keeping order; `known` are the topics that have a publisher, lower case."""
     groups: dict[str, list[Delivery]] = {}
     poison: list[Poison] = []
@@ -81,7 +81,7 @@ def plan(deliveries: Sequence[Delivery], known: Collection[str]) -> Plan:
             poison.append(routed)
         else:
             groups.setdefault(routed, []).append(delivery)
-    return Plan(tuple(Group(name, tuple(held)) for name, held in groups.items()), tuple(poison))
+    return BatchPlan(tuple(Group(name, tuple(held)) for name, held in groups.items()), tuple(poison))
 
 
 def before(deliveries: Sequence[Delivery], poison: Poison) -> Sequence[Delivery]:
@@ -89,7 +89,7 @@ def before(deliveries: Sequence[Delivery], poison: Poison) -> Sequence[Delivery]
     return deliveries[: next(at for at, delivery in enumerate(deliveries) if delivery is poison.delivery)]
 
 
-def runs(deliveries: Sequence[Delivery], known: Collection[str]) -> Iterator[Plan]:
+def runs(deliveries: Sequence[Delivery], known: Collection[str]) -> Iterator[BatchPlan]:
     """Plans for neighbours that go to one destination: carried out in turn, nothing overtakes anything, whatever its destination."""
     for _, run in groupby(deliveries, key=lambda delivery: _lane(route(delivery, known))):
         yield plan(list(run), known)

@@ -27,7 +27,7 @@ from router.receiving.gate import SLOW, Gate
 from router.receiving.interruption import Interruption
 from router.receiving.parking import Parked, Parking
 from router.receiving.troubled import Troubled, ready_after
-from router.routes import COPY, SEND_AGAIN, Group, Plan, Poison, Reason, before, plan, runs, without
+from router.routes import COPY, SEND_AGAIN, BatchPlan, Group, Poison, Reason, before, plan, runs, without
 from router.settings import OnPoison
 from router.tally import Tally
 
@@ -217,7 +217,7 @@ class Forwarder:
             behind -= len(decided.poison) + sum(len(group.deliveries) for group in decided.groups)
             self._deliver(receiver, decided.groups, parks=behind == 0)
 
-    def _plans(self, receiver: Receiver, deliveries: Sequence[Delivery]) -> Iterator[Plan]:
+    def _plans(self, receiver: Receiver, deliveries: Sequence[Delivery]) -> Iterator[BatchPlan]:
         """One plan for all. When the first poison ends the session, one for each run of neighbours, so that nothing is sent before its turn."""
         decided = plan(deliveries, self.publishers.topics)
         if asked := [poison.destination for poison in decided.poison if poison.destination is not None]:
@@ -231,7 +231,7 @@ class Forwarder:
         whole = deliveries if stopper is None else before(deliveries, stopper)
         yield from runs(whole, self.publishers.topics)
         if stopper is not None:
-            yield Plan((), (stopper,))
+            yield BatchPlan((), (stopper,))
 
     def _stops_at_poison(self, receiver: Receiver) -> bool:
         return self.on_poison == "stop" and receiver.session_id is not None
