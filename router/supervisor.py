@@ -62,7 +62,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class WorkerOrder:
     """What a worker needs to know, pickled: settings hold secrets, which an argument list would show to all users."""
 
     number: int
@@ -203,15 +203,15 @@ class Workers:
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0
         )
         assert process.stdout is not None
-        job = pickle.dumps(Job(worker.number, self._settings, level, format, self._latest, self._begun))
+        order = pickle.dumps(WorkerOrder(worker.number, self._settings, level, format, self._latest, self._begun))
         worker.listener = threading.Thread(
-            target=self._listen, args=(worker, process.stdout, job), name=f"worker-{worker.number}", daemon=True
+            target=self._listen, args=(worker, process.stdout, order), name=f"worker-{worker.number}", daemon=True
         )
         worker.listener.start()
 
-    def _listen(self, worker: _Worker, words: IO[bytes], job: bytes) -> None:
+    def _listen(self, worker: _Worker, words: IO[bytes], order: bytes) -> None:
         """Its settings are written in a thread of its own: a process that stands still may not read all of them."""
-        worker.tell(job)
+        worker.tell(order)
         with suppress(EOFError, pickle.UnpicklingError, OSError, ValueError):
             while True:
                 word = pickle.load(words)

@@ -18,7 +18,7 @@ from common.observability.logs import configure_logging, register_secrets
 from common.observability.stacks import tell_stacks_on_signal
 from router.app import route
 from router.health import TELL_SECONDS
-from router.supervisor import GRACE, STOP, Failed, Job, Started, Told, Word
+from router.supervisor import GRACE, STOP, Failed, Started, Told, Word, WorkerOrder
 from router.tally import Tally
 
 SOON = 0.5
@@ -37,11 +37,11 @@ class Parent:
         self._speaking = threading.Lock()
         os.dup2(2, 1)  # no other output may get between the reports
 
-    def job(self) -> Job:
+    def order(self) -> WorkerOrder:
         """Raises EOFError when there is no parent to send one."""
-        job = pickle.load(self._orders)
-        assert isinstance(job, Job)
-        return job
+        order = pickle.load(self._orders)
+        assert isinstance(order, WorkerOrder)
+        return order
 
     def say(self, word: Word) -> None:
         try:
@@ -96,22 +96,22 @@ def main() -> int:
 
     signal.signal(signal.SIGTERM, asked)
     tell_stacks_on_signal()
-    job = parent.job()
-    configure_logging(job.log_level, job.log_format)
-    structlog.configure(processors=[numbered(job.number), *structlog.get_config()["processors"]])
-    register_secrets(job.settings)
-    tally = Tally(worker=job.number)
+    order = parent.order()
+    configure_logging(order.log_level, order.log_format)
+    structlog.configure(processors=[numbered(order.number), *structlog.get_config()["processors"]])
+    register_secrets(order.settings)
+    tally = Tally(worker=order.number)
     threading.Thread(target=parent.obey, args=(stop,), name="parent", daemon=True).start()
     threading.Thread(target=tell, args=(parent, tally), name="figures", daemon=True).start()
     try:
         status = route(
-            job.settings,
+            order.settings,
             stop,
             tally=tally,
             provisioned=True,
-            proven=job.proven,
+            proven=order.proven,
             started=lambda: parent.say(Started()),
-            latest=job.latest,
+            latest=order.latest,
         )
         parent.say(Told(tally.figures()))
         return status

@@ -118,8 +118,8 @@ def say(word):
     pickle.dump(word, sys.stdout.buffer)
     sys.stdout.flush()
 
-job = pickle.load(sys.stdin.buffer)
-if job.proven:
+order = pickle.load(sys.stdin.buffer)
+if order.proven:
     say(Failed(PermanentError("it knows")))
 else:
     say(Started())
