@@ -1,6 +1,6 @@
-"""The tables of settings and of metrics in the documentation, generated from the declarations. Tests compare the pages with them.
+"""The tables of settings in docs/configuration.md, written from the declarations themselves.
 
-`python -m dstream.reference docs/configuration.md docs/run.md` replaces what is between the two marks of each page.
+`python -m dstream.reference docs/configuration.md` writes them anew between the page's two marks; a test compares.
 """
 
 from __future__ import annotations
@@ -18,17 +18,12 @@ from pydantic_core import PydanticUndefined
 
 from common.durations import format_duration
 from common.names import TableName
-from common.observability.metrics import documented
 from common.sizes import Size
 from common.sqladdress import SqlAddress
 from ingester.settings import IngesterSettings
-from ingester.watch.metrics import METRICS as INGESTER
-from router.metrics import METRICS as ROUTER
 from router.settings import RouterBlock
 
-SETTINGS, METRICS = "settings", "metrics"
-"""What a page has a table of, as its marks name it."""
-
+BEGIN, END = "<!-- settings: begin -->\n", "<!-- settings: end -->\n"
 _TYPES: dict[Any, str] = {
     str: "text",
     int: "whole number",
@@ -41,31 +36,17 @@ _TYPES: dict[Any, str] = {
 }
 
 
-def settings() -> str:
+def tables() -> str:
     """Markdown: one heading and one table for each block."""
     blocks: list[tuple[str, type[BaseModel]]] = [("ingester", IngesterSettings), ("router", RouterBlock)]
     return "\n".join(text for name, model in blocks for text in _sections(name, model))
 
 
-def metrics() -> str:
-    """Markdown: one table for each stage."""
-    return f"{documented(INGESTER)}\n{documented(ROUTER)}"
-
-
-def marks(of: str) -> tuple[str, str]:
-    """The lines of a page between which the tables are."""
-    return f"<!-- {of}: begin -->\n", f"<!-- {of}: end -->\n"
-
-
-def updated(page: str) -> str:
-    """`page` with the tables between its marks generated again."""
-    for of, generated in ((SETTINGS, settings), (METRICS, metrics)):
-        begin, end = marks(of)
-        if begin in page:
-            before, _, rest = page.partition(begin)
-            _, _, after = rest.partition(end)
-            page = f"{before}{begin}\n{generated()}\n{end}{after}"
-    return page
+def with_tables(page: str) -> str:
+    """`page` with the part between the two marks written anew."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{tables()}\n{END}{after}"
 
 
 def _sections(path: str, model: type[BaseModel]) -> Iterator[str]:
@@ -125,10 +106,9 @@ def _default(declared: FieldInfo) -> str:
 
 
 def main() -> None:
-    """Update the pages named on the command line."""
-    for name in sys.argv[1:]:
-        page = Path(name)
-        page.write_text(updated(page.read_text(encoding="utf-8")), encoding="utf-8")
+    """Rewrite the page named on the command line."""
+    page = Path(sys.argv[1])
+    page.write_text(with_tables(page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ class TableChanges:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ReloadPlan:
     """`tables`: all tables that run when `changes` have been made. `restart`: the names of settings that only a restart will bring."""
 
     changes: TableChanges
@@ -49,7 +49,7 @@ def rhythms(settings: IngesterSettings) -> dict[TableName, Rhythm]:
     }
 
 
-def plan(settings: IngesterSettings, tables: Rhythms, new: IngesterSettings) -> Plan:
+def plan(settings: IngesterSettings, tables: Rhythms, new: IngesterSettings) -> ReloadPlan:
     """From `settings` as they were at the start, and the `tables` that run by now, to `new`.
 
     A table that is only spelled anew (`persons` for `Persons`) stays as it is: under both names it would have two locks.
@@ -67,4 +67,4 @@ def plan(settings: IngesterSettings, tables: Rhythms, new: IngesterSettings) -> 
         removed=frozenset(tables.keys() - wanted.keys()),
         paced={table: rhythm for table, rhythm in wanted.items() if tables.get(table, rhythm) != rhythm},
     )
-    return Plan(changes, wanted, (*respelled, *differing(settings, new, block="ingester", besides=AT_ONCE)))
+    return ReloadPlan(changes, wanted, (*respelled, *differing(settings, new, block="ingester", besides=AT_ONCE)))

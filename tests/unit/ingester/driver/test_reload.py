@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from common.names import TableName
-from ingester.driver.reload import Plan, plan, rhythms
+from ingester.driver.reload import ReloadPlan, plan, rhythms
 from ingester.driver.schedule import Rhythm
 from ingester.settings import IngesterSettings
 
@@ -27,7 +27,7 @@ def settings(*tables: str, **others: Any) -> IngesterSettings:
     return IngesterSettings.model_validate(values)
 
 
-def planned(old: IngesterSettings, new: IngesterSettings) -> Plan:
+def planned(old: IngesterSettings, new: IngesterSettings) -> ReloadPlan:
     return plan(old, rhythms(old), new)
 
 
