@@ -20,8 +20,8 @@ from common.servicebus.namespace import ServiceBus
 from common.servicebus.provision import QueueNeed, provision
 from ingester.destination import destination_of
 from ingester.driver.lease_keeper import LeaseKeeper
-from ingester.driver.loop import Job
-from ingester.driver.loop_settings import JobSettings
+from ingester.driver.loop import Loop
+from ingester.driver.loop_settings import LoopSettings
 from ingester.driver.reload import Rhythms, plan, rhythms
 from ingester.lock_backends import lock_keys, lock_names, locks_of, places
 from ingester.observation import observed
@@ -73,8 +73,8 @@ def _run(settings: IngesterSettings, stop: threading.Event, stats: IngesterStats
             if lacking is not None:
                 raise PermanentError(f"starting on Spark: {lacking}")
             leases = LeaseKeeper(locks, clock=steady, places=places(settings, len(settings.tables)))
-            job = Job(
-                _job_settings(settings),
+            loop = Loop(
+                _loop_settings(settings),
                 source=source,
                 offsets=offsets,
                 leases=leases,
@@ -88,11 +88,11 @@ def _run(settings: IngesterSettings, stop: threading.Event, stats: IngesterStats
             if not stop.is_set():
                 log.info("ingester started", tables=len(settings.tables), slots=executor.slots)
             leases.start()
-            with watched(_Reload(settings, job, leases, keys)):
-                status = job.run()
+            with watched(_Reload(settings, loop, leases, keys)):
+                status = loop.run()
         finally:
             executor.close()
-        log.info("ingester stopped", changes=job.changes)
+        log.info("ingester stopped", changes=loop.changes)
         return status
     finally:
         locks.close()
@@ -105,8 +105,8 @@ class _Reload:
     Called by one thread.
     """
 
-    def __init__(self, settings: IngesterSettings, job: Job, leases: LeaseKeeper, keys: dict[str, str]) -> None:
-        self._settings, self._job, self._leases, self._keys = settings, job, leases, keys
+    def __init__(self, settings: IngesterSettings, loop: Loop, leases: LeaseKeeper, keys: dict[str, str]) -> None:
+        self._settings, self._loop, self._leases, self._keys = settings, loop, leases, keys
         self._tables: Rhythms = rhythms(settings)
         self._most = len(self._tables)
 
@@ -120,7 +120,7 @@ class _Reload:
         self._keys.update(lock_keys(self._settings, added))
         self._most = max(self._most, len(decided.tables))
         self._leases.count_by(places(self._settings, self._most))
-        self._job.reconfigure(decided.changes, lock_names(self._settings, added))
+        self._loop.reconfigure(decided.changes, lock_names(self._settings, added))
         self._tables = decided.tables
         log.info("configuration taken over", tables=len(decided.tables), rhythms_changed=len(decided.changes.paced))
 
@@ -135,8 +135,8 @@ def _open_queue(settings: IngesterSettings) -> None:
             sender.open()
 
 
-def _job_settings(settings: IngesterSettings) -> JobSettings:
-    return JobSettings(
+def _loop_settings(settings: IngesterSettings) -> LoopSettings:
+    return LoopSettings(
         tables=rhythms(settings),
         lock_names=lock_names(settings, settings.tables),
         page_rows=settings.page_rows,

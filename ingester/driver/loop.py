@@ -18,7 +18,7 @@ from ingester.driver.catalog_news import CaptureHold, CatalogAge, note_held, tak
 from ingester.driver.dispatch import Dispatcher
 from ingester.driver.executor_clocks import ExecutorClocks
 from ingester.driver.lease_keeper import LeaseKeeper
-from ingester.driver.loop_settings import JobSettings
+from ingester.driver.loop_settings import LoopSettings
 from ingester.driver.moves import Moves, Moving
 from ingester.driver.outage import Outage
 from ingester.driver.ownership import Ownership
@@ -45,15 +45,15 @@ _KILL_SECONDS = 3.0
 """A cancelled Python task runs on for up to 2.5 seconds: Spark looks every 2, and waits spark.python.task.killTimeout."""
 
 
-class Job:
-    """`source` and `offsets` are the driver's own; `leases` is closed with the job; `chance` is a random number in [0, 1).
+class Loop:
+    """`source` and `offsets` are the driver's own; `leases` is closed with the loop; `chance` is a random number in [0, 1).
 
     `clock` is the steady clock, which everything here is timed by; `now` is Unix time, for what is said to other machines.
     """
 
     def __init__(
         self,
-        settings: JobSettings,
+        settings: LoopSettings,
         *,
         source: Source,
         offsets: Offsets,

@@ -16,7 +16,7 @@ _FIRST_LOOK_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class JobSettings:
+class LoopSettings:
     """What the loop needs of the configuration. Times in seconds; `stop_seconds`: how long a stop waits for running slices.
 
     `ordering`: the queue's, or "table" where no table is to be spread over several tasks; `most_parts`: over how many at most.

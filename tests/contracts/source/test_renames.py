@@ -15,8 +15,8 @@ from common.clock import steady, unix
 from common.names import TableName
 from common.sqladdress import SqlAddress
 from ingester.driver.lease_keeper import LeaseKeeper
-from ingester.driver.loop import Job
-from ingester.driver.loop_settings import JobSettings
+from ingester.driver.loop import Loop
+from ingester.driver.loop_settings import LoopSettings
 from ingester.driver.schedule import Rhythm
 from ingester.local_locks import LocalLocks
 from ingester.position import Lsn
@@ -46,8 +46,8 @@ class Run:
         offsets.ensure()
         drain = Drain(SqlServerSource(reads), SqlServerOffsets(moves), sender, encoder(), unix)
         self.leases = LeaseKeeper(LocalLocks(unix), clock=steady, places=())
-        self.job = Job(
-            JobSettings({SWAP: Rhythm(0.05, 0.1)}, {SWAP: "swap"}, 3, 10, 0.0, skip_gaps),
+        self.loop = Loop(
+            LoopSettings({SWAP: Rhythm(0.05, 0.1)}, {SWAP: "swap"}, 3, 10, 0.0, skip_gaps),
             source=SqlServerSource(driver),
             offsets=offsets,
             leases=self.leases,
@@ -58,7 +58,7 @@ class Run:
             now=unix,
             chance=lambda: 0.0,
         )
-        self._thread = threading.Thread(target=self.job.run, daemon=True)
+        self._thread = threading.Thread(target=self.loop.run, daemon=True)
 
     @property
     def ended(self) -> bool:

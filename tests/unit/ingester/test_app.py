@@ -1,4 +1,4 @@
-"""What wiring does with a later configuration: the job, the locks and the log hear of it."""
+"""What wiring does with a later configuration: the loop, the locks and the log hear of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from common.names import TableName
 from ingester.app import _Reload
 from ingester.driver.lease_keeper import LeaseKeeper
-from ingester.driver.loop import Job
+from ingester.driver.loop import Loop
 from ingester.driver.reload import TableChanges
 from ingester.settings import IngesterSettings
 from tests.unit.ingester.driver.test_reload import BUS, SECRET, settings
@@ -18,14 +18,14 @@ ITEMS = TableName("dbo", "Items")
 
 
 class World:
-    """A running job and its lease keeper, as far as they are told anything."""
+    """A running loop and its lease keeper, as far as they are told anything."""
 
     def __init__(self, started: IngesterSettings) -> None:
         self.changes: list[TableChanges] = []
         self.locks: dict[TableName, str] = {}
         self.places: list[str] = []
         self.keys: dict[str, str] = {}
-        self.reload = _Reload(started, cast(Job, self), cast(LeaseKeeper, self), self.keys)
+        self.reload = _Reload(started, cast(Loop, self), cast(LeaseKeeper, self), self.keys)
 
     def reconfigure(self, changes: TableChanges, lock_names: dict[TableName, str]) -> None:
         self.changes.append(changes)

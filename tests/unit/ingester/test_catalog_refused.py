@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from common.errors import DStreamError, PermanentError, TransientError
-from ingester.driver.loop import Job
+from ingester.driver.loop import Loop
 from tests.fakes.ingester import ORDERS, PERSONS, instance, lsn, position
 from tests.unit.ingester.driver.test_loop import World, standings
 
@@ -16,7 +16,7 @@ REFUSALS: list[DStreamError] = [LOCKED, PermanentError("permission denied", hint
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop asks the clock instead of waiting."""
-    monkeypatch.setattr(Job, "_wait_seconds", lambda self: 0.0 if not self._dispatcher.running else 1.0)
+    monkeypatch.setattr(Loop, "_wait_seconds", lambda self: 0.0 if not self._dispatcher.running else 1.0)
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=["locked", "refused"])

@@ -9,7 +9,7 @@ import pytest
 
 from common.errors import ConnectionLost
 from common.names import TableName
-from ingester.driver.loop import Job
+from ingester.driver.loop import Loop
 from ingester.driver.reload import TableChanges
 from ingester.driver.schedule import Rhythm
 from tests.fakes.ingester import ORDERS, PERSONS, instance, lsn, position
@@ -24,7 +24,7 @@ LOCKS = {PERSONS: "persons", ORDERS: "orders", ITEMS: "items"}
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop asks the clock instead of waiting."""
-    monkeypatch.setattr(Job, "_wait_seconds", lambda self: 0.0 if not self._dispatcher.running else 1.0)
+    monkeypatch.setattr(Loop, "_wait_seconds", lambda self: 0.0 if not self._dispatcher.running else 1.0)
 
 
 def change(
@@ -33,9 +33,9 @@ def change(
     add: Mapping[TableName, Rhythm] | None = None,
     pace: Mapping[TableName, Rhythm] | None = None,
 ) -> Callable[[], None]:
-    """What another thread would say to the job."""
+    """What another thread would say to the loop."""
     changes = TableChanges(add or {}, frozenset(removed), pace or {})
-    return lambda: world.job.reconfigure(changes, {name: LOCKS[name] for name in changes.added})
+    return lambda: world.loop.reconfigure(changes, {name: LOCKS[name] for name in changes.added})
 
 
 def with_items(*, shared: bool = False) -> World:
@@ -184,7 +184,7 @@ def test_a_lock_that_was_being_taken_while_its_table_was_removed_is_given_back()
     def slow(name: str) -> Any:
         if name == "persons":
             change(world, PERSONS)()
-            world.job._reconfigure(*world.job._asked.get())
+            world.loop._reconfigure(*world.loop._asked.get())
         return acquire(name)
 
     world.locks.acquire = slow  # type: ignore[method-assign]

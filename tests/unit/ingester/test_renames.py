@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingester.driver.loop import Job
+from ingester.driver.loop import Loop
 from tests.fakes.ingester import PERSONS, instance, lsn, position
 from tests.unit.ingester.driver.test_loop import World
 
@@ -12,7 +12,7 @@ from tests.unit.ingester.driver.test_loop import World
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop asks the clock instead of waiting."""
-    monkeypatch.setattr(Job, "_wait_seconds", lambda self: 0.0 if not self._dispatcher.running else 1.0)
+    monkeypatch.setattr(Loop, "_wait_seconds", lambda self: 0.0 if not self._dispatcher.running else 1.0)
 
 
 OLD, NEW = "1 made on monday", "2 made on tuesday"

@@ -13,7 +13,7 @@ from common.clock import SteadyTime, UnixTime
 from common.message import Message
 from common.names import Ordering, Origin
 from common.servicebus.sender import by_session
-from ingester.driver.loop import Job
+from ingester.driver.loop import Loop
 from ingester.position import Position
 from ingester.slices import Slice, Trouble
 from ingester.source import Part
@@ -21,7 +21,7 @@ from ingester.task.drain import Drain
 from ingester.task.encode import Encoder
 from ingester.task.pack import PackingSender
 from tests.fakes.ingester import PERSONS, FakeOffsets, FakeSource, instance, lsn, position
-from tests.unit.ingester.driver import test_loop as test_job
+from tests.unit.ingester.driver import test_loop
 
 COUNT = 2_000
 ROWS = [position(number, seq=number % 7 + 1) for number in range(1, COUNT + 1)]
@@ -192,12 +192,12 @@ def test_a_stop_ends_a_slice_that_waits_and_what_was_taken_is_stored() -> None:
 
 
 def test_the_loop_tells_of_a_spell_once_however_often_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Job, "_wait_seconds", lambda self: 0.0 if not self._dispatcher.running else 1.0)
-    job, namespace = test_job.World(), Namespace(2)
-    job.executor.drain = replace(job.executor.drain, sender=namespace, wait=namespace.wait)
-    job.at(3, lambda: job.commit(*range(2, 10)))
-    job.at(13, lambda: job.commit(*range(10, 20)))
-    _, logs = job.run(60)
+    monkeypatch.setattr(Loop, "_wait_seconds", lambda self: 0.0 if not self._dispatcher.running else 1.0)
+    world, namespace = test_loop.World(), Namespace(2)
+    world.executor.drain = replace(world.executor.drain, sender=namespace, wait=namespace.wait)
+    world.at(3, lambda: world.commit(*range(2, 10)))
+    world.at(13, lambda: world.commit(*range(10, 20)))
+    _, logs = world.run(60)
     assert namespace.refusals > 2
     assert len(namespace.sent) == 54
     told = [line["event"] for line in logs if line["log_level"] == "warning"]

@@ -16,8 +16,8 @@ from common.clock import SteadyTime, UnixTime
 from common.errors import ConnectionLost, PermanentError, TransientError
 from common.names import Ordering, TableName
 from ingester.driver.lease_keeper import LeaseKeeper
-from ingester.driver.loop import _KILL_SECONDS, Job
-from ingester.driver.loop_settings import JobSettings
+from ingester.driver.loop import _KILL_SECONDS, Loop
+from ingester.driver.loop_settings import LoopSettings
 from ingester.driver.reload import TableChanges
 from ingester.driver.schedule import Rhythm
 from ingester.local_locks import LocalLocks
@@ -44,7 +44,7 @@ from tests.fakes.locks import LEASE_SECONDS, MARGIN, FakeLocks, LockService
 
 
 class World:
-    """A job over two tables. `at`: what happens when the clock passes a time. `shared`: locks that run out, of a service that others use."""
+    """A loop over two tables. `at`: what happens when the clock passes a time. `shared`: locks that run out, of a service that others use."""
 
     def __init__(
         self,
@@ -87,8 +87,8 @@ class World:
         self.events: list[tuple[float, Callable[[], None]]] = []
         rhythm = Rhythm(5.0, 60.0)
         self.stats = IngesterStats(tables, clock=lambda: SteadyTime(self.clock))
-        self.job = Job(
-            JobSettings(
+        self.loop = Loop(
+            LoopSettings(
                 tables=dict.fromkeys(tables, rhythm),
                 lock_names={table: table.table.lower() for table in tables},
                 page_rows=rows,
@@ -148,7 +148,7 @@ class World:
         self.at(seconds, lambda: self.held_at_the_end.extend(self.tables_held()))
         self.at(seconds, self.stop.set)
         with capture_logs() as logs:
-            status = self.job.run()
+            status = self.loop.run()
         return status, [dict(entry) for entry in logs]
 
     def sent(self, table: str = "Persons") -> list[str]:
@@ -158,7 +158,7 @@ class World:
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop asks the clock instead of waiting."""
-    monkeypatch.setattr(Job, "_wait_seconds", lambda self: 0.0 if not self._dispatcher.running else 1.0)
+    monkeypatch.setattr(Loop, "_wait_seconds", lambda self: 0.0 if not self._dispatcher.running else 1.0)
 
 
 def test_changes_are_sent_in_order_and_a_stop_ends_with_status_0() -> None:
@@ -396,7 +396,7 @@ def test_a_lost_connection_is_retried_and_told_once() -> None:
 def test_after_an_outage_no_table_waits_for_an_interval_that_grew_meanwhile() -> None:
     world = World()
     chances = cycle((0.0, 0.9))
-    world.job._schedule._chance = lambda: next(chances)
+    world.loop._schedule._chance = lambda: next(chances)
     sent: dict[str, float] = {}
     send = world.sender.send
 
@@ -568,7 +568,7 @@ def test_which_tables_to_have_is_said_when_it_changes_and_not_with_every_pass(mo
 
     monkeypatch.setattr(world.leases, "want", noted_want)
     monkeypatch.setattr(world.source, "probe", noted_probe)
-    world.job.reconfigure(TableChanges({}, frozenset(), {PERSONS: Rhythm(1.0, 1.0)}), {})
+    world.loop.reconfigure(TableChanges({}, frozenset(), {PERSONS: Rhythm(1.0, 1.0)}), {})
     world.run(200)
     assert len(asked) > 100
     assert len(said) <= 10
@@ -654,14 +654,14 @@ def test_a_stop_ends_although_nothing_ever_comes_back(monkeypatch: pytest.Monkey
 def test_what_a_stop_waits_for_adds_up_to_less_than_20_seconds() -> None:
     """A statement under way, running slices, tasks that are killed, the leases, and a JVM that answers nothing any more."""
     leases = inspect.signature(LeaseKeeper.close).parameters["seconds"].default
-    slices = inspect.signature(JobSettings).parameters["stop_seconds"].default
+    slices = inspect.signature(LoopSettings).parameters["stop_seconds"].default
     of_spark = spark._CANCEL_SECONDS + spark._STOP_SECONDS + spark_jvm._END_SECONDS
     assert GRACE + slices + _KILL_SECONDS + leases + of_spark < 20
 
 
 def test_once_a_stop_was_asked_for_no_table_is_looked_at_again() -> None:
     world = World(rows=5)
-    results = world.job._dispatcher.results
+    results = world.loop._dispatcher.results
 
     def stop_with_the_first(timeout: float) -> Any:
         found = results(timeout)
@@ -669,7 +669,7 @@ def test_once_a_stop_was_asked_for_no_table_is_looked_at_again() -> None:
             world.stop.set()
         return found
 
-    world.job._dispatcher.results = stop_with_the_first  # type: ignore[method-assign]
+    world.loop._dispatcher.results = stop_with_the_first  # type: ignore[method-assign]
     world.source.after_page = lambda: setattr(world, "clock", world.clock + 5)
     world.at(3, lambda: world.commit(2, 3, 4))
     world.run(60)
@@ -959,7 +959,7 @@ def test_locks_that_were_taken_and_not_claimed_are_left_to_others_when_the_datab
 def test_a_table_whose_slice_is_under_way_keeps_its_lock_though_the_driver_lost_the_database(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Job, "_wait_seconds", lambda self: 0.0)
+    monkeypatch.setattr(Loop, "_wait_seconds", lambda self: 0.0)
     world = World(shared=True)
     world.at(3, lambda: world.commit(2))
     ended = threading.Event()
@@ -1011,7 +1011,7 @@ def test_a_hot_table_is_spread_over_the_slots_but_one_and_each_keys_order_holds(
     assert sorted(world.sent()) == sorted(event for key in expected for event in key)
     for key in expected:
         assert [event for event in world.sent() if event in set(key)] == key
-    assert world.job.changes == 600
+    assert world.loop.changes == 600
     assert world.offsets.commits == sorted(world.offsets.commits)
     assert [entry for entry in logs if entry["log_level"] not in ("debug", "info")] == []
 
@@ -1034,7 +1034,7 @@ def test_a_hot_table_recovers_from_a_share_that_broke() -> None:
         "recovered",
     ]
     assert len(set(world.sent())) == 600 <= len(world.sent()) <= 600 + 15
-    assert world.job.changes == 600
+    assert world.loop.changes == 600
 
 
 def test_without_keys_order_a_hot_table_stays_with_one_task() -> None:

@@ -1,4 +1,4 @@
-"""A queue that refuses, whatever is sent: all tables wait and one tries, in the world of test_job.py."""
+"""A queue that refuses, whatever is sent: all tables wait and one tries, in the world of test_loop.py."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from common.clock import SteadyTime
 from common.errors import DestinationUnavailable, TransientError
 from common.names import TableName
-from ingester.driver.loop import Job
+from ingester.driver.loop import Loop
 from ingester.driver.queue_gate import QueueGate
 from ingester.slices import SliceResult, Trouble
 from ingester.watch.stats import IngesterStats
@@ -24,7 +24,7 @@ ENDS, OPENS = "the queue refuses what is sent, all tables wait", "the queue take
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop asks the clock instead of waiting."""
-    monkeypatch.setattr(Job, "_wait_seconds", lambda self: 0.0 if not self._dispatcher.running else 1.0)
+    monkeypatch.setattr(Loop, "_wait_seconds", lambda self: 0.0 if not self._dispatcher.running else 1.0)
 
 
 def told(logs: Sequence[Any]) -> list[str]:

@@ -13,7 +13,7 @@ from common.bus import SendInterrupted, TimeLeft
 from common.clock import SteadyTime
 from common.errors import TransientError
 from common.message import Message
-from ingester.driver.loop import Job
+from ingester.driver.loop import Loop
 from ingester.driver.queue_silence import PATIENCE_SECONDS, QueueSilence
 from ingester.slices import SliceResult, Trouble
 from ingester.watch.stats import IngesterStats, Standing
@@ -160,7 +160,7 @@ def test_nothing_is_wrong_once_others_have_sent_what_waited(standing: Standing) 
 
 
 def test_the_loop_tells_it_and_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Job, "_wait_seconds", lambda self: 0.0 if not self._dispatcher.running else 1.0)
+    monkeypatch.setattr(Loop, "_wait_seconds", lambda self: 0.0 if not self._dispatcher.running else 1.0)
     world = World()
     world.at(3, lambda: setattr(world.sender, "fail", SendInterrupted("sending to q: the connection broke")))
     world.at(4, lambda: world.commit(2))

@@ -10,7 +10,7 @@ import pytest
 from common.clock import SteadyTime
 from common.errors import TransientError
 from common.names import TableName
-from ingester.driver.loop import Job
+from ingester.driver.loop import Loop
 from ingester.position import Position
 from ingester.slices import Overdue, Slice, failed
 from ingester.watch.stats import IngesterStats, Standing, TableFigures
@@ -21,7 +21,7 @@ from tests.unit.ingester.driver.test_loop import World
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop asks the clock instead of waiting."""
-    monkeypatch.setattr(Job, "_wait_seconds", lambda self: 0.0 if not self._dispatcher.running else 1.0)
+    monkeypatch.setattr(Loop, "_wait_seconds", lambda self: 0.0 if not self._dispatcher.running else 1.0)
 
 
 def table(world: World, name: object = PERSONS) -> TableFigures:
