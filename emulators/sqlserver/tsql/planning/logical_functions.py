@@ -16,6 +16,7 @@ from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql.functions import from_parts as parts_of
 from emulators.sqlserver.tsql.functions.collations import COLLATIONS
 from emulators.sqlserver.tsql.functions.session_functions import VARIANTS
+from emulators.sqlserver.tsql.planning.function_calls import session_call
 from emulators.sqlserver.tsql.planning.operand_lowering import OperandLowering
 from emulators.sqlserver.tsql.planning.plans import Expr
 from emulators.sqlserver.tsql.planning.precedence import settled
@@ -87,7 +88,7 @@ def from_parts(lowering: OperandLowering, name: str, arguments: Sequence[exp.Exp
 def variant(lowering: OperandLowering, name: str, arguments: Sequence[exp.Expr], scope: Scope) -> Expr:
     """SERVERPROPERTY and the like: the base type by the property that the last argument names."""
     values = [lowering.expression(argument, scope) for argument in arguments]
-    call = lowering.session_call(name, values)
+    call = session_call(name, values)
     last = values[-1].constant if values else None
     kind = VARIANTS[name].get(str(last).lower(), SYSNAME) if isinstance(last, str) else SYSNAME
     return Expr(call.sql, kind)

@@ -8,7 +8,7 @@ from typing import Protocol
 from sqlglot import exp
 
 from emulators.sqlserver.sqltypes import SqlType
-from emulators.sqlserver.tsql.planning.plans import Expr
+from emulators.sqlserver.tsql.planning.plans import Expr, Names
 from emulators.sqlserver.tsql.planning.precedence import Label
 from emulators.sqlserver.tsql.planning.scopes import Scope
 from emulators.sqlserver.tsql.values.calls import Call
@@ -17,6 +17,9 @@ from emulators.sqlserver.tsql.values.calls import Call
 class OperandLowering(Protocol):
     """Lowers the arguments of a call, and gives the call the type and the collation that follow from them."""
 
+    @property
+    def names(self) -> Names: ...
+
     def expression(self, node: exp.Expr, scope: Scope) -> Expr: ...
 
     def condition(self, node: exp.Expr, scope: Scope) -> str: ...
@@ -24,8 +27,6 @@ class OperandLowering(Protocol):
     def call(self, key: tuple[object, ...], make: Callable[[], Call], arguments: Sequence[Expr], kind: SqlType) -> Expr:
         """A call of a function of Python, made once for all uses of `key`."""
         ...
-
-    def session_call(self, name: str, values: Sequence[Expr]) -> Expr: ...
 
     def cast(self, value: Expr, target: SqlType, style: int = 0) -> Expr:
         """CONVERT(target, value, style)."""

@@ -11,7 +11,8 @@ from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql.functions.functions import text_of
 from emulators.sqlserver.tsql.functions.patterns import like_patterns
-from emulators.sqlserver.tsql.planning.expressions import Expressions, quoted
+from emulators.sqlserver.tsql.planning.constants import quoted
+from emulators.sqlserver.tsql.planning.expressions import Expressions
 from emulators.sqlserver.tsql.planning.plans import Expr
 from emulators.sqlserver.tsql.planning.precedence import settled
 from emulators.sqlserver.tsql.planning.scopes import Scope
@@ -131,7 +132,7 @@ class Predicates(Expressions):
     def _not(self, node: exp.Expr, scope: Scope) -> str:
         return f"(NOT {self.condition(node.this, scope)})"
 
-    def _paren(self, node: exp.Expr, scope: Scope) -> str:  # type: ignore[override]  # a condition's parentheses
+    def _paren(self, node: exp.Expr, scope: Scope) -> str:
         return self.condition(node.this, scope)
 
     def _is(self, node: exp.Expr, scope: Scope) -> str:

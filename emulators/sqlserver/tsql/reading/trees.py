@@ -81,3 +81,9 @@ def parse_query(text: str) -> exp.Expr:
     if any(not select.expressions for select in tree.find_all(exp.Select)):
         raise keyword_syntax("FROM")
     return tree
+
+
+def described(node: exp.Expr) -> str:
+    """A node for the error that refuses it: its kind, and how its text begins."""
+    text = node.sql(dialect="tsql")
+    return f"{type(node).__name__} ({text[:80]})"

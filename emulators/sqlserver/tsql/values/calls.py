@@ -99,6 +99,15 @@ class OnlyOne:
         return self.value
 
 
+def strict(run: Call) -> Call:
+    """NULL when any of its values is."""
+
+    def call(*values: Value) -> Value:
+        return None if None in values else run(*values)
+
+    return call
+
+
 def checked_whole(name: str, low: int, high: int) -> Call:
     """The range check behind SUM over integers."""
 
