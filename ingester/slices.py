@@ -89,6 +89,7 @@ class SliceResult:
 
     `row_bytes`: for the table's next slice; `page_rows`: how many rows its next page would have, None where there was no page.
     `refusals`: sends that a throttling namespace refused meanwhile, and `throttled` what it said.
+    `changes`: those that were sent; `dropped`: those that a transform left out.
     `set_aside`: changes that fitted no message and were sent as stand-ins, up to `position`.
     A `part` moves no offset: its `position` is where it began, the rest tells what was sent.
     `unsent`: for how many seconds the queue had taken nothing when it failed to; None where the trouble is another's.
@@ -115,6 +116,7 @@ class SliceResult:
     lost: bool = False
     clock: WorkerClock | None = None
     unreached: str | None = None
+    dropped: int = 0
 
 
 class Expired(DStreamError):

@@ -156,6 +156,7 @@ class Worker:
             encoder,
             unix,
             stand_ins=settings.stand_ins,
+            transforms=settings.transforms,
             stopping=self._stopping.exists,
         )
         return _Bench(drain, connection, sender)

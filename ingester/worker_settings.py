@@ -18,6 +18,7 @@ from common.names import Origin
 from common.sqladdress import SqlAddress
 from common.topology import QueueSettings
 from ingester.settings import IngesterSettings
+from ingester.transform import Transform
 
 VARIABLE = "DSTREAM_WORKER"
 """Of the environment: as readable as those that the configuration's secrets come from, to this user and root (proc(5), /proc/PID/environ)."""
@@ -34,6 +35,7 @@ class WorkerSettings:
     decimals_as_numbers: bool
     query_mode: Literal["direct", "function"]
     stand_ins: bool
+    transforms: tuple[Transform, ...] = ()
 
     @classmethod
     def of(cls, settings: IngesterSettings) -> Self:

@@ -67,11 +67,12 @@ def whole(results: Sequence[SliceResult]) -> SliceResult:
     troubled = [result for result in results if result.trouble is not None]
     if troubled:
         worst = min(troubled, key=lambda result: _GRAVITY.index(result.trouble or Trouble.TRANSIENT))
-        return replace(worst, changes=0, pages=0, set_aside=(), part=None)
+        return replace(worst, changes=0, dropped=0, pages=0, set_aside=(), part=None)
     aside = sorted((found for result in results for found in result.set_aside), key=lambda found: found.position)
     return replace(
         results[0],
         changes=sum(result.changes for result in results),
+        dropped=sum(result.dropped for result in results),
         pages=sum(result.pages for result in results),
         row_bytes=max((result.row_bytes for result in results if result.row_bytes is not None), default=None),
         page_rows=min((result.page_rows for result in results if result.page_rows is not None), default=None),

@@ -86,8 +86,8 @@ class Strides:
             self._undivided[result.table] = pending.one.upto
         if found.trouble is not None:
             return found
-        if found.changes != pending.part.rows:
-            return self._refused(pending, found.changes)
+        if (read := found.changes + found.dropped) != pending.part.rows:
+            return self._refused(pending, read)
         return self._committed(pending, found)
 
     def _whole(self, table: TrackedTable) -> bool:

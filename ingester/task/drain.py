@@ -1,4 +1,4 @@
-"""One table, one slice of its window: page -> encode -> send -> commit, until the window's end or the slice's bounds.
+"""One table, one slice of its window: page -> transform -> encode -> send -> commit, until the window's end or the slice's bounds.
 
 A slice may be one part of a stride, which others read at the same time: it commits nothing, and goes on to the stride's end.
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from common.bus import Sender
@@ -24,6 +24,7 @@ from ingester.task.encode import Encoder
 from ingester.task.limits import Bounds
 from ingester.task.page_size import page_rows
 from ingester.task.send_page import PageSender, SliceProgress, ThrottleState
+from ingester.transform import Transform, transformed
 from ingester.window import gap, gap_error
 
 
@@ -38,6 +39,7 @@ class Drain:
     now: UnixClock
     clock: SteadyClock = steady
     stand_ins: bool = False
+    transforms: Sequence[Transform] = ()
     wait: Callable[[float], None] = time.sleep
     chance: Callable[[], float] = random.random
     throttle: ThrottleState = field(default_factory=ThrottleState)
@@ -73,19 +75,22 @@ class Drain:
             _refuse_gap(todo, after, page)
             if page.end is None:
                 return False
-            out, refused = pages.send(todo, page, progress)
-            whole = out.end == len(page.changes)
-            end = page.end if whole else page.changes[out.end - 1].position if out.end else None
+            ready = transformed(page.changes, self.transforms)
+            out, refused = pages.send(todo, ready.changes, progress)
+            done = ready.done(out.end)
+            whole = done == len(page.changes)
+            end = page.end if whole else page.changes[done - 1].position if done else None
             if end is not None:
                 if todo.part is None:
                     self.offsets.commit(table, todo.epoch, seen=seen, position=end)
                     progress.position = seen = end
                 after = end
                 progress.changes += out.end
+                progress.dropped += done - out.end
                 progress.pages += 1
                 progress.set_aside += out.set_aside
-            if refused is not None:
-                raise refused
+            if (stopped := refused or (ready.failure if done == ready.end else None)) is not None:
+                raise stopped
             if not whole:
                 return True
             if not page.full:

@@ -7,7 +7,7 @@ the next. Nothing is committed here, and no batch sent when the slice's lease ma
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -15,10 +15,10 @@ from common.bus import MessageRefused, MessageTooLarge, OutOfTime, Sender, SendI
 from common.clock import SteadyClock
 from common.errors import PermanentError, Throttled, TransientError
 from common.throttling import QUIET, THROTTLED_BACKOFF
+from ingester.change import Change
 from ingester.oversize import Outgoing, Oversized, not_taken, oversized
 from ingester.position import Position
 from ingester.slices import Slice, SliceResult
-from ingester.source import Page
 from ingester.task.encode import Encoder
 from ingester.task.limits import Bounds
 from ingester.task.page_size import learnt, page_rows
@@ -45,6 +45,7 @@ class SliceProgress:
     page_rows: int | None = None
     position: Position | None = None
     changes: int = 0
+    dropped: int = 0
     pages: int = 0
     set_aside: tuple[Oversized, ...] = ()
     refusals: int = 0
@@ -77,6 +78,7 @@ class SliceProgress:
             refusals=self.refusals,
             throttled=self.throttled,
             unsent=self.unsent,
+            dropped=self.dropped,
         )
 
 
@@ -102,12 +104,14 @@ class PageSender:
     chance: Callable[[], float]
     throttle: ThrottleState
 
-    def send(self, todo: Slice, page: Page, progress: SliceProgress) -> tuple[Outgoing, PermanentError | None]:
-        """All of a page; or what comes before the change that stops the table, and why it does; or what there was time for.
+    def send(
+        self, todo: Slice, changes: Sequence[Change], progress: SliceProgress
+    ) -> tuple[Outgoing, PermanentError | None]:
+        """All of a page's changes; or what comes before the change that stops the table, and why it does; or what there was time for.
 
         Raises Expired, and TransientError or PermanentError as the sender does.
         """
-        out = Outgoing([self.encoder.message(change) for change in page.changes])
+        out = Outgoing([self.encoder.message(change) for change in changes])
         progress.row_bytes = learnt(progress.row_bytes, out.left)
         with progress.asking_the_queue(self.clock):
             progress.page_rows = page_rows(todo.rows, progress.row_bytes, self.sender.batch_bytes())
@@ -138,19 +142,21 @@ class PageSender:
                         raise
                     out.stop_before(out.prefix)
             except MessageTooLarge as error:
-                refused = self._around(todo, page, out, error)
+                refused = self._around(todo, changes, out, error)
             except MessageRefused as error:
                 at = out.refused(error)
-                refused = not_taken(page.changes[at], todo.instance.columns, error)
+                refused = not_taken(changes[at], todo.instance.columns, error)
                 out.stop_before(at)
         return out, refused
 
-    def _around(self, todo: Slice, page: Page, out: Outgoing, error: MessageTooLarge) -> PermanentError | None:
+    def _around(
+        self, todo: Slice, changes: Sequence[Change], out: Outgoing, error: MessageTooLarge
+    ) -> PermanentError | None:
         """Put a stand-in in the place of a change that fits no message; or why the table stops before it."""
         at = out.refused(error)
-        found = oversized(page.changes[at], todo.instance.columns, error)
+        found = oversized(changes[at], todo.instance.columns, error)
         if self.stand_ins and not out.is_stand_in(at):
-            out.stand_in(at, self.encoder.stand_in(page.changes[at], found), found)
+            out.stand_in(at, self.encoder.stand_in(changes[at], found), found)
             return None
         out.stop_before(at)
         return found.refusal()

@@ -1,0 +1,89 @@
+"""Transforms: what is done with a change before it is encoded, such as masking a column or leaving a row out. Pure.
+
+A transform may never change which change it is: table, position, operation and key make the message's id and its order. It drops a change by
+returning None; nothing else leaves a change out, and the drain counts what was dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from common.errors import PermanentError
+from ingester.change import Change
+
+
+class Transform(Protocol):
+    """Travels to workers, so it must be picklable. Deterministic and without I/O: a change that is sent again must be the same message."""
+
+    @property
+    def name(self) -> str:
+        """Its name in errors."""
+        ...
+
+    def __call__(self, change: Change) -> Change | None:
+        """The change to send in its place, or None to drop it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Transformed:
+    """What is to be sent of a page: `changes`, and the place of each in the page. `end`: how many of the page's changes were transformed.
+
+    `failure`: why the table stops behind these; None where all were transformed.
+    """
+
+    changes: Sequence[Change]
+    places: Sequence[int]
+    end: int
+    failure: PermanentError | None = None
+
+    def done(self, sent: int) -> int:
+        """How many of the page's changes need nothing more when the first `sent` of `changes` were sent: those and the dropped ones."""
+        return self.places[sent] if sent < len(self.places) else self.end
+
+
+def transformed(changes: Sequence[Change], transforms: Sequence[Transform]) -> Transformed:
+    """`changes` through all transforms, in their order, up to one that fails."""
+    kept, places = list[Change](), list[int]()
+    for at, change in enumerate(changes):
+        try:
+            found = _through(change, transforms)
+        except PermanentError as error:
+            return Transformed(kept, places, at, error)
+        if found is not None:
+            kept.append(found)
+            places.append(at)
+    return Transformed(kept, places, len(changes))
+
+
+def _through(change: Change, transforms: Sequence[Transform]) -> Change | None:
+    """Raises PermanentError."""
+    found = change
+    for transform in transforms:
+        try:
+            made = transform(found)
+        except (
+            Exception
+        ) as error:  # a transform is foreign code; its text may quote the row's values, so only its type is shown
+            raise _failure(transform, change, f"raised {type(error).__name__}") from error
+        if made is None:
+            return None
+        if _identity(made) != _identity(change):
+            raise _failure(transform, change, "changed its table, position, operation or key")
+        found = made
+    return found
+
+
+def _identity(change: Change) -> tuple[object, ...]:
+    return change.table, change.position, change.operation, change.key
+
+
+def _failure(transform: Transform, change: Change, why: str) -> PermanentError:
+    position = change.position
+    return PermanentError(
+        f"transforming changes of {change.table.key}: transform {transform.name} {why}, at the change at commit LSN 0x{position.lsn.hex}, "
+        f"seqval 0x{position.seqval.hex()}",
+        hint="fix the transform or remove it, and restart the ingester",
+    )
