@@ -34,7 +34,7 @@ def observed(settings: IngesterSettings, stop: threading.Event) -> Iterator[Inge
                     settings.health,
                     alive=stats.alive,
                     ready=stats.ready,
-                    samples=lambda: samples(stats, watch.findings),
+                    samples=lambda: samples(stats, watch.seen),
                 )
             )
         stack.enter_context(watch)

@@ -18,7 +18,7 @@ from common.names import TableName
 from common.periodic import repeat
 from ingester.capture_status import CaptureError, CaptureJobs, CaptureView, LogTimes
 from ingester.watch.retention import Alarm, alarm, headroom
-from ingester.watch.silence import LAG_SECONDS, Finding, Silence, explain
+from ingester.watch.silence import LAG_SECONDS, Explanation, Silence, explain
 from ingester.watch.stats import Figures, IngesterStats, TableFigures
 
 log = structlog.get_logger("ingester")
@@ -33,15 +33,15 @@ _JOBS_SECONDS = 600.0
 _TELL_IDLE_SECONDS = 300.0
 """Of a silence that is mere idleness one line is written after so long."""
 
-_FLOWING = Finding(Silence.FLOWING, "changes flow")
-_IDLE = Finding(Silence.IDLE, "nothing to read: capture is at work, and nothing of it is of these tables")
+_FLOWING = Explanation(Silence.FLOWING, "changes flow")
+_IDLE = Explanation(Silence.IDLE, "nothing to read: capture is at work, and nothing of it is of these tables")
 _AMISS = (Silence.STOPPED, Silence.LAGGING)
 
 _JOBS_GRANT = "USE msdb; CREATE USER [dstream] FOR LOGIN [dstream]; GRANT SELECT ON OBJECT::dbo.cdc_jobs TO [dstream]"
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class CaptureFigures:
     """Of the last look. `asked`: when, on the steady clock. `waiting`, `headroom`: seconds by table, as far as they are known.
     A table that is in the middle of the newest transaction waits since that was committed.
 
@@ -49,7 +49,7 @@ class Findings:
     """
 
     asked: float | None = None
-    finding: Finding = _FLOWING
+    why: Explanation = _FLOWING
     newest: float | None = None
     retention: float | None = None
     waiting: Mapping[TableName, float] = field(default_factory=dict)
@@ -70,9 +70,9 @@ class Findings:
     def silence(self, now: float, table: TableFigures) -> Silence:
         """Why nothing of this table comes."""
         flows = table.behind is not None or (table.changed is not None and now - table.changed < QUIET_SECONDS)
-        if flows and self.finding.state not in _AMISS:
+        if flows and self.why.state not in _AMISS:
             return Silence.FLOWING
-        return Silence.IDLE if self.finding.state is Silence.FLOWING else self.finding.state
+        return Silence.IDLE if self.why.state is Silence.FLOWING else self.why.state
 
 
 class Watch:
@@ -90,7 +90,7 @@ class Watch:
         self._told: set[str] = set()
         self._told_idle = False
         self._silent: Silence | None = None
-        self.findings = Findings()
+        self.seen = CaptureFigures()
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -108,17 +108,17 @@ class Watch:
         self._view.close()
 
     def _pause(self) -> float:
-        return _FIRST_SECONDS if self.findings.asked is None else EVERY_SECONDS
+        return _FIRST_SECONDS if self.seen.asked is None else EVERY_SECONDS
 
     def look(self) -> None:
-        """Ask, tell what changed, keep the rest. What cannot be had leaves the last finding as it is."""
+        """Ask, tell what changed, keep the rest. What cannot be had leaves the last explanation as it is."""
         figures = self._stats.figures()
         if not figures.connected:  # the loop has told so, and tells when it is over
             return
         try:
             times = self._times()
             self._ask_for_jobs(figures.now)
-            finding = self._explained(figures, times)
+            why = self._explained(figures, times)
         except TransientError as error:
             log.debug("capture was not asked, will try again", error=error.message)
             return
@@ -131,16 +131,16 @@ class Watch:
             if table.ours and (of := times.offsets.get(name.key)) is not None
         }
         retention = self._jobs.retention if self._jobs is not None else None
-        found = Findings(
+        found = CaptureFigures(
             asked=figures.now,
-            finding=finding,
+            why=why,
             newest=times.newest,
             retention=retention,
             waiting={name: of.waiting if of.waiting is not None else times.newest or 0.0 for name, of in ours.items()},
             headroom={} if retention is None else {name: headroom(retention, of.age) for name, of in ours.items()},
         )
-        self.findings = found
-        self._tell_silence(figures.quiet, finding)
+        self.seen = found
+        self._tell_silence(figures.quiet, why)
         self._tell_headroom(found)
 
     def _times(self) -> LogTimes:
@@ -165,7 +165,7 @@ class Watch:
                 warn=False,
             )
 
-    def _explained(self, figures: Figures, times: LogTimes) -> Finding:
+    def _explained(self, figures: Figures, times: LogTimes) -> Explanation:
         """Nobody is asked while changes flow as fast as they are captured."""
         quiet = figures.quiet >= QUIET_SECONDS
         if times.newest is not None and times.newest <= LAG_SECONDS:
@@ -187,27 +187,27 @@ class Watch:
             log.error("capture met an error", number=error.number, error=error.text)
         self._errors = errors
 
-    def _tell_silence(self, quiet: float, finding: Finding) -> None:
+    def _tell_silence(self, quiet: float, why: Explanation) -> None:
         """What stands still or lags, once, and its end; idleness after a while; what may not be seen, once."""
-        if finding.state in _AMISS:
-            if finding.state is not self._silent:
-                stopped = finding.state is Silence.STOPPED or quiet >= QUIET_SECONDS
+        if why.state in _AMISS:
+            if why.state is not self._silent:
+                stopped = why.state is Silence.STOPPED or quiet >= QUIET_SECONDS
                 what = "no changes come" if stopped else "changes come late"
-                log.warning(what, why=finding.text, hint=finding.hint)
-            self._silent = finding.state
+                log.warning(what, why=why.text, hint=why.hint)
+            self._silent = why.state
             return
-        if self._silent is not None and finding.state is not Silence.UNKNOWN:
+        if self._silent is not None and why.state is not Silence.UNKNOWN:
             self._silent = None
             log.info("capture is at work again")
-        if finding.state is Silence.UNKNOWN:
-            self._tell_once("no changes come", finding.text, hint=finding.hint)
-        elif finding.state is Silence.IDLE and quiet >= _TELL_IDLE_SECONDS and not self._told_idle:
+        if why.state is Silence.UNKNOWN:
+            self._tell_once("no changes come", why.text, hint=why.hint)
+        elif why.state is Silence.IDLE and quiet >= _TELL_IDLE_SECONDS and not self._told_idle:
             self._told_idle = True
-            log.info("idle", why=finding.text)
-        elif finding.state is Silence.FLOWING:
+            log.info("idle", why=why.text)
+        elif why.state is Silence.FLOWING:
             self._told_idle = False
 
-    def _tell_headroom(self, found: Findings) -> None:
+    def _tell_headroom(self, found: CaptureFigures) -> None:
         if found.retention is None:
             return
         for name, left in found.headroom.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from common.observability.metrics import Metric, Sample
-from ingester.watch.capture_watch import Findings
+from ingester.watch.capture_watch import CaptureFigures
 from ingester.watch.stats import IngesterStats, Standing
 
 CHANGES = Metric("dstream_ingester_changes_total", "counter", "Changes read, sent and committed.", ("table",))
@@ -102,7 +102,7 @@ METRICS = (
 )
 
 
-def samples(stats: IngesterStats, found: Findings) -> Iterator[Sample]:
+def samples(stats: IngesterStats, found: CaptureFigures) -> Iterator[Sample]:
     """Every metric as it is now."""
     figures = stats.figures()
     for name, table in sorted(figures.tables.items()):

@@ -35,7 +35,7 @@ class Silence(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Explanation:
     """`text`: why, with the numbers. `hint`: what a person can do; None when there is nothing to do."""
 
     state: Silence
@@ -43,18 +43,18 @@ class Finding:
     hint: str | None = None
 
 
-def explain(facts: CaptureFacts, jobs: CaptureJobs | None, newest: float | None) -> Finding:
+def explain(facts: CaptureFacts, jobs: CaptureJobs | None, newest: float | None) -> Explanation:
     """Why nothing comes. `jobs`: None where this login may not see them; `newest`: seconds since the newest captured commit, None: never."""
     if not facts.enabled:
-        return Finding(
+        return Explanation(
             Silence.STOPPED,
             "Change Data Capture is switched off for the database",
             "EXEC sys.sp_cdc_enable_db, then sys.sp_cdc_enable_table for each table",
         )
     if not facts.tracked:
-        return Finding(Silence.IDLE, "nothing to read: no table of the database is under Change Data Capture")
+        return Explanation(Silence.IDLE, "nothing to read: no table of the database is under Change Data Capture")
     if jobs is not None and not jobs.capture:
-        return Finding(
+        return Explanation(
             Silence.STOPPED,
             f"the database has no capture job on this server{_held(facts)}",
             "EXEC sys.sp_cdc_add_job N'capture'; each server of an availability group needs jobs of its own",
@@ -64,16 +64,18 @@ def explain(facts: CaptureFacts, jobs: CaptureJobs | None, newest: float | None)
     return _by_scans(facts, facts.scans, jobs, newest)
 
 
-def _by_scans(facts: CaptureFacts, scans: tuple[Scan, ...], jobs: CaptureJobs | None, newest: float | None) -> Finding:
+def _by_scans(
+    facts: CaptureFacts, scans: tuple[Scan, ...], jobs: CaptureJobs | None, newest: float | None
+) -> Explanation:
     last = scans[0] if scans else None
     if last is None:
         if newest is not None and newest <= _PATIENCE_SECONDS:
-            return Finding(Silence.IDLE, f"nothing to read: the newest change was committed {_age(newest)} ago")
+            return Explanation(Silence.IDLE, f"nothing to read: the newest change was committed {_age(newest)} ago")
         return _standing(facts, "nobody has scanned the log since the server started")
     if last.ended is None:
         if last.began > LAG_SECONDS:
             text = f"one scan of the log has been running for {_age(last.began)}{_held(facts)}"
-            return Finding(
+            return Explanation(
                 Silence.LAGGING, text, "a large transaction takes its time; see that the capture job is not blocked"
             )
         return _idle(newest, "a scan of the log is running")
@@ -87,7 +89,7 @@ def _by_scans(facts: CaptureFacts, scans: tuple[Scan, ...], jobs: CaptureJobs | 
     behind = _behind(scans)
     if behind > LAG_SECONDS:
         text = f"changes were captured up to {_age(behind)} after their commit{_held(facts)}"
-        return Finding(
+        return Explanation(
             Silence.LAGGING, text, "raise @maxtrans and @maxscans of the capture job (sys.sp_cdc_change_job)"
         )
     return _idle(newest, f"the log was last scanned {_age(last.ended)} ago")
@@ -111,25 +113,25 @@ def _patience(jobs: CaptureJobs | None) -> float | None:
     return None if jobs.polling is None else max(_PATIENCE_SECONDS, 3 * jobs.polling)
 
 
-def _unseen(newest: float | None) -> Finding:
+def _unseen(newest: float | None) -> Explanation:
     if newest is not None and newest <= _ENTRY_SECONDS:
-        return Finding(Silence.IDLE, f"nothing to read: capture was at work {_age(newest)} ago")
+        return Explanation(Silence.IDLE, f"nothing to read: capture was at work {_age(newest)} ago")
     told = "it has captured nothing yet" if newest is None else f"its last trace is {_age(newest)} old"
-    return Finding(
+    return Explanation(
         Silence.UNKNOWN,
         f"there is nothing to read, and this login may not see whether capture runs; {told}",
         "GRANT VIEW DATABASE STATE to the login's user",
     )
 
 
-def _standing(facts: CaptureFacts, text: str, hint: str | None = None) -> Finding:
+def _standing(facts: CaptureFacts, text: str, hint: str | None = None) -> Explanation:
     start = "EXEC sys.sp_cdc_start_job N'capture'; is SQL Server Agent running?"
-    return Finding(Silence.STOPPED, f"capture stands still: {text}{_held(facts)}", hint or start)
+    return Explanation(Silence.STOPPED, f"capture stands still: {text}{_held(facts)}", hint or start)
 
 
-def _idle(newest: float | None, scanned: str) -> Finding:
+def _idle(newest: float | None, scanned: str) -> Explanation:
     told = "nothing was ever captured" if newest is None else f"the newest change was committed {_age(newest)} ago"
-    return Finding(Silence.IDLE, f"nothing to read: {told}, and {scanned}")
+    return Explanation(Silence.IDLE, f"nothing to read: {told}, and {scanned}")
 
 
 def _held(facts: CaptureFacts) -> str:

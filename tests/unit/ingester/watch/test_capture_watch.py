@@ -46,12 +46,12 @@ class World:
     def metrics(self) -> dict[tuple[str, ...], Any]:
         return {
             (s.metric.name.removeprefix("dstream_ingester_"), *s.labels): s.value
-            for s in samples(self.stats, self.watch.findings)
+            for s in samples(self.stats, self.watch.seen)
         }
 
     @property
     def state(self) -> Silence:
-        return self.watch.findings.finding.state
+        return self.watch.seen.why.state
 
 
 @pytest.fixture
@@ -303,5 +303,5 @@ def test_every_metric_that_is_told_is_declared(world: World) -> None:
     world.sent(1, trouble=Trouble.TRANSIENT, message="")
     world.view.offsets["dbo.Persons"] = OffsetTimes(0.0, None)
     world.look()
-    told = {sample.metric.name for sample in samples(world.stats, world.watch.findings)}
+    told = {sample.metric.name for sample in samples(world.stats, world.watch.seen)}
     assert told == {metric.name for metric in METRICS}

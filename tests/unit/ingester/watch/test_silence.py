@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ingester.capture_status import CaptureFacts, CaptureJobs, Scan
-from ingester.watch.silence import Finding, Silence, explain
+from ingester.watch.silence import Explanation, Silence, explain
 
 JOBS = CaptureJobs(capture=True, polling=5.0, retention=259_200.0)
 
@@ -20,14 +20,14 @@ def scan(ended: float | None = 3.0, **more: Any) -> Scan:
 
 def explained(
     *scans: Scan, jobs: CaptureJobs | None = JOBS, newest: float | None = 500.0, seen: bool = True, **more: Any
-) -> Finding:
+) -> Explanation:
     facts = CaptureFacts(**{"enabled": True, "log_wait": "NOTHING", "scans": scans if seen else None, **more})
     return explain(facts, jobs, newest)
 
 
 def test_scans_that_find_nothing_are_idleness() -> None:
     found = explained(scan())
-    assert found == Finding(
+    assert found == Explanation(
         Silence.IDLE, "nothing to read: the newest change was committed 8 min ago, and the log was last scanned 3 s ago"
     )
 
