@@ -26,7 +26,7 @@ from ingester.driver.queue_gate import QueueGate
 from ingester.driver.reload import TableChanges
 from ingester.driver.returns import Returns
 from ingester.driver.roster import Roster
-from ingester.driver.schedule import Outcome, Schedule
+from ingester.driver.schedule import Schedule, TableOutcome
 from ingester.driver.strides import Strides
 from ingester.driver.tables import Act, Decision, TrackedTable, decide, lost_error
 from ingester.executor import Executor
@@ -180,11 +180,11 @@ class Loop:
             return Standing.ABSENT
         return Standing.ELSEWHERE if table.lease is None else Standing.READ
 
-    def _waiting_for(self, table: TrackedTable) -> Outcome:
+    def _waiting_for(self, table: TrackedTable) -> TableOutcome:
         """Why `table` was not read."""
         if self._outage:
-            return Outcome.FAILED
-        return Outcome.LOCKED if table.held or (table.instances and table.lease is None) else Outcome.IDLE
+            return TableOutcome.FAILED
+        return TableOutcome.LOCKED if table.held or (table.instances and table.lease is None) else TableOutcome.IDLE
 
     def _readable(self, tables: list[TrackedTable]) -> list[TrackedTable]:
         """Those of `tables` that exist, are under CDC and locked by us."""
@@ -286,20 +286,22 @@ class Loop:
                 return None
             self._stats.skipped(table.name)
             log.warning("skipping lost changes", table=table.name.key, what=error.message)
-            return Moving(table, lease, decision.start, Outcome.MORE)
+            return Moving(table, lease, decision.start, TableOutcome.MORE)
         if decision.act is Act.ADVANCE and decision.upto is not None:
-            return Moving(table, lease, decision.upto, Outcome.MORE if decision.window.hands_over else Outcome.IDLE)
+            return Moving(
+                table, lease, decision.upto, TableOutcome.MORE if decision.window.hands_over else TableOutcome.IDLE
+            )
         if decision.act is Act.READ and decision.upto is not None:
             self._read(table, self._settings.slice(table, lease, decision, decision.upto))
         elif decision.act is Act.GO_OVER and decision.upto is not None:
             self._go_over(table, decision.upto)
         else:
-            self._roster.put(table.name, Outcome.IDLE)
+            self._roster.put(table.name, TableOutcome.IDLE)
         return None
 
     def _read(self, table: TrackedTable, todo: Slice) -> None:
         if not self._gate.admits(table.name):
-            self._roster.put(table.name, Outcome.FAILED)
+            self._roster.put(table.name, TableOutcome.FAILED)
             return
         room = 1 if self._gate.shut else self._dispatcher.room
         try:
@@ -308,7 +310,7 @@ class Loop:
             raise
         except TransientError as error:
             self._roster.failed(table, error)
-            self._roster.put(table.name, Outcome.FAILED)
+            self._roster.put(table.name, TableOutcome.FAILED)
             return
         for one in slices:
             self._dispatcher.add(one, backlog=table.backlog)
@@ -317,7 +319,7 @@ class Loop:
         """Nothing is left of the former table up to `upto`: that is its end if capture has come past the moment when it lost the name."""
         assert table.successor is not None
         over = self._source.passed(upto.lsn, table.successor.moment) and self._gone_over(table)
-        self._roster.put(table.name, Outcome.MORE if over else Outcome.CHANGED)
+        self._roster.put(table.name, TableOutcome.MORE if over else TableOutcome.CHANGED)
 
     def _stamped(self, todo: Slice) -> Slice:
         self._stats.started(todo.table)

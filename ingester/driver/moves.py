@@ -9,7 +9,7 @@ from common.clock import SteadyClock
 from common.errors import DStreamError, LeaseLost
 from ingester.driver.ownership import Ownership
 from ingester.driver.roster import Roster
-from ingester.driver.schedule import Outcome
+from ingester.driver.schedule import TableOutcome
 from ingester.driver.tables import TrackedTable
 from ingester.locks import Lease
 from ingester.offsets import Move, Offsets
@@ -23,7 +23,7 @@ class Moving:
     table: TrackedTable
     lease: Lease
     position: Position
-    outcome: Outcome
+    outcome: TableOutcome
 
 
 class Moves:
@@ -43,14 +43,14 @@ class Moves:
         for one, outcome in zip(moving, found, strict=True):
             self._roster.put(one.table.name, self._made(one, outcome))
 
-    def _made(self, asked: Moving, outcome: Position | DStreamError) -> Outcome:
+    def _made(self, asked: Moving, outcome: Position | DStreamError) -> TableOutcome:
         table = asked.table
         if isinstance(outcome, Position):
             table.offset, table.stored_at = outcome, self._clock()
             # An earlier commit may have got there, though its answer was lost.
-            return asked.outcome if outcome == asked.position else Outcome.MORE
+            return asked.outcome if outcome == asked.position else TableOutcome.MORE
         if isinstance(outcome, LeaseLost):
             self._ownership.superseded(table, outcome.message)
             return asked.outcome
         self._roster.failed(table, outcome)
-        return Outcome.FAILED
+        return TableOutcome.FAILED

@@ -13,7 +13,7 @@ from ingester.driver.ownership import Ownership
 from ingester.driver.queue_gate import QueueGate
 from ingester.driver.queue_silence import QueueSilence
 from ingester.driver.roster import Roster
-from ingester.driver.schedule import Outcome
+from ingester.driver.schedule import TableOutcome
 from ingester.driver.strides import Strides
 from ingester.driver.tables import TrackedTable
 from ingester.slices import SliceResult, Trouble
@@ -95,7 +95,7 @@ class Returns:
         table.backlog = result.more
         if result.more:
             return table
-        self._roster.put(table.name, Outcome.CHANGED)
+        self._roster.put(table.name, TableOutcome.CHANGED)
         return None
 
     def _in_trouble(self, table: TrackedTable, result: SliceResult) -> None:
@@ -105,12 +105,12 @@ class Returns:
         if result.trouble is Trouble.LEASE_LOST:
             self._ownership.superseded(table, result.message)
         elif result.trouble is Trouble.EXPIRED and not self._roster.ours(table):
-            self._roster.put(table.name, Outcome.LOCKED)
+            self._roster.put(table.name, TableOutcome.LOCKED)
             return
         elif result.trouble is Trouble.KILLS_WORKER:
             self._roster.kills(table, result.message)
-            self._roster.put(table.name, Outcome.DEADLY)
+            self._roster.put(table.name, TableOutcome.DEADLY)
             return
         elif result.trouble is not Trouble.QUEUE:
             self._roster.fails(table, result.message, result.hint, told=result.lost and self._outage.lately)
-        self._roster.put(table.name, Outcome.FAILED)
+        self._roster.put(table.name, TableOutcome.FAILED)

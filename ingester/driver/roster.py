@@ -11,7 +11,7 @@ from common.errors import DStreamError, PermanentError
 from common.names import TableName
 from ingester.driver.ownership import Ownership
 from ingester.driver.reload import TableChanges
-from ingester.driver.schedule import Outcome, Rhythm, Schedule
+from ingester.driver.schedule import Rhythm, Schedule, TableOutcome
 from ingester.driver.tables import TrackedTable
 from ingester.watch.stats import IngesterStats, Standing
 
@@ -62,7 +62,7 @@ class Roster:
         """The tables that are due: each is to be put back, or comes back with its slice."""
         return [self.tables[name] for name in self._schedule.take(self._clock()) if name in self.tables]
 
-    def put(self, table: TableName, outcome: Outcome) -> None:
+    def put(self, table: TableName, outcome: TableOutcome) -> None:
         """When `table` is looked at again, after a look at it; never, if it has left or stopped meanwhile."""
         if table in self.tables:
             self._schedule.put(table, outcome, self._clock())

@@ -11,7 +11,7 @@ from common.names import TableName
 from common.retry import jittered
 
 
-class Outcome(Enum):
+class TableOutcome(Enum):
     """What a look at a table found."""
 
     CHANGED = "changed"
@@ -43,15 +43,15 @@ _LEFTOVERS = 64
 """Entries that the heap may hold beyond twice the waiting tables until it is built again."""
 
 
-def next_interval(rhythm: Rhythm, last: float, outcome: Outcome) -> float:
+def next_interval(rhythm: Rhythm, last: float, outcome: TableOutcome) -> float:
     """Seconds until the next look: none while there is more, the shortest after a change, doubling while idle or failing."""
-    if outcome is Outcome.MORE:
+    if outcome is TableOutcome.MORE:
         return 0.0
-    if outcome is Outcome.CHANGED:
+    if outcome is TableOutcome.CHANGED:
         return rhythm.poll_interval
-    if outcome is Outcome.LOCKED:
+    if outcome is TableOutcome.LOCKED:
         return _LOCKED_SECONDS
-    if outcome is Outcome.DEADLY:
+    if outcome is TableOutcome.DEADLY:
         return max(_DEADLY_SECONDS, rhythm.max_poll_interval)
     return min(rhythm.max_poll_interval, max(last, rhythm.poll_interval / 2) * 2)
 
@@ -78,11 +78,11 @@ class Schedule:
         self._intervals[table] = 0.0
         self._push(table, now)
 
-    def put(self, table: TableName, outcome: Outcome, now: float) -> None:
+    def put(self, table: TableName, outcome: TableOutcome, now: float) -> None:
         """Schedule `table` again after a look at it."""
         interval = next_interval(self._rhythms[table], self._intervals[table], outcome)
         self._intervals[table] = interval
-        share = _FAILED_JITTER if outcome is Outcome.FAILED else _JITTER
+        share = _FAILED_JITTER if outcome is TableOutcome.FAILED else _JITTER
         self._push(table, now + jittered(interval, share, self._chance))
 
     def take(self, now: float) -> list[TableName]:

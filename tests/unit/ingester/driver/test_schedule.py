@@ -5,7 +5,7 @@ import heapq
 import pytest
 
 from common.names import TableName
-from ingester.driver.schedule import Outcome, Rhythm, Schedule, next_interval
+from ingester.driver.schedule import Rhythm, Schedule, TableOutcome, next_interval
 from tests.fakes.ingester import ORDERS, PERSONS
 
 RHYTHM = Rhythm(5.0, 60.0)
@@ -14,22 +14,22 @@ RHYTHM = Rhythm(5.0, 60.0)
 def test_an_idle_table_is_looked_at_half_as_often_each_time_down_to_the_slowest() -> None:
     intervals, last = [], 0.0
     for _ in range(6):
-        last = next_interval(RHYTHM, last, Outcome.IDLE)
+        last = next_interval(RHYTHM, last, TableOutcome.IDLE)
         intervals.append(last)
     assert intervals == [5, 10, 20, 40, 60, 60]
 
 
 @pytest.mark.parametrize("last", [0.0, 5.0, 60.0])
 def test_after_a_change_the_shortest_interval_holds_again(last: float) -> None:
-    assert next_interval(RHYTHM, last, Outcome.CHANGED) == 5
+    assert next_interval(RHYTHM, last, TableOutcome.CHANGED) == 5
 
 
 def test_a_table_with_more_is_due_at_once() -> None:
-    assert next_interval(RHYTHM, 60, Outcome.MORE) == 0
+    assert next_interval(RHYTHM, 60, TableOutcome.MORE) == 0
 
 
 def test_failures_back_off_like_idleness() -> None:
-    assert next_interval(RHYTHM, 10, Outcome.FAILED) == 20
+    assert next_interval(RHYTHM, 10, TableOutcome.FAILED) == 20
 
 
 @pytest.mark.parametrize("chance", [0.0, 0.5, 0.999])
@@ -37,7 +37,7 @@ def test_jitter_never_makes_an_active_table_wait_longer_than_its_interval(chance
     schedule = Schedule(lambda: chance)
     schedule.add(PERSONS, RHYTHM, now=0)
     schedule.take(0)
-    schedule.put(PERSONS, Outcome.CHANGED, now=100)
+    schedule.put(PERSONS, TableOutcome.CHANGED, now=100)
     due = schedule.next_due()
     assert due is not None
     assert 104.5 <= due <= 105
@@ -49,7 +49,7 @@ def test_tables_that_failed_together_come_back_spread_out() -> None:
     for table in (PERSONS, ORDERS):
         schedule.add(table, Rhythm(10.0, 60.0), now=0)
     for table in schedule.take(0):
-        schedule.put(table, Outcome.FAILED, now=0)
+        schedule.put(table, TableOutcome.FAILED, now=0)
     assert schedule.take(5.1) == [ORDERS]
     assert schedule.take(9.9) == []
     assert schedule.take(10) == [PERSONS]
@@ -61,7 +61,7 @@ def test_a_table_handed_out_is_not_due_until_it_comes_back() -> None:
     schedule.add(ORDERS, RHYTHM, now=0)
     assert schedule.take(0) == [PERSONS, ORDERS]
     assert schedule.take(1000) == []
-    schedule.put(ORDERS, Outcome.IDLE, now=1000)
+    schedule.put(ORDERS, TableOutcome.IDLE, now=1000)
     assert schedule.take(1004) == []
     assert schedule.take(1005) == [ORDERS]
 
@@ -71,7 +71,7 @@ def test_a_table_that_is_hurried_is_due_now_and_once() -> None:
     for table in (PERSONS, ORDERS):
         schedule.add(table, RHYTHM, 0.0)
     assert schedule.take(0.0) == [PERSONS, ORDERS]
-    schedule.put(PERSONS, Outcome.LOCKED, 0.0)
+    schedule.put(PERSONS, TableOutcome.LOCKED, 0.0)
     schedule.hurry(PERSONS, 1.0)
     schedule.hurry(ORDERS, 1.0)  # it is out: it comes back by itself
     assert schedule.take(1.0) == [PERSONS]
@@ -83,11 +83,11 @@ def test_another_rhythm_makes_a_waiting_table_due_and_leaves_one_that_is_out() -
     for table in (PERSONS, ORDERS):
         schedule.add(table, RHYTHM, now=0)
     schedule.take(0)
-    schedule.put(PERSONS, Outcome.IDLE, now=0)
+    schedule.put(PERSONS, TableOutcome.IDLE, now=0)
     for table in (PERSONS, ORDERS):
         schedule.pace(table, Rhythm(1.0, 2.0), now=1)
     assert schedule.take(1) == [PERSONS]
-    schedule.put(ORDERS, Outcome.CHANGED, now=1)
+    schedule.put(ORDERS, TableOutcome.CHANGED, now=1)
     assert schedule.next_due() == 2
 
 
@@ -122,7 +122,7 @@ def many(monkeypatch: pytest.MonkeyPatch) -> tuple[Schedule, _CountedHeap]:
     for table in MANY:
         schedule.add(table, RHYTHM, now=0)
     for table in schedule.take(0):
-        schedule.put(table, Outcome.IDLE, now=0)
+        schedule.put(table, TableOutcome.IDLE, now=0)
     heap = _CountedHeap()
     monkeypatch.setattr("ingester.driver.schedule.heapq", heap)
     return schedule, heap
@@ -154,7 +154,7 @@ def test_a_table_that_was_removed_and_added_again_is_due_as_added() -> None:
     schedule = Schedule(lambda: 0.0)
     schedule.add(PERSONS, RHYTHM, now=0)
     schedule.take(0)
-    schedule.put(PERSONS, Outcome.IDLE, now=0)
+    schedule.put(PERSONS, TableOutcome.IDLE, now=0)
     schedule.remove(PERSONS)
     schedule.add(PERSONS, RHYTHM, now=100)
     assert schedule.next_due() == 100
