@@ -15,7 +15,7 @@ from common.sqladdress import SqlAddress
 from ingester.destination import destination_of
 from ingester.driver.tables import source_of
 from ingester.findings import (
-    Offsets,
+    OffsetsTable,
     judge_capture,
     judge_encryption,
     judge_locks,
@@ -98,11 +98,11 @@ class _Database:
         missing = bool(self._connection.rows(queries_of_offsets.TABLE_MISSING)[0][0])
         if missing:
             may_make = all(self._connection.rows(asked.MAY_MAKE_OFFSETS)[0])
-            yield judge_offsets(Offsets(may_make=may_make))
+            yield judge_offsets(OffsetsTable(may_make=may_make))
             return
         rights = self._connection.rows(asked.MAY_USE_OFFSETS)[0]
         there = self._connection.rows(asked.OFFSETS_COLUMNS_THERE)[0]
-        found = Offsets(
+        found = OffsetsTable(
             lacking_rights=[name for name, has in zip(asked.OFFSETS_RIGHTS, rights, strict=True) if not has],
             lacking_columns=[name for name, at in zip(queries_of_offsets.COLUMNS, there, strict=True) if at is None],
         )

@@ -25,7 +25,7 @@ SHORTEST_RETENTION = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Offsets:
+class OffsetsTable:
     """Of dbo.cdc_offsets. `may_make`: whether it may be made, where it is missing; None where it is there."""
 
     may_make: bool | None = None
@@ -63,7 +63,7 @@ def refused(table: TableName, error: DStreamError) -> Finding:
     return fail(_subject(table), error.message, error.hint)
 
 
-def judge_offsets(found: Offsets) -> Finding:
+def judge_offsets(found: OffsetsTable) -> Finding:
     name = "offsets"
     if found.may_make is not None:
         if found.may_make:
