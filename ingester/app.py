@@ -37,11 +37,13 @@ from ingester.worker_settings import WorkerSettings
 
 log = structlog.get_logger("ingester")
 
-Watched = Callable[[Callable[[IngesterSettings], None]], AbstractContextManager[object]]
+SettingsWatch = Callable[[Callable[[IngesterSettings], None]], AbstractContextManager[object]]
 """Calls what it is given, from any thread, with each configuration that is to hold from then on, for as long as its context is open."""
 
 
-def run(settings: IngesterSettings, stop: threading.Event, *, watched: Watched = lambda take: nullcontext()) -> int:
+def run(
+    settings: IngesterSettings, stop: threading.Event, *, watched: SettingsWatch = lambda take: nullcontext()
+) -> int:
     """Run stage 1 until `stop`; the exit status.
 
     Raises ConfigurationError, and PermanentError or TransientError when it could not start.
@@ -50,7 +52,7 @@ def run(settings: IngesterSettings, stop: threading.Event, *, watched: Watched =
         return _run(settings, stop, stats, watched)
 
 
-def _run(settings: IngesterSettings, stop: threading.Event, stats: IngesterStats, watched: Watched) -> int:
+def _run(settings: IngesterSettings, stop: threading.Event, stats: IngesterStats, watched: SettingsWatch) -> int:
     keys = lock_keys(settings, settings.tables)
     locks = locks_of(settings, keys)
     connection = Connection(settings.db, stop=stop)
