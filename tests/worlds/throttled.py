@@ -25,7 +25,7 @@ from common.servicebus.namespace import ServiceBus
 from dstream.demo.subscriber import Subscriber
 from emulators.servicebus.server import ServiceBusEmulator
 from emulators.servicebus.throttle import MANAGEMENT
-from ingester.driver.schedule import Outcome, Rhythm, next_interval
+from ingester.driver.schedule import Rhythm, TableOutcome, next_interval
 from ingester.position import Position
 from ingester.slices import Slice, SliceResult, Trouble
 from ingester.task.drain import Drain
@@ -294,7 +294,7 @@ def ingest(emulator: ServiceBusEmulator, table: Table, pack: int | str, stop: th
             if result.trouble is None and not result.more:
                 return
             assert result.trouble in (None, Trouble.TRANSIENT), result
-            outcome = Outcome.MORE if result.trouble is None else Outcome.FAILED
+            outcome = TableOutcome.MORE if result.trouble is None else TableOutcome.FAILED
             interval = next_interval(RHYTHM, interval, outcome)
             stop.wait(interval)
 
