@@ -17,11 +17,12 @@ from typing import Any
 
 from azure.servicebus import ServiceBusClient
 
+from common.bus import QueueNeed
 from common.message import Message
 from common.names import TableName
 from common.packing import MOST
 from common.servicebus.namespace import ServiceBus
-from common.servicebus.provision import QueueNeed, provision
+from common.servicebus.provision import provision
 from emulators.servicebus.server import ServiceBusEmulator
 from ingester.task.pack import PackingSender
 from router.app import route

@@ -1,4 +1,4 @@
-"""Ports to a message broker. `common/servicebus/namespace.py` is the adapter; loops see only this page.
+"""Ports to a message bus. `common/buses.py` chooses the adapter by the `type` of the settings; everything else sees only this page.
 
 What can be promised: a `send` that returns was accepted by the broker, in order. A delivery that was not settled comes again.
 """
@@ -6,11 +6,23 @@ What can be promised: a `send` that returns was accepted by the broker, in order
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
-from typing import ClassVar, Protocol
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import ClassVar, Literal, Protocol
 
-from common.errors import PermanentError, TransientError
+from common.check import Finding
+from common.errors import DStreamError, PermanentError, TransientError
+from common.fetch_ahead import FetchAhead
 from common.message import Message
+
+Provision = Literal["create", "verify", "none"]
+"""What a start does with entities: create missing ones, refuse missing or unfit ones, or nothing (and makes no management call)."""
+
+DUPLICATE_DETECTION_WINDOW = timedelta(minutes=10)
+"""How long an entity remembers message ids. After a crash at most one page is sent again, as soon as another process holds
+the lock (a lease lasts 60 s). Ten minutes cover that several times; a longer window costs throughput."""
 
 TimeLeft = Callable[[], float]
 """Seconds during which something may still be done; none are left at 0 and below."""
@@ -123,6 +135,14 @@ class Sender(Protocol):
     def close(self) -> None: ...
 
 
+class OpenableSender(Sender, Protocol):
+    """A sender that can find a missing entity or right before the first message."""
+
+    def open(self) -> None:
+        """Raises TransientError or DestinationUnavailable."""
+        ...
+
+
 class Delivery(Protocol):
     """A received message under its peek-lock, or under its session's lock."""
 
@@ -197,4 +217,139 @@ class Receivers(Protocol):
         For a queue without sessions: a receiver for the queue, at once. Raises TransientError, or DestinationUnavailable (missing
         entity, missing right, a queue whose sessions do not match).
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class QueueNeed:
+    """A queue as DStream needs it."""
+
+    name: str
+    sessions: bool
+    duplicate_window: timedelta = DUPLICATE_DETECTION_WINDOW
+
+
+@dataclass(frozen=True, slots=True)
+class TopicNeed:
+    """A topic, and the subscriptions to create on it (none: nobody reads it yet, and it stays empty)."""
+
+    name: str
+    subscriptions: tuple[str, ...] = ()
+    duplicate_window: timedelta = DUPLICATE_DETECTION_WINDOW
+
+
+Need = QueueNeed | TopicNeed
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """`used` of `limit` bytes; a limit of 0 is unknown."""
+
+    used: int
+    limit: int
+
+    @property
+    def share(self) -> float:
+        return self.used / self.limit if self.limit else 0.0
+
+
+class QueueState(Protocol):
+    """A queue, as its topics are compared with it. `largest`: bytes of its largest message; None when the bus's tier determines it."""
+
+    @property
+    def waiting(self) -> int: ...
+
+    @property
+    def largest(self) -> int | None: ...
+
+
+class EntityManager(Protocol):
+    """Makes the entities of a bus and looks at them. Needs more rights than sending and receiving. Never used for a message."""
+
+    def provision(
+        self, needs: Sequence[Need], *, how: Provision, stop: threading.Event | None = None
+    ) -> Collection[str]:
+        """Create or check `needs`, depending on `how`; "none" returns at once. Returns the topics that could not be created now, each logged.
+
+        Raises PermanentError (a missing right; one error names all entities that cannot work or that "verify" misses), TransientError (not
+        reachable, throttled; for topics, only when each of them failed so) and, once `stop` is set, Stopped.
+        """
+        ...
+
+    def queue_storage(self, name: str, *, stop: threading.Event | None = None) -> Storage | None:
+        """None when there is no such queue. Raises PermanentError, TransientError or Stopped."""
+        ...
+
+    def topics_storage(self, names: Sequence[str], *, stop: threading.Event | None = None) -> Mapping[str, Storage]:
+        """Of those that exist, by name as given. Raises as `queue_storage`."""
+        ...
+
+    def queue_state(self, name: str) -> QueueState | None:
+        """None when the queue does not exist, or without the right to see it. Raises TransientError."""
+        ...
+
+    def queue_findings(self, name: str, *, sessions: bool, provision: Provision, sends: bool) -> Iterator[Finding]:
+        """For `dstream check`. `sends`: try whether the queue accepts a sender, else whether it accepts a receiver.
+
+        Raises DStreamError when the bus cannot be reached.
+        """
+        ...
+
+    def topic_findings(
+        self, names: Sequence[str], *, subscriptions: Sequence[str], provision: Provision, queue: QueueState | None
+    ) -> Iterator[Finding]:
+        """For `dstream check`: findings on each topic, in order, each as soon as it is there. `queue`: the ingest queue, where it is known.
+
+        Raises DStreamError when the bus cannot be reached.
+        """
+        ...
+
+    def trouble_sending(self, name: str) -> DStreamError | None:
+        """Why nothing can be sent to `name`: a link is opened and closed, no message is sent."""
+        ...
+
+
+class Bus(Protocol):
+    """One namespace of a message bus. Holds no connection of its senders and receivers; callable from any thread."""
+
+    @property
+    def host(self) -> str:
+        """Its host, and the port where one was given: the same text for the same namespace."""
+        ...
+
+    @property
+    def hostname(self) -> str:
+        """Its host without a port."""
+        ...
+
+    @property
+    def most_connections(self) -> int | None:
+        """The most connections that it accepts from all clients together; None: no limit."""
+        ...
+
+    @property
+    def entities(self) -> EntityManager: ...
+
+    def sender(self, entity: str, *, proven: bool | None = None) -> OpenableSender:
+        """A sender for a queue or topic, not opened yet.
+
+        `proven`: another process could send to it with the same right, so a refusal when it opens is transient; None: as for the whole bus.
+        """
+        ...
+
+    def receivers(
+        self, queue: str, *, sessions: bool, prefetch: int, ahead: FetchAhead | None = None, proven: bool = False
+    ) -> Receivers:
+        """Receivers of a queue with or without sessions. They fetch `prefetch` messages ahead, or as many as `ahead` decides.
+
+        `proven`: the queue existed, with the right to it.
+        """
+        ...
+
+    def cut_calls(self) -> None:
+        """End every call that this process has in flight at the bus, from any thread: it raises TransientError."""
+        ...
+
+    def close(self) -> None:
+        """Senders and receivers are closed where they were opened."""
         ...

@@ -1,4 +1,4 @@
-"""What both stages must agree on, declared once: the source's name, its tables, the queue, and how to reach a bus.
+"""What both stages must agree on, declared once: the source's name, its tables, and the queue.
 
 Each setting's `description` is its manual: type and unit follow from the annotation, the reason for the default and the meaning
 of zero or none stand in the text. docs/configuration.md is written from it.
@@ -6,15 +6,14 @@ of zero or none stand in the text. docs/configuration.md is written from it.
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, PlainValidator
 
-from common.config.bind import Location, Problem, Settings, Unset, complain
-from common.names import Ordering, Origin, TableName, check_server_name, colliding, server_label
-from common.packing import MOST
-from common.servicebus.settings import BusSettings, DuplicateWindow, EntityName, Provision
+from common.buses import Queue
+from common.config.settings import Location, Settings
+from common.config.values import Problem, Unset, complain
+from common.names import Origin, TableName, check_server_name, colliding, server_label
 from common.sqladdress import SqlAddress
 
 
@@ -46,67 +45,8 @@ def _database_name(text: str) -> str:
     return text
 
 
-def _pack(value: Any) -> int | Literal["max"]:
-    if value == "max" or (type(value) is int and 1 <= value <= MOST):
-        return cast('int | Literal["max"]', value)
-    raise ValueError(f'must be a whole number from 1 to {MOST}, or "max"')
-
-
 Address = Annotated[SqlAddress | Unset, PlainValidator(_address)]
-Pack = Annotated[int | Literal["max"], PlainValidator(_pack)]
 Table = Annotated[TableName, PlainValidator(_table)]
-
-
-class QueueSettings(BusSettings):
-    """The ingest queue: where the ingester sends and the router receives."""
-
-    name: EntityName = Field(description="The queue's name, 1 to 260 characters.")
-    ordering: Ordering = Field(
-        default="table",
-        description=(
-            "What keeps its order: `table` (one session a table), `key` (a session a table and bucket of its primary key) or `none` "
-            "(no sessions). `table` is the default because it promises most. The queue must have been created to match. With `key` and "
-            "`none` several Spark tasks read a table that has a backlog; with `table` one does."
-        ),
-    )
-    key_buckets: int = Field(
-        default=64,
-        ge=1,
-        le=4096,
-        description=(
-            "Sessions a table when `ordering` is `key`; otherwise it has no effect. 64 is more than the sessions worked on at "
-            "once, and few enough to be cheap. Change it only while the queue is empty: rows move to other sessions."
-        ),
-    )
-    pack: Pack = Field(
-        default=1,
-        description=(
-            'Changes of one session in one message of the queue: 1 to 500, or `"max"`: as many as fit (at most 500). The router unpacks them; '
-            "topics always get single messages. More than 1 saves queue operations, see cost.md, and only the router can read it. "
-            "Update routers before the ingester: a router that does not know packs dead-letters them. 1 is the default because every reader of the "
-            "queue understands it."
-        ),
-    )
-    duplicate_window: DuplicateWindow = Field(
-        default=timedelta(minutes=10),
-        description=(
-            "How long a queue that DStream creates remembers message ids, `20s` to `168h`: a change that is sent again within it is "
-            "dropped. `10m` covers a failover; a longer window covers a longer outage between two sends, and costs throughput. An existing queue "
-            "keeps its own."
-        ),
-    )
-    provision: Provision = Field(
-        default="create",
-        description=(
-            "What to do with the queue at start: `create` it when missing, `verify` that it exists and fits, or `none` "
-            "(no management call, no Manage right). The default is `create`, so that a first start works."
-        ),
-    )
-
-    @property
-    def most_packed(self) -> int:
-        """`pack` as a number of changes."""
-        return MOST if self.pack == "max" else self.pack
 
 
 class Topology(Settings):
@@ -129,7 +69,7 @@ class Topology(Settings):
         default=None,
         description="The database's part of topic and lock names. None, the default: the database of `db_connection_string`.",
     )
-    queue: QueueSettings = Field(description="The ingest queue.")
+    queue: Queue = Field(description="The ingest queue.")
     tables: Annotated[tuple[Table, ...], AfterValidator(_some)] = Field(
         description="The tables, at least one: `Persons` (schema dbo), `sales.Orders`, `[sales].[Order Details]`.",
     )

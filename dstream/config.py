@@ -11,9 +11,10 @@ from typing import TypeVar
 
 import ingester.settings
 import router.settings
-from common.authorities import CA_HINT, fault_of
-from common.config.bind import Document, Problem, complain, read
-from common.servicebus.settings import BusSettings
+from common.authorities import fault_of
+from common.bus_settings import BusSettings
+from common.config.bind import Document, read
+from common.config.values import Problem, complain
 from ingester.settings import IngesterSettings
 from router.settings import RouterSettings
 
@@ -84,7 +85,7 @@ def _untrusting(document: Document, *buses: _Bus) -> list[Problem]:
     found = []
     for names, name, bus in buses:
         block = document.block(*names)
-        if block is not None and bus.ca_file is not None and (fault := fault_of(bus.ca_file)) is not None:
-            text = f"{block.name}.{name}.ca_file names {bus.ca_file!r}, which cannot be used: {fault}; {CA_HINT}"
-            found.append(Problem(document.line(block, name, "ca_file"), text))
+        if block is not None and (unusable := bus.unusable_file()) is not None:
+            setting, text = unusable
+            found.append(Problem(document.line(block, name, setting), f"{block.name}.{name}.{setting} {text}"))
     return found

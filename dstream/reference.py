@@ -1,6 +1,6 @@
 """The tables of settings in docs/configuration.md, written from the declarations themselves.
 
-`python -m dstream.reference docs/configuration.md` writes them anew between the page's two marks; a test compares.
+`python -m dstream.reference docs/configuration.md` writes them again, between the page's two marks; a test compares.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from common.config.bind import BlockKind, block_of
 from common.durations import format_duration
 from common.names import TableName
 from common.sizes import Size
 from common.sqladdress import SqlAddress
+from dstream.examples import EXAMPLES
 from ingester.settings import IngesterSettings
 from router.settings import RouterBlock
 
@@ -37,40 +39,44 @@ _TYPES: dict[Any, str] = {
 
 
 def tables() -> str:
-    """Markdown: one heading and one table for each block."""
+    """Markdown: for each block a heading, an example and a table."""
     blocks: list[tuple[str, type[BaseModel]]] = [("ingester", IngesterSettings), ("router", RouterBlock)]
     return "\n".join(text for name, model in blocks for text in _sections(name, model))
 
 
 def with_tables(page: str) -> str:
-    """`page` with the part between the two marks written anew."""
+    """`page` with the part between the two marks written again."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n{tables()}\n{END}{after}"
 
 
-def _sections(path: str, model: type[BaseModel]) -> Iterator[str]:
+def _sections(path: str, model: type[BaseModel], kind: str = "") -> Iterator[str]:
     rows, inner = [], []
     for name, declared in model.model_fields.items():
-        if (block := _block(declared)) is not None:
+        if (block := block_of(model, name)) is not None:
             inner.append((f"{path}.{name}", block))
         about = (declared.description or "").replace("|", "\\|")
-        rows.append(f"| `{name}` | {_type(declared)} | {_default(declared)} | {about} |\n")
-    yield f"### `{path}`\n\n| setting | type | default | meaning |\n|---|---|---|---|\n{''.join(rows)}"
+        rows.append(f"| `{name}` | {_type(block, declared)} | {_default(declared)} | {about} |\n")
+    example = f"```hcl\n{EXAMPLES[path, kind]}```\n\n" if (path, kind) in EXAMPLES else ""
+    heading = f"### `{path}`" + (f" of type `{kind}`" if kind else "")
+    yield f"{heading}\n\n{example}| setting | type | default | meaning |\n|---|---|---|---|\n{''.join(rows)}"
     for inner_path, block in inner:
-        yield from _sections(inner_path, block)
+        for kind, each in _models(block):
+            yield from _sections(inner_path, each, kind)
 
 
-def _block(declared: FieldInfo) -> type[BaseModel] | None:
-    for candidate in (declared.annotation, *get_args(declared.annotation)):
-        if isinstance(candidate, type) and get_origin(candidate) is None and issubclass(candidate, BaseModel):
-            return candidate
-    return None
+def _models(block: BlockKind) -> list[tuple[str, type[BaseModel]]]:
+    """The models of a block, each with the first of its types' names; without a name where there is one model only."""
+    if block.by_type is None:
+        return [("", block.model)]
+    first = {model: kind for kind, model in reversed(list(block.by_type.models.items()))}
+    return [("" if len(first) == 1 else kind, model) for model, kind in reversed(first.items())]
 
 
-def _type(declared: FieldInfo) -> str:
-    if _block(declared) is not None:
-        return "blocks" if get_origin(declared.annotation) is tuple else "block"
+def _type(block: BlockKind | None, declared: FieldInfo) -> str:
+    if block is not None:
+        return "blocks" if block.repeats else "block"
     return _named(declared.annotation)
 
 

@@ -13,11 +13,11 @@ from functools import partial
 
 import structlog
 
+from common.bus import QueueNeed
+from common.buses import bus_of
 from common.clock import steady, unix
 from common.cores import usable_cores
 from common.errors import PermanentError
-from common.servicebus.namespace import ServiceBus
-from common.servicebus.provision import QueueNeed, provision
 from ingester.destination import destination_of
 from ingester.driver.lease_keeper import LeaseKeeper
 from ingester.driver.loop import Loop
@@ -131,8 +131,8 @@ def _open_queue(settings: IngesterSettings) -> None:
     """The queue is there before anything is read; the router does the same, whoever comes first."""
     queue = settings.queue
     need = QueueNeed(queue.name, sessions=queue.ordering != "none", duplicate_window=queue.duplicate_window)
-    with closing(ServiceBus.of(queue)) as bus:
-        provision(bus.address, [need], how=queue.provision, management_endpoint=queue.management_endpoint)
+    with closing(bus_of(queue)) as bus:
+        bus.entities.provision([need], how=queue.provision)
         with closing(bus.sender(queue.name)) as sender:
             sender.open()
 

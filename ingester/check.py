@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 
+from common.buses import bus_of
 from common.check import Finding, Outcome, guarded, ok
 from common.errors import PermanentError
 from common.names import TableName
 from common.observability.check_port import port_findings
-from common.servicebus.check import queue_findings
-from common.servicebus.namespace import ServiceBus
 from common.sqladdress import SqlAddress
 from ingester.destination import destination_of
 from ingester.driver.tables import source_of
@@ -28,6 +27,7 @@ from ingester.findings import (
     refused,
 )
 from ingester.lock_backends import lock_keys, locks_of
+from ingester.lock_settings import AzureBlobLockSettings
 from ingester.locks import Locks
 from ingester.offsets import Claimed
 from ingester.settings import IngesterSettings
@@ -157,7 +157,7 @@ class _Database:
 def _locks(settings: IngesterSettings) -> Iterator[Finding]:
     keys = lock_keys(settings, settings.tables)
     with closing(locks_of(settings, keys)) as locks:
-        if settings.locks.type == "azure_blob" and _container_missing(locks):
+        if isinstance(settings.locks, AzureBlobLockSettings) and _container_missing(locks):
             text = f"the container {settings.locks.container_name} does not exist yet, and is made at the first start"
             yield ok("locks", text)
             return
@@ -172,12 +172,7 @@ def _container_missing(locks: Locks) -> bool:
 
 def _queue(settings: IngesterSettings) -> Iterator[Finding]:
     queue = settings.queue
-    with closing(ServiceBus.of(queue)) as bus:
-        yield from queue_findings(
-            bus,
-            queue.name,
-            sessions=queue.ordering != "none",
-            provision=queue.provision,
-            management_endpoint=queue.management_endpoint,
-            sends=True,
+    with closing(bus_of(queue)) as bus:
+        yield from bus.entities.queue_findings(
+            queue.name, sessions=queue.ordering != "none", provision=queue.provision, sends=True
         )

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from common.servicebus.namespace import ServiceBus
+from common.buses import bus_of
 from ingester.settings import IngesterSettings
 
 
 def destination_of(settings: IngesterSettings) -> str:
     """`ns.servicebus.windows.net/ingest-queue (server/database)`, in lower case. Opens nothing. Raises ConfigurationError."""
     queue, origin = settings.queue, settings.origin
-    with closing(ServiceBus.of(queue)) as bus:
-        return f"{bus.address.hostname}/{queue.name} ({origin.server}/{origin.database})".lower()
+    with closing(bus_of(queue)) as bus:
+        return f"{bus.hostname}/{queue.name} ({origin.server}/{origin.database})".lower()

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from common.clock import unix
 from common.names import TableName
 from ingester.local_locks import LocalLocks
+from ingester.lock_settings import AzureBlobLockSettings, LocalLockSettings, SqlServerLockSettings
 from ingester.locks import Locks
 from ingester.settings import IngesterSettings
 from ingester.sqlserver.connection import Connection
@@ -19,22 +20,23 @@ MOST_SHARING = 64
 
 def locks_of(settings: IngesterSettings, keys: Mapping[str, str]) -> Locks:
     """`keys`: `lock_keys` of all tables, which may grow. Opens nothing. Raises ConfigurationError."""
-    match settings.locks.type:
-        case "local":
+    match settings.locks:
+        case LocalLockSettings():
             return LocalLocks(unix)
-        case "sqlserver":
+        case SqlServerLockSettings():
             return SqlServerLocks(Connection(settings.db, query_seconds=QUERY_SECONDS), keys)
-        case "azure_blob":
-            from ingester.azure_blob import locks as blob  # the SDK is slow to import, and needed here alone
+        case AzureBlobLockSettings() as given:
+            from ingester.azure_blob import locks as blob  # the SDK is slow to import, and only needed here
 
-            given, lease_seconds = settings.locks, int(settings.locks.lease.total_seconds())
-            secret = given.connection_string
+            lease_seconds, secret = int(given.lease.total_seconds()), given.connection_string
             service = blob.connect(
                 connection_string=secret.get_secret_value() if secret is not None else None,
                 account_url=given.account_url,
                 seconds=blob.margin(lease_seconds),
             )
             return blob.AzureBlobLocks(service, given.container_name, lease_seconds=lease_seconds)
+        case _:
+            raise AssertionError(f"no locks for {type(settings.locks).__name__}")
 
 
 def lock_names(settings: IngesterSettings, tables: Sequence[TableName]) -> dict[TableName, str]:
@@ -49,7 +51,7 @@ def lock_keys(settings: IngesterSettings, tables: Sequence[TableName]) -> dict[s
 
 def places(settings: IngesterSettings, tables: int) -> list[str]:
     """Locks by which ingesters count each other, beside those of the tables, as many as those. A name of one dot is no table's."""
-    if settings.locks.type == "local":
+    if isinstance(settings.locks, LocalLockSettings):
         return []
     folder = posixpath.dirname(settings.origin.lock_path(settings.tables[0]))
     return [f"{folder}/ingester-{number}.lock" for number in range(min(MOST_SHARING, tables))]

@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationInfo, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
-from common.config.bind import Bound, Document, Location, Problem, Secret, Settings, UnsetPolicy, UnsetSecret, bind
+from common.config.bind import Bound, Document, UnsetPolicy, bind
+from common.config.settings import Location, Settings
+from common.config.values import Problem
 from common.durations import Duration, PositiveDuration, format_duration, parse_duration
 from common.names import TableName
 from common.observability.health_settings import HealthSettings
-from common.servicebus.settings import one_way_in
 from common.topology import Table, Topology, listed, twice_listed
-
-
-def _container_name(text: str) -> str:
-    if not re.fullmatch(r"(?=.{3,63}\Z)[a-z0-9]+(-[a-z0-9]+)*", text):
-        raise ValueError("must be 3 to 63 lower-case letters, digits and single hyphens: a blob container's name")
-    return text
-
-
-def _account_url(text: str) -> str:
-    if not re.fullmatch(r"https://[A-Za-z0-9][A-Za-z0-9.-]*(:\d+)?(/[A-Za-z0-9-]*)?", text):
-        raise ValueError("must be the blob endpoint's address: https://ACCOUNT.blob.core.windows.net")
-    return text
-
-
-def _lease(duration: timedelta) -> timedelta:
-    if not timedelta(seconds=15) <= duration <= timedelta(seconds=60) or duration.microseconds:
-        raise ValueError("must be 15s to 60s, in whole seconds: what Azure grants")
-    return duration
+from ingester.lock_settings import LocksBlock
 
 
 def _conf_value(value: Any) -> Any:
@@ -82,70 +65,6 @@ class TablesOverrides(Settings):
     )
 
 
-_STORAGE = "DefaultEndpointsProtocol=https;AccountName=NAME;AccountKey=KEY;EndpointSuffix=core.windows.net"
-
-
-class LockSettings(Settings):
-    """Where the lock of each table is kept, so that one ingester at a time reads it."""
-
-    type: Literal["azure_blob", "sqlserver", "local"] = Field(
-        description=(
-            "`azure_blob`: a blob lease a table. `sqlserver`: the source database is the lock service. "
-            "`local`: this process alone, for a laptop."
-        ),
-    )
-    connection_string: Secret | None = Field(
-        default=None,
-        description=(
-            "Connection string of the storage account. Secret. `azure_blob` needs this or `account_url`. None, the default, is right for "
-            "the others."
-        ),
-    )
-    account_url: Annotated[str, AfterValidator(_account_url)] | None = Field(
-        default=None,
-        description=(
-            "Address of the storage account, `https://ACCOUNT.blob.core.windows.net`, to be used with the identity that the process runs "
-            "under (DefaultAzureCredential) instead of a key. None, the default: the connection string says both."
-        ),
-    )
-    container_name: Annotated[str, AfterValidator(_container_name)] = Field(
-        default="locks", description="Blob container of the leases. `locks` is the name in existing installations."
-    )
-    lease: Annotated[PositiveDuration, AfterValidator(_lease)] = Field(
-        default=timedelta(seconds=60),
-        description=(
-            "How long a blob lease lasts, `15s` to `60s`; it is renewed each third of it. So long a dead ingester keeps its tables, and so "
-            "long the storage account may be away without stopping anything. `60s` forgives most. Without meaning for the others."
-        ),
-    )
-
-    @field_validator("connection_string")
-    @classmethod
-    def _of_storage(cls, given: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
-        """As azure-storage-blob reads it, which says nothing of its place in the file."""
-        if given is None or isinstance(given, UnsetSecret) or info.data.get("type") != "azure_blob":
-            return given
-        parts = [part.partition("=") for part in given.get_secret_value().rstrip(";").split(";")]
-        names = {name.strip().lower() for name, _, _ in parts}
-        if not all(equals for _, equals, _ in parts) or not names & {
-            "accountname",
-            "blobendpoint",
-            "usedevelopmentstorage",
-        }:
-            raise ValueError(f"is not a storage account's connection string: it should read {_STORAGE}")
-        if not names & {"accountkey", "sharedaccesssignature", "usedevelopmentstorage"}:
-            raise ValueError(f"has no AccountKey and no SharedAccessSignature: it should read {_STORAGE}")
-        return given
-
-    @model_validator(mode="after")
-    def _reachable(self) -> Self:
-        if self.type == "azure_blob" and self.connection_string is None and self.account_url is None:
-            raise ValueError('of type "azure_blob" needs connection_string or account_url')
-        if self.connection_string is not None and self.account_url is not None:
-            raise ValueError("has both a connection_string and an account_url; one of them is the storage account")
-        return self
-
-
 class SparkSettings(Settings):
     """The Spark job's own settings."""
 
@@ -188,7 +107,7 @@ class IngesterSettings(Topology):
     """The `ingester` block."""
 
     db_type: Literal["sqlserver"] = Field(description="The kind of source database. There is one.")
-    locks: LockSettings = Field(description="The locks of the tables.")
+    locks: LocksBlock = Field(description="The locks of the tables.")
     poll_interval_defaults: PollIntervals = Field(
         default_factory=PollIntervals, description="Polling of tables without an override."
     )
@@ -297,7 +216,7 @@ def from_document(document: Document, *, unset: UnsetPolicy = "refuse") -> Bound
     block = document.block("ingester")
     if block is None:
         return Bound(None, [Problem(1, 'block "ingester" is missing')])
-    return bind(block, IngesterSettings, unset=unset, checks=(twice_listed, one_way_in, _check_overrides))
+    return bind(block, IngesterSettings, unset=unset, checks=(twice_listed, _check_overrides))
 
 
 def _check_overrides(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:

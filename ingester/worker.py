@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from common.bus import Sender
+from common.buses import bus_of
 from common.clock import SteadyClock, steady, unix
 from common.errors import PermanentError
 from common.names import TableName
 from common.observability.stacks import tell_stacks_on_signal
-from common.servicebus.namespace import ServiceBus
 from ingester.offsets import TakenOffsets
 from ingester.position import Position
 from ingester.slices import Slice, SliceResult, WorkerClock, failed
@@ -80,7 +80,7 @@ class Worker:
         self._stopping = stopping
         self._clock = clock
         # One for all benches, so that an identity is asked for a token once; the driver has signed in before any task was sent.
-        self._bus = ServiceBus.of(settings.queue, proven=True)
+        self._bus = bus_of(settings.queue, proven=True)
         self._reach = Reach(clock)
         self._idle: list[_Bench] = []
         self._lock = threading.Lock()

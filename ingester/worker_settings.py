@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal, Self
 
+from common.bus_settings import QueueSettings
 from common.errors import PermanentError
 from common.names import Origin
 from common.sqladdress import SqlAddress
-from common.topology import QueueSettings
 from ingester.settings import IngesterSettings
 from ingester.transform import Transform
 

@@ -1,21 +1,19 @@
-"""Settings to a running router; the only module here that names the adapters."""
+"""Settings to a running router. The type of bus is chosen by `common/buses.py`; no other module here opens one."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 
 import structlog
 
+from common.bus import Bus, QueueNeed, Storage, TopicNeed
+from common.buses import bus_of
 from common.errors import DStreamError, Stopped
 from common.fetch_ahead import FetchAhead
 from common.file_limit import provide_descriptors
-from common.servicebus.connection.deadline import cut_calls
-from common.servicebus.entities import Entities, Storage
-from common.servicebus.namespace import ServiceBus
-from common.servicebus.provision import QueueNeed, TopicNeed, provision
 from router.counting import ObservedReceivers
 from router.fullness import Fullness
 from router.health import Reports, endpoint
@@ -57,7 +55,7 @@ def run(
             return route(settings, stop, pace=pace, tally=tally, latest=latest)
     reports = Reports()
     with endpoint(settings.health, reports.figures):
-        source, output = ServiceBus.of(settings.source), ServiceBus.of(settings.output)
+        source, output = bus_of(settings.source), bus_of(settings.output)
         provide_descriptors(most_links(len(settings.destinations), slots=0))
         over = threading.Event()
         reports.start.destinations = frozenset(settings.destinations)
@@ -93,7 +91,7 @@ def route(
 
     `started` is called when all links are open. `stop` is set when it ends with an error of its own.
     """
-    source, output = ServiceBus.of(settings.source, proven=proven), ServiceBus.of(settings.output, proven=proven)
+    source, output = bus_of(settings.source, proven=proven), bus_of(settings.output, proven=proven)
     provide_descriptors(_most_links(settings))
     tally = tally or Tally()
     publishers = _publishers(settings, output, latest, tally, stop)
@@ -104,7 +102,7 @@ def route(
         tally.opening()
         if stop.is_set():
             return 0
-        with _stoppable(stop):
+        with _stoppable(stop, source):
             _find_queue(settings, source)
         log.info(
             "router started", queue=settings.queue_name, topics=len(settings.destinations), slots=settings.sessions
@@ -136,7 +134,7 @@ def _most_links(settings: RouterSettings) -> int:
 
 
 def _publishers(
-    settings: RouterSettings, output: ServiceBus, latest: Latest | None, tally: Tally, stop: threading.Event
+    settings: RouterSettings, output: Bus, latest: Latest | None, tally: Tally, stop: threading.Event
 ) -> Publishers:
     def provide(topic: str) -> None:
         _provide_topics(settings, output, [topic], stop)
@@ -145,10 +143,10 @@ def _publishers(
 
 
 def _open_all(
-    settings: RouterSettings, source: ServiceBus, output: ServiceBus, publishers: Publishers, stop: threading.Event
+    settings: RouterSettings, source: Bus, output: Bus, publishers: Publishers, stop: threading.Event
 ) -> None:
     """Provide the entities, and open each topic once. Raises as `route`, and Stopped."""
-    with _stoppable(stop):
+    with _stoppable(stop, source, output):
         late = _provision(settings, source, output, stop)
         publishers.open(stop, excused=late, exist=settings.provision != "none")
     if stop.is_set():
@@ -156,14 +154,15 @@ def _open_all(
 
 
 @contextmanager
-def _stoppable(stop: threading.Event) -> Iterator[None]:
+def _stoppable(stop: threading.Event, *buses: Bus) -> Iterator[None]:
     """A start that is asked to stop has nothing in flight: its calls are cut, and it ends as stopped, whatever else it met."""
     over = threading.Event()
 
     def cut() -> None:
         while not over.wait(BLINK):
             if stop.is_set():
-                cut_calls()
+                for bus in buses:
+                    bus.cut_calls()
 
     threading.Thread(target=cut, name="start", daemon=True).start()
     try:
@@ -176,53 +175,37 @@ def _stoppable(stop: threading.Event) -> Iterator[None]:
         over.set()
 
 
-def _provision(
-    settings: RouterSettings, source: ServiceBus, output: ServiceBus, stop: threading.Event
-) -> Collection[str]:
-    provision(
-        source.address,
-        [QueueNeed(settings.queue_name, settings.ordering != "none", settings.queue_duplicate_window)],
-        how=settings.provision,
-        management_endpoint=settings.source.management_endpoint,
-        stop=stop,
-    )
+def _provision(settings: RouterSettings, source: Bus, output: Bus, stop: threading.Event) -> Collection[str]:
+    queue = QueueNeed(settings.queue_name, settings.ordering != "none", settings.queue_duplicate_window)
+    source.entities.provision([queue], how=settings.provision, stop=stop)
     return _provide_topics(settings, output, settings.destinations, stop)
 
 
 def _provide_topics(
-    settings: RouterSettings, output: ServiceBus, topics: Iterable[str], stop: threading.Event | None = None
+    settings: RouterSettings, output: Bus, topics: Iterable[str], stop: threading.Event | None = None
 ) -> Collection[str]:
-    return provision(
-        output.address,
-        [TopicNeed(topic, settings.subscriptions, settings.duplicate_window) for topic in topics],
-        how=settings.provision,
-        management_endpoint=settings.output.management_endpoint,
-        stop=stop,
-    )
+    needs = [TopicNeed(topic, settings.subscriptions, settings.duplicate_window) for topic in topics]
+    return output.entities.provision(needs, how=settings.provision, stop=stop)
 
 
-def _watch_fullness(
-    settings: RouterSettings, source: ServiceBus, output: ServiceBus, tally: Tally, stop: threading.Event
-) -> None:
+def _watch_fullness(settings: RouterSettings, source: Bus, output: Bus, tally: Tally, stop: threading.Event) -> None:
     """In a thread of its own; `provision = "none"` makes no management call, and so knows nothing of it."""
     if settings.provision == "none":
         return
 
     def queue() -> Mapping[str, Storage]:
-        with closing(Entities(source.address, settings.source.management_endpoint, stop=stop)) as entities:
-            found = entities.queue_storage(settings.queue_name)
+        found = source.entities.queue_storage(settings.queue_name, stop=stop)
         return {} if found is None else {f"queue {settings.queue_name}": found}
 
     def topics() -> Mapping[str, Storage]:
-        with closing(Entities(output.address, settings.output.management_endpoint, stop=stop)) as entities:
-            found = entities.topics_storage(list(settings.destinations))
+        found = output.entities.topics_storage(list(settings.destinations), stop=stop)
         return {f"topic {topic}": storage for topic, storage in found.items()}
 
     fullness = Fullness([queue, topics], tally)
     threading.Thread(target=fullness.run, args=[stop], name="fullness", daemon=True).start()
 
 
-def _find_queue(settings: RouterSettings, source: ServiceBus) -> None:
+def _find_queue(settings: RouterSettings, source: Bus) -> None:
     """A queue that is missing, has the wrong kind or may not be read must end the start, not the first receive."""
     found = _receivers(settings, source).open(max_wait=0.1)
     if found is not None:
@@ -237,7 +220,7 @@ def _ahead(settings: RouterSettings) -> FetchAhead:
 
 def _receivers(
     settings: RouterSettings,
-    source: ServiceBus,
+    source: Bus,
     ahead: FetchAhead | None = None,
     *,
     found: bool = False,
@@ -272,7 +255,7 @@ class _News:
 
 def _route(
     settings: RouterSettings,
-    source: ServiceBus,
+    source: Bus,
     publishers: Publishers,
     stop: threading.Event,
     pace: Pace,

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 
+from common.buses import bus_of
 from common.check import Finding, guarded, warn
 from common.errors import PermanentError
 from common.observability.check_port import port_findings
-from common.servicebus.check import queue_findings, queue_seen, topic_findings, trouble_sending
-from common.servicebus.check_connections import judge_connections
-from common.servicebus.namespace import ServiceBus
+from router.connections import judge_connections
 from router.publishing.publishers import MOST_OPEN
 from router.receiving.parking import PARKED_PER_SLOT
 from router.settings import CREATE_OR_REMOVE, CREATES_NOTHING, RouterSettings
@@ -25,47 +24,43 @@ def findings(settings: RouterSettings) -> Iterator[Finding]:
     yield from guarded("health", lambda: port_findings(settings.health))
     yield from guarded(f"queue {settings.queue_name}", lambda: _queue(settings))
     yield from guarded("topics", lambda: _topics(settings))
-    yield from guarded("connections", lambda: [_connections(settings)])
+    yield from guarded("connections", lambda: _connections(settings))
 
 
 def _queue(settings: RouterSettings) -> Iterator[Finding]:
-    with closing(ServiceBus.of(settings.source)) as bus:
-        yield from queue_findings(
-            bus,
-            settings.queue_name,
-            sessions=settings.ordering != "none",
-            provision=settings.provision,
-            management_endpoint=settings.source.management_endpoint,
-            sends=False,
+    with closing(bus_of(settings.source)) as bus:
+        yield from bus.entities.queue_findings(
+            settings.queue_name, sessions=settings.ordering != "none", provision=settings.provision, sends=False
         )
         if settings.most_packed > 1 and isinstance(
-            trouble := trouble_sending(bus, settings.queue_name), PermanentError
+            trouble := bus.entities.trouble_sending(settings.queue_name), PermanentError
         ):
             text = f"a poison change in a pack cannot be taken out of it: {trouble.message}"
             yield warn(f"queue {settings.queue_name}, to send again", text, _SEND)
 
 
 def _topics(settings: RouterSettings) -> Iterator[Finding]:
-    with closing(ServiceBus.of(settings.source)) as source:
-        queue = queue_seen(source, settings.queue_name, settings.source.management_endpoint)
-    with closing(ServiceBus.of(settings.output)) as bus:
-        yield from topic_findings(
-            bus,
+    with closing(bus_of(settings.source)) as source:
+        queue = source.entities.queue_state(settings.queue_name)
+    with closing(bus_of(settings.output)) as bus:
+        yield from bus.entities.topic_findings(
             list(settings.destinations),
             subscriptions=settings.subscriptions,
             provision=settings.provision,
-            management_endpoint=settings.output.management_endpoint,
             queue=queue,
         )
 
 
-def _connections(settings: RouterSettings) -> Finding:
-    source, output = ServiceBus.of(settings.source), ServiceBus.of(settings.output)
-    return judge_connections(
+def _connections(settings: RouterSettings) -> Iterator[Finding]:
+    source, output = bus_of(settings.source), bus_of(settings.output)
+    if output.most_connections is None:
+        return
+    yield judge_connections(
+        output.most_connections,
         topics=len(settings.destinations),
         most_open=MOST_OPEN,
         sessions=settings.sessions,
         parked=2 * PARKED_PER_SLOT,
         workers=settings.workers,
-        shared=source.address.host == output.address.host,
+        shared=source.host == output.host,
     )

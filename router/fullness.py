@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
+from common.bus import Storage
 from common.errors import PermanentError, Stopped, TransientError
-from common.servicebus.entities import Storage
 from router.tally import Tally
 
 LOOK = 60.0

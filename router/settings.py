@@ -11,12 +11,16 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from common.config.bind import Block, Bound, Document, Problem, Settings, UnsetPolicy, bind
+from common.bus import Provision
+from common.bus_settings import DuplicateWindow
+from common.buses import Connection
+from common.config.bind import Bound, Document, UnsetPolicy, bind
+from common.config.settings import Settings
+from common.config.values import Block, Problem
 from common.cores import usable_cores
 from common.durations import Duration
 from common.names import Ordering, TableName
 from common.observability.health_settings import HealthSettings
-from common.servicebus.settings import WHOLE_NAMESPACE, BusSettings, DuplicateWindow, Provision, one_way_in, scope_of
 from common.sizes import MemorySize, Size
 from common.topology import Topology, twice_listed
 
@@ -61,10 +65,10 @@ def _enough(size: Size) -> Size:
 class RouterBlock(Settings):
     """The `router` block as it stands in the file."""
 
-    source: BusSettings = Field(
+    source: Connection = Field(
         description="The namespace of the ingest queue; the queue's name is `ingester.queue.name`."
     )
-    output: BusSettings = Field(description="The namespace of the topics; it may be the same.")
+    output: Connection = Field(description="The namespace of the topics; it may be the same.")
     provision: Provision = Field(
         default="create",
         description=(
@@ -243,7 +247,7 @@ def bind_block(document: Document, *, unset: UnsetPolicy) -> Bound[RouterBlock]:
     block = document.block("router", "publisher")
     if block is None:
         return Bound(None, [Problem(1, 'block "router" is missing')])
-    return bind(block, RouterBlock, unset=unset, checks=(one_way_in,))
+    return bind(block, RouterBlock, unset=unset)
 
 
 def _nameless(shared: Topology) -> list[Problem]:
@@ -262,7 +266,7 @@ def _sessionless(document: Document, shared: Topology, block: RouterBlock) -> li
 
 
 def _scoped(document: Document, shared: Topology, given: RouterBlock) -> list[Problem]:
-    """Connection strings for one entity (EntityPath), where another is needed."""
+    """Settings that do not give access to what the router needs there."""
     block = document.block("router", "publisher")
     if block is None or shared.nameless is not None:
         return []
@@ -272,14 +276,9 @@ def _scoped(document: Document, shared: Topology, given: RouterBlock) -> list[Pr
         ("output", given.output, topics, "the router sends to "),
     )
     return [
-        Problem(
-            document.line(block, name, "connection_string"),
-            f"{block.name}.{name}.connection_string is for {scope} alone (EntityPath), and {words}{entities[0]}"
-            f"{' and others' if entities[1:] else ''}: {WHOLE_NAMESPACE}",
-        )
+        Problem(document.line(block, name, setting), f"{block.name}.{name}.{setting} {text}")
         for name, bus, entities, words in needed
-        if (scope := scope_of(bus.connection_string)) is not None
-        and {each.lower() for each in entities} != {scope.lower()}
+        for setting, text in filter(None, [bus.out_of_reach(entities, words)])
     ]
 
 
@@ -289,4 +288,4 @@ def _topology(document: Document) -> Bound[Topology]:
     if block is None:
         return Bound(None, [Problem(1, 'block "ingester" is missing: the router takes queue and tables from it')])
     shared = [entry for entry in block.entries if entry[0] in Topology.model_fields]
-    return bind(Block(block.name, block.line, shared), Topology, unset="hold", checks=(twice_listed, one_way_in))
+    return bind(Block(block.name, block.line, shared), Topology, unset="hold", checks=(twice_listed,))

@@ -15,9 +15,10 @@ from azure.servicebus import ServiceBusClient, ServiceBusReceiveMode
 from bench.ingestion.counted import Relay
 from bench.ingestion.ground import Ground, origin
 from bench.ingestion.whole import Ingester, offsets
+from common.bus import QueueNeed
 from common.durations import parse_duration
 from common.names import TableName
-from common.servicebus.provision import QueueNeed, provision
+from common.servicebus.provision import provision
 
 POLL: Final = "1s"
 LAG_POLL: Final = "500ms"

@@ -10,53 +10,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Generic, Literal, TypeVar, get_args, get_origin
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, SecretStr, ValidationError
+from pydantic import BaseModel, ValidationError
 
+from common.config.by_type import SETTING, UNKNOWN_TYPE, ByType
+from common.config.settings import Location, Renamed, Settings
 from common.config.values import UNREADABLE, Block, Problem, Unset, Value, complain
 from common.errors import ConfigurationError
 
-__all__ = ["Block", "Bound", "Check", "Document", "Location", "Problem", "Secret", "Settings", "Unset", "UnsetPolicy"]
-__all__ += ["UnsetSecret", "bind", "complain", "read"]
-
-Location = tuple[str | int, ...]
 UnsetPolicy = Literal["refuse", "hold", "ignore"]
 Check = Callable[[Mapping[str, Any]], Iterable[tuple[Location, str]]]
 
-
-class Settings(BaseModel):
-    """Base of every model of settings: frozen, strict, no unknown keys, and no input in pydantic's own errors."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, hide_input_in_errors=True, arbitrary_types_allowed=True
-    )
-
-
-class UnsetSecret(SecretStr):
-    """A secret whose environment variable is not set, in a place where the command may not need it."""
-
-    def __init__(self, unset: Unset) -> None:
-        super().__init__("")
-        self._unset = unset
-
-    def get_secret_value(self) -> str:
-        raise complain(self._unset.path, [Problem(self._unset.line, self._unset.complaint())])
-
-
-def _secret(value: Any) -> SecretStr:
-    if isinstance(value, SecretStr):
-        return value
-    if isinstance(value, Unset):
-        return UnsetSecret(value)
-    if not isinstance(value, str):
-        raise ValueError("must be text in double quotes")
-    if not value.strip():
-        raise ValueError("is empty")
-    return SecretStr(value)
-
-
-Secret = Annotated[SecretStr, BeforeValidator(_secret)]
 
 M = TypeVar("M", bound=Settings)
 
@@ -141,50 +106,89 @@ def bind(block: Block, model: type[M], *, unset: UnsetPolicy, checks: Sequence[C
     ("ignore": the value is then None when the model cannot hold it, without a complaint).
     `checks` see the block as plain data, even when parts of it are wrong, and return (path, complaint) pairs.
     """
-    data = _Plain()
+    data = _Plain(block.name)
     content = data.take(block, model, ())
     for check in checks:
-        data.problems += [Problem(data.line(at), f"{_dotted(block.name, at)} {text}") for at, text in check(content)]
+        data.complain((), check(content))
     if unset == "refuse":
-        data.problems += [Problem.unset(data.line(at), _dotted(block.name, at), it) for at, it in data.unset]
+        data.problems += [Problem.unset(data.line(at), data.dotted(at), it) for at, it in data.unset]
     value: M | None = None
     try:
-        value = model.model_validate(content, context={"checked": bool(checks)})
+        value = model.model_validate(content, context={"checked": True})
     except ValidationError as error:
-        data.problems += _translated(error, block, model, data, unset)
-    return Bound(None if data.problems else value, data.problems)
+        data.problems += _translated(error, model, data, unset)
+    return Bound(None if data.problems or value is None else value.with_renamed(data.renamed), data.problems)
 
 
 @dataclass(slots=True)
 class _Plain:
-    """A block as dicts, tuples and literals for pydantic, and on the side the line of each part."""
+    """A block as dicts, tuples and literals for pydantic, and on the side the line of each part and the model of each block."""
 
+    name: str
     lines: dict[Location, int] = field(default_factory=dict)
+    models: dict[Location, type[BaseModel]] = field(default_factory=dict)
+    typed: dict[Location, tuple[ByType, dict[str, Any]]] = field(default_factory=dict)
+    """Blocks of several types, with their content."""
     unset: list[tuple[Location, Unset]] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
+    renamed: list[Renamed] = field(default_factory=list)
 
     def take(self, block: Block, model: type[BaseModel], at: Location) -> dict[str, Any]:
         self.lines[at] = block.line
+        self.models[at] = model
+        older = model.older_names if issubclass(model, Settings) else {}
         taken: dict[str, Any] = {}
         for key, line, entry in block.entries:
-            inner, repeats = _inner_model(model, key)
-            here = (*at, key)
-            if key in taken and not (isinstance(taken[key], list) and isinstance(entry, Block)):
-                self.problems.append(
-                    Problem(line, f'"{key}" stands here a second time (first on line {self.lines[here]})')
-                )
+            name = older.get(key, key)
+            here = (*at, name)
+            kind = block_of(model, name)
+            if name in taken and not (isinstance(taken[name], list) and isinstance(entry, Block)):
+                self.problems.append(Problem(line, self._twice(key, name, here)))
                 continue
+            if key != name:
+                self.renamed.append(Renamed(line, self.dotted((*at, key)), self.dotted(here)))
             self.lines.setdefault(here, line)
             if isinstance(entry, Value):
-                taken[key] = _MISPLACED_VALUE if inner is not None else self.literal(entry, here)
-            elif inner is None:
-                taken[key] = _MISPLACED_BLOCK
-            elif repeats:
-                items = taken.setdefault(key, [])
-                items.append(self.take(entry, inner, (*here, len(items))))
+                taken[name] = _MISPLACED_VALUE if kind is not None else self.literal(entry, here)
+            elif kind is None:
+                taken[name] = _MISPLACED_BLOCK
+            elif kind.repeats:
+                items = taken.setdefault(name, [])
+                items.append(self._inner(entry, kind, (*here, len(items))))
             else:
-                taken[key] = self.take(entry, inner, here)
-        return {key: tuple(value) if isinstance(value, list) else value for key, value in taken.items()}
+                taken[name] = self._inner(entry, kind, here)
+        content = {key: tuple(value) if isinstance(value, list) else value for key, value in taken.items()}
+        if issubclass(model, Settings):
+            self.complain(at, model.conflicts(content))
+        return content
+
+    def _twice(self, key: str, name: str, at: Location) -> str:
+        older = next((it for it in self.renamed if it.name == self.dotted(at)), None)
+        if key != name:
+            return f"{self.dotted((*at[:-1], key))} is the older name of {name}, which is on line {self.lines[at]}: remove one of them"
+        if older is not None:
+            return f"{self.dotted(at)} stands under its older name, {older.older}, on line {older.line}: remove one of them"
+        return f'"{key}" stands here a second time (first on line {self.lines[at]})'
+
+    def _inner(self, block: Block, kind: BlockKind, at: Location) -> dict[str, Any]:
+        if kind.by_type is None:
+            return self.take(block, kind.model, at)
+        given = {key: entry.data for key, _, entry in block.entries if key == SETTING and isinstance(entry, Value)}
+        types = kind.by_type
+        name = types.named(given)
+        known = name or types.default
+        content = self.take(block, Settings if known is None else types.models[known], at)
+        self.typed[at] = types, content
+        if name is None and known is not None and isinstance(given.get(SETTING), str):
+            # The rest of the block is checked as the default's, so that all is reported at once.
+            self.complain(at, [((SETTING,), _one_of(types.models))])
+            content[SETTING] = known
+        return content
+
+    def complain(self, at: Location, found: Iterable[tuple[Location, str]]) -> None:
+        self.problems += [
+            Problem(self.line((*at, *inner)), f"{self.dotted((*at, *inner))} {text}") for inner, text in found
+        ]
 
     def literal(self, value: Value, at: Location) -> Any:
         self.lines[at] = value.line
@@ -202,6 +206,19 @@ class _Plain:
             at = at[:-1]
         return self.lines[at]
 
+    def dotted(self, at: Location) -> str:
+        return ".".join([self.name, *(part for part in at if isinstance(part, str))])
+
+    def untagged(self, at: Location) -> Location:
+        """`at` without what pydantic adds for a block of several types: the name of the chosen model."""
+        found: Location = ()
+        parts = iter(at)
+        for part in parts:
+            found = (*found, part)
+            if found in self.typed:
+                next(parts, None)
+        return found
+
 
 # No model takes these, so pydantic complains at their place.
 _MISPLACED_BLOCK, _MISPLACED_VALUE = object(), object()
@@ -215,36 +232,65 @@ _WORDS = {
 }
 
 
-def _translated(
-    error: ValidationError, block: Block, model: type[BaseModel], data: _Plain, policy: UnsetPolicy
-) -> list[Problem]:
+def _translated(error: ValidationError, model: type[BaseModel], data: _Plain, policy: UnsetPolicy) -> list[Problem]:
     """pydantic's errors in DStream's words. The input is never repeated: it may be a secret."""
     found = []
     unset = dict(data.unset)
     for item in error.errors(include_url=False, include_input=True):
-        at: Location = item["loc"]
-        if item["input"] is UNREADABLE:
+        at = data.untagged(item["loc"])
+        given = item["input"]
+        if item["type"] == UNKNOWN_TYPE and at in data.typed:
+            at, given = (*at, SETTING), data.typed[at][1].get(SETTING)
+        if given is UNREADABLE:
             continue  # complained about while reading
-        holder = _model_at(model, at[:-1])
-        name, line = _dotted(block.name, at), data.line(at)
         if at in unset:
-            if policy == "ignore":
-                continue
-            found.append(Problem.unset(line, name, unset[at]))
-        elif item["input"] is _MISPLACED_BLOCK and item["type"] != "extra_forbidden":
-            found.append(Problem(line, f"{name} is a setting, not a block: write {at[-1]} = ..."))
-        elif item["type"] == "missing":
-            kind = "block" if _inner_model(holder, str(at[-1]))[0] else "key"
-            found.append(Problem(line, f'{_dotted(block.name, at[:-1])}: {kind} "{at[-1]}" is missing'))
-        elif item["type"] == "extra_forbidden":
-            near = _near(str(at[-1]), list(holder.model_fields))
-            kind = "block" if item["input"] is _MISPLACED_BLOCK else "key"
-            found.append(Problem(line, f'{_dotted(block.name, at[:-1])}: unknown {kind} "{at[-1]}"{near}'))
-        elif item["input"] is _MISPLACED_VALUE:
-            found.append(Problem(line, f"{name} is a block: write {at[-1]} {{ ... }}"))
-        else:
-            found.append(Problem(line, f"{name} {_reason(item)}"))
+            if policy != "ignore":
+                found.append(Problem.unset(data.line(at), data.dotted(at), unset[at]))
+            continue
+        holder = data.models.get(at[:-1], model)
+        found.append(Problem(data.line(at), _complaint(item, at, holder, data)))
     return found
+
+
+def _complaint(item: Mapping[str, Any], at: Location, holder: type[BaseModel], data: _Plain) -> str:
+    name, given = data.dotted(at), item["input"]
+    if item["type"] == UNKNOWN_TYPE and at[:-1] in data.typed:
+        types, content = data.typed[at[:-1]]
+        return f"{name} {_one_of(types.models)}" if SETTING in content else _lacking(at, holder, data)
+    if given is _MISPLACED_BLOCK and item["type"] != "extra_forbidden":
+        return f"{name} is a setting, not a block: write {at[-1]} = ..."
+    if item["type"] == "missing":
+        return _lacking(at, holder, data)
+    if item["type"] == "extra_forbidden":
+        return _unknown(given, at, holder, data)
+    if given is _MISPLACED_VALUE:
+        return f"{name} is a block: write {at[-1]} {{ ... }}"
+    return f"{name} {_reason(item)}"
+
+
+def _lacking(at: Location, holder: type[BaseModel], data: _Plain) -> str:
+    kind = "block" if block_of(holder, str(at[-1])) else "key"
+    return f'{data.dotted(at[:-1])}: {kind} "{at[-1]}" is missing'
+
+
+def _unknown(given: object, at: Location, holder: type[BaseModel], data: _Plain) -> str:
+    """For a block of several types, a setting of another type is named as such."""
+    key, block = str(at[-1]), data.dotted(at[:-1])
+    if at[:-1] in data.typed:
+        types, content = data.typed[at[:-1]]
+        if others := types.types_with(key):
+            return f"{data.dotted(at)} is a setting of type {_quoted(others)}, and the type here is {_quoted([content[SETTING]])}"
+    kind = "block" if given is _MISPLACED_BLOCK else "key"
+    return f'{block}: unknown {kind} "{key}"{_near(key, [*holder.model_fields])}'
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
+
+
+def _one_of(choices: Iterable[str]) -> str:
+    listed = _quoted(choices)
+    return f"must be one of {listed}" if "," in listed else f"must be {listed}"
 
 
 def _reason(item: Mapping[str, Any]) -> str:
@@ -253,8 +299,7 @@ def _reason(item: Mapping[str, Any]) -> str:
         return str(context["error"])
     if kind == "literal_error":
         expected: str = context["expected"]
-        choices = expected.replace("'", '"').replace(" or ", ", ")
-        return f"must be one of {choices}" if "," in choices else f"must be {choices}"
+        return _one_of(choice.strip("'") for choice in expected.replace(" or ", ", ").split(", "))
     if kind == "greater_than_equal":
         return f"must be at least {context['ge']}"
     if kind == "less_than_equal":
@@ -262,25 +307,23 @@ def _reason(item: Mapping[str, Any]) -> str:
     return _WORDS.get(kind, f"is not valid ({kind.replace('_', ' ')})")
 
 
-def _inner_model(model: type[BaseModel], key: str) -> tuple[type[BaseModel] | None, bool]:
-    """The model of a key that is a block, and whether the block may repeat."""
+class BlockKind(NamedTuple):
+    """A field that is a block. `model`: what it is validated as, or the base of `by_type`'s models. `repeats`: it may stand there many times."""
+
+    model: type[BaseModel]
+    by_type: ByType | None
+    repeats: bool
+
+
+def block_of(model: type[BaseModel], key: str) -> BlockKind | None:
+    """What kind of block `key` is; None for a setting, or an unknown key."""
     if (declared := model.model_fields.get(key)) is None:
-        return None, False
+        return None
+    by_type = next((each for each in declared.metadata if isinstance(each, ByType)), None)
     for candidate in (declared.annotation, *get_args(declared.annotation)):
         if isinstance(candidate, type) and get_origin(candidate) is None and issubclass(candidate, BaseModel):
-            return candidate, get_origin(declared.annotation) is tuple
-    return None, False
-
-
-def _model_at(model: type[BaseModel], at: Location) -> type[BaseModel]:
-    for key in at:
-        if isinstance(key, str) and (inner := _inner_model(model, key)[0]) is not None:
-            model = inner
-    return model
-
-
-def _dotted(name: str, at: Location) -> str:
-    return ".".join([name, *(part for part in at if isinstance(part, str))])
+            return BlockKind(candidate, by_type, get_origin(declared.annotation) is tuple)
+    return None
 
 
 def _kind(entry: Value | Block) -> str:

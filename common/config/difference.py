@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from common.config.bind import Settings
+from common.config.settings import Settings
 
 
 def differing(old: Settings, new: Settings, *, block: str, besides: Collection[str] = ()) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from common.config.bind import Settings
+from common.config.settings import Settings
 
 
 def _host(text: str) -> str:

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import structlog
 from pydantic import BaseModel, SecretStr
 
-from common.config.bind import UnsetSecret
+from common.config.settings import UnsetSecret
 
 LogFormat = Literal["text", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]

@@ -1,4 +1,4 @@
-"""Looks at queue and topics for `dstream check`, and whether they may be used; `entity_findings.py` judges what was found.
+"""Looks at queue and topics for `dstream check`, and whether they may be used; `findings.py` judges what was found.
 
 Nothing is sent, received or locked: links are opened and closed again.
 """
@@ -9,20 +9,30 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Protocol
 
+from common.bus import OpenableSender, Provision, QueueState
 from common.check import Finding, Outcome, fail, ok, warn
 from common.errors import DStreamError, PermanentError, TransientError
+from common.servicebus.address import ServiceBusAddress
 from common.servicebus.check_clock import judge_clock
 from common.servicebus.entities import Entities, QueueFacts, TopicFacts
 from common.servicebus.findings import judge_queue, judge_topic
 from common.servicebus.listening import listen
 from common.servicebus.management import AT_ONCE
-from common.servicebus.namespace import ServiceBus
-from common.servicebus.settings import Provision
+
+
+class Namespace(Protocol):
+    """What is looked at: where it is, and senders to try."""
+
+    @property
+    def address(self) -> ServiceBusAddress: ...
+
+    def sender(self, entity: str) -> OpenableSender: ...
 
 
 def queue_findings(
-    bus: ServiceBus, name: str, *, sessions: bool, provision: Provision, management_endpoint: str | None, sends: bool
+    bus: Namespace, name: str, *, sessions: bool, provision: Provision, management_endpoint: str | None, sends: bool
 ) -> Iterator[Finding]:
     """Findings on the queue, and on this machine's clock compared with the namespace's. `sends`: try whether the queue accepts a sender, else
     whether it accepts a receiver. Raises DStreamError when the namespace cannot be reached.
@@ -45,7 +55,7 @@ def queue_findings(
     yield from judge_clock(ahead, None if facts is None else facts.lock)
 
 
-def queue_seen(bus: ServiceBus, name: str, management_endpoint: str | None) -> QueueFacts | None:
+def queue_seen(bus: Namespace, name: str, management_endpoint: str | None) -> QueueFacts | None:
     """None when the queue does not exist, or without the right to see it. Raises TransientError."""
     with closing(Entities(bus.address, management_endpoint)) as entities:
         try:
@@ -64,13 +74,13 @@ class _Seen:
 
 
 def topic_findings(
-    bus: ServiceBus,
+    bus: Namespace,
     names: Sequence[str],
     *,
     subscriptions: Sequence[str],
     provision: Provision,
     management_endpoint: str | None,
-    queue: QueueFacts | None,
+    queue: QueueState | None,
 ) -> Iterator[Finding]:
     """Findings on each topic, in order, each as soon as it is there. `queue`: the ingest queue, where it is known. Raises DStreamError when the
     namespace cannot be reached.
@@ -117,7 +127,7 @@ def _side_by_side(
         close()
 
 
-def trouble_sending(bus: ServiceBus, name: str) -> DStreamError | None:
+def trouble_sending(bus: Namespace, name: str) -> DStreamError | None:
     """Why nothing can be sent to `name`: a link is opened and closed, no message is sent.
 
     Even for an entity that does not exist yet, a TransientError means that the namespace cannot be reached.
@@ -130,7 +140,7 @@ def trouble_sending(bus: ServiceBus, name: str) -> DStreamError | None:
     return None
 
 
-def _trouble_receiving(bus: ServiceBus, name: str, *, sessions: bool) -> DStreamError | None:
+def _trouble_receiving(bus: Namespace, name: str, *, sessions: bool) -> DStreamError | None:
     """As `trouble_sending`."""
     try:
         listen(bus.address, name, sessions=sessions)

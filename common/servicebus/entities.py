@@ -21,6 +21,7 @@ from azure.servicebus.management import (
     TopicRuntimeProperties,
 )
 
+from common.bus import Storage
 from common.errors import DStreamError, Stopped
 from common.servicebus.address import ServiceBusAddress
 from common.servicebus.check_clock import seconds_ahead
@@ -36,18 +37,6 @@ _NO_END = timedelta(days=36_500)
 (https://learn.microsoft.com/azure/service-bus-messaging/message-expiration)."""
 
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True)
-class Storage:
-    """`used` of `limit` bytes; a limit of 0 is unknown."""
-
-    used: int
-    limit: int
-
-    @property
-    def share(self) -> float:
-        return self.used / self.limit if self.limit else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
+from common.bus import Provision, QueueState
 from common.check import Finding, fail, ok, warn
 from common.durations import format_duration
 from common.servicebus.entities import EntitySettings, QueueFacts, TopicFacts
-from common.servicebus.settings import Provision
 
 FAILOVER = timedelta(minutes=10)
 """The longest time between a change's first send and its second, which duplicate detection must remove. A dead ingester's lease expires after
@@ -78,7 +78,7 @@ def judge_topic(
     *,
     subscriptions: Sequence[str],
     provision: Provision,
-    queue: QueueFacts | None = None,
+    queue: QueueState | None = None,
 ) -> list[Finding]:
     """`facts`: None when it does not exist. `subscriptions`: those that the configuration lists. `queue`: the ingest queue, where it is known."""
     waiting = 0 if queue is None else queue.waiting
@@ -118,7 +118,7 @@ def _passing(subject: str, facts: TopicFacts) -> list[Finding]:
     return found
 
 
-def _smaller(subject: str, facts: TopicFacts, queue: QueueFacts) -> list[Finding]:
+def _smaller(subject: str, facts: TopicFacts, queue: QueueState) -> list[Finding]:
     here, there = facts.largest or STANDARD_MESSAGE, queue.largest or STANDARD_MESSAGE
     if here >= there:
         return []

@@ -1,48 +1,59 @@
-"""Azure Service Bus behind the ports of common/bus.py: makes the senders and receivers of a namespace. Manages no entities."""
+"""Azure Service Bus behind the port `Bus`: makes the senders and receivers of a namespace, and leads to its entities."""
 
 from __future__ import annotations
 
 from common.authorities import CA_HINT, fault_of
 from common.azure_identity import Identity
+from common.bus import EntityManager
 from common.errors import ConfigurationError
 from common.fetch_ahead import FetchAhead
 from common.servicebus.address import ServiceBusAddress, Way, read_address
+from common.servicebus.connection.deadline import cut_calls
 from common.servicebus.errors import quiet_sdk
 from common.servicebus.receiver import QueueReceivers
 from common.servicebus.sender import BusSender
-from common.servicebus.settings import BusSettings
+from common.servicebus.settings import ServiceBusSettings
+
+MOST_CONNECTIONS = 5_000
+"""AMQP connections of a namespace, in every tier; it refuses further ones
+(https://learn.microsoft.com/azure/service-bus-messaging/service-bus-quotas)."""
 
 
 class ServiceBus:
-    """One namespace: makes its senders and receivers. Holds no connection of theirs; callable from any thread."""
+    """A `common.bus.Bus`: one namespace."""
 
-    def __init__(self, address: ServiceBusAddress, *, proven: bool = False) -> None:
-        """`proven`: the service has accepted this key or identity from another process, so a refusal when a link opens is transient."""
+    most_connections: int | None = MOST_CONNECTIONS
+
+    def __init__(
+        self, address: ServiceBusAddress, *, management_endpoint: str | None = None, proven: bool = False
+    ) -> None:
+        """`management_endpoint`: address of the management API; None: the namespace's own. `proven`: the service has accepted this key or
+        identity from another process, so a refusal when a link opens is transient.
+        """
         quiet_sdk()
         self.address = address
+        self._management_endpoint = management_endpoint
         self._proven = proven
 
     @classmethod
-    def of(cls, settings: BusSettings, *, proven: bool = False) -> ServiceBus:
+    def of(cls, settings: ServiceBusSettings, *, proven: bool = False) -> ServiceBus:
         """The namespace that `settings` name, by their key or by the identity that this process runs under.
 
         `proven`: as for the constructor. Raises ConfigurationError as `from_connection_string` does, and for a variable that is not set.
         """
+        way = _checked(settings.way)
         if settings.connection_string is not None:
-            return cls(
-                read_address(settings.connection_string.get_secret_value(), _checked(settings.way)), proven=proven
+            address = read_address(settings.connection_string.get_secret_value(), way)
+        else:
+            address = ServiceBusAddress(
+                settings.where,
+                emulator=False,
+                entity_path=None,
+                connection_string=None,
+                identity=Identity(proven=proven),
+                way=way,
             )
-        host, identity = settings.host, Identity(proven=proven)
-        assert host is not None  # the settings have one of the two
-        address = ServiceBusAddress(
-            host,
-            emulator=False,
-            entity_path=None,
-            connection_string=None,
-            identity=identity,
-            way=_checked(settings.way),
-        )
-        return cls(address, proven=proven)
+        return cls(address, management_endpoint=settings.management_endpoint, proven=proven)
 
     @classmethod
     def from_connection_string(cls, text: str) -> ServiceBus:
@@ -51,6 +62,21 @@ class ServiceBus:
 
     def __repr__(self) -> str:
         return f"<ServiceBus {self.address}>"
+
+    @property
+    def host(self) -> str:
+        return self.address.host
+
+    @property
+    def hostname(self) -> str:
+        return self.address.hostname
+
+    @property
+    def entities(self) -> EntityManager:
+        # Here and not above: the SDK's management API is slow to import, and Spark's workers do not need it.
+        from common.servicebus.entity_manager import ServiceBusEntityManager
+
+        return ServiceBusEntityManager(self, self._management_endpoint)
 
     def sender(self, entity: str, *, proven: bool | None = None) -> BusSender:
         """A sender for a queue or topic, not opened yet. `proven`: whether the right to this one was there; None: as for all."""
@@ -67,6 +93,10 @@ class ServiceBus:
         self._check(queue)
         ahead = ahead or FetchAhead(max(prefetch, 1))
         return QueueReceivers(self.address, queue, sessions=sessions, ahead=ahead, proven=proven or self._proven)
+
+    def cut_calls(self) -> None:
+        """Those of all namespaces: one thread watches the calls of a process."""
+        cut_calls()
 
     def close(self) -> None:
         """Close the identity, if there is one. Senders and receivers are closed where they were opened."""

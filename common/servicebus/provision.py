@@ -11,8 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
 from http import HTTPStatus
 from typing import Self, TypeVar
@@ -20,18 +18,13 @@ from typing import Self, TypeVar
 import structlog
 from azure.core.exceptions import HttpResponseError, ResourceExistsError
 
+from common.bus import Need, Provision, QueueNeed, TopicNeed
 from common.check import Finding, Outcome
 from common.errors import DStreamError, PermanentError, Stopped, TransientError
 from common.servicebus.address import ServiceBusAddress
 from common.servicebus.entities import Entities, TopicFacts
 from common.servicebus.findings import judge_keeping, judge_queue, judge_settings, judge_topic, judge_use
 from common.servicebus.management import AT_ONCE, PATIENCE, administration, asked, conflicting
-from common.servicebus.settings import Provision
-
-DUPLICATE_DETECTION_WINDOW = timedelta(minutes=10)
-"""How long an entity remembers message ids. After a crash at most one page is sent again, as soon as another process holds
-the lock (a lease lasts 60 s). Ten minutes, the service's own default, cover that several times; a longer window costs throughput.
-The service accepts 20 s to 7 days (https://learn.microsoft.com/azure/service-bus-messaging/duplicate-detection)."""
 
 QUOTAS: tuple[tuple[int | None, int | None], ...] = ((81_920, 2_000), (5_120, 2_000), (None, 2_000), (None, None))
 """Megabytes of a queue or topic, and deliveries of a message until the service dead-letters it, at a namespace's limits: 80 GB on Premium
@@ -43,27 +36,6 @@ _Facts = TypeVar("_Facts")
 _OTHER_KIND = "a queue and a topic cannot share a name: rename or delete the other, or set ingester.server_name or ingester.queue.name"
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class QueueNeed:
-    """A queue as DStream needs it."""
-
-    name: str
-    sessions: bool
-    duplicate_window: timedelta = DUPLICATE_DETECTION_WINDOW
-
-
-@dataclass(frozen=True, slots=True)
-class TopicNeed:
-    """A topic, and the subscriptions to create on it (none: nobody reads it yet, and it stays empty)."""
-
-    name: str
-    subscriptions: tuple[str, ...] = ()
-    duplicate_window: timedelta = DUPLICATE_DETECTION_WINDOW
-
-
-Need = QueueNeed | TopicNeed
 
 
 def provision(

@@ -1,23 +1,21 @@
-"""How to reach a Service Bus namespace, as settings: by a key or by an identity, over which transport, and what is provisioned there."""
+"""How to reach a Service Bus namespace, as settings: by a key or by an identity, and over which transport."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from datetime import timedelta
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, SecretStr, ValidationInfo, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, SecretStr
 
-from common.config.bind import Location, Problem, Secret, Settings, Unset, UnsetSecret, complain
-from common.durations import Duration, between
+from common.authorities import CA_HINT, fault_of
+from common.bus_settings import BusSettings, QueueSettings
+from common.config.settings import Location, Secret, UnsetSecret
+from common.config.values import Problem, Unset, complain
 from common.servicebus.address import Proxy, Way, entity_path, faults, is_private, read_address
 
-Provision = Literal["create", "verify", "none"]
-
-
-WHOLE_NAMESPACE = "use a connection string of the namespace, which has no EntityPath"
+_WHOLE_NAMESPACE = "use a connection string of the namespace, which has no EntityPath"
 
 
 def _bus_type(value: Any) -> Any:
@@ -70,33 +68,18 @@ def _proxy_url(secret: SecretStr) -> SecretStr:
     return secret
 
 
-def _entity_name(text: str) -> str:
-    if not text or len(text) > 260 or not all((c.isalnum() and c.isascii()) or c in "._-/" for c in text):
-        raise ValueError("must be 1 to 260 of the characters A-Z a-z 0-9 . _ - /")
-    if not (text[0].isalnum() and text[-1].isalnum()):
-        raise ValueError("must begin and end with a letter or digit")
-    return text
-
-
 BusType = Annotated[Literal["azure_service_bus"], BeforeValidator(_bus_type)]
-
 
 BusString = Annotated[Secret, AfterValidator(_bus_string)]
 
-
-EntityName = Annotated[str, AfterValidator(_entity_name)]
-
-
 HttpUrl = Annotated[str, AfterValidator(_http_url)]
 
-
 ProxyUrl = Annotated[Secret, AfterValidator(_proxy_url)]
-
 
 Namespace = Annotated[str | Unset, PlainValidator(_namespace)]
 
 
-class BusSettings(Settings):
+class ServiceBusSettings(BusSettings):
     """How to reach a Service Bus namespace."""
 
     type: BusType = Field(
@@ -148,28 +131,33 @@ class BusSettings(Settings):
         ),
     )
 
-    @model_validator(mode="after")
-    def _one_way_in(self, info: ValidationInfo) -> Self:
-        """For settings made in code; a file's are checked with their lines by `one_way_in`."""
-        if not (info.context or {}).get("checked") and (wrong := next(_ways_in(dict(self)), None)):
-            raise ValueError(" ".join([*map(str, wrong[0]), wrong[1]]))
-        return self
+    @classmethod
+    def conflicts(cls, given: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
+        return _ways_in(given)
 
     @property
-    def host(self) -> str | None:
-        """The namespace's host, if an identity is used. Raises ConfigurationError when its environment variable is not set."""
+    def where(self) -> str:
+        if self.connection_string is not None:
+            return read_address(self.connection_string.get_secret_value()).host
         if isinstance(self.namespace, Unset):
             raise complain(
                 self.namespace.path, [Problem(self.namespace.line, f"namespace: {self.namespace.complaint()}")]
             )
-        return self.namespace
+        return str(self.namespace)
 
-    @property
-    def where(self) -> str:
-        """The namespace's host, for a person. Raises ConfigurationError when its environment variable is not set."""
-        if self.connection_string is not None:
-            return read_address(self.connection_string.get_secret_value()).host
-        return str(self.host)
+    def out_of_reach(self, entities: Sequence[str], needed: str) -> tuple[str, str] | None:
+        """A connection string may be for one entity alone (EntityPath)."""
+        scope = _scope_of(self.connection_string)
+        if scope is None or {each.lower() for each in entities} == {scope.lower()}:
+            return None
+        others = " and others" if entities[1:] else ""
+        text = f"is for {scope} alone (EntityPath), and {needed}{entities[0]}{others}: {_WHOLE_NAMESPACE}"
+        return "connection_string", text
+
+    def unusable_file(self) -> tuple[str, str] | None:
+        if self.ca_file is None or (fault := fault_of(self.ca_file)) is None:
+            return None
+        return "ca_file", f"names {self.ca_file!r}, which cannot be used: {fault}; {CA_HINT}"
 
     @property
     def way(self) -> Way:
@@ -178,16 +166,8 @@ class BusSettings(Settings):
         return Way(self.transport == "websocket", proxy, self.ca_file)
 
 
-DuplicateWindow = Annotated[Duration, between(timedelta(seconds=20), timedelta(days=7))]
-"""What the service accepts (https://learn.microsoft.com/azure/service-bus-messaging/duplicate-detection)."""
-
-
-def one_way_in(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
-    """A check for `bind`: each namespace of a block is reached by a key or by an identity."""
-    for name in ("queue", "source", "output"):
-        given = data.get(name)
-        if isinstance(given, dict):
-            yield from (((name, *at), text) for at, text in _ways_in(given))
+class ServiceBusQueue(ServiceBusSettings, QueueSettings):
+    """The ingest queue on Service Bus."""
 
 
 def _ways_in(given: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
@@ -201,12 +181,12 @@ def _ways_in(given: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
         yield ("management_endpoint",), "must be https:// with a namespace: a token must not travel in clear text"
     if given.get("proxy") not in (None, "") and given.get("transport") != "websocket":
         yield ("proxy",), 'needs transport = "websocket": AMQP as it is passes no HTTP proxy'
-    scope, name = scope_of(given.get("connection_string")), given.get("name")
+    scope, name = _scope_of(given.get("connection_string")), given.get("name")
     if scope is not None and isinstance(name, str) and scope.lower() != name.lower():
-        yield ("connection_string",), f"is for {scope} alone (EntityPath), and the queue is {name}: {WHOLE_NAMESPACE}"
+        yield ("connection_string",), f"is for {scope} alone (EntityPath), and the queue is {name}: {_WHOLE_NAMESPACE}"
 
 
-def scope_of(connection_string: Any) -> str | None:
+def _scope_of(connection_string: Any) -> str | None:
     """The one entity that a connection string is for; None: the whole namespace, or its variable is not set."""
     if isinstance(connection_string, UnsetSecret):
         return None

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from common.bus import OpenableSender
 from common.errors import ConfigurationError, DStreamError, TransientError
 from common.throttling import ThrottleLog
 from router.publishing.awaited import NotADestination
-from router.publishing.publisher import OpenableSender, Publisher
+from router.publishing.publisher import Publisher
 from router.publishing.publishers import Publishers
 from router.routes import ADD_TABLE
 from router.settings import Latest, RouterSettings

@@ -9,11 +9,10 @@ import math
 import random
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import structlog
 
-from common.bus import MessageRefused, OutOfTime, Sender, SendInterrupted, TimeLeft, for_ever
+from common.bus import MessageRefused, OpenableSender, OutOfTime, SendInterrupted, TimeLeft, for_ever
 from common.errors import DestinationDisabled, DStreamError, PermanentError, Stopped
 from common.message import Message
 from common.retry import Backoff
@@ -28,12 +27,6 @@ REFUSED_IN_A_ROW = 10
 """So many messages in a row may be refused before the topic counts as the cause, and not the messages."""
 
 log = structlog.get_logger(__name__)
-
-
-class OpenableSender(Sender, Protocol):
-    """A sender that can find a missing entity or right before the first message."""
-
-    def open(self) -> None: ...
 
 
 class Publisher:

@@ -1,4 +1,4 @@
-"""A broker in a dict behind the ports of common/bus.py, with sessions, locks and dead letters, and with faults to order.
+"""A bus in a dict behind the ports of common/bus.py, with sessions, locks and dead letters, and with faults to order.
 
 It keeps what the contract suite (tests/contracts/bus) asks of the real adapter; unit tests of the loops stand on that.
 """
@@ -9,11 +9,24 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from common.bus import Delivery, MessageRefused, MessageTooLarge, TimeLeft
-from common.errors import DestinationUnavailable, PermanentError, TransientError
+from common.bus import (
+    Bus,
+    Delivery,
+    MessageRefused,
+    MessageTooLarge,
+    Need,
+    Provision,
+    QueueNeed,
+    QueueState,
+    Storage,
+    TimeLeft,
+)
+from common.check import Finding, fail, ok
+from common.errors import DestinationUnavailable, DStreamError, PermanentError, TransientError
+from common.fetch_ahead import FetchAhead
 from common.message import Message
 
 
@@ -46,39 +59,118 @@ class FakeEntity:
 
 
 class FakeBroker:
-    """Entities by name; everything under one condition, so that a receiver can wait for a sender."""
+    """A `Bus`. Entities by name; everything under one condition, so that a receiver can wait for a sender."""
+
+    host = hostname = "fake"
+    most_connections: int | None = None
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
-        self.entities: dict[str, FakeEntity] = {}
+        self.entities_by_name: dict[str, FakeEntity] = {}
         self.open_receivers: list[FakeReceiver] = []
         self.open_faults: deque[Exception] = deque()
 
     def create(self, name: str, *, sessions: bool = False, limit: int = 262_144) -> FakeEntity:
-        self.entities[name] = FakeEntity(name, sessions=sessions, limit=limit)
-        return self.entities[name]
+        self.entities_by_name[name] = FakeEntity(name, sessions=sessions, limit=limit)
+        return self.entities_by_name[name]
 
     def entity(self, name: str) -> FakeEntity:
         try:
-            return self.entities[name]
+            return self.entities_by_name[name]
         except KeyError:
             raise DestinationUnavailable(f"opening {name}: it does not exist") from None
 
-    def sender(self, name: str) -> FakeSender:
-        return FakeSender(self, name)
+    @property
+    def entities(self) -> FakeEntityManager:
+        return FakeEntityManager(self)
 
-    def receivers(self, name: str, *, sessions: bool) -> FakeReceivers:
-        return FakeReceivers(self, name, sessions)
+    def sender(self, entity: str, *, proven: bool | None = None) -> FakeSender:
+        return FakeSender(self, entity)
+
+    def receivers(
+        self,
+        queue: str,
+        *,
+        sessions: bool,
+        prefetch: int = 1,
+        ahead: FetchAhead | None = None,
+        proven: bool = False,
+    ) -> FakeReceivers:
+        return FakeReceivers(self, queue, sessions)
+
+    def cut_calls(self) -> None:
+        """No call takes time here."""
+
+    def close(self) -> None:
+        """Nothing is open."""
 
     def expire_locks(self) -> None:
         """All locks run out at once: messages are free, and their delivery counts rise."""
         with self.changed:
             for receiver in self.open_receivers:
                 receiver.lock_lost = True
-            for held in (held for entity in self.entities.values() for held in entity.held if held.holder):
+            for held in (held for entity in self.entities_by_name.values() for held in entity.held if held.holder):
                 held.holder = None
                 held.count += 1
             self.open_receivers.clear()
+
+
+class FakeEntityManager:
+    """An `EntityManager`: creates what is missing, and finds nothing wrong with what is there."""
+
+    def __init__(self, broker: FakeBroker) -> None:
+        self._broker = broker
+
+    def provision(
+        self, needs: Sequence[Need], *, how: Provision, stop: threading.Event | None = None
+    ) -> Collection[str]:
+        for need in needs:
+            if how == "create" and need.name not in self._broker.entities_by_name:
+                self._broker.create(need.name, sessions=isinstance(need, QueueNeed) and need.sessions)
+            elif how == "verify":
+                self._broker.entity(need.name)
+        return ()
+
+    def queue_storage(self, name: str, *, stop: threading.Event | None = None) -> Storage | None:
+        return self.topics_storage([name]).get(name)
+
+    def topics_storage(self, names: Sequence[str], *, stop: threading.Event | None = None) -> Mapping[str, Storage]:
+        there = self._broker.entities_by_name
+        return {name: Storage(sum(map(len, there[name].bodies)), 0) for name in names if name in there}
+
+    def queue_state(self, name: str) -> FakeQueueState | None:
+        there = self._broker.entities_by_name
+        return FakeQueueState(len(there[name].held), there[name].limit) if name in there else None
+
+    def queue_findings(self, name: str, *, sessions: bool, provision: Provision, sends: bool) -> Iterator[Finding]:
+        yield self._finding(f"queue {name}", name)
+
+    def topic_findings(
+        self, names: Sequence[str], *, subscriptions: Sequence[str], provision: Provision, queue: QueueState | None
+    ) -> Iterator[Finding]:
+        yield from (self._finding(f"topic {name}", name) for name in names)
+
+    def trouble_sending(self, name: str) -> DStreamError | None:
+        try:
+            self._broker.entity(name)
+        except DStreamError as error:
+            return error
+        return None
+
+    def _finding(self, subject: str, name: str) -> Finding:
+        trouble = self.trouble_sending(name)
+        return ok(subject, "there") if trouble is None else fail(subject, trouble.message)
+
+
+@dataclass(frozen=True)
+class FakeQueueState:
+    waiting: int
+    largest: int | None
+
+
+def as_bus(broker: FakeBroker) -> Bus:
+    """mypy checks here that the fake keeps the port."""
+    return broker
 
 
 class FakeSender:

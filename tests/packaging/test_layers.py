@@ -33,6 +33,10 @@ PLANTED: Mapping[str, tuple[str, str]] = {
         "ingester/driver/schedule.py",
         "ingester.sqlserver.literals",
     ),
+    "One module chooses the type of bus; everything else knows its port": (
+        "ingester/worker.py",
+        "common.servicebus.namespace",
+    ),
     "One owner of Spark": ("ingester/driver/dispatch.py", "pyspark"),
     "One owner of the SQL Server driver; the demo is an application of its own": (
         "ingester/sqlserver/probe.py",

@@ -18,12 +18,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
+from common.bus import QueueNeed
 from common.clock import unix
 from common.names import Origin, TableName
 from common.servicebus.namespace import ServiceBus
-from common.servicebus.provision import QueueNeed, provision
+from common.servicebus.provision import provision
 from common.servicebus.sender import BusSender
-from common.servicebus.settings import BusSettings
+from common.servicebus.settings import ServiceBusSettings
 from common.sqladdress import SqlAddress
 from dstream.demo import types_table
 from dstream.demo.ledger import DELETE, INSERT, UPDATE, Committed, Ledger
@@ -194,7 +195,7 @@ class Line:
         provision(service.address, [QueueNeed(QUEUE, sessions=True)], how="create", management_endpoint=endpoint)
         self.sender: BusSender = service.sender(QUEUE)
         topics = {table: ORIGIN.topic(table) for table in TABLES}
-        reach = BusSettings(connection_string=SecretStr(bus.connection_string), management_endpoint=endpoint)
+        reach = ServiceBusSettings(connection_string=SecretStr(bus.connection_string), management_endpoint=endpoint)
         routing = RouterSettings(
             source=reach,
             output=reach,

@@ -17,8 +17,9 @@ from azure.servicebus import ServiceBusClient
 from azure.servicebus._pyamqp import receiver
 from azure.servicebus._pyamqp.message import Message
 
+from common.bus import QueueNeed
 from common.servicebus.namespace import ServiceBus
-from common.servicebus.provision import QueueNeed, provision
+from common.servicebus.provision import provision
 from emulators.servicebus.amqp.decode import decode
 from emulators.servicebus.message import sections
 from emulators.servicebus.server import ServiceBusEmulator

@@ -18,12 +18,11 @@ import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusSubQueue
 from azure.servicebus.management import ServiceBusAdministrationClient
 
-from common.bus import Receivers
+from common.bus import OpenableSender, QueueNeed, Receivers
 from common.servicebus.namespace import ServiceBus
-from common.servicebus.provision import QueueNeed, provision
+from common.servicebus.provision import provision
 from emulators.servicebus.faults.catalogue import SendsRefused
 from emulators.servicebus.server import ServiceBusEmulator
-from router.publishing.publisher import OpenableSender
 from tests.fakes.bus import FakeBroker
 
 

@@ -10,10 +10,9 @@ from datetime import timedelta
 
 import pytest
 
-from common.bus import Delivery, MessageRefused, MessageTooLarge, Receiver
+from common.bus import Delivery, MessageRefused, MessageTooLarge, OpenableSender, Receiver
 from common.errors import DestinationUnavailable, PermanentError, TransientError
 from common.message import Message
-from router.publishing.publisher import OpenableSender
 from tests.contracts.bus.conftest import Bus
 
 WAIT = 3.0

@@ -26,11 +26,12 @@ from azure.servicebus import ServiceBusClient, TransportType
 
 import common.servicebus.connection.client
 import common.servicebus.management
+from common.bus import Need, QueueNeed, TopicNeed
 from common.errors import PermanentError, TransientError
 from common.message import Message
 from common.servicebus.namespace import ServiceBus
-from common.servicebus.provision import Need, QueueNeed, TopicNeed, provision
-from common.servicebus.settings import BusSettings
+from common.servicebus.provision import provision
+from common.servicebus.settings import ServiceBusSettings
 from emulators.certificates import TlsSettings
 from emulators.servicebus.server import ServiceBusEmulator
 
@@ -75,7 +76,7 @@ def emulator(tls: TlsSettings) -> Iterator[ServiceBusEmulator]:
 
 
 @pytest.fixture
-def settings(emulator: ServiceBusEmulator, ca: str, monkeypatch: pytest.MonkeyPatch) -> BusSettings:
+def settings(emulator: ServiceBusEmulator, ca: str, monkeypatch: pytest.MonkeyPatch) -> ServiceBusSettings:
     """As in a file; that the namespace is elsewhere and has a certificate of its own is told to the libraries behind our back."""
     elsewhere = functools.partial(
         ServiceBusClient,
@@ -87,7 +88,7 @@ def settings(emulator: ServiceBusEmulator, ca: str, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", ca)
     monkeypatch.setitem(sys.modules, "azure.identity", SimpleNamespace(DefaultAzureCredential=StandIn))
     StandIn.give, StandIn.asked = lambda: WEB_TOKEN, set()
-    return BusSettings(namespace=NAMESPACE, management_endpoint=f"https://localhost:{emulator.https_port}")
+    return ServiceBusSettings(namespace=NAMESPACE, management_endpoint=f"https://localhost:{emulator.https_port}")
 
 
 def signature(emulator: ServiceBusEmulator) -> str:
@@ -100,7 +101,7 @@ def signature(emulator: ServiceBusEmulator) -> str:
 
 @pytest.mark.parametrize(("queue", "session"), [("plain", None), ("lanes", "a")])
 def test_messages_go_and_come(
-    emulator: ServiceBusEmulator, settings: BusSettings, queue: str, session: str | None
+    emulator: ServiceBusEmulator, settings: ServiceBusSettings, queue: str, session: str | None
 ) -> None:
     StandIn.give = lambda: signature(emulator)
     with closing(ServiceBus.of(settings)) as bus:
@@ -119,7 +120,7 @@ def test_messages_go_and_come(
 
 
 def test_entities_are_made_over_https_with_the_token_as_bearer(
-    emulator: ServiceBusEmulator, settings: BusSettings, monkeypatch: pytest.MonkeyPatch
+    emulator: ServiceBusEmulator, settings: ServiceBusSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[str] = []
 
@@ -143,7 +144,7 @@ def test_entities_are_made_over_https_with_the_token_as_bearer(
 
 
 def test_a_refused_token_names_the_roles_and_is_not_shown(
-    emulator: ServiceBusEmulator, settings: BusSettings, monkeypatch: pytest.MonkeyPatch
+    emulator: ServiceBusEmulator, settings: ServiceBusSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On the plain port: given another endpoint's address, the SDK takes every refusal for a wrong address."""
     monkeypatch.setattr(
@@ -163,7 +164,7 @@ def test_a_refused_token_names_the_roles_and_is_not_shown(
             assert WEB_TOKEN not in str(raised.value)
 
 
-def test_a_token_refused_for_provisioning_names_the_owners_role(settings: BusSettings) -> None:
+def test_a_token_refused_for_provisioning_names_the_owners_role(settings: ServiceBusSettings) -> None:
     needs = [QueueNeed("made", sessions=True)]
     with (
         closing(ServiceBus.of(settings)) as bus,
@@ -174,7 +175,7 @@ def test_a_token_refused_for_provisioning_names_the_owners_role(settings: BusSet
     assert WEB_TOKEN not in str(raised.value)
 
 
-def test_no_identity_ends_a_start_with_the_remedy_wherever_it_is_met_first(settings: BusSettings) -> None:
+def test_no_identity_ends_a_start_with_the_remedy_wherever_it_is_met_first(settings: ServiceBusSettings) -> None:
     def none() -> str:
         raise ClientAuthenticationError("DefaultAzureCredential failed to retrieve a token.\nAttempted: ...")
 
@@ -190,7 +191,7 @@ def test_no_identity_ends_a_start_with_the_remedy_wherever_it_is_met_first(setti
                 attempt()
 
 
-def test_an_identity_that_was_there_is_waited_for(emulator: ServiceBusEmulator, settings: BusSettings) -> None:
+def test_an_identity_that_was_there_is_waited_for(emulator: ServiceBusEmulator, settings: ServiceBusSettings) -> None:
     StandIn.give = lambda: signature(emulator)
     with closing(ServiceBus.of(settings)) as bus, closing(bus.sender("plain")) as sender:
         sender.open()

@@ -12,13 +12,13 @@ import common.servicebus.connection.client
 import common.servicebus.management
 import common.servicebus.receiver
 import common.servicebus.sender
-from common.bus import SendInterrupted
+from common.bus import QueueNeed, SendInterrupted
 from common.errors import PermanentError, TransientError
 from common.lock_life import LockLife
 from common.message import Message
 from common.servicebus.entities import Entities
 from common.servicebus.namespace import ServiceBus
-from common.servicebus.provision import QueueNeed, provision
+from common.servicebus.provision import provision
 from common.servicebus.receiver import BusReceiver
 from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.faults.catalogue import Mute

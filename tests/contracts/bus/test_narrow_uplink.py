@@ -15,7 +15,7 @@ from azure.servicebus._pyamqp import _transport
 
 from common.message import Message
 from common.servicebus.namespace import ServiceBus
-from common.servicebus.settings import BusSettings
+from common.servicebus.settings import ServiceBusSettings
 from emulators.certificates import TlsSettings
 from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.server import ServiceBusEmulator
@@ -73,7 +73,7 @@ def test_a_full_batch_goes_through_at_50_kb_a_second(
         string = "Endpoint=sb://localhost/;SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=SAS_KEY_VALUE"
         with (
             closing(
-                ServiceBus.of(BusSettings.model_validate({"connection_string": string, "ca_file": str(ca)}))
+                ServiceBus.of(ServiceBusSettings.model_validate({"connection_string": string, "ca_file": str(ca)}))
             ) as bus,
             closing(bus.sender("plain")) as sender,
         ):

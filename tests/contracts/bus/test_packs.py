@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusReceivedMessage, ServiceBusSubQueue
 
+from common.bus import QueueNeed
 from common.message import Message
 from common.packing import is_pack
 from common.servicebus.namespace import ServiceBus
-from common.servicebus.provision import QueueNeed, provision
+from common.servicebus.provision import provision
 from common.servicebus.wire.messages import from_sdk
 from emulators.servicebus.description import SubscriptionDescription, TopicDescription
 from emulators.servicebus.server import ServiceBusEmulator

@@ -11,6 +11,7 @@ from contextlib import closing
 import pytest
 from structlog.testing import capture_logs
 
+from common.bus import Provision, QueueNeed, TopicNeed
 from common.errors import PermanentError, Stopped, TransientError
 from common.message import Message
 from common.retry import Backoff
@@ -19,8 +20,7 @@ from common.servicebus import provision as provisioning
 from common.servicebus.address import ServiceBusAddress, read_address
 from common.servicebus.entities import Entities
 from common.servicebus.namespace import ServiceBus
-from common.servicebus.provision import QueueNeed, TopicNeed, provision
-from common.servicebus.settings import Provision
+from common.servicebus.provision import provision
 from emulators.servicebus.administration.api import AdminApi, Answer, refusal
 from emulators.servicebus.description import QueueDescription, SubscriptionDescription, TopicDescription
 from emulators.servicebus.server import ServiceBusEmulator

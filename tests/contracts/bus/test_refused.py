@@ -6,8 +6,9 @@ from contextlib import closing
 
 from azure.servicebus import ServiceBusClient, ServiceBusSubQueue
 
+from common.bus import QueueNeed
 from common.servicebus.namespace import ServiceBus
-from common.servicebus.provision import QueueNeed, provision
+from common.servicebus.provision import provision
 from emulators.servicebus.faults.catalogue import SendsRefused
 from emulators.servicebus.server import ServiceBusEmulator
 from ingester.task.pack import PackingSender

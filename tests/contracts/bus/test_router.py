@@ -17,13 +17,13 @@ import structlog
 from azure.servicebus import ServiceBusClient, ServiceBusReceivedMessage, ServiceBusSubQueue
 from azure.servicebus.amqp import AmqpAnnotatedMessage, AmqpMessageBodyType
 
+from common.bus import Need, Provision, QueueNeed, TopicNeed
 from common.errors import PermanentError
 from common.message import Message
 from common.names import TableName
 from common.servicebus.management import management_address
 from common.servicebus.namespace import ServiceBus
-from common.servicebus.provision import Need, QueueNeed, TopicNeed, provision
-from common.servicebus.settings import Provision
+from common.servicebus.provision import provision
 from emulators.servicebus.administration.api import AdminApi, Answer
 from emulators.servicebus.description import QueueDescription, SubscriptionDescription, TopicDescription
 from emulators.servicebus.server import ServiceBusEmulator

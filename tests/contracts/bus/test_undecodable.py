@@ -8,8 +8,9 @@ from collections.abc import Callable
 import pytest
 
 import common.servicebus.wire.arrivals
+from common.bus import QueueNeed
 from common.servicebus.namespace import ServiceBus
-from common.servicebus.provision import QueueNeed, provision
+from common.servicebus.provision import provision
 from common.servicebus.wire.decoding import Arrived, decoded
 from emulators.servicebus.server import ServiceBusEmulator
 from tests.contracts.bus.test_router import PERSONS, left, read, routed, routing, settings

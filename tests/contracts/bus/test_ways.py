@@ -13,12 +13,13 @@ import pytest
 from azure.servicebus import ServiceBusClient, TransportType
 
 import common.servicebus.sender
+from common.bus import QueueNeed
 from common.errors import ConfigurationError, TransientError
 from common.message import Message
 from common.servicebus.listening import listen
 from common.servicebus.namespace import ServiceBus
-from common.servicebus.provision import QueueNeed, provision
-from common.servicebus.settings import BusSettings
+from common.servicebus.provision import provision
+from common.servicebus.settings import ServiceBusSettings
 from emulators.certificates import TlsSettings
 from emulators.servicebus.description import QueueDescription
 from emulators.servicebus.server import ServiceBusEmulator
@@ -45,11 +46,13 @@ def proxy(emulator: ServiceBusEmulator) -> Iterator[HttpProxy]:
         yield running
 
 
-def in_the_clear(emulator: ServiceBusEmulator) -> BusSettings:
-    return BusSettings.model_validate({"connection_string": emulator.connection_string, "transport": "websocket"})
+def in_the_clear(emulator: ServiceBusEmulator) -> ServiceBusSettings:
+    return ServiceBusSettings.model_validate(
+        {"connection_string": emulator.connection_string, "transport": "websocket"}
+    )
 
 
-def through(running: HttpProxy, emulator: ServiceBusEmulator, **more: Any) -> BusSettings:
+def through(running: HttpProxy, emulator: ServiceBusEmulator, **more: Any) -> ServiceBusSettings:
     given = {
         "connection_string": "Endpoint=sb://localhost/;SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=SAS_KEY_VALUE",
         "management_endpoint": f"https://localhost:{emulator.https_port}",
@@ -57,7 +60,7 @@ def through(running: HttpProxy, emulator: ServiceBusEmulator, **more: Any) -> Bu
         "proxy": f"http://corp%20user:p%40ss%3Aword@127.0.0.1:{running.port}",
         **more,
     }
-    return BusSettings.model_validate({name: value for name, value in given.items() if value is not None})
+    return ServiceBusSettings.model_validate({name: value for name, value in given.items() if value is not None})
 
 
 def exchange(bus: ServiceBus, queue: str, session: str | None) -> list[bytes]:
@@ -113,10 +116,10 @@ def test_an_authority_of_ones_own_is_trusted_on_amqp_as_it_is(
     )
     monkeypatch.setattr(ServiceBusClient, "from_connection_string", make)
     string = "Endpoint=sb://localhost/;SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=SAS_KEY_VALUE"
-    with closing(ServiceBus.of(BusSettings.model_validate({"connection_string": string, "ca_file": ca}))) as bus:
+    with closing(ServiceBus.of(ServiceBusSettings.model_validate({"connection_string": string, "ca_file": ca}))) as bus:
         exchange(bus, "plain", None)
     with (
-        closing(ServiceBus.of(BusSettings.model_validate({"connection_string": string}))) as bus,
+        closing(ServiceBus.of(ServiceBusSettings.model_validate({"connection_string": string}))) as bus,
         pytest.raises(TransientError, match="certificate that is not trusted") as refused,
     ):
         bus.sender("plain").open()
@@ -178,7 +181,7 @@ def test_a_proxy_that_accepts_and_says_nothing_is_given_up(ca: str, monkeypatch:
     monkeypatch.setattr(common.servicebus.sender, "OPEN_TIMEOUT", 0.4)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         string = "Endpoint=sb://localhost/;SharedAccessKeyName=n;SharedAccessKey=a2V5"
-        settings = BusSettings.model_validate(
+        settings = ServiceBusSettings.model_validate(
             {
                 "connection_string": string,
                 "transport": "websocket",
@@ -196,7 +199,7 @@ def test_a_proxy_that_accepts_and_says_nothing_is_given_up(ca: str, monkeypatch:
 
 def test_a_namespace_that_speaks_no_websocket_is_told(emulator: ServiceBusEmulator) -> None:
     string = emulator.connection_string.replace(str(emulator.port), str(emulator.http_port))
-    settings = BusSettings.model_validate({"connection_string": string, "transport": "websocket"})
+    settings = ServiceBusSettings.model_validate({"connection_string": string, "transport": "websocket"})
     with closing(ServiceBus.of(settings)) as bus, pytest.raises(TransientError, match="does not speak WebSocket"):
         bus.sender("plain").open()
 
@@ -205,6 +208,6 @@ def test_a_file_without_authorities_ends_a_start(tmp_path: Path) -> None:
     (tmp_path / "empty.pem").write_text("nothing")
     string = "Endpoint=sb://localhost/;SharedAccessKeyName=n;SharedAccessKey=a2V5"
     for name, words in (("empty.pem", "holds no PEM certificate"), ("none.pem", "No such file")):
-        settings = BusSettings.model_validate({"connection_string": string, "ca_file": str(tmp_path / name)})
+        settings = ServiceBusSettings.model_validate({"connection_string": string, "ca_file": str(tmp_path / name)})
         with pytest.raises(ConfigurationError, match=rf"ca_file = .*{words}"):
             ServiceBus.of(settings)

@@ -21,7 +21,7 @@ from common.azure_identity import Identity, SqlTokens
 from common.errors import DestinationUnavailable, PermanentError, TransientError
 from common.servicebus.errors import translate
 from common.servicebus.namespace import ServiceBus
-from common.servicebus.settings import BusSettings
+from common.servicebus.settings import ServiceBusSettings
 
 SECRET = "hunter2-hunter2"
 
@@ -137,7 +137,7 @@ def test_what_the_sdk_wraps_keeps_its_remedy_and_an_identity_that_is_missing_is_
 
 
 def test_a_namespace_is_reached_by_the_identity_and_shows_no_token() -> None:
-    bus = ServiceBus.of(BusSettings(namespace="NS.servicebus.windows.net"))
+    bus = ServiceBus.of(ServiceBusSettings(namespace="NS.servicebus.windows.net"))
     assert bus.address.identity is not None
     bus.address.identity.get_token("scope")
     assert (bus.address.host, bus.address.connection_string) == ("ns.servicebus.windows.net", None)
@@ -149,7 +149,7 @@ def test_a_namespace_is_reached_by_the_identity_and_shows_no_token() -> None:
 
 def test_a_key_needs_no_identity() -> None:
     key = {"connection_string": f"Endpoint=sb://x;SharedAccessKeyName=n;SharedAccessKey={SECRET}"}
-    bus = ServiceBus.of(BusSettings.model_validate(key))
+    bus = ServiceBus.of(ServiceBusSettings.model_validate(key))
     assert bus.address.identity is None
     bus.close()
     assert StandIn.made == 0
@@ -162,7 +162,7 @@ def test_nobody_pays_for_azure_identity_who_has_a_key() -> None:
 
 def test_a_string_that_lacks_a_part_is_refused_when_the_settings_are_made() -> None:
     with pytest.raises(ValidationError, match="has no SharedAccessKeyName; has no SharedAccessKey; it should read"):
-        ServiceBus.of(BusSettings.model_validate({"connection_string": "Endpoint=sb://x"}))
+        ServiceBus.of(ServiceBusSettings.model_validate({"connection_string": "Endpoint=sb://x"}))
 
 
 def test_a_token_that_does_not_come_in_time_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,12 +9,11 @@ from typing import Any, cast
 
 import pytest
 
-from common.check import Finding, Outcome
+from common.check import Outcome
 from common.errors import TransientError
 from common.servicebus import check as check_entities
 from common.servicebus.check import topic_findings
 from common.servicebus.check_clock import judge_clock, seconds_ahead
-from common.servicebus.check_connections import judge_connections
 from common.servicebus.management import AT_ONCE
 
 LOCK = timedelta(minutes=1)
@@ -42,34 +41,6 @@ def test_a_clock_ahead_by_more_than_a_lock_fails(
     ahead: float | None, lock: timedelta | None, outcomes: list[Outcome]
 ) -> None:
     assert [found.outcome for found in judge_clock(ahead, lock)] == outcomes
-
-
-def connections(*, topics: int = 20, sessions: int = 8, workers: int = 4, shared: bool = True) -> Finding:
-    return judge_connections(topics=topics, most_open=100, sessions=sessions, parked=16, workers=workers, shared=shared)
-
-
-def test_connections_are_topics_and_sessions_times_workers() -> None:
-    few = connections()
-    assert few.outcome is Outcome.OK
-    assert "up to 112 " in few.text
-    assert "624 while topics are unavailable" in few.text
-    assert "room for 8 routers" in few.text
-    apart = connections(shared=False)
-    assert "up to 80 " in apart.text
-    assert "544 while topics are unavailable" in apart.text
-
-
-def test_links_to_topics_are_counted_as_far_as_they_stay_open() -> None:
-    assert "up to 432 " in connections(topics=3_000).text  # 100 links and 8 sessions, of each of 4 workers
-
-
-def test_sessions_parked_in_an_outage_are_connections_too() -> None:
-    many = connections(workers=16)
-    assert many.outcome is Outcome.WARN
-    assert "up to 448 " in many.text
-    assert "2,496 while topics are unavailable" in many.text
-    assert "4,992" in many.text
-    assert "router.sessions" in (many.hint or "")
 
 
 def test_topics_are_told_before_the_last_has_been_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

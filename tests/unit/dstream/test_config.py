@@ -14,7 +14,9 @@ from pydantic import BaseModel
 from common.errors import ConfigurationError
 from common.servicebus.management import management_address
 from common.servicebus.namespace import ServiceBus
+from common.servicebus.settings import ServiceBusSettings
 from dstream.config import load_both, load_ingester, load_router
+from ingester.lock_settings import AzureBlobLockSettings
 
 ROOT = Path(__file__).parents[3]
 GOLDEN = ROOT / "tests" / "golden" / "config"
@@ -38,6 +40,7 @@ def problems(loader: Loader, path: Path, environ: Mapping[str, str]) -> list[str
 
 def test_the_file_that_existing_users_have_loads_as_it_stands() -> None:
     ingester, router = load_both(GOLDEN / "existing.hcl", ENVIRON)
+    assert isinstance(ingester.locks, AzureBlobLockSettings)
     assert (ingester.queue.name, ingester.locks.type, ingester.locks.container_name) == (
         "ingest-queue",
         "azure_blob",
@@ -90,6 +93,7 @@ def test_the_example_loads_for_the_local_emulators_without_any_variable() -> Non
     ingester, router = load_both(ROOT / "dstream.hcl", {})
     assert ingester.db.host == "localhost"
     for bus in (ingester.queue, router.source, router.output):
+        assert isinstance(bus, ServiceBusSettings)
         assert management_address(ServiceBus.of(bus).address, bus.management_endpoint) == ("http", "localhost:5300")
 
 
@@ -98,6 +102,7 @@ def test_the_example_sends_nothing_in_the_clear_once_its_connection_strings_are_
     environ = {f"DSTREAM_{stage}_CONNECTION_STRING": string for stage in ("INGEST", "ROUTER")}
     ingester, router = load_both(ROOT / "dstream.hcl", environ)
     for bus in (ingester.queue, router.source, router.output):
+        assert isinstance(bus, ServiceBusSettings)
         address = ServiceBus.of(bus).address
         assert management_address(address, bus.management_endpoint) == ("https", "ns.servicebus.windows.net")
 

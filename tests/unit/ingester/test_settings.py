@@ -14,8 +14,9 @@ from pydantic import SecretStr, ValidationError
 
 from common.config.bind import read
 from common.names import Origin, TableName
-from common.topology import QueueSettings
-from ingester.settings import IngesterSettings, LockSettings, TablesOverrides, from_document
+from common.servicebus.settings import ServiceBusQueue
+from ingester.lock_settings import LocalLockSettings
+from ingester.settings import IngesterSettings, TablesOverrides, from_document
 
 ROOT = Path(__file__).parents[3]
 DB = "Server=tcp:SQL01.corp,1433;Database=Shop;User Id=u;Password=p"
@@ -198,12 +199,15 @@ def test_no_ingester_block_at_all(tmp_path: Path) -> None:
     assert complaints(tmp_path, "") == [(1, 'block "ingester" is missing')]
 
 
+BLOB = 'type = "azure_blob"\nconnection_string = "UseDevelopmentStorage=true"\n'
+
+
 @pytest.mark.parametrize(
     ("locks", "words"),
     [
         ('type = "azure_blob"', "needs connection_string or account_url"),
         ('type = "zookeeper"', 'must be one of "azure_blob", "sqlserver", "local"'),
-        ('type = "local"\ncontainer_name = "My_Locks"', "lower-case"),
+        (f'{BLOB}container_name = "My_Locks"', "lower-case"),
         ('type = "azure_blob"\naccount_url = "http://a.blob.core.windows.net"', "must be the blob endpoint's address"),
         (
             'type = "azure_blob"\nconnection_string = "AccountName=a;AccountKey=k"\naccount_url = "https://a.b"',
@@ -215,9 +219,9 @@ def test_no_ingester_block_at_all(tmp_path: Path) -> None:
         ),
         ('type = "azure_blob"\nconnection_string = "hunter2"', "is not a storage account's connection string: it"),
         ('type = "azure_blob"\nconnection_string = "AccountName=a"', "has no AccountKey and no SharedAccessSignature"),
-        ('type = "local"\nlease = "14s"', "15s to 60s"),
-        ('type = "local"\nlease = "61s"', "15s to 60s"),
-        ('type = "local"\nlease = "20500ms"', "15s to 60s"),
+        (f'{BLOB}lease = "14s"', "15s to 60s"),
+        (f'{BLOB}lease = "61s"', "15s to 60s"),
+        (f'{BLOB}lease = "20500ms"', "15s to 60s"),
     ],
 )
 def test_locks_are_of_a_known_kind_and_reachable(tmp_path: Path, locks: str, words: str) -> None:
@@ -225,10 +229,24 @@ def test_locks_are_of_a_known_kind_and_reachable(tmp_path: Path, locks: str, wor
     assert words in text
 
 
-@pytest.mark.parametrize("kind", ["azure_blob", "sqlserver", "local"])
-def test_every_kind_of_lock_loads(tmp_path: Path, kind: str) -> None:
-    settings = load(tmp_path, source(locks=f'type = "{kind}"\nconnection_string = "UseDevelopmentStorage=true"'))
+@pytest.mark.parametrize(
+    ("kind", "locks"), [("azure_blob", BLOB), ("sqlserver", 'type = "sqlserver"'), ("local", 'type = "local"')]
+)
+def test_every_kind_of_lock_loads(tmp_path: Path, kind: str, locks: str) -> None:
+    settings = load(tmp_path, source(locks=locks))
     assert settings.locks.type == kind
+
+
+@pytest.mark.parametrize("kind", ["sqlserver", "local"])
+def test_a_setting_of_another_kind_of_lock_is_named_with_the_kind_that_has_it(tmp_path: Path, kind: str) -> None:
+    ((line, text),) = complaints(tmp_path, source(locks=f'type = "{kind}"\nlease = "30s"'))
+    assert line == 11
+    assert text == f'ingester.locks.lease is a setting of type "azure_blob", and the type here is "{kind}"'
+
+
+def test_locks_without_a_kind_are_told_so(tmp_path: Path) -> None:
+    told = complaints(tmp_path, source(locks='lease = "30s"'))
+    assert told == [(9, 'ingester.locks: key "type" is missing')]
 
 
 @pytest.mark.parametrize(
@@ -269,7 +287,8 @@ def with_namespace(namespace: str, more: str = "") -> str:
 
 def test_a_namespace_stands_for_a_connection_string(tmp_path: Path) -> None:
     queue = load(tmp_path, with_namespace(f'"{NS}"')).queue
-    assert (queue.connection_string, queue.host) == (None, NS.lower())
+    assert isinstance(queue, ServiceBusQueue)
+    assert (queue.connection_string, queue.where) == (None, NS.lower())
 
 
 @pytest.mark.parametrize("text", ["NAME", f"sb://{NS}", f"{NS}/", f"{NS}:5671", f"{NS};", "", " ", "-a.b", "a..b"])
@@ -304,7 +323,7 @@ def test_key_and_identity_exclude_each_other_and_a_token_does_not_travel_in_the_
 )
 def test_a_queue_made_in_code_has_one_way_in(given: dict[str, str], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
-        QueueSettings.model_validate({"name": "q"} | given)
+        ServiceBusQueue.model_validate({"name": "q"} | given)
 
 
 def test_a_connection_string_for_something_else_is_found_before_the_first_connect(tmp_path: Path) -> None:
@@ -340,9 +359,9 @@ def test_an_address_that_asks_for_integrated_login_is_refused(tmp_path: Path) ->
 
 
 def made(**changes: object) -> IngesterSettings:
-    queue = QueueSettings(name="q", connection_string=SecretStr(BUS))
+    queue = ServiceBusQueue(name="q", connection_string=SecretStr(BUS))
     usual: dict[str, object] = {"db_type": "sqlserver", "db_connection_string": DB, "queue": queue}
-    usual |= {"locks": LockSettings(type="local"), "tables": ("Persons",)}
+    usual |= {"locks": LocalLockSettings(type="local"), "tables": ("Persons",)}
     return IngesterSettings.model_validate(usual | changes)
 
 

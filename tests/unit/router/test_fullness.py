@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from structlog.testing import capture_logs
 
+from common.bus import Storage
 from common.errors import PermanentError, TransientError
-from common.servicebus.entities import Storage
 from router.fullness import Fullness
 from router.tally import Tally
 

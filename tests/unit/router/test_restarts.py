@@ -14,13 +14,13 @@ from structlog.testing import capture_logs
 from common.errors import PermanentError, TransientError
 from common.names import TableName
 from common.retry import Backoff
-from common.servicebus.settings import BusSettings
+from common.servicebus.settings import ServiceBusSettings
 from router.health import Reports
 from router.settings import RouterSettings
 from router.supervisor import BLINK, FIRST_WORD_SECONDS, STEADY, Told, Workers
 from router.tally import Tally
 
-REACH = BusSettings(
+REACH = ServiceBusSettings(
     connection_string=SecretStr("Endpoint=sb://x;SharedAccessKeyName=n;SharedAccessKey=hunter2-hunter2")
 )
 SETTINGS = RouterSettings(

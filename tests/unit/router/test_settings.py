@@ -9,6 +9,7 @@ import pytest
 
 from common.config.bind import Bound, read
 from common.names import TableName
+from common.servicebus.settings import ServiceBusSettings
 from router.settings import RouterSettings, from_document
 
 BUS = "Endpoint=sb://x;SharedAccessKeyName=n;SharedAccessKey=k"
@@ -54,6 +55,8 @@ def bound(
 def test_the_router_runs_on_its_own_variables_when_names_are_set(tmp_path: Path, block: str) -> None:
     settings = bound(tmp_path, {"BUS": BUS}, names=NAMES, block=block).value
     assert settings is not None
+    assert isinstance(settings.source, ServiceBusSettings)
+    assert isinstance(settings.output, ServiceBusSettings)
     assert settings.source.connection_string is not None
     assert settings.source.connection_string.get_secret_value() == BUS
     assert settings.source.management_endpoint is None
@@ -136,7 +139,8 @@ def test_source_and_output_may_be_namespaces(tmp_path: Path) -> None:
     settings = with_namespaces(tmp_path, {}).value
     assert settings is not None
     for bus in (settings.source, settings.output):
-        assert (bus.host, bus.connection_string) == (NS, None)
+        assert isinstance(bus, ServiceBusSettings)
+        assert (bus.where, bus.connection_string) == (NS, None)
 
 
 def test_the_ingesters_namespace_need_not_be_set_for_the_router_and_its_own_must(tmp_path: Path) -> None:

@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 
+from common.bus import QueueNeed
 from common.message import Message
 from common.names import TableName
 from common.servicebus.namespace import ServiceBus
-from common.servicebus.provision import QueueNeed, provision
+from common.servicebus.provision import provision
 from emulators.servicebus.server import ServiceBusEmulator
 from router.app import run
 from router.settings import RouterSettings

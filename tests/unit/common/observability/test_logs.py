@@ -10,10 +10,11 @@ import pytest
 import structlog
 from pydantic import SecretStr
 
-from common.config.bind import Unset, UnsetSecret
+from common.config.settings import UnsetSecret
+from common.config.values import Unset
 from common.observability import logs as telemetry
 from common.observability.logs import LogFormat, LogLevel, configure_logging, masked, register_secret, register_secrets
-from common.servicebus.settings import BusSettings
+from common.servicebus.settings import ServiceBusSettings
 from common.sqladdress import SqlAddress
 
 SECRET = 'hunt"er2\\ é'
@@ -122,7 +123,7 @@ def test_the_key_inside_a_connection_string_is_a_secret_of_its_own() -> None:
 
 def test_every_secret_inside_settings_is_found() -> None:
     address = SqlAddress.parse("Server=h;Database=d;UID=u;PWD=swordfish")
-    bus = BusSettings.model_validate(
+    bus = ServiceBusSettings.model_validate(
         {"connection_string": "Endpoint=sb://x;SharedAccessKeyName=n;SharedAccessKey=abcd1234"}
     )
     unset = UnsetSecret(Unset("X", "f.hcl", 1))

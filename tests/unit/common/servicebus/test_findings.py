@@ -7,11 +7,11 @@ from datetime import timedelta
 
 import pytest
 
+from common.bus import DUPLICATE_DETECTION_WINDOW, Storage
 from common.check import Finding, Outcome, guarded, ok
 from common.errors import TransientError
-from common.servicebus.entities import Keeping, QueueFacts, Storage, SubscriptionFacts, TopicFacts
+from common.servicebus.entities import Keeping, QueueFacts, SubscriptionFacts, TopicFacts
 from common.servicebus.findings import FAILOVER, judge_queue, judge_topic
-from common.servicebus.provision import DUPLICATE_DETECTION_WINDOW
 
 FULL = Storage(used=850 * 2**20, limit=1024 * 2**20)
 QUEUE = QueueFacts(

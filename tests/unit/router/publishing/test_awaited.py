@@ -49,7 +49,7 @@ class Configuration:
         return Publisher(topic, self.bench.broker.sender(topic))
 
     def arrived(self) -> list[str]:
-        return bodies(self.bench.broker.entities["invoices"])
+        return bodies(self.bench.broker.entities_by_name["invoices"])
 
 
 def no(times: int) -> list[Exception]:

@@ -94,7 +94,7 @@ def test_a_topic_deleted_while_running_is_waited_for() -> None:
     broker.create("orders")
     orders = publisher(broker, clock)
     orders.send([MESSAGE])
-    del broker.entities["orders"]
+    del broker.entities_by_name["orders"]
     with pytest.raises(TransientError, match="does not exist"):
         orders.send([MESSAGE])
     broker.create("orders")

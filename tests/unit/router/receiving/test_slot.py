@@ -312,7 +312,7 @@ def test_a_session_that_fails_again_and_again_holds_up_no_other_and_is_tried_aga
 
 def test_a_missing_queue_ends_the_slot_with_a_permanent_error() -> None:
     bench = Bench()
-    del bench.broker.entities["ingest"]
+    del bench.broker.entities_by_name["ingest"]
     with pytest.raises(PermanentError, match="ingest"):
         bench.run(until=lambda: False)
 

@@ -1,0 +1,38 @@
+"""The types of bus: for each, the settings of its blocks and its adapter of `common.bus.Bus`. The one place to add a second.
+
+Nothing else names an adapter. Reading settings does not import one.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from common.bus import Bus
+from common.bus_settings import BusSettings, QueueSettings
+from common.config.by_type import ByType
+from common.servicebus.settings import ServiceBusQueue, ServiceBusSettings
+
+_DEFAULT = "azure_service_bus"
+
+Connection = Annotated[
+    BusSettings, ByType({_DEFAULT: ServiceBusSettings, "servicebus": ServiceBusSettings}, default=_DEFAULT)
+]
+"""A block that says how to reach a bus."""
+
+Queue = Annotated[QueueSettings, ByType({_DEFAULT: ServiceBusQueue, "servicebus": ServiceBusQueue}, default=_DEFAULT)]
+"""The block of the ingest queue: the same, and what the queue is like."""
+
+
+def bus_of(settings: BusSettings, *, proven: bool = False) -> Bus:
+    """The bus that `settings` name. Opens nothing.
+
+    `proven`: another process has used it with the same right, so a refusal is transient. Raises ConfigurationError for an environment
+    variable that is not set, and for an address or a file that cannot be used.
+    """
+    match settings:
+        case ServiceBusSettings():
+            from common.servicebus.namespace import ServiceBus  # the SDK is slow to import, and settings do not need it
+
+            return ServiceBus.of(settings, proven=proven)
+        case _:
+            raise AssertionError(f"no adapter for {type(settings).__name__}")
