@@ -1,4 +1,4 @@
-"""How many cores this process may use. The router's number of workers and Spark's number of local tasks for one table depend on it."""
+"""How many cores this process may use. The number of the router's workers, and of Spark's local tasks for one table, depend on it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ CPU_MAX = Path("/sys/fs/cgroup/cpu.max")
 """A container's share of the processors: `QUOTA PERIOD` in microseconds, or `max PERIOD`
 (https://docs.kernel.org/admin-guide/cgroup-v2.html#cpu-interface-files)."""
 
-
 CPU_OF_V1 = Path("/sys/fs/cgroup/cpu")
 """The same with cgroup v1: `cpu.cfs_quota_us`, -1 for none, and `cpu.cfs_period_us` (https://docs.kernel.org/scheduler/sched-bwc.html)."""
 
 
 def usable_cores(cpu_max: Path = CPU_MAX, cpu_of_v1: Path = CPU_OF_V1) -> int:
-    """Cores that the process may run on, within its container's quota; at least 1."""
+    """The cores that this process may run on, within its container's quota; at least 1."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     share = _share(lambda: cpu_max.read_text().split()) or _share(
         lambda: [(cpu_of_v1 / name).read_text() for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")]
@@ -25,7 +24,7 @@ def usable_cores(cpu_max: Path = CPU_MAX, cpu_of_v1: Path = CPU_OF_V1) -> int:
 
 
 def _share(read: Callable[[], Sequence[str]]) -> float | None:
-    """Cores that the quota allows; None without such a file or without a quota."""
+    """The cores that the quota allows; None without such a file or quota."""
     try:
         quota, period = map(int, read())
     except (OSError, ValueError):

@@ -1,4 +1,7 @@
-"""Go's way of writing a duration (`500ms`, `1h30m`), read into a timedelta. Refuses what Go refuses, and never guesses a unit."""
+"""Durations as Go writes them (`500ms`, `1h30m`), read into a timedelta. Refuses what Go refuses, and never guesses a unit.
+
+Why not durationpy: docs/decisions/0001-libraries.md.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ _FORM = "must be a duration such as 500ms, 5s, 2m or 1h30m"
 
 
 def parse_duration(text: str) -> timedelta:
-    """Read a Go duration, to the microsecond. Raises ValueError (without the text: it may come from the environment)."""
+    """Read a Go duration, to the microsecond. Raises ValueError, without the text, which may be a secret from the environment."""
     sign = -1 if text.startswith("-") else 1
     rest = text[1:] if text[:1] in ("+", "-") else text
     if rest == "0":
@@ -44,11 +47,11 @@ def parse_duration(text: str) -> timedelta:
     try:
         return sign * timedelta(microseconds=round(total))
     except OverflowError:
-        raise ValueError("is too long a duration") from None
+        raise ValueError("is too long") from None
 
 
 def format_duration(value: timedelta) -> str:
-    """Write a duration as Go would read it, in the largest whole units: `1h30m`, `500ms`."""
+    """Write a duration in the largest whole units: `1h30m`, `500ms`. Go can read it."""
     left = round(value / timedelta(microseconds=1))
     if left == 0:
         return "0s"
@@ -83,7 +86,7 @@ def _read_zero_or_more(value: Any) -> timedelta:
 
 
 def between(shortest: timedelta, longest: timedelta) -> AfterValidator:
-    """Raises ValueError for a duration that is shorter or longer."""
+    """Refuses a duration that is shorter or longer."""
 
     def check(value: timedelta) -> timedelta:
         if not shortest <= value <= longest:

@@ -1,6 +1,6 @@
-"""As many descriptors as the system allows this process: each link to Service Bus takes one, and most systems begin with 1,024.
+"""Raises the limit on open files: each link to Service Bus takes a descriptor, and most systems allow 1,024 by default.
 
-Raises the soft limit to the hard one, which any process may do (setrlimit(2)), and warns when even that is too low. Never lowers it.
+Raises the soft limit to the hard one, which any process may do (setrlimit(2)), and warns when that is still too low. Never lowers it.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import sys
 import structlog
 
 _OTHERS = 64
-"""Descriptors besides links: files of Python and its packages, pipes, the health port and its clients."""
+"""Descriptors for other purposes: files of Python and its packages, pipes, the health port and its clients."""
 
 log = structlog.get_logger(__name__)
 
 
 def raise_file_limit() -> int | None:
-    """The limit in force from now on; None without one (Windows)."""
+    """Raise the limit; return the one in force, or None where there is none (Windows)."""
     if sys.platform == "win32":
         return None
     import resource
@@ -30,11 +30,11 @@ def raise_file_limit() -> int | None:
 
 
 def provide_descriptors(links: int) -> None:
-    """Raise the limit so that `links` can be open at once, and warn when they cannot."""
+    """Raise the limit, and warn when `links` still cannot be open at once."""
     limit = raise_file_limit()
     if (words := complaint(links, limit)) is not None:
         log.warning(
-            "fewer files may be open than links may be needed",
+            "the limit on open files is too low for the links that may be needed",
             limit=limit,
             links=links,
             hint=words,
@@ -42,10 +42,10 @@ def provide_descriptors(links: int) -> None:
 
 
 def complaint(links: int, limit: int | None) -> str | None:
-    """What to do when `limit` is too low for `links`."""
+    """How to fix a `limit` that is too low for `links`; None for one that is not."""
     if limit is None or links + _OTHERS <= limit:
         return None
-    return f"raise the hard limit to {links + _OTHERS} (LimitNOFILE= of systemd, ulimits of a container), or route fewer tables with it"
+    return f"raise the hard limit to {links + _OTHERS} (LimitNOFILE= of systemd, ulimits of a container), or route fewer tables with this router"
 
 
 def _counted(limit: int) -> int | None:

@@ -1,11 +1,10 @@
-"""Calls that nothing can interrupt (looking up a name, getting a token), with a limit on the wait for each.
+"""Time limits for calls that nothing can interrupt, such as resolving a name or getting a token.
 
-Such a call runs in a thread of its own. When its time is up, nobody waits for it any longer, and it goes on in its thread. A second request
-for the same joins the call that is under way, so a server that never answers keeps one thread busy, not one for each attempt. Knows nothing
-of what is called.
+Such a call runs in a thread of its own. When its time is up, nobody waits for it any longer; it goes on in its thread. A second request
+for the same thing joins the call that is under way, so a server that never answers keeps one thread busy, and not one for each attempt.
 
-Logins to SQL Server have a wait of their own (ingester/sqlserver/waiting.py): a login that comes late must be closed, a stop gives it some
-seconds more, and two callers must never share a connection.
+Logins to SQL Server have a wait of their own (ingester/sqlserver/waiting.py): a login that comes late must be closed, a stop gives it a few
+more seconds, and two callers must never share a connection.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ def in_time(
     stop: threading.Event | None = None,
     name: str = "in-time",
 ) -> _T:
-    """What `call` returns or raises, if it does so within `seconds`; TimeoutError otherwise.
+    """Return or raise what `call` does. Raises TimeoutError when that takes more than `seconds`, and Stopped when `stop` is set.
 
-    Calls with an equal `same` are one call; None joins no other. Raises Stopped once `stop` is set. `name`: of the thread.
+    Calls with an equal `same` are one call; None joins no other. `name`: of the thread.
     """
     key = object() if same is None else same
     with _guard:
@@ -46,7 +45,7 @@ def in_time(
         if future is None:
             future = Future()
             threading.Thread(target=_run, args=(key, future, call), name=name, daemon=True).start()
-            _running[key] = future  # not before: where no thread can be started, nobody may join a call that never ends
+            _running[key] = future  # not before: without a thread the call would never end, and nobody must join it
     if not (_over(future, seconds) if stop is None else _over_or_stopped(future, seconds, stop)):
         raise TimeoutError(f"it took more than {seconds:g} s")
     result: _T = future.result()
@@ -54,7 +53,7 @@ def in_time(
 
 
 def within(seconds: float, work: Callable[[], object], *, name: str) -> bool:
-    """Whether `work`, which must not raise, ended within `seconds`."""
+    """Whether `work` ended within `seconds`. It must not raise."""
     try:
         in_time(seconds, work, name=name)
     except TimeoutError:
@@ -84,7 +83,7 @@ def _over_or_stopped(future: Future[Any], seconds: float, stop: threading.Event)
 def _run(key: Hashable, future: Future[Any], call: Callable[[], Any]) -> None:
     try:
         result = call()
-    except BaseException as error:  # the caller gets it, whatever it is
+    except BaseException as error:  # raised in the callers, whatever it is
         _forget(key)
         future.set_exception(error)
     else:
@@ -98,7 +97,7 @@ def _forget(key: Hashable) -> None:
 
 
 def _start_over() -> None:
-    """After a fork: the threads are the parent's, and its lock may have been held."""
+    """After a fork: the threads are the parent's, and the lock may be held for ever."""
     global _guard, _running
     _guard, _running = threading.Lock(), {}
 

@@ -1,8 +1,8 @@
-"""Every name DStream gives: topics, locks, sessions, offset keys; and the table names people write, read and quoted.
+"""Every name that DStream gives to topics, locks, sessions and offset keys; and the table names that people write.
 
 Pure: a name follows from the configuration alone, never from the machine, so that replicas and both stages agree.
-Two tables never share a name: what a target refuses is escaped one to one, as FOR XML escapes column names
-(`Order Details` -> `Order_x0020_Details`), and what is too long ends in a hash of the whole.
+Two tables never share a name. Characters that a target refuses are escaped one to one, as FOR XML escapes column names
+(`Order Details` -> `Order_x0020_Details`), and a name that is too long ends in a hash of the whole.
 https://learn.microsoft.com/en-us/azure/service-bus-messaging/service-bus-quotas (entity names)
 """
 
@@ -33,7 +33,7 @@ _BRACKETED_PART = re.compile(r"\[((?:[^\]]|\]\])*)\]")
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableName:
-    """A table by schema and name, as the server spells them (unquoted)."""
+    """A table's schema and name as the server spells them, unquoted."""
 
     schema: str
     table: str
@@ -55,12 +55,12 @@ class TableName:
 
     @property
     def quoted(self) -> str:
-        """As QUOTENAME writes it, ready to stand in T-SQL: `[sales].[Order Details]`."""
+        """As QUOTENAME writes it, safe inside T-SQL: `[sales].[Order Details]`."""
         return f"{quote_name(self.schema)}.{quote_name(self.table)}"
 
     @property
     def key(self) -> str:
-        """The key in `cdc_offsets`: `dbo.Persons`. A part with dots or brackets keeps its brackets, so keys are one to one."""
+        """The key in `cdc_offsets`: `dbo.Persons`. A part with dots or brackets stays in brackets, so no two tables share a key."""
         return _shortened(".".join(_bare_or_bracketed(part) for part in (self.schema, self.table)), KEY_LIMIT)
 
     def __str__(self) -> str:
@@ -69,7 +69,7 @@ class TableName:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The database that changes come from, as names spell it: server label and database."""
+    """The database that changes come from: the server's label and the database, as names contain them."""
 
     server: str
     database: str
@@ -77,7 +77,7 @@ class Origin:
     def topic(self, table: TableName) -> str:
         """`server.database.persons.events`, with the schema before the table unless it is dbo; lower case, at most 260 characters.
 
-        Lower case is the contract, so `Persons` and `persons` share a name: `colliding` finds such pairs, settings refuse them.
+        Lower case is the contract, so `Persons` and `persons` share a name. `colliding` finds such pairs, and the settings refuse them.
         """
         schema = () if table.schema.lower() == "dbo" else (table.schema,)
         labels = (self.server, self.database, *schema, table.table)
@@ -85,7 +85,7 @@ class Origin:
 
     @property
     def topics_begin(self) -> tuple[str, ...]:
-        """Prefixes of its tables' topics; none when its names are so long that they are shortened."""
+        """The prefixes of its tables' topics; none when its names are too long and so shortened."""
         topic, last = self.topic(TableName("dbo", "t")), "t.events"
         begin = topic.removesuffix(last)
         return (begin,) if begin.endswith(".") and len(topic) < TOPIC_LIMIT else ()
@@ -96,14 +96,14 @@ class Origin:
         return _shortened(f"{folders}/{_escaped(table.key, _KEY_IN_PATH_REFUSES)}", BLOB_LIMIT, ".lock")
 
     def session_id(self, table: TableName, ordering: Ordering, *, bucket: int = 0) -> str | None:
-        """The session of a change: the table's topic; with ordering by key `#bucket` after it; None without sessions."""
+        """The session of a change: the table's topic, followed by `#bucket` with ordering by key. None without sessions."""
         if ordering == "none":
             return None
         return _shortened(self.topic(table), SESSION_LIMIT, f"#{bucket}" if ordering == "key" else "")
 
 
 def server_label(host: str) -> str:
-    """The server's part of a name: the first label of a host, or all parts of an address joined by `-`."""
+    """The server's part of a name: the first label of a host name, or all parts of an address joined by `-`."""
     bare = host.strip("[]").partition("%")[0]
     try:
         return re.sub(r"[.:]", "-", ipaddress.ip_address(bare).exploded)
@@ -112,7 +112,7 @@ def server_label(host: str) -> str:
 
 
 def check_server_name(text: str) -> str:
-    """A server name that may begin a topic's name; raises ValueError. Dots are refused: they separate the parts."""
+    """Return a server name that may begin a topic's name. Raises ValueError for others, such as one with dots, which separate the parts."""
     if not _SERVER_NAME.fullmatch(text) or len(text) > IDENTIFIER_LIMIT:
         raise ValueError("must be letters, digits, - and _, beginning and ending with a letter or digit")
     return text
@@ -124,7 +124,7 @@ def quote_name(name: str) -> str:
 
 
 def colliding(origin: Origin, tables: Sequence[TableName]) -> list[tuple[TableName, TableName]]:
-    """Pairs (earlier, later) of tables that would share a topic: they differ only in case, or not at all."""
+    """Pairs (earlier, later) of tables that would share a topic, because their names differ only in case or not at all."""
     seen: dict[str, TableName] = {}
     pairs = []
     for table in tables:
@@ -135,7 +135,7 @@ def colliding(origin: Origin, tables: Sequence[TableName]) -> list[tuple[TableNa
 
 
 def _split(text: str) -> list[str]:
-    """The parts of a dotted name; brackets may hold anything, `]]` stands for `]`."""
+    """The parts of a dotted name. Brackets may contain anything; `]]` stands for `]`."""
     parts, at = [], 0
     while True:
         while text[at : at + 1].isspace():
@@ -162,12 +162,12 @@ def _bare_or_bracketed(part: str) -> str:
 
 
 def _escaped(text: str, refused: re.Pattern[str]) -> str:
-    """Replace what is refused by `_xHHHH_` (eight digits past U+FFFF). One to one: a literal `_x` is escaped as well."""
+    """Replace each refused character by `_xHHHH_` (eight digits past U+FFFF). A literal `_x` is escaped, too, so it stays one to one."""
     return refused.sub(lambda found: f"_x{ord(found[0]):0{4 if ord(found[0]) <= 0xFFFF else 8}x}_", text)
 
 
 def _shortened(text: str, limit: int, ending: str = "") -> str:
-    """`text` + `ending`; past the limit its head and 32 digits of the SHA-256 of the whole, so that no two are equal."""
+    """`text` + `ending`. Past the limit: its beginning, 32 digits of the SHA-256 of the whole, and `ending`, so that no two are equal."""
     if len(text) + len(ending) <= limit:
         return text + ending
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]

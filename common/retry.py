@@ -1,7 +1,6 @@
 """Exponential back-off with full jitter: how long to wait before the next attempt. Pure: time and chance come from the caller.
 
-Full jitter (a uniform share of the growing ceiling) spreads callers that failed together better than a fixed growth with some noise.
-Source: https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
+Full jitter (a uniform share of the growing ceiling) spreads callers that failed together better than fixed growth with some noise: https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """The ceiling of the wait: `first` seconds, times `factor` with each attempt, never above `longest` seconds."""
+    """The ceiling of a wait is `first` seconds, grows by `factor` with each attempt, and stops at `longest` seconds."""
 
     first: float = 0.5
     factor: float = 2.0
@@ -25,7 +24,7 @@ class Backoff:
 
     def ceiling(self, attempt: int) -> float:
         """The longest wait, in seconds, after `attempt` failures in a row (1 or more)."""
-        # The exponent is bounded so that a long outage cannot overflow a float.
+        # The bound on the exponent keeps a long outage from overflowing a float.
         return min(self.longest, self.first * self.factor ** min(max(attempt - 1, 0), 64))
 
     def delay(self, attempt: int, chance: Callable[[], float] = random.random) -> float:
@@ -34,5 +33,5 @@ class Backoff:
 
 
 def jittered(seconds: float, share: float, chance: Callable[[], float]) -> float:
-    """`seconds`, the interval of something that recurs, less a random part of at most `share` of it: never late, and not in step with others."""
+    """`seconds`, an interval, less a random part of at most `share` of it: never late, and not in step with others."""
     return seconds * (1 - share * chance())

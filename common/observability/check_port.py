@@ -1,4 +1,4 @@
-"""`dstream check` of the port for health and metrics: whether a start could listen there. Opens it for a moment and closes it again."""
+"""`dstream check` of the port for health and metrics: whether a stage could listen there. Opens the port for a moment and closes it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from common.observability.health import SERVER_NAME, HealthEndpoint
 from common.observability.health_settings import HealthSettings
 
 _ANSWER_SECONDS = 2.0
-"""Seconds to wait until the program that has the port answers."""
+"""To wait for an answer of the program that has the port."""
 
 _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 def port_findings(settings: HealthSettings | None) -> Iterator[Finding]:
-    """Nothing without a `health` block. Raises PermanentError where a start would: another program has the port, or the address is not this
-    machine's.
-    """
+    """None without a `health` block. Raises PermanentError as a start would: another program has the port, or the address is not this machine's."""
     if settings is None:
         return
     try:
@@ -27,7 +25,7 @@ def port_findings(settings: HealthSettings | None) -> Iterator[Finding]:
     except PermanentError:
         if not _is_ours(settings):
             raise
-        yield ok("health", f"port {settings.port} is in use by a DStream service that is running")
+        yield ok("health", f"port {settings.port} is in use by a running DStream service")
         return
     yield ok("health", f"port {settings.port} of {settings.host} is free")
 

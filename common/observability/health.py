@@ -1,6 +1,7 @@
-"""One HTTP port that reports whether this process is well: `/healthz`, `/readyz` and `/metrics`. Anything else is 404, any other method 405.
+"""One HTTP port that reports whether this process is healthy: `/healthz`, `/readyz` and `/metrics`, with GET or HEAD.
 
-Each request asks the stage, in a thread of its own, so that a stage that hangs is seen to hang. It changes nothing.
+Each request asks the stage, in a thread of its own, so a stage that hangs is seen to hang. A request changes nothing. A client can hold few threads,
+each for a limited time, so no client keeps a probe from its answer.
 """
 
 from __future__ import annotations
@@ -20,24 +21,24 @@ from common.observability.health_settings import HealthSettings
 from common.observability.metrics import CONTENT_TYPE, Sample, exposition
 
 Ailment = Callable[[], str | None]
-"""What is wrong, in words for a person; None when all is well."""
+"""Returns what is wrong, in words for a person, or None."""
 
 _TEXT = "text/plain; charset=utf-8"
 SERVER_NAME = "dstream"
-"""The server's name in every answer, by which `dstream check` tells a running stage from another program on its port."""
+"""The server's name in every answer. By it `dstream check` recognizes a running stage on its port."""
 REQUEST_SECONDS = 10.0
-"""From the moment a client connects until its connection is closed, whatever it has sent or read by then. It can hold a thread for so long."""
+"""From a client's connection until it is closed, whatever has been sent or read by then. No client holds a thread for longer."""
 MOST_AT_ONCE = 16
-"""Requests answered at once, each by a thread. For a further one the oldest is disconnected: a probe and Prometheus ask and go."""
-_FREED = 0.05
-"""Seconds that a request waits for one of those threads, since most take less."""
+"""Requests answered at once, each by a thread. A further one disconnects the oldest: probes and Prometheus ask and leave."""
+_FREED_SECONDS = 0.05
+"""How long a further request waits for a thread; most need less."""
 
 
 class HealthEndpoint:
-    """Listens from the start, serves from `__enter__` to `__exit__`.
+    """Listens from its creation, serves from `__enter__` to `__exit__`.
 
-    `alive`: its words are a 503 at `/healthz`, so that the process is restarted. `ready`: the same at `/readyz`, so that others
-    wait for it. `samples`: the metrics of `/metrics`. All three are called from several threads.
+    `alive`: what it returns is a 503 at `/healthz`, for which an orchestrator restarts the process. `ready`: the same at `/readyz`, for
+    which others wait. `samples`: the metrics of `/metrics`. Several threads call all three.
     Raises PermanentError when it cannot listen at the address.
     """
 
@@ -71,7 +72,7 @@ class HealthEndpoint:
         self.close()
 
     def close(self) -> None:
-        """Give the port back; for an endpoint that was never entered."""
+        """Release the port; for an endpoint that was never entered."""
         self._server.server_close()
 
 
@@ -96,12 +97,12 @@ def _listening(settings: HealthSettings, pages: dict[str, _Page], request_second
         block_on_close = False
 
         def verify_request(self, request: Any, client_address: object) -> bool:
-            """Called before a thread is started, in the one that accepts. Where all threads are taken, the oldest connection makes room: probes
-            ask and go, so it is one that somebody keeps open and says nothing on."""
+            """Runs before a thread is started, in the thread that accepts. When all threads are taken, the oldest connection makes room: probes ask
+            and leave, so it is one that somebody keeps open in silence."""
             if not room.acquire(blocking=False):
                 with suppress(IndexError):
                     _hang_up(held.popleft())
-                if not room.acquire(timeout=_FREED):
+                if not room.acquire(timeout=_FREED_SECONDS):
                     return False
             held.append(request)
             return True
@@ -129,7 +130,7 @@ def _listening(settings: HealthSettings, pages: dict[str, _Page], request_second
             room.release()
 
         def handle_error(self, request: object, client_address: object) -> None:
-            """A client that hung up is not our concern."""
+            """Ignore it: a client may hang up."""
 
     try:
         return Server((settings.host, settings.port), Handler)
@@ -141,8 +142,8 @@ def _listening(settings: HealthSettings, pages: dict[str, _Page], request_second
 
 
 def _hang_up(connection: socket.socket) -> None:
-    """Wakes the thread that reads from it or writes to it, and that thread closes it."""
-    with suppress(OSError):  # closed already
+    """Wake the thread that reads from it or writes to it; that thread closes it."""
+    with suppress(OSError):  # it is closed already
         connection.shutdown(socket.SHUT_RDWR)
 
 
@@ -156,24 +157,21 @@ class _Handler(BaseHTTPRequestHandler):
     def do_HEAD(self) -> None:
         self._answer(body=False)
 
-    def __getattr__(self, name: str) -> Callable[[], None]:
-        """The library looks up do_METHOD and has no 405 of its own."""
-        if name.startswith("do_"):
-            return self._refuse
-        raise AttributeError(name)
-
     def _refuse(self) -> None:
         self._write(HTTPStatus.METHOD_NOT_ALLOWED, _TEXT, b"only GET and HEAD\n", body=True)
+
+    do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_TRACE = do_CONNECT = _refuse  # noqa: N815 - the library looks for these names
+    """HTTP's other methods (RFC 9110, 9.1, and RFC 5789). The library answers 501 for any word that is not a method."""
 
     def _answer(self, *, body: bool) -> None:
         path = self.path.partition("?")[0]
         page = self.served.get(path)
         if page is None:
-            self._write(HTTPStatus.NOT_FOUND, _TEXT, f"there are {', '.join(self.served)}\n".encode(), body=body)
+            self._write(HTTPStatus.NOT_FOUND, _TEXT, f"the pages are {', '.join(self.served)}\n".encode(), body=body)
             return
         try:
             status, content = page()
-        except Exception as error:  # a defect: the answer names it, in place of a broken connection
+        except Exception as error:  # a defect: the answer names it, and the connection does not break
             status, content = HTTPStatus.INTERNAL_SERVER_ERROR, f"unexpected {type(error).__name__}\n".encode()
         kind = CONTENT_TYPE if path == "/metrics" and status is HTTPStatus.OK else _TEXT
         self._write(status, kind, content, body=body)
@@ -190,4 +188,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Probes come every few seconds: no line for them."""
+        """Log nothing: probes come every few seconds."""

@@ -1,4 +1,4 @@
-"""The `health` block, the same in both stages: where metrics and health are served. Without the block no port is opened."""
+"""The `health` block of either stage: where metrics and health are served. Without the block no port is opened."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Structured logs on stderr, as text or JSON, ours and the libraries' alike; and the last line of defence for secrets.
+"""Structured logs on stderr, as text or JSON, from DStream and from libraries. Also the last line of defence for secrets.
 
-A secret should never reach a log call. One that does all the same (a library's error text) is masked in the finished line.
-Normal operation is quiet: what is logged is start, stop, locks, gaps, faults and recovery; everything else is a metric.
+A secret should never reach a log call. If one does (in a library's error text), it is masked in the finished line.
+Normal operation is quiet: start, stop, locks, gaps, faults and recovery are logged; everything else is a metric.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ LogFormat = Literal["text", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 MASK = "***"
-_SHORTEST = 4  # a shorter text would mask parts of ordinary words, and no key or sane password is that short
+_SHORTEST = 4  # a shorter text would mask parts of ordinary words, and no key or sensible password is that short
 
-# They log every frame, token and retry, and each fault that they also raise. What matters arrives as DStream's own errors.
+# These log every frame, token and retry, and each error that they also raise. What matters arrives as DStream's own errors.
 _NOISY = ("azure", "py4j", "urllib3")
 
 _secrets: set[str] = set()
@@ -34,7 +34,7 @@ _configured: tuple[LogLevel, LogFormat] = ("info", "text")
 
 
 def configure_logging(level: LogLevel, format: LogFormat) -> None:
-    """Send every log record of this process to stderr. May be called again: the last call holds."""
+    """Send every log record of this process to stderr. The last call counts."""
     global _configured
     _configured = (level, format)
     shared: list[structlog.typing.Processor] = [
@@ -42,7 +42,7 @@ def configure_logging(level: LogLevel, format: LogFormat) -> None:
         structlog.stdlib.add_logger_name,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
-        _without_nothing,
+        _without_none,
     ]
     structlog.configure(
         processors=[
@@ -70,17 +70,17 @@ def configure_logging(level: LogLevel, format: LogFormat) -> None:
 
 
 def logging_as_configured() -> tuple[LogLevel, LogFormat]:
-    """What `configure_logging` was last called with, for a process that is to log as this one does."""
+    """The last arguments of `configure_logging`, for a process that must log as this one does."""
     return _configured
 
 
 def register_secret(value: str) -> None:
-    """Mask `value` in every line logged from now on, and by itself each key or password inside a connection string or URL."""
+    """Mask `value` in every line logged from now on. Also mask each key or password inside it, if it is a connection string or URL."""
     parts = re.findall(r"(?:key|password|pwd|signature)\s*=\s*([^;]+)", value, re.IGNORECASE)
     parts += re.findall(r"://[^:/@]*:([^@/]+)@", value)
     for secret in (value, *parts):
         if len(secret := secret.strip()) >= _SHORTEST:
-            # As the renderers may write it: plain, in JSON, in a repr.
+            # In the forms that renderers write: plain, in JSON, in a repr.
             _secrets.update((secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]))
             _secrets.add(repr(secret)[1:-1])
 
@@ -113,13 +113,13 @@ def masked(text: str) -> str:
 
 
 class _Stderr(logging.Handler):
-    """Writes to what sys.stderr is at that moment."""
+    """Writes to sys.stderr as it is at that moment."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
             sys.stderr.write(masked(self.format(record)) + "\n")
             sys.stderr.flush()
-        except Exception:  # the contract of logging: a handler never raises into the caller
+        except Exception:  # the contract of logging: a handler does not raise
             self.handleError(record)
 
 
@@ -138,12 +138,12 @@ def _formatter(format: LogFormat, shared: list[structlog.typing.Processor]) -> l
 
 
 def _not_py4j(record: logging.LogRecord) -> bool:
-    """py4j logs through the root logger, whose level is ours."""
+    """py4j logs through the root logger, whose level is DStream's."""
     return "py4j" not in Path(record.pathname).parts
 
 
-def _without_nothing(logger: Any, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Leave out facts without a value (an error without a hint)."""
+def _without_none(logger: Any, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Leave out what has no value (the hint of an error that has none)."""
     return {key: value for key, value in event.items() if value is not None}
 
 

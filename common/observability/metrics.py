@@ -1,7 +1,7 @@
 """Metrics as values, and as the text that Prometheus reads. The only module that imports prometheus_client.
 
-A stage declares its metrics (`Metric`) and gives their values at a moment (`Sample`). Nothing is counted here, so counting costs the stages no
-more than adding numbers. A sample whose labels are not the declared ones is refused.
+A stage declares its metrics (`Metric`) and reports their values at a moment (`Sample`). Nothing is counted here, so counting costs the stages no
+more than adding numbers. A sample must have the declared labels.
 https://prometheus.io/docs/practices/naming/
 """
 
@@ -22,14 +22,14 @@ CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 """The format that every version of Prometheus reads."""
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-"""Bounds for latencies: from an answer on the same machine to what a person notices."""
+"""Bounds for latencies, from an answer on the same machine to a minute."""
 MESSAGES = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0, 5000.0)
 """Bounds for sizes of batches."""
 
 
 @dataclass(slots=True)
 class Distribution:
-    """How many measurements fell under each of `bounds` (ascending), or above all of them. Not thread-safe."""
+    """How many measurements are at most each of `bounds` (ascending), or above all of them. Not thread-safe."""
 
     bounds: tuple[float, ...]
     counts: list[int] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Distribution:
         return Distribution(self.bounds, list(self.counts), self.total)
 
     def __add__(self, other: Distribution) -> Distribution:
-        """Both together; their bounds must be the same."""
+        """The sum of both; their bounds must be equal."""
         counts = [mine + theirs for mine, theirs in zip(self.counts, other.counts, strict=True)]
         return Distribution(self.bounds, counts, self.total + other.total)
 
@@ -57,7 +57,7 @@ Kind = Literal["counter", "gauge", "histogram"]
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """`name` as Prometheus shows it, a counter's with `_total`; `about`: one line, also for the documentation."""
+    """`name`: as Prometheus shows it, with `_total` for a counter. `about`: one line, also for the documentation."""
 
     name: str
     kind: Kind
@@ -65,7 +65,7 @@ class Metric:
     labels: tuple[str, ...] = ()
 
     def __call__(self, value: float | Distribution, *labels: str) -> Sample:
-        """Its value now, with the values of its labels in order."""
+        """Its present value, with the values of its labels in order."""
         if len(labels) != len(self.labels) or isinstance(value, Distribution) != (self.kind == "histogram"):
             raise ValueError(f"{self.name} is a {self.kind} with the labels {self.labels}")
         return Sample(self, labels, value)
@@ -89,7 +89,7 @@ def exposition(samples: Iterable[Sample]) -> bytes:
 
 
 def resident_bytes(statm: Path = Path("/proc/self/statm")) -> int | None:
-    """The memory of this process that is in RAM (proc(5): the second number, in pages); None on systems without that file."""
+    """The memory of this process in RAM (proc(5): the second number, in pages); None on a system without that file."""
     try:
         return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
@@ -131,7 +131,7 @@ def _family(metric: Metric) -> CounterMetricFamily | GaugeMetricFamily | Histogr
 
 
 def _buckets(found: Distribution) -> list[tuple[str, float]]:
-    """Cumulative, as the format requires."""
+    """Cumulative counts, as the format requires."""
     names, sums, so_far = [*map(str, found.bounds), "+Inf"], [], 0
     for count in found.counts:
         so_far += count

@@ -1,7 +1,7 @@
-"""SIGUSR1: a process writes the stacks of all its threads to standard error and goes on. They show why nothing moves.
+"""On SIGUSR1 a process writes the stacks of all its threads to standard error and goes on. They show where it hangs.
 
-The interpreter itself writes the lines, without a lock and without Python code, so a process that hangs writes them as well.
-They hold file names, line numbers and function names: no value, and so no secret.
+The interpreter itself writes them, without a lock and without Python code, so a process that hangs can write them, too.
+They contain file names, line numbers and function names. They contain no values, so no secrets.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _LINE = re.compile(r'(Current thread|Thread) 0x[0-9a-f]+ |  File "[^"]*", line \
 
 
 def tell_stacks_on_signal() -> None:
-    """From now on SIGUSR1 writes the stacks. Any thread may call this, and as often as it likes."""
+    """Write the stacks on SIGUSR1 from now on. May be called from any thread, any number of times."""
     if hasattr(signal, "SIGUSR1"):
         faulthandler.register(signal.SIGUSR1, file=_STDERR, all_threads=True)
 
 
 def tell_stacks() -> None:
-    """Write them now."""
+    """Write the stacks now."""
     faulthandler.dump_traceback(_STDERR, all_threads=True)
 
 

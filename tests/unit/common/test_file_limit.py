@@ -24,7 +24,7 @@ def test_the_limit_is_taken_up_and_one_that_is_too_low_is_said_with_the_remedy()
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, timeout=60, check=True)
     first, _, rest = done.stdout.partition("\n")
     assert first == "(300, 300)"
-    assert rest.count("fewer files may be open") == 1
+    assert rest.count("the limit on open files is too low") == 1
     assert "raise the hard limit to 464" in rest
 
 

@@ -84,9 +84,19 @@ def test_a_defect_is_an_answer_and_the_next_request_works(stage: Stage) -> None:
 
 
 def test_other_pages_and_methods_are_refused(stage: Stage) -> None:
-    assert stage.ask("/")[:2] == (404, "there are /healthz, /readyz, /metrics\n")
+    assert stage.ask("/")[:2] == (404, "the pages are /healthz, /readyz, /metrics\n")
     status, text, headers = stage.ask("/healthz", "POST")
     assert (status, text, headers["Allow"]) == (405, "only GET and HEAD\n", "GET, HEAD")
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"])
+def test_every_other_method_of_http_is_refused_as_one(stage: Stage, method: str) -> None:
+    assert stage.ask("/metrics", method)[:2] == (405, "only GET and HEAD\n")
+
+
+def test_a_word_that_is_no_method_is_not_implemented_and_the_next_request_works(stage: Stage) -> None:
+    assert stage.ask("/healthz", "BREW")[0] == 501
+    assert stage.ask("/healthz")[0] == 200
 
 
 def test_head_is_answered_without_a_body(stage: Stage) -> None:
