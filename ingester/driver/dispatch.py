@@ -22,10 +22,10 @@ import structlog
 
 from common.clock import SteadyClock, steady
 from common.names import TableName
+from ingester.driver.threads import Threads
 from ingester.executor import Executor
 from ingester.slices import Overdue, Slice, SliceResult, Trouble, failed
 from ingester.source import Part
-from ingester.threads import Threads
 
 log = structlog.get_logger("ingester")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from functools import partial
 
-from ingester.threads import Threads
+from ingester.driver.threads import Threads
 
 
 def test_a_thread_is_used_again_and_a_hung_one_is_not_waited_for() -> None:
