@@ -11,7 +11,7 @@ from emulators.sqlserver.results import Column, Event, ResultSet
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.planning.lowering import OutputShape
 from emulators.sqlserver.tsql.reading import statements as st
-from emulators.sqlserver.tsql.reading.dml import outside_columns
+from emulators.sqlserver.tsql.reading.dml.clauses import outside_columns
 
 Change = tuple[Row | None, Row | None, str, Row]
 """A row as inserted and as deleted, $action, and the values of the further columns that OUTPUT names."""

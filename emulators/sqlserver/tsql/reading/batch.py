@@ -12,16 +12,12 @@ from functools import lru_cache
 from emulators.sqlserver.tsql.errors import unsupported
 from emulators.sqlserver.tsql.reading import statements as st
 from emulators.sqlserver.tsql.reading.ddl import parse_definition, parse_table_variable
-from emulators.sqlserver.tsql.reading.dml import (
-    NOTHING,
-    cte_prefix,
-    parse_delete,
-    parse_insert,
-    parse_select,
-    parse_update,
-)
+from emulators.sqlserver.tsql.reading.dml.clauses import NOTHING, cte_prefix
+from emulators.sqlserver.tsql.reading.dml.insert import parse_insert
+from emulators.sqlserver.tsql.reading.dml.merge import parse_merge
+from emulators.sqlserver.tsql.reading.dml.select import parse_select
+from emulators.sqlserver.tsql.reading.dml.update import parse_delete, parse_update
 from emulators.sqlserver.tsql.reading.fragments import Fragment
-from emulators.sqlserver.tsql.reading.merge import parse_merge
 from emulators.sqlserver.tsql.reading.reader import Reader
 from emulators.sqlserver.tsql.reading.refused_syntax import check_functions, refused_statement
 from emulators.sqlserver.tsql.reading.security import parse_security

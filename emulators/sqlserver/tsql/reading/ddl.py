@@ -7,7 +7,7 @@ from __future__ import annotations
 from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.tsql.errors import unsupported
 from emulators.sqlserver.tsql.reading import definitions as df
-from emulators.sqlserver.tsql.reading.dml import query_tokens
+from emulators.sqlserver.tsql.reading.dml.select import query_tokens
 from emulators.sqlserver.tsql.reading.fragments import Fragment
 from emulators.sqlserver.tsql.reading.reader import Reader
 from emulators.sqlserver.tsql.reading.starts import STARTS

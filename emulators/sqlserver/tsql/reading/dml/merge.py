@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.tsql.errors import unsupported
 from emulators.sqlserver.tsql.reading import statements as st
-from emulators.sqlserver.tsql.reading.dml import ASSIGNMENTS, column_list, hints, outside_columns, parse_output
+from emulators.sqlserver.tsql.reading.dml.clauses import ASSIGNMENTS, column_list, hints, outside_columns, parse_output
 from emulators.sqlserver.tsql.reading.fragments import Fragment, fragment, joined
 from emulators.sqlserver.tsql.reading.reader import Reader
 from emulators.sqlserver.tsql.reading.starts import STARTS
