@@ -15,7 +15,7 @@ from common.clock import SteadyTime, UnixTime
 from common.sqladdress import SqlAddress
 from dstream.emulators import Login
 from ingester.azure_blob.locks import AzureBlobLocks, connect
-from ingester.local_locks import LocalLocks
+from ingester.local.locks import LocalLocks
 from ingester.locks import Locks
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.locks import QUERY_SECONDS, SqlServerLocks

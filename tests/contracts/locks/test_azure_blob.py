@@ -17,7 +17,7 @@ from azure.storage.blob import BlobLeaseClient, BlobServiceClient, ContainerClie
 from common.clock import unix
 from common.errors import ConfigurationError, DStreamError, LeaseLost, PermanentError, TransientError
 from ingester.azure_blob.locks import AzureBlobLocks, connect
-from ingester.local_locks import LocalLocks
+from ingester.local.locks import LocalLocks
 from tests.azurite.proxy import Answer, Proxy
 from tests.azurite.server import Azurite, connection_string, missing
 from tests.contracts.locks.conftest import SHORTEST, Clock, blob_locks

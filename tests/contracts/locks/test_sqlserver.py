@@ -12,7 +12,7 @@ from common.clock import unix
 from common.errors import LeaseLost, PermanentError, TransientError
 from common.names import TableName
 from dstream.emulators import Login
-from ingester.local_locks import LocalLocks
+from ingester.local.locks import LocalLocks
 from ingester.sqlserver.locks import LEASE_SECONDS, SqlServerLocks, resource
 from ingester.sqlserver.offsets import SqlServerOffsets
 from tests.contracts.locks.conftest import OTHER, TABLE, Clock, end_session, sqlserver_locks

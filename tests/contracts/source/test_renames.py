@@ -18,7 +18,7 @@ from ingester.driver.lease_keeper import LeaseKeeper
 from ingester.driver.loop import Loop
 from ingester.driver.loop_settings import LoopSettings
 from ingester.driver.schedule import Rhythm
-from ingester.local_locks import LocalLocks
+from ingester.local.locks import LocalLocks
 from ingester.position import Lsn
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.offsets import SqlServerOffsets

@@ -12,7 +12,7 @@ from common.clock import SteadyTime, UnixTime
 from common.errors import LeaseLost, PermanentError, TransientError
 from ingester.driver.fair_share import PATIENCE_SECONDS
 from ingester.driver.lease_keeper import LeaseKeeper
-from ingester.local_locks import LocalLocks
+from ingester.local.locks import LocalLocks
 from ingester.locks import Lease
 from tests.fakes.locks import LEASE_SECONDS, MARGIN, FakeLocks, LockService
 

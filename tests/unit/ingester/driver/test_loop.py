@@ -20,7 +20,7 @@ from ingester.driver.loop import _KILL_SECONDS, Loop
 from ingester.driver.loop_settings import LoopSettings
 from ingester.driver.reload import TableChanges
 from ingester.driver.schedule import Rhythm
-from ingester.local_locks import LocalLocks
+from ingester.local.locks import LocalLocks
 from ingester.position import Position
 from ingester.slices import Trouble, WorkerClock, WorkerLost
 from ingester.spark import executor as spark
