@@ -16,7 +16,6 @@ from common.sqladdress import SqlAddress
 from dstream.emulators import Login
 from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
-from ingester.position import Position
 from ingester.source import ProbeRequest
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.source import SqlServerSource
@@ -36,7 +35,7 @@ def main(tables: int) -> None:
         address = SqlAddress("127.0.0.1", server.port, None, "asked", _USER, SecretStr(_PASSWORD))
         source = SqlServerSource(Connection(address))
         instance = source.states([_TABLE])[_TABLE].instances[0]
-        start = Position.before(instance.start_lsn)
+        start = instance.start
         for pass_ in ("something was committed since", "the first after it", "nothing was committed since"):
             if pass_.startswith("something"):
                 cursor.execute(f"INSERT INTO {_TABLE.quoted} VALUES (1)")
@@ -45,8 +44,8 @@ def main(tables: int) -> None:
             probe = source.probe([ProbeRequest(instance, start)] * tables)
             octets = sum(len(text.encode("utf-16-le")) for text in sent)
             print(f"{tables} tables, {pass_}: {len(sent)} requests, {octets:,} octets")
-            assert probe.max_lsn is not None
-            start = Position.end_of(probe.max_lsn)
+            assert probe.upto is not None
+            start = probe.upto
         source.close()
         client.close()
     engine.close()

@@ -23,7 +23,6 @@ from pydantic import SecretStr
 from common.names import TableName
 from common.sqladdress import SqlAddress
 from dstream.emulators import Emulators
-from ingester.position import Position
 from ingester.source import ProbeRequest
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.source import SqlServerSource
@@ -76,9 +75,9 @@ def bare_pages(cursor: Any, page: int) -> Iterator[int]:
 def source_pages(source: SqlServerSource, page: int) -> Iterator[int]:
     """The same rows as changes, as the ingester reads them."""
     instance = source.states([TABLE])[TABLE].instances[0]
-    max_lsn = source.probe([ProbeRequest(instance, None)]).max_lsn
-    assert max_lsn is not None
-    after, upto = Position.before(instance.start_lsn), Position.end_of(max_lsn)
+    captured = source.probe([ProbeRequest(instance, None)]).upto
+    assert captured is not None
+    after, upto = instance.start, captured
     while True:
         found = source.page(instance, after=after, upto=upto, rows=page)
         if found.end is None:

@@ -34,6 +34,7 @@ from ingester.settings import IngesterSettings
 from ingester.source import CaptureInstance, Probe
 from ingester.spark.java import java_home
 from ingester.sqlserver.capture import SqlServerCapture
+from ingester.sqlserver.change_table import change_table
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.rows import RowReader
@@ -136,7 +137,7 @@ class _Database:
         """Raises PermanentError for a column whose type is not carried, as a worker would."""
         settings = self._settings
         RowReader(
-            instance,
+            change_table(instance),
             decimals_as_numbers=settings.decimals == "number",
             before_images=settings.before_images,
         )

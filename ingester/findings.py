@@ -97,7 +97,7 @@ def judge_table(
     answer = probe.answers.get(instance.name)
     lost = gap(offset, answer.low_watermark) if offset is not None and answer is not None else None
     if lost is not None:
-        error = gap_error(instance, lost.offset, lost.low_watermark.hex)
+        error = gap_error(instance, lost)
         yield (
             warn(subject, f'{error.message}; on_gap = "skip" goes on from there')
             if skips
@@ -169,7 +169,7 @@ def judge_locks(kind: str, *, held: int, tables: int) -> Finding:
 
 def _told(instances: Sequence[CaptureInstance], offset: Position | None) -> str:
     names = ", ".join(instance.name for instance in instances)
-    start = f"offset at LSN 0x{offset.lsn.hex}" if offset is not None else "no offset yet: read from the low watermark"
+    start = f"offset at {offset}" if offset is not None else "no offset yet: read from the low watermark"
     return f"under CDC as {names}; {start}"
 
 

@@ -70,10 +70,7 @@ def not_taken(change: Change, columns: Sequence[CapturedColumn], error: MessageR
 
 def _named(table: TableName, key: str, position: Position) -> str:
     row = f"of the row with key {_short(key)}" if key != "{}" else "of a row without a primary key"
-    return (
-        f"sending changes of {table.key}: the change {row} at commit LSN 0x{position.lsn.hex}, "
-        f"seqval 0x{position.seqval.hex()}"
-    )
+    return f"sending changes of {table.key}: the change {row} at {position}"
 
 
 def _key(change: Change, columns: Sequence[CapturedColumn]) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from common.names import TableName
 from ingester.change import Change
-from ingester.position import Lsn, Position
+from ingester.position import Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,29 +30,17 @@ class CapturedColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """What tells that a table's columns are still as they were: its object id, and a stamp that is another after any change of them."""
-
-    object_id: int
-    stamp: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class CaptureInstance:
-    """A row of cdc.change_tables with its columns. `has_command_id` is False where what is read does not tell it.
+    """What captures a table's changes, with the columns that it captures. A source adds what it needs to read it.
 
-    `shape`: of the change table when the columns were read, or of the source where that is all that may be seen. `source`: what tells the
-    source table from any other that has, had or will have its name; empty where that is not known. `added`: columns that the source table was
-    given since, which are not captured.
+    `start`: nothing before it is captured. `source`: what distinguishes the source table from any other that has, had or will have its name;
+    empty where that is not known. `added`: columns that the source table was given since, which are not captured.
     """
 
     name: str
     table: TableName
-    change_table: str
-    start_lsn: Lsn
+    start: Position
     columns: tuple[CapturedColumn, ...]
-    has_command_id: bool = True
-    shape: Shape | None = None
     source: str = ""
     added: tuple[str, ...] = ()
 
@@ -81,31 +69,32 @@ class ProbeRequest:
 
     instance: CaptureInstance
     after: Position | None
-    before: Lsn | None = None
+    before: Position | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeAnswer:
-    """Of one request. `low_watermark`: the oldest commit LSN that the instance still holds."""
+    """Of one request. `low_watermark`: the position before the oldest transaction that the instance still holds."""
 
-    low_watermark: Lsn | None
+    low_watermark: Position | None
     pending: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """How far capture has come (None before its first scan), and an answer for every request, by capture instance.
+    """How far capture has come, and an answer for every request, by capture instance. `upto`: everything up to there is captured; None before
+    the first scan.
 
     `stale`: capture instances were made or dropped since `states` was last asked, so the answers may be about the wrong ones, or missing.
-    `locked`: capture instances whose change table another session holds exclusively; there is no answer for them.
-    `capture_holds`: capture is at a transaction, and how far it has come by now is not told: `max_lsn` is as it was, None if it was never
+    `locked`: by capture instance, what another session holds exclusively of it, as the source names it; there is no answer for these.
+    `capture_holds`: capture is at a transaction, and how far it has come by now is not told: `upto` is as it was, None if it was never
     told; then there are no answers.
     """
 
-    max_lsn: Lsn | None
+    upto: Position | None
     answers: Mapping[str, ProbeAnswer]
     stale: bool = False
-    locked: frozenset[str] = frozenset()
+    locked: Mapping[str, str] = field(default_factory=dict)
     capture_holds: bool = False
 
 
@@ -120,7 +109,7 @@ class Page:
     changes: Sequence[Change]
     end: Position | None
     full: bool
-    low_watermark: Lsn | None
+    low_watermark: Position | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +146,8 @@ class Source(Protocol):
         """
         ...
 
-    def passed(self, lsn: Lsn, moment: str) -> bool:
-        """Whether the transaction at `lsn` was committed after `moment`, so that all that was committed before it is captured."""
+    def passed(self, position: Position, moment: str) -> bool:
+        """Whether the transaction at `position` was committed after `moment`, so that all that was committed before it is captured."""
         ...
 
     def probe(self, requests: Sequence[ProbeRequest]) -> Probe:

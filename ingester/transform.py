@@ -81,9 +81,7 @@ def _identity(change: Change) -> tuple[object, ...]:
 
 
 def _failure(transform: Transform, change: Change, why: str) -> PermanentError:
-    position = change.position
     return PermanentError(
-        f"transforming changes of {change.table.key}: transform {transform.name} {why}, at the change at commit LSN 0x{position.lsn.hex}, "
-        f"seqval 0x{position.seqval.hex()}",
+        f"transforming changes of {change.table.key}: transform {transform.name} {why}, at the change at {change.position}",
         hint="fix the transform or remove it, and restart the ingester",
     )

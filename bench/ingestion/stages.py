@@ -147,11 +147,11 @@ def split(place: Place, tables: Sequence[TableName], *, ahead: bool) -> Split:
 
 def _slice(source: SqlServerSource, offsets: SqlServerOffsets, table: TableName) -> Slice:
     instance = source.states([table])[table].instances[0]
-    max_lsn = source.probe([ProbeRequest(instance, None)]).max_lsn
-    assert max_lsn is not None
+    captured = source.probe([ProbeRequest(instance, None)]).upto
+    assert captured is not None
     offsets.claim(table, _EPOCH)
-    start = Position.before(instance.start_lsn)
-    return Slice(table, instance, start, Position.end_of(max_lsn), _EPOCH, rows=PAGE_ROWS, seconds=3600)
+    start = instance.start
+    return Slice(table, instance, start, captured, _EPOCH, rows=PAGE_ROWS, seconds=3600)
 
 
 def fetch_ceiling(place: Place, statements: Sequence[str]) -> float:
@@ -196,12 +196,12 @@ def messages(place: Place, table: TableName, count: int = _SENT_AGAIN) -> list[M
 
 
 def _pages(source: SqlServerSource, instance: CaptureInstance, count: int) -> list[Any]:
-    max_lsn = source.probe([ProbeRequest(instance, None)]).max_lsn
-    assert max_lsn is not None
+    captured = source.probe([ProbeRequest(instance, None)]).upto
+    assert captured is not None
     found: list[Any] = []
-    after: Position | None = Position.before(instance.start_lsn)
+    after: Position | None = instance.start
     while after is not None and len(found) < count:
-        page = source.page(instance, after=after, upto=Position.end_of(max_lsn), rows=PAGE_ROWS)
+        page = source.page(instance, after=after, upto=captured, rows=PAGE_ROWS)
         found += page.changes
         after = page.end
     return found[:count]

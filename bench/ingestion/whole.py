@@ -15,7 +15,8 @@ from bench.ingestion import system
 from bench.ingestion.ground import Ground
 from common.names import TableName
 from dstream.demo.processes import Service
-from ingester.position import Lsn, Position
+from ingester.position import Position
+from ingester.sqlserver.position import LogPosition, Lsn
 
 SLOTS: Final = 8
 """Of Spark: the setting's default."""
@@ -124,7 +125,7 @@ def offsets(cursor: Any) -> dict[str, Position]:
     """The stored positions by table."""
     cursor.execute("SELECT table_name, last_lsn, last_command_id, last_seq, last_operation FROM dbo.cdc_offsets")
     return {
-        name: Position(Lsn(bytes(lsn)), command_id, bytes(seqval), operation)
+        name: LogPosition(Lsn(bytes(lsn)), command_id, bytes(seqval), operation)
         for name, lsn, command_id, seqval, operation in cursor.fetchall()
         if lsn is not None and command_id is not None
     }
@@ -140,7 +141,7 @@ def last_positions(cursor: Any, tables: Sequence[TableName]) -> dict[str, Positi
             "ct.[__$seqval] DESC, ct.[__$operation] DESC"
         )
         lsn, command_id, seqval, operation = cursor.fetchone()
-        ends[table.key] = Position(Lsn(bytes(lsn)), command_id, bytes(seqval), operation)
+        ends[table.key] = LogPosition(Lsn(bytes(lsn)), command_id, bytes(seqval), operation)
     return ends
 
 

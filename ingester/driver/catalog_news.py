@@ -96,19 +96,19 @@ def _drift(table: TrackedTable, found: str | None) -> None:
     table.drift = found
 
 
-def note_held(table: TrackedTable, change_table: str, *, held: bool) -> None:
+def note_held(table: TrackedTable, locked: str | None) -> None:
     """Tell once that a table is not read because somebody holds its change table, and once that it is over."""
-    if held and not table.held:
+    if locked is not None and not table.held:
         log.warning(
             "change table is locked by another session, will look again",
             table=table.name.key,
-            change_table=f"cdc.{change_table}",
+            change_table=locked,
             hint="the capture of a large transaction holds it until it commits; ALTER DATABASE ... SET READ_COMMITTED_SNAPSHOT ON lets "
             "readers pass. Otherwise see sys.dm_tran_locks for who holds it",
         )
-    elif table.held and not held:
+    elif table.held and locked is None:
         log.info("change table is no longer locked", table=table.name.key)
-    table.held = held
+    table.held = locked is not None
 
 
 class CaptureHold:

@@ -261,9 +261,9 @@ class Loop:
             return self._probe_afresh(tables)
         self._capture.note(held=probe.capture_holds)
         for table, request in zip(tables, requests, strict=True):
-            note_held(table, request.instance.change_table, held=request.instance.name in probe.locked)
+            note_held(table, probe.locked.get(request.instance.name))
         return [
-            (table, decide(table, answer, probe.max_lsn, self._clock()))
+            (table, decide(table, answer, probe.upto, self._clock()))
             for table, request in zip(tables, requests, strict=True)
             if (answer := probe.answers.get(request.instance.name)) is not None
         ]
@@ -280,7 +280,7 @@ class Loop:
         if decision.act is not Act.READ:
             self._gate.forget(table.name)
         if decision.act is Act.GAP and decision.found is not None:
-            error = gap_error(decision.window.instance, decision.found.offset, decision.found.low_watermark.hex)
+            error = gap_error(decision.window.instance, decision.found)
             if not self._settings.skip_gaps:
                 self._roster.stop(table, error)
                 return None
@@ -318,7 +318,7 @@ class Loop:
     def _go_over(self, table: TrackedTable, upto: Position) -> None:
         """Nothing is left of the former table up to `upto`: that is its end if capture has come past the moment when it lost the name."""
         assert table.successor is not None
-        over = self._source.passed(upto.lsn, table.successor.moment) and self._gone_over(table)
+        over = self._source.passed(upto, table.successor.moment) and self._gone_over(table)
         self._roster.put(table.name, TableOutcome.MORE if over else TableOutcome.CHANGED)
 
     def _stamped(self, todo: Slice) -> Slice:

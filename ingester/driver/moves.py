@@ -45,12 +45,12 @@ class Moves:
 
     def _made(self, asked: Moving, outcome: Position | DStreamError) -> TableOutcome:
         table = asked.table
-        if isinstance(outcome, Position):
-            table.offset, table.stored_at = outcome, self._clock()
-            # An earlier commit may have got there, though its answer was lost.
-            return asked.outcome if outcome == asked.position else TableOutcome.MORE
         if isinstance(outcome, LeaseLost):
             self._ownership.superseded(table, outcome.message)
             return asked.outcome
-        self._roster.failed(table, outcome)
-        return TableOutcome.FAILED
+        if isinstance(outcome, DStreamError):
+            self._roster.failed(table, outcome)
+            return TableOutcome.FAILED
+        table.offset, table.stored_at = outcome, self._clock()
+        # An earlier commit may have got there, though its answer was lost.
+        return asked.outcome if outcome == asked.position else TableOutcome.MORE

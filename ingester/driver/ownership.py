@@ -123,7 +123,7 @@ class Ownership:
             self.superseded(table, error.message)
             return False
         table.gone_over(begin)
-        log.info("reading the table that has the name now", table=table.name.key, lsn=begin.lsn.hex)
+        log.info("reading the table that has the name now", table=table.name.key, lsn=begin.place()[1])
         return True
 
     def give_back(self, table: TrackedTable) -> None:

@@ -73,12 +73,13 @@ class Returns:
         table.row_bytes = result.row_bytes or table.row_bytes
         table.page_rows = result.page_rows or table.page_rows
         for found in result.set_aside:
+            _, lsn, _, seqval = found.position.place()
             log.warning(
                 "change fits no message, sent to be dead-lettered",
                 table=table.name.key,
                 key=found.key_text,
-                lsn=found.position.lsn.hex,
-                seqval=found.position.seqval.hex(),
+                lsn=lsn,
+                seqval=seqval,
                 bytes=found.size,
                 limit=found.limit,
             )

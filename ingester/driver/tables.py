@@ -9,7 +9,7 @@ from enum import Enum
 from common.errors import PermanentError
 from common.names import TableName
 from ingester.locks import Lease
-from ingester.position import Lsn, Position
+from ingester.position import Position
 from ingester.source import CaptureInstance, ProbeAnswer, TableState
 from ingester.window import Gap, Window, gap, superseded, window
 
@@ -29,7 +29,7 @@ class Successor:
     @property
     def start(self) -> Position:
         """The beginning of what is held of it: what was loaded into it under another name belongs to it."""
-        return Position.before(min(instance.start_lsn for instance in self.instances))
+        return min(instance.start for instance in self.instances)
 
 
 @dataclass(slots=True)
@@ -109,7 +109,7 @@ def _renamed(table: TrackedTable, bearer: str) -> str:
 def lost_error(table: TableName, offset: Position | None, source: str | None) -> PermanentError:
     """The table that had the name is gone, and with it whatever was not read. `source`: whose changes the offset counts."""
     key, quoted = table.key, table.key.replace("'", "''")
-    at = "no offset" if offset is None else f"LSN 0x{offset.lsn.hex}"
+    at = "no offset" if offset is None else str(offset)
     return PermanentError(
         f"reading {key}: changes may be lost: it was dropped and made again, or its CDC was; the offset ({at}) is of object {source}, whose "
         "changes are gone with it",
@@ -143,12 +143,11 @@ IDLE_COMMIT_SECONDS = 60.0
 """How often an idle table's offset follows the log: often enough for any retention, seldom enough to cost nothing."""
 
 
-def decide(table: TrackedTable, answer: ProbeAnswer, max_lsn: Lsn | None, now: float) -> Decision:
+def decide(table: TrackedTable, answer: ProbeAnswer, captured: Position | None, now: float) -> Decision:
     """What the probe's answer means for `table`."""
-    chosen = window(table.instances, table.offset, max_lsn)
+    chosen = window(table.instances, table.offset, captured)
     low = answer.low_watermark
-    known_low = low if low is not None and not low.unknown else chosen.instance.start_lsn
-    start = Position.before(known_low)
+    start = low if low is not None else chosen.instance.start
     if table.offset is not None:
         found = gap(table.offset, low)
         if found is not None:

@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 from common.errors import ConnectionLost, DStreamError, LeaseLost, PermanentError
 from common.names import TableName
 from ingester.offsets import Claim, Claimed, Move
-from ingester.position import Lsn, Position
+from ingester.position import Position
 from ingester.sqlserver.connection import Connection, is_error, lacks_rights
+from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
 from ingester.sqlserver.sql import offsets as queries
 from ingester.sqlserver.sql.changes import Parameters
 
@@ -253,12 +254,13 @@ def _stored_position(
         return None
     if command_id is None or seqval is None or operation is None:
         # an older installation's offset: it cannot say where in the transaction it stood, so all of it is read again
-        return Position.before(Lsn(_padded(lsn)))
-    return Position(Lsn(_padded(lsn)), command_id, bytes(seqval), operation)
+        return LogPosition.before(Lsn(_padded(lsn)))
+    return LogPosition(Lsn(_padded(lsn)), command_id, bytes(seqval), operation)
 
 
 def _parts(position: Position) -> tuple[object, ...]:
-    return position.lsn.value, position.command_id, position.seqval, position.operation
+    parts = in_the_log(position)
+    return parts.lsn.value, parts.command_id, parts.seqval, parts.operation
 
 
 def _padded(value: bytes) -> bytes:

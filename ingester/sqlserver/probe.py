@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from common.errors import PermanentError
-from ingester.position import Lsn, Position
 from ingester.source import Probe, ProbeAnswer, ProbeRequest
+from ingester.sqlserver.change_table import change_table
 from ingester.sqlserver.connection import Connection, is_error
 from ingester.sqlserver.literals import WAITED, unless_locked
 from ingester.sqlserver.login.opening import QUICK_SECONDS
+from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
 from ingester.sqlserver.sql import changes as queries
 from ingester.sqlserver.sql.changes import Statement
 
@@ -40,7 +41,7 @@ class Prober:
         self._by_function = by_function
         self._stamp: Stamp | None = None
         self._last: Lsn | None = None
-        self._locked: frozenset[str] = frozenset()
+        self._locked: dict[str, str] = {}
         self._capture_holds = False
         self._empty: dict[str, ProbeRequest] = {}
         """What was asked of each capture instance that held nothing up to the LSN `_last`; nothing is added to the log before its end."""
@@ -107,12 +108,13 @@ class Prober:
         return [WAITED, *looks]
 
     def _look(self, number: int, request: ProbeRequest, last: Lsn) -> Statement:
-        instance, start = request.instance, _start(request)
+        instance, start = change_table(request.instance), _start(request)
+        before = None if request.before is None else in_the_log(request.before).lsn
         if self._by_function:
             start = start_of(start)
-            rows = queries.window(start, request.before, has_command_id=False)
+            rows = queries.window(start, before, has_command_id=False)
             return queries.function_pending(number, instance.name, None if request.after is None else start, rows, last)
-        rows = queries.window(start, request.before, instance.has_command_id)
+        rows = queries.window(start, before, instance.has_command_id)
         return queries.pending(number, instance.change_table, rows, last)
 
     def _answered(
@@ -124,7 +126,8 @@ class Prober:
         stamps: Sequence[Stamp],
     ) -> Probe:
         stale = self._stamp is not None and stamps[0] != self._stamp
-        self._locked = frozenset(requests[at].instance.name for at, answer in found.items() if answer == _LOCKED)
+        locked = [change_table(requests[at].instance) for at, answer in found.items() if answer == _LOCKED]
+        self._locked = {one.name: f"cdc.{one.change_table}" for one in locked}
         watermarks = {name: Lsn(bytes(low)) for name, low in lows if low is not None}
         answers: dict[str, ProbeAnswer] = {}
         for at, request in enumerate(requests):
@@ -133,14 +136,15 @@ class Prober:
             if name in self._locked:
                 continue
             if low is not None and not low.unknown and found.get(at) != _NO_RIGHT:
-                answers[name] = ProbeAnswer(low, at in found)
+                answers[name] = ProbeAnswer(LogPosition.before(low), at in found)
             elif not stale:
                 raise no_watermark(name)
         if self._last is None and not stale:
             self._check_rights()
         if self._last is not None and not stale:
             self._empty |= {requests[at].instance.name: requests[at] for at in asked if at not in found}
-        return Probe(self._last, answers, stale, self._locked, self._capture_holds)
+        upto = None if self._last is None else LogPosition.end_of(self._last)
+        return Probe(upto, answers, stale, self._locked, self._capture_holds)
 
     def _catalog_changed(self) -> bool:
         try:
@@ -159,13 +163,13 @@ class Prober:
             )
 
 
-def _start(request: ProbeRequest) -> Position:
-    return request.after or Position.before(request.instance.start_lsn)
+def _start(request: ProbeRequest) -> LogPosition:
+    return in_the_log(request.after or request.instance.start)
 
 
-def start_of(after: Position) -> Position:
+def start_of(after: LogPosition) -> LogPosition:
     """Where a reader that sees no command ids begins: a position that names one belongs to another order, so its transaction is read again."""
-    return after if after.command_id <= 0 or after == Position.end_of(after.lsn) else Position.before(after.lsn)
+    return after if after.command_id <= 0 or after == LogPosition.end_of(after.lsn) else LogPosition.before(after.lsn)
 
 
 def no_watermark(capture_instance: str) -> PermanentError:

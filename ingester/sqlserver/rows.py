@@ -11,9 +11,10 @@ from functools import lru_cache
 from common.errors import PermanentError
 from common.names import quote_name
 from ingester.change import Change, Operation
-from ingester.source import CapturedColumn, CaptureInstance
+from ingester.source import CapturedColumn
+from ingester.sqlserver.change_table import ChangeTable
+from ingester.sqlserver.pairing import Image, PairedRows
 from ingester.sqlserver.values import LOB_TYPES, Convert, projection, unchanged
-from ingester.window import Image, PairedRows
 
 _MASKS = 1024
 """Update masks whose columns' names are remembered: an application has few kinds of updates."""
@@ -22,7 +23,7 @@ _MASKS = 1024
 class RowReader:
     """Knows one capture instance's columns: what to select, and what the selected values mean."""
 
-    def __init__(self, instance: CaptureInstance, *, decimals_as_numbers: bool, before_images: bool) -> None:
+    def __init__(self, instance: ChangeTable, *, decimals_as_numbers: bool, before_images: bool) -> None:
         self._instance = instance
         self._before_images = before_images
         self._columns = instance.columns

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from common.errors import DStreamError, PermanentError, TransientError
 from common.names import TableName
 from ingester.change import Operation
-from ingester.position import Lsn, Position
+from ingester.position import Position
 from ingester.source import (
     CapturedColumn,
     CaptureInstance,
@@ -18,13 +18,15 @@ from ingester.source import (
     Part,
     Probe,
     ProbeRequest,
-    Shape,
     Stride,
     TableState,
 )
+from ingester.sqlserver.change_table import ChangeTable, Shape, change_table
 from ingester.sqlserver.connection import Connection, is_error
 from ingester.sqlserver.literals import in_its_scope
 from ingester.sqlserver.login.opening import QUICK_SECONDS
+from ingester.sqlserver.pairing import Image, pair
+from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
 from ingester.sqlserver.probe import UNKNOWN_OBJECT, Prober, no_watermark, start_of
 from ingester.sqlserver.rows import RowReader
 from ingester.sqlserver.sql import changes as queries
@@ -32,7 +34,7 @@ from ingester.sqlserver.sql import columns as queries_of_columns
 from ingester.sqlserver.sql import parts as queries_of_parts
 from ingester.sqlserver.sql.changes import Statement
 from ingester.sqlserver.times import CommitTimes
-from ingester.window import Image, gap, pair
+from ingester.window import gap
 
 QueryMode = Literal["direct", "function"]
 
@@ -71,7 +73,7 @@ class SqlServerSource:
         self._times = CommitTimes(connection)
         self._prober = Prober(connection, by_function=self._by_function)
         self._readers: dict[tuple[str, TableName, tuple[CapturedColumn, ...]], RowReader] = {}
-        self._altered: dict[tuple[str, Shape | None], CaptureInstance] = {}
+        self._altered: dict[tuple[str, Shape | None], ChangeTable] = {}
         """Instances that were altered since the catalog was read which whoever asks for their pages goes by."""
 
     def states(
@@ -107,12 +109,11 @@ class SqlServerSource:
             states[table] = replace(state, former=tuple(replace(i, table=name) for i in former), moment=moment)
         return states
 
-    def passed(self, lsn: Lsn, moment: str) -> bool:
-        return bool(
-            self._connection.rows(queries.COMMITTED_AFTER, (lsn.value, self._times.doubt(moment), moment))[0][0]
-        )
+    def passed(self, position: Position, moment: str) -> bool:
+        lsn, doubt = in_the_log(position).lsn, self._times.doubt(moment)
+        return bool(self._connection.rows(queries.COMMITTED_AFTER, (lsn.value, doubt, moment))[0][0])
 
-    def _instances(self) -> list[tuple[int, CaptureInstance]] | None:
+    def _instances(self) -> list[tuple[int, ChangeTable]] | None:
         """Every capture instance with its source table's object id, in the order in which they were made; None without CDC."""
         enabled = self._connection.rows(queries.CDC_ENABLED)
         if not enabled or not enabled[0][0]:
@@ -130,11 +131,11 @@ class SqlServerSource:
         return [
             (
                 source_id,
-                CaptureInstance(
+                ChangeTable(
                     name=capture_instance,
                     table=TableName(schema, source),
                     change_table=change_table,
-                    start_lsn=Lsn(bytes(start_lsn)),
+                    start=LogPosition.before(Lsn(bytes(start_lsn))),
                     columns=tuple(columns.get(object_id, ())),
                     has_command_id=command_id_length is not None and not self._by_function,
                     shape=_shape(object_id if object_id in stamps else source_id, stamps),
@@ -167,7 +168,11 @@ class SqlServerSource:
         """Raises PermanentError with query_mode "function", whose windows have no positions to end at."""
         self._refuse_function()
         try:
-            found = self._connection.rows(*queries_of_parts.stride(instance, start=after, upto=upto, rows=rows))
+            found = self._connection.rows(
+                *queries_of_parts.stride(
+                    change_table(instance), start=in_the_log(after), upto=in_the_log(upto), rows=rows
+                )
+            )
         except DStreamError as error:
             if is_error(error, UNKNOWN_OBJECT):
                 raise self._gone(instance) from error
@@ -181,14 +186,14 @@ class SqlServerSource:
         self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int, part: Part | None = None
     ) -> Page:
         try:
-            return self._page_of(instance, after, upto, rows, part)
+            return self._page_of(change_table(instance), in_the_log(after), in_the_log(upto), rows, part)
         except DStreamError as error:
             if is_error(error, UNKNOWN_OBJECT):  # CDC was switched off between two of a page's questions
                 raise self._gone(instance) from error
             raise
 
     def _page_of(
-        self, instance: CaptureInstance, after: Position, upto: Position, rows: int, part: Part | None
+        self, instance: ChangeTable, after: LogPosition, upto: LogPosition, rows: int, part: Part | None
     ) -> Page:
         for _ in range(_ATTEMPTS):
             current = self._altered.get((instance.name, instance.shape), instance)
@@ -200,7 +205,7 @@ class SqlServerSource:
             f"reading {instance.table.key}: the columns of {instance.change_table} change all the time"
         )
 
-    def _as_it_is_now(self, instance: CaptureInstance) -> CaptureInstance:
+    def _as_it_is_now(self, instance: ChangeTable) -> ChangeTable:
         """`instance` with the columns that its change table has been given. Raises TransientError if it is gone."""
         found = next((i for _, i in self._instances() or () if i.name == instance.name), None)
         if found is None or found.shape is None or instance.shape is None:
@@ -210,7 +215,7 @@ class SqlServerSource:
         return replace(instance, columns=found.columns, shape=found.shape)
 
     def _page(
-        self, instance: CaptureInstance, after: Position, upto: Position, rows: int, part: Part | None
+        self, instance: ChangeTable, after: LogPosition, upto: LogPosition, rows: int, part: Part | None
     ) -> Page | None:
         """A page; None if the change table's columns are not what `instance` says, so that the values may be cut or missing."""
         reader = self._reader(instance)
@@ -240,14 +245,15 @@ class SqlServerSource:
         if whole and len(images) > rows and images[rows - 1].position.operation != Operation.BEFORE_UPDATE:
             del images[rows:]
         paired = pair(images, full=full)
-        return Page([reader.change(p) for p in paired], paired[-1].row.position if paired else None, full, low)
+        end = paired[-1].row.position if paired else None
+        return Page([reader.change(p) for p in paired], end, full, LogPosition.before(low))
 
     def _page_text(
         self,
-        instance: CaptureInstance,
+        instance: ChangeTable,
         reader: RowReader,
-        after: Position,
-        upto: Position,
+        after: LogPosition,
+        upto: LogPosition,
         rows: int,
         part: Part | None,
     ) -> Statement:
@@ -276,21 +282,21 @@ class SqlServerSource:
         if self._by_function:
             raise PermanentError('reading a part: the published functions have no parts; set query_mode = "direct"')
 
-    def _low(self, instance: CaptureInstance) -> bytes | None:
+    def _low(self, instance: ChangeTable) -> bytes | None:
         text = queries.FUNCTION_LOW_WATERMARK if self._by_function else queries.LOW_WATERMARK
         found: bytes | None = self._connection.rows(text, (instance.name,))[0][0]
         return found
 
-    def _watermark(self, instance: CaptureInstance, low: bytes | None) -> Lsn:
+    def _watermark(self, instance: ChangeTable, low: bytes | None) -> Lsn:
         """The low watermark. Raises TransientError for an instance that is gone, PermanentError where the server does not tell."""
         if low is not None and not (watermark := Lsn(bytes(low))).unknown:
             return watermark
         known = self._connection.rows(queries.INSTANCE_KNOWN, (instance.name,))[0][0]
         raise no_watermark(instance.name) if known else self._gone(instance)
 
-    def _purged(self, instance: CaptureInstance, after: Position, error: DStreamError) -> Page:
+    def _purged(self, instance: ChangeTable, after: LogPosition, error: DStreamError) -> Page:
         """A function's window that cleanup has overtaken: the low watermark tells how far. Raises PermanentError for another reason."""
-        low = self._watermark(instance, self._low(instance))
+        low = LogPosition.before(self._watermark(instance, self._low(instance)))
         if gap(after, low) is None:
             raise PermanentError(f"reading {instance.table.key}: {error.message}") from error
         return Page((), None, False, low)
@@ -303,8 +309,8 @@ class SqlServerSource:
     def close(self) -> None:
         self._connection.close()
 
-    def _reader(self, instance: CaptureInstance) -> RowReader:
-        known = (instance.name, instance.table, instance.columns)  # cleanup raises start_lsn every day
+    def _reader(self, instance: ChangeTable) -> RowReader:
+        known = (instance.name, instance.table, instance.columns)  # cleanup raises the start every day
         reader = self._readers.pop(known, None) or RowReader(
             instance, decimals_as_numbers=self._decimals_as_numbers, before_images=self._before_images
         )
@@ -340,12 +346,12 @@ def _shape(object_id: int, stamps: Mapping[int, str]) -> Shape:
     return Shape(object_id, stamps.get(object_id))
 
 
-def _stamp_of(instance: CaptureInstance) -> tuple[str, tuple[object, ...]]:
+def _stamp_of(instance: ChangeTable) -> tuple[str, tuple[object, ...]]:
     """The statement that ends a page's batch."""
     return queries_of_columns.STAMP, (instance.shape.object_id if instance.shape is not None else None,)
 
 
-def _refuse_ties(instance: CaptureInstance, images: Sequence[Image]) -> None:
+def _refuse_ties(instance: ChangeTable, images: Sequence[Image]) -> None:
     for one, other in pairwise(images):
         if one.position == other.position:
             raise PermanentError(
@@ -354,14 +360,16 @@ def _refuse_ties(instance: CaptureInstance, images: Sequence[Image]) -> None:
             )
 
 
-def _position(start_lsn: bytes | None, command_id: int | None, seqval: bytes | None, operation: int | None) -> Position:
+def _position(
+    start_lsn: bytes | None, command_id: int | None, seqval: bytes | None, operation: int | None
+) -> LogPosition:
     """Raises PermanentError where the server leaves a part of it out: such a row has no place in any order, and is never passed over."""
     if start_lsn is None or command_id is None or seqval is None or operation is None:
         raise PermanentError(
             "reading a change table: rows come without their place in the log",
             hint="GRANT SELECT on the source table's captured columns to the login's user, and add it to the capture instance's gating role",
         )
-    return Position(Lsn(bytes(start_lsn)), command_id, bytes(seqval), operation)
+    return LogPosition(Lsn(bytes(start_lsn)), command_id, bytes(seqval), operation)
 
 
 def _image(row: Sequence[Any], times: Mapping[str, str]) -> Image:

@@ -103,4 +103,4 @@ class Drain:
 def _refuse_gap(todo: Slice, after: Position, page: Page) -> None:
     found = gap(after, page.low_watermark)
     if found is not None and not todo.skip_gaps:
-        raise gap_error(todo.instance, found.offset, found.low_watermark.hex)
+        raise gap_error(todo.instance, found)

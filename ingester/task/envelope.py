@@ -67,7 +67,7 @@ class NativeEnvelope:
         table, operation = change.table, change.operation
         metadata: Metadata = {
             "CaptureInstance": change.capture_instance,
-            "CommandID": change.position.command_id,
+            "CommandID": identity.command_id,
             "CommitTime": change.commit_time,
             "Database": origin.database,
             "Destination": identity.destination,

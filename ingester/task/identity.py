@@ -27,12 +27,13 @@ _SESSIONS = 65_536
 
 
 class Identity(NamedTuple):
-    """`session_id`: None where the queue has no sessions. `lsn` and `seqval`: of its position, as hexadecimal text."""
+    """`session_id`: None where the queue has no sessions. `lsn`, `command_id` and `seqval`: of its position."""
 
     event_id: str
     session_id: str | None
     destination: str
     lsn: str
+    command_id: int
     seqval: str
 
 
@@ -41,26 +42,24 @@ def identity(change: Change, origin: Origin, ordering: Ordering, key_buckets: in
     destination, session_id, names = _of_table(origin, change.table, ordering)
     if ordering == "key" and change.key:
         session_id = _of_bucket(origin, change.table, zlib.crc32(orjson.dumps(change.key)) % key_buckets)
-    position = change.position
-    lsn, seqval = position.lsn.hex, position.seqval.hex()
-    return Identity(_event_id(names, lsn, seqval, position), session_id, destination, lsn, seqval)
+    place, lsn, command_id, seqval = change.position.place()
+    return Identity(_event_id(names, place), session_id, destination, lsn, command_id, seqval)
 
 
 def event_identity(database: str, table: TableName, position: Position) -> str:
     """A pure function of the change, at most 128 characters. Names that are too long are replaced by their hash."""
-    return _event_id(_names(database, table), position.lsn.hex, position.seqval.hex(), position)
+    return _event_id(_names(database, table), position.place()[0])
 
 
-def _event_id(names: tuple[str, str], lsn: str, seqval: str, position: Position) -> str:
-    where = f":{lsn}-{position.command_id}-{seqval}-{position.operation}"
+def _event_id(names: tuple[str, str], place: str) -> str:
     whole, digest = names
-    return (whole if len(whole) + len(where) <= _ID_LENGTH else digest) + where
+    return (whole if len(whole) + len(place) <= _ID_LENGTH else digest) + place
 
 
 def _names(database: str, table: TableName) -> tuple[str, str]:
     """Database and table as an event id begins with them, and their hash."""
     names = f"{database}.{table.key}"
-    return names, hashlib.sha256(names.encode()).hexdigest()[:32]
+    return f"{names}:", f"{hashlib.sha256(names.encode()).hexdigest()[:32]}:"
 
 
 @lru_cache(_TABLES)

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 from common.names import TableName
-from ingester.position import Lsn, Position
+from ingester.position import Position
 from ingester.source import CaptureInstance, Page, Part, Probe, ProbeRequest, Source, Stride, TableState
 
 _T = TypeVar("_T")
@@ -32,8 +32,8 @@ class ReadAhead:
     ) -> Mapping[TableName, TableState]:
         return self._in_turn(lambda: self._inner.states(tables, sources))
 
-    def passed(self, lsn: Lsn, moment: str) -> bool:
-        return self._in_turn(lambda: self._inner.passed(lsn, moment))
+    def passed(self, position: Position, moment: str) -> bool:
+        return self._in_turn(lambda: self._inner.passed(position, moment))
 
     def probe(self, requests: Sequence[ProbeRequest]) -> Probe:
         return self._in_turn(lambda: self._inner.probe(requests))

@@ -15,7 +15,7 @@ from common.names import Origin, TableName
 from ingester.change import Change, Operation
 from ingester.executor import Early
 from ingester.offsets import Claim, Claimed, Move
-from ingester.position import Lsn, Position
+from ingester.position import Position
 from ingester.slices import Slice, SliceResult
 from ingester.source import (
     CapturedColumn,
@@ -28,6 +28,7 @@ from ingester.source import (
     Stride,
     TableState,
 )
+from ingester.sqlserver.position import LogPosition, Lsn
 from ingester.task.drain import Drain
 from ingester.task.encode import Encoder
 
@@ -37,9 +38,9 @@ def lsn(number: int) -> Lsn:
     return Lsn(number.to_bytes(10, "big"))
 
 
-def position(number: int, command: int = 1, seq: int = 1, operation: int = 2) -> Position:
+def position(number: int, command: int = 1, seq: int = 1, operation: int = 2) -> LogPosition:
     """A position in transaction `number`."""
-    return Position(lsn(number), command, seq.to_bytes(10, "big"), operation)
+    return LogPosition(lsn(number), command, seq.to_bytes(10, "big"), operation)
 
 
 PERSONS = TableName("dbo", "Persons")
@@ -50,7 +51,7 @@ def instance(table: TableName = PERSONS, start: int = 1, name: str | None = None
     """A capture instance with the columns ID (the key) and Name."""
     name = name or f"{table.schema}_{table.table}"
     columns = (CapturedColumn("ID", "int", 1, key_ordinal=1), CapturedColumn("Name", "nvarchar", 2))
-    return CaptureInstance(name, table, f"{name}_CT", lsn(start), columns, source=source)
+    return CaptureInstance(name, table, LogPosition.before(lsn(start)), columns, source)
 
 
 @dataclass
@@ -61,7 +62,7 @@ class FakeSource:
     """
 
     instances: dict[TableName, tuple[CaptureInstance, ...]] = field(default_factory=dict)
-    rows: dict[str, list[Position]] = field(default_factory=dict)
+    rows: dict[str, list[LogPosition]] = field(default_factory=dict)
     low: dict[str, Lsn] = field(default_factory=dict)
     max_lsn: Lsn | None = None
     former: dict[str, tuple[CaptureInstance, ...]] = field(default_factory=dict)
@@ -76,7 +77,7 @@ class FakeSource:
     after_page: Callable[[], None] | None = None
     pages: int = 0
     asked: list[int] = field(default_factory=list)
-    wide: dict[Position, int] = field(default_factory=dict)
+    wide: dict[LogPosition, int] = field(default_factory=dict)
 
     def states(
         self, tables: Sequence[TableName], sources: Mapping[TableName, str] | None = None
@@ -93,7 +94,7 @@ class FakeSource:
         former = self.former.get(source, ()) if source and found and found[0].source != source else ()
         return TableState(table in self.instances, found, former=former, moment="noon")
 
-    def passed(self, lsn: Lsn, moment: str) -> bool:
+    def passed(self, position: Position, moment: str) -> bool:
         return self.captured_all
 
     def probe(self, requests: Sequence[ProbeRequest]) -> Probe:
@@ -101,16 +102,17 @@ class FakeSource:
         present = [*self.instances.values(), *self.former.values()]
         known = {instance.name for instances in present for instance in instances}
         answers = {r.instance.name: self._answer(r) for r in requests if r.instance.name in known - self.locked}
-        return Probe(self.max_lsn, answers, self.stale, frozenset(self.locked), self.capture_holds)
+        upto = None if self.max_lsn is None else LogPosition.end_of(self.max_lsn)
+        return Probe(upto, answers, self.stale, {name: f"cdc.{name}_CT" for name in self.locked}, self.capture_holds)
 
     def _answer(self, request: ProbeRequest) -> ProbeAnswer:
         name = request.instance.name
-        after = request.after or Position.before(request.instance.start_lsn)
+        after = request.after or request.instance.start
         pending = self.max_lsn is not None and any(
-            after < found <= Position.end_of(self.max_lsn) and (request.before is None or found.lsn < request.before)
+            after < found <= LogPosition.end_of(self.max_lsn) and (request.before is None or found < request.before)
             for found in self.rows.get(name, ())
         )
-        return ProbeAnswer(self.low.get(name, request.instance.start_lsn), pending)
+        return ProbeAnswer(self._low(request.instance), pending)
 
     def stride(self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int) -> Stride | None:
         self._raise()
@@ -123,8 +125,8 @@ class FakeSource:
         self._raise()
         self.pages += 1
         self.asked.append(rows)
-        low = self.low.get(instance.name, instance.start_lsn)
-        found = [p for p in self.rows.get(instance.name, ()) if after < p <= upto and p.lsn >= low]
+        low = self._low(instance)
+        found = [p for p in self.rows.get(instance.name, ()) if after < p <= upto and p > low]
         found = [p for p in found if part is None or p.seqval[-1] % part.of == part.number][:rows]
         if self.after_page is not None:
             self.after_page()
@@ -132,10 +134,13 @@ class FakeSource:
             Change(instance.table, instance.name, p, Operation(p.operation), self._data(p), key=(p.seqval[-1],))
             for p in found
         ]
-        low = self.low.get(instance.name, instance.start_lsn)
-        return Page(changes, found[-1] if found else None, len(found) == rows, low)
+        return Page(changes, found[-1] if found else None, len(found) == rows, self._low(instance))
 
-    def _data(self, at: Position) -> dict[str, object]:
+    def _low(self, instance: CaptureInstance) -> Position:
+        low = self.low.get(instance.name)
+        return instance.start if low is None else LogPosition.before(low)
+
+    def _data(self, at: LogPosition) -> dict[str, object]:
         data: dict[str, object] = {"ID": int.from_bytes(at.lsn.value, "big")}
         return {**data, "Name": "x" * self.wide[at]} if at in self.wide else data
 

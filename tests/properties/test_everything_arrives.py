@@ -35,7 +35,6 @@ from emulators.servicebus.server import ServiceBusEmulator
 from emulators.sqlserver.server import SqlServerEmulator
 from ingester.driver.strides import Strides
 from ingester.driver.tables import TrackedTable
-from ingester.position import Position
 from ingester.slices import Slice, SliceResult, Trouble
 from ingester.source import ProbeRequest
 from ingester.sqlserver.connection import Connection
@@ -248,9 +247,9 @@ class Line:
             after = self.offsets.claim(table, EPOCH).position
             instance = state.instances[0]
             probe = self.source.probe([ProbeRequest(instance, after)])
-            upto = window(state.instances, after, probe.max_lsn).upto
+            upto = window(state.instances, after, probe.upto).upto
             if upto is not None:
-                start = Position.before(instance.start_lsn)
+                start = instance.start
                 yield Slice(table, instance, start, upto, EPOCH, rows, seconds=60)
 
     def arrived(self, counts: dict[TableName, int], since: dict[TableName, int]) -> dict[TableName, Sequence[Received]]:

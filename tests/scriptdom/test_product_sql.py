@@ -28,11 +28,12 @@ from dstream.emulators import Login
 from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
 from ingester.offsets import Claim, Move
-from ingester.position import Lsn, Position
 from ingester.source import ProbeRequest
+from ingester.sqlserver.change_table import change_table
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.literals import rendered
 from ingester.sqlserver.offsets import SqlServerOffsets
+from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
 from ingester.sqlserver.source import SqlServerSource
 from ingester.sqlserver.sql import changes as queries
 from tests.conftest import PASSWORD, USER
@@ -132,7 +133,7 @@ def _ask_as_of_an_older_server(connection: Connection) -> None:
 def _look_early(source: SqlServerSource) -> None:
     """Before the first capture the server does not tell how far it has come."""
     instance = source.states([_ODD])[_ODD].instances[0]
-    assert source.probe([ProbeRequest(instance, None)]).max_lsn is None
+    assert source.probe([ProbeRequest(instance, None)]).upto is None
     source.close()
 
 
@@ -140,16 +141,18 @@ def _read(source: SqlServerSource) -> None:
     tables = [_ODD, TableName("dbo", "Everything"), TableName("dbo", "Missing")]
     instances = [i for state in source.states(tables).values() for i in state.instances]
     assert len(instances) == 2
-    instances += [replace(i, has_command_id=False) for i in instances]  # as in a database that was never upgraded
+    instances += [
+        replace(change_table(i), has_command_id=False) for i in instances
+    ]  # as in a database that was never upgraded
     source.probe([])
     probe = source.probe([ProbeRequest(i, None) for i in instances])
-    assert probe.max_lsn is not None
-    source.probe([ProbeRequest(instances[0], Position.end_of(probe.max_lsn), probe.max_lsn)])
+    assert probe.upto is not None
+    source.probe([ProbeRequest(instances[0], probe.upto, probe.upto)])
     assert source.states(tables, {_ODD: "another table"})[_ODD].moment
-    source.passed(probe.max_lsn, "2026-01-02T03:04:05.678")
+    source.passed(probe.upto, "2026-01-02T03:04:05.678")
     for instance in instances:
-        start = Position.before(instance.start_lsn)
-        for upto in (Position.end_of(probe.max_lsn), Position.before(probe.max_lsn)):
+        start = instance.start
+        for upto in (probe.upto, LogPosition.before(in_the_log(probe.upto).lsn)):
             source.page(instance, after=start, upto=upto, rows=3)
     with pytest.raises(TransientError, match="is gone"):
         source.page(replace(instances[0], name="nobody"), after=start, upto=upto, rows=3)
@@ -158,14 +161,14 @@ def _read(source: SqlServerSource) -> None:
 
 def _keep_offsets(offsets: SqlServerOffsets) -> None:
     offsets.ensure()
-    first, second = (Position.end_of(Lsn(bytes(9) + bytes([n]))) for n in (1, 2))
+    first, second = (LogPosition.end_of(Lsn(bytes(9) + bytes([n]))) for n in (1, 2))
     assert offsets.claim(_ODD, 1).position is None
     assert offsets.claim(TableName("dbo", "Everything"), 1).position is None
     offsets.commit(_ODD, 1, seen=None, position=first)
     offsets.commit(_ODD, 1, seen=first, position=second)
     everything = TableName("dbo", "Everything")
     offsets.claim_many([Claim(_ODD, 2, "its object"), Claim(everything, 2)])
-    offsets.move_many([Move(_ODD, 2, second, Position.end_of(second.lsn)), Move(everything, 2, None, second)])
+    offsets.move_many([Move(_ODD, 2, second, LogPosition.end_of(second.lsn)), Move(everything, 2, None, second)])
     again = offsets.claim(everything, 3, "its object")
     for epoch, seen in ((3, again.position), (4, None)):
         with suppress(LeaseLost):
@@ -201,14 +204,18 @@ def test_every_statement_that_was_sent_is_t_sql(recording: Recording, parse: Par
 
 
 _LSN = Lsn(bytes(9) + b"\x01")
-_POSITIONS = [Position.before(_LSN), Position.end_of(_LSN), *(Position(_LSN, n, bytes(10), 2) for n in (-1, 0, 7))]
+_POSITIONS = [
+    LogPosition.before(_LSN),
+    LogPosition.end_of(_LSN),
+    *(LogPosition(_LSN, n, bytes(10), 2) for n in (-1, 0, 7)),
+]
 
 
 @pytest.mark.parametrize("has_command_id", [True, False])
 @pytest.mark.parametrize("start", _POSITIONS, ids=str)
 @pytest.mark.parametrize("upto", _POSITIONS[:2], ids=str)
 def test_a_page_is_t_sql_wherever_it_begins(
-    parse: Parse, start: Position, upto: Position, has_command_id: bool
+    parse: Parse, start: LogPosition, upto: LogPosition, has_command_id: bool
 ) -> None:
     text, values = queries.page(
         "odd]%s_CT",
@@ -226,7 +233,7 @@ def test_a_page_is_t_sql_wherever_it_begins(
 
 @pytest.mark.parametrize("start", _POSITIONS[:2], ids=str)
 @pytest.mark.parametrize("upto", _POSITIONS[:2], ids=str)
-def test_a_page_of_the_function_is_t_sql(parse: Parse, start: Position, upto: Position) -> None:
+def test_a_page_of_the_function_is_t_sql(parse: Parse, start: LogPosition, upto: LogPosition) -> None:
     text, values = queries.function_page("odd]%s", ["[a]"], start=start, upto=upto, rows=5, before_images=False)
     assert parse(rendered(text, values)) == []
     assert parse(_declared(text)) == []

@@ -14,19 +14,19 @@ from pathlib import Path
 
 from common.names import TableName
 from ingester.driver.dispatch import DEATHS, Dispatcher
-from ingester.position import Lsn, Position
 from ingester.slices import Slice, SliceResult
 from ingester.source import CaptureInstance
 from ingester.spark.early_results import Driver
 from ingester.spark.executor import SparkExecutor
+from ingester.sqlserver.position import LogPosition, Lsn
 
 QUICK, HUNG, LATER, FATAL = (TableName("dbo", name) for name in ("Quick", "Hung", "Later", "Fatal"))
 _LSN = Lsn(bytes(10))
 
 
 def todo(table: TableName, lease: float) -> Slice:
-    instance = CaptureInstance(table.table, table, f"{table.table}_CT", _LSN, ())
-    ends = Position.before(_LSN), Position.end_of(_LSN)
+    instance = CaptureInstance(table.table, table, LogPosition.before(_LSN), ())
+    ends = LogPosition.before(_LSN), LogPosition.end_of(_LSN)
     return Slice(table, instance, *ends, epoch=1, rows=1, seconds=1, lease_seconds=lease)
 
 

@@ -28,6 +28,7 @@ from emulators.servicebus.throttle import MANAGEMENT
 from ingester.driver.schedule import Rhythm, TableOutcome, next_interval
 from ingester.position import Position
 from ingester.slices import Slice, SliceResult, Trouble
+from ingester.sqlserver.position import LogPosition, in_the_log
 from ingester.task.drain import Drain
 from ingester.task.encode import Encoder
 from ingester.task.pack import PackingSender
@@ -85,7 +86,7 @@ class Table:
     stored: Position | None = None
 
     @property
-    def rows(self) -> list[Position]:
+    def rows(self) -> list[LogPosition]:
         return [position(number, seq=1 + number % KEYS) for number in range(1, self.changes + 1)]
 
     def identities(self) -> list[str]:
@@ -102,7 +103,7 @@ class Offsets(FakeOffsets):
 
     def commit(self, table: TableName, epoch: int, *, seen: Position | None, position: Position) -> None:
         assert self.table is not None
-        before = self.table.identities()[: self.table.rows.index(position) + 1]
+        before = self.table.identities()[: self.table.rows.index(in_the_log(position)) + 1]
         if not self.table.accepted.issuperset(before):
             self.table.early.append(position)
         super().commit(table, epoch, seen=seen, position=position)
@@ -281,8 +282,8 @@ def ingest(emulator: ServiceBusEmulator, table: Table, pack: int | str, stop: th
     source = FakeSource(rows={where.name: table.rows}, max_lsn=lsn(table.changes))
     offsets = Offsets(table=table)
     offsets.claim(table.name, 1)
-    upto = Position.end_of(lsn(table.changes))
-    todo = Slice(table.name, where, Position.before(lsn(1)), upto, epoch=1, rows=5_000, seconds=SLICE_SECONDS)
+    upto = LogPosition.end_of(lsn(table.changes))
+    todo = Slice(table.name, where, LogPosition.before(lsn(1)), upto, epoch=1, rows=5_000, seconds=SLICE_SECONDS)
     with closing(bus), closing(Watched(_sender(bus, most), table)) as sender:
         drain = Drain(
             source, offsets, sender, Encoder(ORIGIN, QUEUE, "key"), unix, clock=(waits := Waits()), wait=waits.wait

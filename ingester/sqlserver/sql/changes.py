@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from common.names import TableName, quote_name
-from ingester.position import Lsn, Position
+from ingester.sqlserver.position import LogPosition, Lsn
 
 Parameters = tuple[object, ...]
 Statement = tuple[str, Parameters]
@@ -79,7 +79,7 @@ def tables_found(tables: Sequence[TableName]) -> list[Statement]:
     return statements
 
 
-def after(position: Position, has_command_id: bool) -> Statement:
+def after(position: LogPosition, has_command_id: bool) -> Statement:
     """The rows of a change table past a position, and the condition's parameters.
 
     Most offsets stand between two transactions, and one comparison says it. Inside a transaction it takes a ladder of comparisons, in
@@ -91,9 +91,9 @@ def after(position: Position, has_command_id: bool) -> Statement:
     comparison with a NULL would leave the rest of that transaction out.
     """
     lsn, command, seqval = position.lsn.value, position.command_id, position.seqval
-    if position == Position.end_of(position.lsn):
+    if position == LogPosition.end_of(position.lsn):
         return f"ct.[__$start_lsn] > {P}", (lsn,)
-    if position == Position.before(position.lsn):
+    if position == LogPosition.before(position.lsn):
         return f"ct.[__$start_lsn] >= {P}", (lsn,)
     rest = f"(ct.[__$seqval] > {P} OR (ct.[__$seqval] = {P} AND ct.[__$operation] > {P}))"
     values: Parameters = (seqval, seqval, position.operation)
@@ -108,12 +108,12 @@ def after(position: Position, has_command_id: bool) -> Statement:
     return f"ct.[__$start_lsn] >= {P} AND {ladder}", (lsn, lsn, lsn, *values)
 
 
-def until(upto: Position) -> Statement:
+def until(upto: LogPosition) -> Statement:
     """The rows of a change table up to the border of a transaction."""
-    return f"ct.[__$start_lsn] {'<=' if upto == Position.end_of(upto.lsn) else '<'} {P}", (upto.lsn.value,)
+    return f"ct.[__$start_lsn] {'<=' if upto == LogPosition.end_of(upto.lsn) else '<'} {P}", (upto.lsn.value,)
 
 
-def window(start: Position, before: Lsn | None, has_command_id: bool) -> Statement:
+def window(start: LogPosition, before: Lsn | None, has_command_id: bool) -> Statement:
     """The rows of a change table past a position, and below the border `before` if there is one."""
     begun, values = after(start, has_command_id)
     if before is None:
@@ -141,14 +141,14 @@ def pending(number: int, change_table: str, rows: Statement, last: Lsn) -> State
     ), (*values, last.value, number)
 
 
-def function_pending(number: int, instance: str, start: Position | None, rows: Statement, last: Lsn) -> Statement:
+def function_pending(number: int, instance: str, start: LogPosition | None, rows: Statement, last: Lsn) -> Statement:
     """`pending` for those who may call the published functions only; (number, -1) where they may not call this one.
 
     A function answers error 313 to a window that is not within its bounds, so it is asked about one that is: below the low watermark
     there is a gap to be told, and nothing to look for. Without a `start` that is where it begins.
     """
     condition, values = rows
-    first = "@low" if start is None else first_lsn(start == Position.end_of(start.lsn))
+    first = "@low" if start is None else first_lsn(start == LogPosition.end_of(start.lsn))
     return (
         f"DECLARE @low binary(10) = sys.fn_cdc_get_min_lsn({P}), @to binary(10) = {P}, @number int = {P}, @from binary(10);\n"
         f"SET @from = {first};\n"
@@ -182,8 +182,8 @@ def page(
     instance: str,
     columns: Sequence[str],
     *,
-    start: Position,
-    upto: Position,
+    start: LogPosition,
+    upto: LogPosition,
     rows: int,
     has_command_id: bool,
     before_images: bool,
@@ -205,8 +205,8 @@ def function_page(
     capture_instance: str,
     columns: Sequence[str],
     *,
-    start: Position,
-    upto: Position,
+    start: LogPosition,
+    upto: LogPosition,
     rows: int,
     before_images: bool,
 ) -> Statement:
@@ -216,8 +216,8 @@ def function_page(
     a result set.
     https://learn.microsoft.com/sql/relational-databases/system-functions/cdc-fn-cdc-get-all-changes-capture-instance-transact-sql
     """
-    first = first_lsn(start == Position.end_of(start.lsn))
-    last = P if upto == Position.end_of(upto.lsn) else f"sys.fn_cdc_decrement_lsn({P})"
+    first = first_lsn(start == LogPosition.end_of(start.lsn))
+    last = P if upto == LogPosition.end_of(upto.lsn) else f"sys.fn_cdc_decrement_lsn({P})"
     begun, values = after(start, has_command_id=False)
     return (
         f"DECLARE @from binary(10) = {first}, @to binary(10) = {last};\n"
@@ -254,7 +254,7 @@ def command_id_of(has_command_id: bool) -> str:
 
 
 def order_of(has_command_id: bool) -> str:
-    """Position order."""
+    """LogPosition order."""
     return _BY_COMMAND if has_command_id else _BY_SEQVAL
 
 

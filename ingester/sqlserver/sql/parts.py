@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from common.names import quote_name
-from ingester.position import Position
-from ingester.source import CaptureInstance, Part
+from ingester.source import Part
+from ingester.sqlserver.change_table import ChangeTable
+from ingester.sqlserver.position import LogPosition
 from ingester.sqlserver.sql.changes import (
     LOW_WATERMARK,
     TIMES,
@@ -29,7 +30,7 @@ _PRIME = 1009
 _POSITION = ("[__$start_lsn]", "[__$command_id]", "[__$seqval]", "[__$operation]")
 
 
-def stride(instance: CaptureInstance, *, start: Position, upto: Position, rows: int) -> Statement:
+def stride(instance: ChangeTable, *, start: LogPosition, upto: LogPosition, rows: int) -> Statement:
     """(position of the last, number) of the first `rows` rows of a window, before images not counted; no row for an empty window."""
     has_command_id = instance.has_command_id
     (begun, first), (ended, last) = after(start, has_command_id), until(upto)
@@ -47,12 +48,12 @@ def stride(instance: CaptureInstance, *, start: Position, upto: Position, rows: 
 
 
 def page(
-    instance: CaptureInstance,
+    instance: ChangeTable,
     part: Part,
     columns: Sequence[str],
     *,
-    start: Position,
-    upto: Position,
+    start: LogPosition,
+    upto: LogPosition,
     rows: int,
     before_images: bool,
 ) -> Statement:
@@ -85,7 +86,7 @@ def page(
     ), (rows, stride_rows, *first, upto.lsn.value, *last, *shared, instance.name)
 
 
-def _until(upto: Position, has_command_id: bool) -> Statement:
+def _until(upto: LogPosition, has_command_id: bool) -> Statement:
     """Not past a position."""
     lsn, seqval = upto.lsn.value, upto.seqval
     rest = f"(ct.[__$seqval] < {P} OR (ct.[__$seqval] = {P} AND ct.[__$operation] <= {P}))"

@@ -18,6 +18,7 @@ from ingester.offsets import Claim, Claimed, Move, Offsets
 from ingester.position import Position
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.offsets import SqlServerOffsets
+from ingester.sqlserver.position import LogPosition
 from ingester.sqlserver.sql import offsets as queries_of_offsets
 from tests.conftest import PASSWORD, USER
 from tests.fakes.ingester import ORDERS, PERSONS, FakeOffsets, lsn, position
@@ -53,7 +54,7 @@ def test_what_was_committed_is_loaded_with_all_its_parts(offsets: Offsets) -> No
     assert offsets.load(PERSONS, 1) == position(3, 4, 5, 2)
 
 
-@pytest.mark.parametrize("at", [Position.before(lsn(7)), Position.end_of(lsn(7))])
+@pytest.mark.parametrize("at", [LogPosition.before(lsn(7)), LogPosition.end_of(lsn(7))])
 def test_the_borders_of_a_transaction_are_positions_like_others(offsets: Offsets, at: Position) -> None:
     offsets.claim(PERSONS, 1)
     offsets.commit(PERSONS, 1, seen=None, position=at)
@@ -140,25 +141,25 @@ def test_many_offsets_are_moved_together_each_with_where_it_stands_now(offsets: 
 
 def test_a_move_whose_answer_was_lost_is_found_where_it_went(offsets: Offsets) -> None:
     offsets.claim(PERSONS, 1)
-    lost = Move(PERSONS, 1, None, Position.end_of(lsn(7)))
+    lost = Move(PERSONS, 1, None, LogPosition.end_of(lsn(7)))
     offsets.move_many([lost])
     assert list(offsets.move_many([lost])) == [lost.position]
-    later = Move(PERSONS, 1, None, Position.end_of(lsn(8)))
+    later = Move(PERSONS, 1, None, LogPosition.end_of(lsn(8)))
     assert list(offsets.move_many([later])) == [lost.position]
 
 
 def test_going_over_to_another_table_keeps_where_the_former_was_left(offsets: Offsets) -> None:
     offsets.claim(PERSONS, 1, "1 a")
     offsets.commit(PERSONS, 1, seen=None, position=position(9))
-    over = offsets.go_over(PERSONS, 1, seen=position(9), left="1 a", source="2 b", start=Position.before(lsn(3)))
-    assert over == Position.before(lsn(3)) == offsets.load(PERSONS, 1, "2 b")
+    over = offsets.go_over(PERSONS, 1, seen=position(9), left="1 a", source="2 b", start=LogPosition.before(lsn(3)))
+    assert over == LogPosition.before(lsn(3)) == offsets.load(PERSONS, 1, "2 b")
     with pytest.raises(LeaseLost):
         offsets.load(PERSONS, 1, "1 a")
     offsets.commit(PERSONS, 1, seen=over, position=position(5))
     assert offsets.claim(PERSONS, 2, "2 b") == Claimed(position(5), "2 b")
-    back = offsets.go_over(PERSONS, 2, seen=position(5), left="2 b", source="1 a", start=Position.before(lsn(1)))
+    back = offsets.go_over(PERSONS, 2, seen=position(5), left="2 b", source="1 a", start=LogPosition.before(lsn(1)))
     assert back == position(9) == offsets.load(PERSONS, 2)
-    again = offsets.go_over(PERSONS, 2, seen=back, left="1 a", source="2 b", start=Position.before(lsn(3)))
+    again = offsets.go_over(PERSONS, 2, seen=back, left="1 a", source="2 b", start=LogPosition.before(lsn(3)))
     assert again == position(5)
 
 
@@ -213,7 +214,7 @@ def test_of_many_tables_the_original_tools_bare_names_are_adopted(login: Login, 
     store = SqlServerOffsets(connection(login))
     store.ensure()
     found = store.claim_many([Claim(PERSONS, 1), Claim(ORDERS, 1), Claim(TableName("dbo", "Items"), 1)])
-    assert list(found) == [Claimed(Position.before(lsn(3))), Claimed(None), Claimed(None)]
+    assert list(found) == [Claimed(LogPosition.before(lsn(3))), Claimed(None), Claimed(None)]
     store.close()
 
 
@@ -289,8 +290,8 @@ def test_an_older_installations_offsets_are_kept_and_its_transaction_is_read_aga
         run(statement)
     store = SqlServerOffsets(connection(login))
     store.ensure()
-    assert store.claim(PERSONS, 9).position == Position.before(lsn(3))
-    store.commit(PERSONS, 9, seen=Position.before(lsn(3)), position=position(4))
+    assert store.claim(PERSONS, 9).position == LogPosition.before(lsn(3))
+    store.commit(PERSONS, 9, seen=LogPosition.before(lsn(3)), position=position(4))
     store.ensure()
     assert store.load(PERSONS, 9) == position(4)
     store.close()
@@ -348,9 +349,9 @@ def test_the_original_tools_bare_names_are_those_of_schema_dbo(
     run("INSERT INTO cdc_offsets (table_name, last_lsn) VALUES (N'Orders', 0x00000000000000000007)")
     store = SqlServerOffsets(connection(login))
     store.ensure()
-    assert store.claim(PERSONS, 1).position == Position.before(lsn(3))
+    assert store.claim(PERSONS, 1).position == LogPosition.before(lsn(3))
     assert store.claim(ORDERS, 1).position is None  # sales.Orders is another table than Orders
-    store.commit(PERSONS, 1, seen=Position.before(lsn(3)), position=position(5))
+    store.commit(PERSONS, 1, seen=LogPosition.before(lsn(3)), position=position(5))
     assert store.claim(PERSONS, 2).position == position(5)
     store.close()
 
@@ -415,7 +416,7 @@ def test_two_that_make_or_upgrade_the_table_at_once_both_succeed(
 
     slow = SqlServerOffsets(Slower(address(login), other))
     slow.ensure()
-    assert slow.claim(PERSONS, 2).position == (Position.before(lsn(3)) if shape else None)
+    assert slow.claim(PERSONS, 2).position == (LogPosition.before(lsn(3)) if shape else None)
     with pytest.raises(LeaseLost):
         quick.load(PERSONS, 1)
     quick.close()
@@ -537,7 +538,7 @@ def test_an_older_installations_offset_is_stamped_by_the_first_that_claims_it(
         run(statement)
     ours, theirs = SqlServerOffsets(connection(login), OURS), SqlServerOffsets(connection(login), THEIRS)
     ours.ensure()
-    assert ours.claim(PERSONS, 1, "1 made at noon") == Claimed(Position.before(lsn(3)), "1 made at noon")
+    assert ours.claim(PERSONS, 1, "1 made at noon") == Claimed(LogPosition.before(lsn(3)), "1 made at noon")
     with pytest.raises(PermanentError, match="are sent to ours"):
         theirs.claim(PERSONS, 2)
     ours.close()

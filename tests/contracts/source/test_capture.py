@@ -18,6 +18,7 @@ from ingester.position import Position
 from ingester.sqlserver.capture import SqlServerCapture
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.offsets import SqlServerOffsets
+from ingester.sqlserver.position import LogPosition, in_the_log
 from ingester.watch.silence import Silence, explain
 from tests.contracts.source.conftest import Log, Places
 from tests.contracts.source.test_rights import DIRECT, PASSWORD
@@ -71,7 +72,7 @@ def test_an_offset_is_as_old_as_its_transaction_and_waits_for_the_next_one(obser
     observed.place.scan()
     first = observed.place.read()[-1].position
     observed.read_to(first)
-    observed.read_to(Position.end_of(first.lsn), ORDERS)
+    observed.read_to(LogPosition.end_of(in_the_log(first).lsn), ORDERS)
     assert observed.view.times().offsets["dbo.Persons"].waiting is None
     age(observed, 900)
     observed.commit(2)
@@ -91,7 +92,7 @@ def test_an_offset_that_cleanup_overtook_is_as_old_as_the_oldest_entry(observed:
     observed.commit(1)
     observed.place.scan()
     age(observed, 500)
-    observed.read_to(Position.before(observed.place.instance().start_lsn))
+    observed.read_to(observed.place.instance().start)
     observed.commit(2)
     observed.place.scan()
     assert 490 <= observed.view.times().offsets["dbo.Persons"].age < 600

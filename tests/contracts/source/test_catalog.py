@@ -15,6 +15,7 @@ from emulators.sqlserver.server import SqlServerEmulator
 from ingester.change import Change
 from ingester.position import Position
 from ingester.source import CaptureInstance, ProbeRequest
+from ingester.sqlserver.position import LogPosition, in_the_log
 from ingester.sqlserver.sql import changes as queries
 from ingester.window import probe_request, window
 from tests.conftest import PASSWORD, USER
@@ -188,12 +189,12 @@ def test_an_instance_that_is_gone_has_no_answer_and_no_page_and_stops_nobody(
     place.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
     place.scan()
     instance = place.instance()
-    upto = Position.end_of(place.read()[0].position.lsn)
+    upto = LogPosition.end_of(in_the_log(place.read()[0].position).lsn)
     place.execute(gone)
     probe = place.source.probe([ProbeRequest(instance, None)])
     assert (probe.answers, probe.stale) == ({}, True)
     with pytest.raises(TransientError, match="dbo_Persons is gone; its table is looked for again"):
-        place.source.page(instance, after=Position.before(instance.start_lsn), upto=upto, rows=5)
+        place.source.page(instance, after=instance.start, upto=upto, rows=5)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -219,7 +220,7 @@ def test_a_table_that_was_away_begins_above_its_offset_so_that_the_gap_is_told(
     probe = place.source.probe([ProbeRequest(place.instance(), offset)])
     low = probe.answers["dbo_Persons"].low_watermark
     assert low is not None
-    assert offset < Position.before(low)
+    assert offset < low
 
 
 def follow(
@@ -231,9 +232,9 @@ def follow(
         instances = place.source.states([PERSONS])[PERSONS].instances
         request = probe_request(instances, after)
         probe = place.source.probe([request])
-        chosen = window(instances, after, probe.max_lsn)
+        chosen = window(instances, after, probe.upto)
         assert chosen.upto is not None
-        at, before = after or Position.before(chosen.instance.start_lsn), len(told)
+        at, before = after or chosen.instance.start, len(told)
         while at < chosen.upto:
             page = place.source.page(chosen.instance, after=at, upto=chosen.upto, rows=rows)
             told += [(c.capture_instance, dict(c.data)) for c in page.changes]
@@ -303,11 +304,11 @@ def test_of_two_instances_that_cleanup_brought_to_one_start_the_later_is_read(pl
     place.execute("WAITFOR DELAY '00:00:00.010'")
     place.execute("INSERT INTO dbo.Persons (ID, Age) VALUES (2, 20)")
     place.scan()
-    low = place.read(table=PERSONS)[-1].position.lsn
+    low = in_the_log(place.read(table=PERSONS)[-1].position).lsn
     for name in ("dbo_Persons", "a second one that sorts first"):
         place.execute(f"EXEC sys.sp_cdc_cleanup_change_table N'{name}', @low_water_mark = {low}")
-    assert len({i.start_lsn for i in place.source.states([PERSONS])[PERSONS].instances}) == 1
-    for after in (None, Position.before(low)):
+    assert len({i.start for i in place.source.states([PERSONS])[PERSONS].instances}) == 1
+    for after in (None, LogPosition.before(low)):
         told, _ = follow(place, after, 10)
         assert [(name, row["Age"]) for name, row in told] == [("a second one that sorts first", 20)]
 
@@ -374,7 +375,7 @@ def test_a_value_is_whole_though_its_column_was_widened_after_the_catalog_was_re
     place.execute(f"INSERT INTO dbo.Widened VALUES (1, {first})")
     place.scan()
     instance = place.instance(table)
-    start = Position.before(instance.start_lsn)
+    start = instance.start
     assert len(place.source.page(instance, after=start, upto=_end(place, instance), rows=9).changes) == 1
     place.execute(f"ALTER TABLE dbo.Widened ALTER COLUMN V {new} NULL")
     place.execute(f"INSERT INTO dbo.Widened VALUES (2, {second})")
@@ -390,9 +391,9 @@ def test_a_value_is_whole_though_its_column_was_widened_after_the_catalog_was_re
 
 
 def _end(place: Place, instance: CaptureInstance) -> Position:
-    found = place.source.probe([ProbeRequest(instance, None)]).max_lsn
+    found = place.source.probe([ProbeRequest(instance, None)]).upto
     assert found is not None
-    return Position.end_of(found)
+    return found
 
 
 def test_a_table_that_is_altered_while_its_page_is_read_is_read_again(places: Places) -> None:
@@ -420,7 +421,7 @@ def test_a_table_that_is_altered_while_its_page_is_read_is_read_again(places: Pl
         return [*sets, place.connection.rows(stamp, parameters[-1:])], whole
 
     place.connection.rows_until = meanwhile  # type: ignore[method-assign, assignment]
-    page = place.source.page(instance, after=Position.before(instance.start_lsn), upto=upto, rows=9)
+    page = place.source.page(instance, after=instance.start, upto=upto, rows=9)
     assert len(texts) == 2
     assert [c.data["V"] for c in page.changes] == ["2020-01-02T00:00:00.000"]
 
@@ -432,7 +433,7 @@ def test_cdc_that_is_switched_off_between_two_questions_of_a_page_stops_nobody(
     place = places(query_mode=mode, page_bytes=1)  # such a page asks for its low watermark by itself
     place.execute("INSERT INTO dbo.Persons (ID, Name) VALUES (1, N'a'), (2, N'b'), (3, N'c')")
     place.scan()
-    instance, upto = place.instance(), Position.end_of(place.read()[0].position.lsn)
+    instance, upto = place.instance(), LogPosition.end_of(in_the_log(place.read()[0].position).lsn)
     read = place.connection.rows_until
 
     def read_and_switched_off(*asked: Any) -> Any:
@@ -442,7 +443,7 @@ def test_cdc_that_is_switched_off_between_two_questions_of_a_page_stops_nobody(
 
     monkeypatch.setattr(place.connection, "rows_until", read_and_switched_off)
     with pytest.raises(TransientError, match="dbo_Persons is gone; its table is looked for again"):
-        place.source.page(instance, after=Position.before(instance.start_lsn), upto=upto, rows=5)
+        place.source.page(instance, after=instance.start, upto=upto, rows=5)
 
 
 def test_an_instance_that_was_made_again_under_its_name_is_another(places: Places) -> None:
@@ -456,7 +457,7 @@ def test_an_instance_that_was_made_again_under_its_name_is_another(places: Place
     place.execute("INSERT INTO dbo.Persons (ID) VALUES (2)")
     place.scan()
     with pytest.raises(TransientError, match="dbo_Persons is gone; its table is looked for again"):
-        place.source.page(instance, after=Position.before(instance.start_lsn), upto=_end(place, instance), rows=9)
+        place.source.page(instance, after=instance.start, upto=_end(place, instance), rows=9)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.position import LogPosition, in_the_log
 from ingester.sqlserver.source import SqlServerSource
 from ingester.sqlserver.sql import changes as queries
 from ingester.sqlserver.sql.changes import P
@@ -123,7 +124,7 @@ def test_a_transaction_of_the_hour_that_comes_twice_is_not_taken_for_a_later_one
     place = places()
     place.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
     place.scan()
-    lsn = place.read()[-1].position.lsn
+    lsn = in_the_log(place.read()[-1].position).lsn
     in_zone(monkeypatch, place.connection, zone)
     times = {"2026-10-25T02:30:00.000": "2026-10-25 02:40:00.000", "2026-10-25T02:20:00.000": "2026-10-25 03:21:00.000"}
     seen = []
@@ -132,5 +133,5 @@ def test_a_transaction_of_the_hour_that_comes_twice_is_not_taken_for_a_later_one
         text = queries.COMMITTED_AFTER.replace("cdc.lsn_time_mapping AS tm", mapping)
         with monkeypatch.context() as patch:
             patch.setattr(queries, "COMMITTED_AFTER", text)
-            seen.append(SqlServerSource(place.connection).passed(lsn, moment))
+            seen.append(SqlServerSource(place.connection).passed(LogPosition.end_of(lsn), moment))
     assert seen == passed

@@ -105,12 +105,12 @@ class History:
             instances = self.place.source.states([PERSONS])[PERSONS].instances
             request = probe_request(instances, self.offset)
             probe = self.place.source.probe([request])
-            chosen = window(instances, self.offset, probe.max_lsn)
+            chosen = window(instances, self.offset, probe.upto)
             answer = probe.answers[request.instance.name]
             assert self.offset is None or gap(self.offset, answer.low_watermark) is None
             if chosen.upto is None:
                 return
-            after = self.offset or Position.before(chosen.instance.start_lsn)
+            after = self.offset or chosen.instance.start
             if answer.pending:
                 page = self.place.source.page(chosen.instance, after=after, upto=chosen.upto, rows=self.rows)
                 assert page.changes

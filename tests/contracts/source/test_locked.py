@@ -8,8 +8,8 @@ from common.errors import ConnectionLost, TransientError
 from common.names import TableName
 from emulators.sqlserver.faults.catalogue import ChangeTableLocked, LockTimeout, LogTimesLocked
 from emulators.sqlserver.server import SqlServerEmulator
-from ingester.position import Position
 from ingester.source import Probe, ProbeRequest
+from ingester.sqlserver.position import LogPosition, in_the_log
 from tests.contracts.source.conftest import Places
 from tests.contracts.source.test_source import PERSONS, Place
 
@@ -40,13 +40,13 @@ def test_the_others_are_looked_at_at_once_and_the_held_ones_when_they_are_free(
         fault.__enter__()
     for _ in range(2):
         probe = place.source.probe(requests)
-        assert probe.locked == {f"dbo_{name}" for name in held}
-        assert probe.answers.keys() == {request.instance.name for request in requests} - probe.locked
+        assert probe.locked == {f"dbo_{name}": f"cdc.dbo_{name}_CT" for name in held}
+        assert probe.answers.keys() == {request.instance.name for request in requests} - probe.locked.keys()
         assert all(answer.pending for answer in probe.answers.values())
     for fault in faults:
         fault.__exit__(None, None, None)
     probe = place.source.probe(requests)
-    assert probe.locked == frozenset()
+    assert probe.locked == {}
     assert len(probe.answers) == 5
     assert all(answer.pending for answer in probe.answers.values())
     assert place.connection.rows("SELECT @@SPID, @@LOCK_TIMEOUT") == [(session[0][0], 10_000)]
@@ -63,14 +63,14 @@ def test_a_page_of_a_held_table_fails_for_now_and_its_connection_is_kept(
     server: SqlServerEmulator, place: Place
 ) -> None:
     instance = place.instance(TABLES[0])
-    start, upto = Position.before(instance.start_lsn), Position.end_of(place.read(table=TABLES[1])[-1].position.lsn)
+    start, upto = instance.start, LogPosition.end_of(in_the_log(place.read(table=TABLES[1])[-1].position).lsn)
     session = place.connection.rows("SELECT @@SPID")
     place.connection.result_sets("SET LOCK_TIMEOUT 20")
     with server.inject(ChangeTableLocked("dbo_T0_CT")), pytest.raises(TransientError, match="error 1222") as refused:
         place.source.page(instance, after=start, upto=upto, rows=5)
     assert not isinstance(refused.value, ConnectionLost)
     assert place.connection.rows("SELECT @@SPID") == session
-    upto = Position.end_of(place.read(table=TABLES[0])[-1].position.lsn)
+    upto = LogPosition.end_of(in_the_log(place.read(table=TABLES[0])[-1].position).lsn)
     assert len(place.source.page(instance, after=start, upto=upto, rows=5).changes) == 1
 
 
@@ -104,13 +104,14 @@ def test_what_was_captured_before_is_read_while_capture_holds_the_logs_end(
     with server.inject(LogTimesLocked()):
         for _ in range(2):
             probe = place.source.probe(requests)
-            assert (probe.capture_holds, probe.max_lsn) == (True, before.max_lsn)
+            assert (probe.capture_holds, probe.upto) == (True, before.upto)
             assert probe.answers == before.answers
     place.execute("INSERT INTO dbo.T0 VALUES (2)")
     place.scan()
     probe = place.source.probe(requests)
     assert not probe.capture_holds
-    assert (probe.max_lsn or 0) > (before.max_lsn or 0)  # type: ignore[operator]
+    assert probe.upto is not None
+    assert before.upto is None or probe.upto > before.upto
     assert place.connection.rows("SELECT @@LOCK_TIMEOUT") == [(10_000,)]
 
 

@@ -11,8 +11,9 @@ from common.names import TableName
 from emulators.sqlserver.cdc.database import DatabaseCdc
 from emulators.sqlserver.cdc.injection import InjectedTransaction
 from ingester.change import Change, Operation
-from ingester.position import Lsn, Position
+from ingester.position import Position
 from ingester.source import CaptureInstance, ProbeRequest
+from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
 from ingester.sqlserver.source import SqlServerSource
 from tests.contracts.source.conftest import Log, Places
 from tests.contracts.source.test_source import Place
@@ -38,8 +39,8 @@ BY_COMMAND = (deferred_sharing_seqvals, insert_before_delete, seqvals_against_co
 def window(place: Place) -> tuple[CaptureInstance, Position, Position]:
     instance = place.instance()
     probe = place.source.probe([ProbeRequest(instance, None)])
-    assert probe.max_lsn is not None
-    return instance, Position.before(instance.start_lsn), Position.end_of(probe.max_lsn)
+    assert probe.upto is not None
+    return instance, instance.start, probe.upto
 
 
 def sizes(place: Place, rows: int) -> list[int]:
@@ -136,7 +137,7 @@ def test_one_transaction_of_many_pages_is_read_in_order(places: Places, mode: st
     place.scan()
     found = place.read(101)
     assert [c.data["ID"] for c in found] == list(range(3000))
-    assert len({c.position.lsn for c in found}) == 1
+    assert len({in_the_log(c.position).lsn for c in found}) == 1
 
 
 def by_function(place: Place) -> SqlServerSource:
@@ -182,12 +183,12 @@ def test_a_window_of_nothing_is_empty(places: Places, mode: str) -> None:
     place.scan()
     instance, _, upto = window(place)
     (only,) = place.read()
-    after = Position.end_of(only.position.lsn)
-    beyond = Lsn((int.from_bytes(only.position.lsn.value, "big") + 1).to_bytes(10, "big"))
-    for border in (Position.before(beyond), upto):
+    after = LogPosition.end_of(in_the_log(only.position).lsn)
+    beyond = Lsn((int.from_bytes(in_the_log(only.position).lsn.value, "big") + 1).to_bytes(10, "big"))
+    for border in (LogPosition.before(beyond), upto):
         page = place.source.page(instance, after=only.position, upto=border, rows=5)
         assert (list(page.changes), page.end) == ([], None)
-    assert place.source.page(instance, after=after, upto=Position.before(beyond), rows=5).end is None
+    assert place.source.page(instance, after=after, upto=LogPosition.before(beyond), rows=5).end is None
 
 
 def changes_of(place: Place, rows: int) -> list[Change]:
@@ -220,9 +221,9 @@ def test_a_page_that_cleanup_overtook_tells_the_new_low_watermark(places: Places
     place.execute("INSERT INTO dbo.Persons (ID) VALUES (2)")
     place.scan()
     instance, after, upto = window(place)
-    second = place.read()[1].position.lsn
+    second = in_the_log(place.read()[1].position).lsn
     place.execute(f"EXEC sys.sp_cdc_cleanup_change_table N'dbo_Persons', @low_water_mark = {second}")
-    assert place.source.page(instance, after=after, upto=upto, rows=10).low_watermark == second
+    assert place.source.page(instance, after=after, upto=upto, rows=10).low_watermark == LogPosition.before(second)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -236,12 +237,12 @@ def test_a_probe_looks_from_the_low_watermark_without_an_offset_and_tells_a_gap_
     place.execute("WAITFOR DELAY '00:00:00.010'")
     place.execute("INSERT INTO dbo.Persons (ID) VALUES (2)")
     place.scan()
-    first, second = (c.position for c in place.read())
+    first, second = (in_the_log(c.position) for c in place.read())
     place.execute(f"EXEC sys.sp_cdc_cleanup_change_table N'dbo_Persons', @low_water_mark = {second.lsn}")
     fresh = place.source.probe([ProbeRequest(old, None)]).answers["dbo_Persons"]
-    assert (fresh.pending, fresh.low_watermark) == (True, second.lsn)
+    assert (fresh.pending, fresh.low_watermark) == (True, LogPosition.before(second.lsn))
     behind = place.source.probe([ProbeRequest(old, first)]).answers["dbo_Persons"]
-    assert behind.low_watermark == second.lsn
+    assert behind.low_watermark == LogPosition.before(second.lsn)
     done = place.source.probe([ProbeRequest(old, second)]).answers["dbo_Persons"]
     assert done.pending is False
 
@@ -266,7 +267,7 @@ def test_what_is_not_committed_and_what_is_rolled_back_is_never_read(places: Pla
         writer.execute("BEGIN TRANSACTION")
         writer.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
         instance = place.instance()
-        assert place.source.probe([ProbeRequest(instance, None)]).max_lsn is None
+        assert place.source.probe([ProbeRequest(instance, None)]).upto is None
         writer.execute("ROLLBACK TRANSACTION")
     place.execute("INSERT INTO dbo.Persons (ID) VALUES (2)")
     place.scan()

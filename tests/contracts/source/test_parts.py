@@ -21,9 +21,9 @@ from tests.emulators.sqlserver.wire.test_cdc_injected import SHAPES, Told, told
 def first(place: Place, instance: CaptureInstance, rows: int, after: Position | None = None) -> Stride | None:
     """The first `rows` rows of what was captured, from `after` on."""
     probe = place.source.probe([ProbeRequest(instance, None)])
-    assert probe.max_lsn is not None
-    after = after or Position.before(instance.start_lsn)
-    return place.source.stride(instance, after=after, upto=Position.end_of(probe.max_lsn), rows=rows)
+    assert probe.upto is not None
+    after = after or instance.start
+    return place.source.stride(instance, after=after, upto=probe.upto, rows=rows)
 
 
 def read(
@@ -43,7 +43,7 @@ def read(
     parts = []
     for number in range(of):
         part = Part(1, number, of, tuple(columns), stride.rows)
-        at: Position | None = after or Position.before(instance.start_lsn)
+        at: Position | None = after or instance.start
         changes: list[Change] = []
         while at is not None:
             found = place.source.page(instance, after=at, upto=stride.end, rows=page, part=part)
@@ -83,7 +83,7 @@ def test_strides_of_any_length_follow_each_other_without_gap_or_duplicate(places
     place.scan()
     expected, instance = place.read(), place.instance()
     for rows in (1, 2, 3, 7, 20, 100):
-        at, found = Position.before(instance.start_lsn), list[Change]()
+        at, found = instance.start, list[Change]()
         while (stride := first(place, instance, rows, at)) is not None:
             assert stride.rows == min(rows, len(expected) - len(found))
             changes = merged(read(place, 3, rows=rows, page=2, after=at))
@@ -100,7 +100,7 @@ def test_rows_from_before_the_upgrade_belong_to_the_parts_as_others_do(places: P
     place.execute("UPDATE cdc.dbo_Persons_CT SET [__$command_id] = NULL WHERE [__$operation] > 2")
     expected = place.read()
     for rows, page in ((1, 1), (4, 2), (9, 3), (100, 100)):
-        at, found = Position.before(place.instance().start_lsn), list[Change]()
+        at, found = place.instance().start, list[Change]()
         while (stride := first(place, place.instance(), rows, at)) is not None:
             found += merged(read(place, 2, rows=rows, page=page, after=at))
             at = stride.end

@@ -24,10 +24,12 @@ from dstream.emulators import Login
 from emulators.sqlserver.engine.server_engine import SqlEngine
 from emulators.sqlserver.server import SqlServerEmulator
 from emulators.sqlserver.tsql.planning.plans import Plan
-from ingester.position import Lsn, Position
-from ingester.source import CaptureInstance, Part, ProbeRequest
+from ingester.position import Position
+from ingester.source import Part, ProbeRequest
+from ingester.sqlserver.change_table import ChangeTable
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.literals import literal, type_of
+from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
 from ingester.sqlserver.source import SqlServerSource
 from ingester.sqlserver.sql import changes as queries
 from ingester.sqlserver.sql import parts as queries_of_parts
@@ -38,23 +40,23 @@ from tests.worlds.databases import drop
 
 REAL = os.environ.get("DSTREAM_TEST_SQLSERVER", "").strip()
 _LSN = Lsn(bytes(9) + b"\x05")
-_UPTO = Position.end_of(Lsn(bytes(9) + b"\xff"))
+_UPTO = LogPosition.end_of(Lsn(bytes(9) + b"\xff"))
 STARTS = {
-    "before a transaction": Position.before(_LSN),
-    "after a transaction": Position.end_of(_LSN),
-    "within a transaction": Position(_LSN, 7, bytes(10), 2),
-    "after what an older server captured": Position(_LSN, 0, bytes(10), 2),
-    "before what an older server captured": Position(_LSN, -1, bytes(10), 2),
+    "before a transaction": LogPosition.before(_LSN),
+    "after a transaction": LogPosition.end_of(_LSN),
+    "within a transaction": LogPosition(_LSN, 7, bytes(10), 2),
+    "after what an older server captured": LogPosition(_LSN, 0, bytes(10), 2),
+    "before what an older server captured": LogPosition(_LSN, -1, bytes(10), 2),
 }
 _SEEK_IN_SQLITE = re.compile(r"SEARCH \w+ USING (COVERING )?INDEX i\d+_1 \(__\$start_lsn>\?")
 
 
-def probe(instance: CaptureInstance, start: Position) -> Statement:
+def probe(instance: ChangeTable, start: LogPosition) -> Statement:
     rows = queries.window(start, None, instance.has_command_id)
     return queries.pending(0, instance.change_table, rows, _UPTO.lsn)
 
 
-def page(instance: CaptureInstance, start: Position) -> Statement:
+def page(instance: ChangeTable, start: LogPosition) -> Statement:
     return queries.page(
         instance.change_table,
         instance.name,
@@ -67,16 +69,16 @@ def page(instance: CaptureInstance, start: Position) -> Statement:
     )
 
 
-def stride(instance: CaptureInstance, start: Position) -> Statement:
+def stride(instance: ChangeTable, start: LogPosition) -> Statement:
     return queries_of_parts.stride(instance, start=start, upto=_UPTO, rows=5)
 
 
-def part(instance: CaptureInstance, start: Position) -> Statement:
+def part(instance: ChangeTable, start: LogPosition) -> Statement:
     one = Part(1, 0, 2, ("ID",), 100)
     return queries_of_parts.page(instance, one, ["ct.[ID]"], start=start, upto=_UPTO, rows=5, before_images=False)
 
 
-Asked = Callable[[CaptureInstance, Position], Statement]
+Asked = Callable[[ChangeTable, LogPosition], Statement]
 QUESTIONS = pytest.mark.parametrize("ask", [probe, page, stride, part], ids=lambda f: f.__name__)
 BEGINNINGS = pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
 
@@ -85,7 +87,7 @@ BEGINNINGS = pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
 @BEGINNINGS
 @pytest.mark.parametrize("command_ids", [True, False], ids=["with command ids", "without"])
 def test_a_change_table_is_sought_by_its_index(
-    places: Places, engine: SqlEngine, ask: Asked, start: Position, command_ids: bool
+    places: Places, engine: SqlEngine, ask: Asked, start: LogPosition, command_ids: bool
 ) -> None:
     place = places(command_ids=command_ids)
     instance, known = place.instance(), set(engine.plans._plans)
@@ -165,14 +167,14 @@ def _pass(source: SqlServerSource, tables: list[TableName], offsets: dict[TableN
     instances = {table: state.instances[0] for table, state in source.states(tables).items()}
     requests = [ProbeRequest(instances[table], offsets.get(table)) for table in tables]
     probe = source.probe(requests)
-    assert probe.max_lsn is not None
+    assert probe.upto is not None
     for table, request in zip(tables, requests, strict=True):
-        start = request.after or Position.before(request.instance.start_lsn)
+        start = request.after or request.instance.start
         if probe.answers[request.instance.name].pending:
-            page = source.page(request.instance, after=start, upto=Position.end_of(probe.max_lsn), rows=rows)
+            page = source.page(request.instance, after=start, upto=probe.upto, rows=rows)
             offsets[table] = page.end or start
         else:
-            offsets[table] = Position.end_of(probe.max_lsn)
+            offsets[table] = probe.upto
 
 
 def test_a_quiet_database_is_asked_once_however_many_tables_there_are(places: Places, engine: SqlEngine) -> None:
@@ -182,8 +184,8 @@ def test_a_quiet_database_is_asked_once_however_many_tables_there_are(places: Pl
     with recorded(engine, place.login) as (source, sent):
         instance = source.states([PERSONS])[PERSONS].instances[0]
         first = source.probe([ProbeRequest(instance, None)])
-        assert first.max_lsn is not None
-        idle = [ProbeRequest(instance, Position.end_of(first.max_lsn))] * 1000
+        assert first.upto is not None
+        idle = [ProbeRequest(instance, first.upto)] * 1000
         del sent[:]
         assert not source.probe(idle).answers[instance.name].pending
         assert len(sent) == 2
@@ -206,22 +208,22 @@ def test_a_table_that_was_found_empty_is_looked_at_again_when_that_says_nothing_
     for number in (1, 2):
         place.execute(f"INSERT INTO dbo.Persons (ID) VALUES ({number})")
         place.scan()
-    first, second = (change.position for change in place.read())
+    first, second = (in_the_log(change.position) for change in place.read())
     with recorded(engine, place.login) as (source, sent):
         instance = source.states([PERSONS])[PERSONS].instances[0]
 
-        def pending(after: Position | None, before: Lsn | None = None) -> bool:
+        def pending(after: Position | None, before: Position | None = None) -> bool:
             return source.probe([ProbeRequest(instance, after, before)]).answers[instance.name].pending
 
         assert pending(first)
         assert not pending(second)
         assert pending(first)
         assert pending(None)
-        assert not pending(first, second.lsn)
+        assert not pending(first, LogPosition.before(second.lsn))
         assert pending(first)
         assert not pending(second)
         del sent[:]
-        assert not pending(Position.end_of(second.lsn))
+        assert not pending(LogPosition.end_of(second.lsn))
         assert len(sent) == 1
 
 
@@ -248,7 +250,7 @@ def test_a_gap_is_told_even_where_nothing_is_looked_at(places: Places, engine: S
     assert lows[1] is not None
     assert lows[0] < lows[1]
     assert request[0].after is not None
-    assert request[0].after < Position.before(lows[1])
+    assert request[0].after < lows[1]
 
 
 def test_a_thousand_tables_that_have_to_be_looked_at_are_one_question_of_bounded_size(
@@ -260,7 +262,7 @@ def test_a_thousand_tables_that_have_to_be_looked_at_are_one_question_of_bounded
     with recorded(engine, place.login) as (source, sent):
         instance = source.states([PERSONS])[PERSONS].instances[0]
         del sent[:]
-        source.probe([ProbeRequest(instance, Position.before(instance.start_lsn))] * 1000)
+        source.probe([ProbeRequest(instance, instance.start)] * 1000)
     assert len(sent) == 2
     assert len(sent[1]) < 700_000
 
@@ -300,7 +302,7 @@ if REAL:  # one suite more where a server is given: only a real one has plans
 
     @QUESTIONS
     @BEGINNINGS
-    def test_a_real_server_seeks_in_the_clustered_index(real: Place, ask: Asked, start: Position) -> None:
+    def test_a_real_server_seeks_in_the_clustered_index(real: Place, ask: Asked, start: LogPosition) -> None:
         """https://learn.microsoft.com/sql/t-sql/statements/set-showplan-xml-transact-sql"""
         text, values = ask(real.instance(), start)
         declared = "".join(

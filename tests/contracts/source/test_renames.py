@@ -19,7 +19,7 @@ from ingester.driver.loop import Loop
 from ingester.driver.loop_settings import LoopSettings
 from ingester.driver.schedule import Rhythm
 from ingester.local.locks import LocalLocks
-from ingester.position import Lsn
+from ingester.position import Position
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.source import SqlServerSource
@@ -88,7 +88,7 @@ class Stage:
     def __init__(self, place: Place) -> None:
         self.place = place
         self.sender = FakeSender()
-        self.asked: list[Lsn] = []
+        self.asked: list[Position] = []
         for name in ("swap", "stage"):
             self.made(name)
 
@@ -144,9 +144,9 @@ def stage(places: Places, monkeypatch: pytest.MonkeyPatch) -> Stage:
     monkeypatch.setattr("ingester.driver.catalog_news._CATALOG_SECONDS", 0.0)
     made, passed = Stage(places()), SqlServerSource.passed
 
-    def asked(source: SqlServerSource, lsn: Lsn, moment: str) -> bool:
-        made.asked.append(lsn)
-        return passed(source, lsn, moment)
+    def asked(source: SqlServerSource, position: Position, moment: str) -> bool:
+        made.asked.append(position)
+        return passed(source, position, moment)
 
     monkeypatch.setattr(SqlServerSource, "passed", asked)
     return made

@@ -14,9 +14,9 @@ from common.sqladdress import SqlAddress
 from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
 from ingester.driver.tables import absence
-from ingester.position import Position
 from ingester.source import ProbeRequest
 from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.position import LogPosition, in_the_log
 from ingester.sqlserver.source import SqlServerSource
 from tests.contracts.source.conftest import Places
 from tests.contracts.source.test_source import PERSONS, Place
@@ -66,7 +66,7 @@ def test_the_documented_grants_are_enough(reader: Any, mode: str, grants: tuple[
     instance = source.states([PERSONS])[PERSONS].instances[0]
     probe = source.probe([ProbeRequest(instance, None)])
     assert probe.answers["dbo_Persons"].pending
-    page = source.page(instance, after=Position.before(instance.start_lsn), upto=Position.end_of(probe.max_lsn), rows=9)
+    page = source.page(instance, after=instance.start, upto=probe.upto, rows=9)
     assert [c.data["ID"] for c in page.changes] == [1]
 
 
@@ -91,7 +91,7 @@ def test_a_login_that_may_not_see_the_change_table_is_told_of_large_columns_all_
         ("Bio", -1, True),
     ]
     probe = source.probe([ProbeRequest(instance, None)])
-    page = source.page(instance, after=Position.before(instance.start_lsn), upto=Position.end_of(probe.max_lsn), rows=9)
+    page = source.page(instance, after=instance.start, upto=probe.upto, rows=9)
     assert [c.unavailable for c in page.changes] == [(), (), ("Bio",)]
 
 
@@ -108,9 +108,9 @@ def test_a_gating_role_is_missed_loudly(reader: Any, member: bool) -> None:
     with pytest.raises(PermanentError, match="low watermark of dbo_Persons") as refused:
         source.probe([ProbeRequest(instance, None)])
     assert "gating role" in (refused.value.hint or "")
-    upto = Position.end_of(place.read()[0].position.lsn)
+    upto = LogPosition.end_of(in_the_log(place.read()[0].position).lsn)
     with pytest.raises(PermanentError):
-        source.page(instance, after=Position.before(instance.start_lsn), upto=upto, rows=5)
+        source.page(instance, after=instance.start, upto=upto, rows=5)
 
 
 def test_a_gating_role_guards_the_functions_alone_and_not_who_may_read_the_change_table(reader: Any) -> None:
@@ -118,8 +118,8 @@ def test_a_gating_role_guards_the_functions_alone_and_not_who_may_read_the_chang
     instance = source.states([PERSONS])[PERSONS].instances[0]
     probe = source.probe([ProbeRequest(instance, None)])
     assert probe.answers["dbo_Persons"].pending
-    upto = Position.end_of(probe.max_lsn)
-    page = source.page(instance, after=Position.before(instance.start_lsn), upto=upto, rows=5)
+    upto = probe.upto
+    page = source.page(instance, after=instance.start, upto=upto, rows=5)
     assert [c.data["ID"] for c in page.changes] == [c.data["ID"] for c in place.read()]
 
 
@@ -137,7 +137,7 @@ def test_a_row_of_nulls_is_a_missing_right_and_never_nothing_to_read(
     place.scan()
     probe = source.probe([ProbeRequest(instance, offset)])
     assert probe.answers["dbo_Persons"].pending
-    after, upto = offset or Position.before(instance.start_lsn), Position.end_of(probe.max_lsn)
+    after, upto = offset or instance.start, probe.upto
     with pytest.raises(PermanentError, match="without their place in the log") as refused:
         source.page(instance, after=after, upto=upto, rows=5)
     assert "gating role" in (refused.value.hint or "")
@@ -150,7 +150,7 @@ def test_a_place_in_the_log_that_is_told_in_part_is_refused(
     place = places()
     place.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
     place.scan()
-    instance, upto = place.instance(), Position.end_of(place.read()[0].position.lsn)
+    instance, upto = place.instance(), LogPosition.end_of(in_the_log(place.read()[0].position).lsn)
     rows_until, rows = place.connection.rows_until, place.connection.rows
 
     def without(row: Any) -> Any:
@@ -162,7 +162,7 @@ def test_a_place_in_the_log_that_is_told_in_part_is_refused(
 
     monkeypatch.setattr(place.connection, "rows_until", paged)
     monkeypatch.setattr(place.connection, "rows", lambda *asked: [without(row) for row in rows(*asked)])
-    start = Position.before(instance.start_lsn)
+    start = instance.start
     with pytest.raises(PermanentError, match="without their place in the log"):
         place.source.page(instance, after=start, upto=upto, rows=5)
     with pytest.raises(PermanentError, match="without their place in the log"):
@@ -177,7 +177,7 @@ def test_a_low_watermark_that_is_not_told_is_never_read_past(
     place = places()
     place.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
     place.scan()
-    instance, upto = place.instance(), Position.end_of(place.read()[0].position.lsn)
+    instance, upto = place.instance(), LogPosition.end_of(in_the_log(place.read()[0].position).lsn)
     batch, rows_until = place.connection.batch, place.connection.rows_until
 
     def probed(statements: Any, **within: Any) -> Any:
@@ -190,7 +190,7 @@ def test_a_low_watermark_that_is_not_told_is_never_read_past(
 
     monkeypatch.setattr(place.connection, "rows_until", paged)
     with pytest.raises(PermanentError, match="low watermark of dbo_Persons"):
-        place.source.page(instance, after=Position.before(instance.start_lsn), upto=upto, rows=5)
+        place.source.page(instance, after=instance.start, upto=upto, rows=5)
     monkeypatch.setattr(place.connection, "batch", probed)
     with pytest.raises(PermanentError, match="low watermark of dbo_Persons"):
         place.source.probe([ProbeRequest(instance, None)])
@@ -201,7 +201,7 @@ def test_no_max_lsn_means_nothing_captured_yet_only_to_those_who_may_look(
 ) -> None:
     place = places()
     request = [ProbeRequest(place.instance(), None)]
-    assert place.source.probe(request).max_lsn is None
+    assert place.source.probe(request).upto is None
     rows = place.connection.rows
     monkeypatch.setattr(
         place.connection, "rows", lambda sql, *more: [(0,)] if "HAS_PERMS_BY_NAME" in sql else rows(sql, *more)
@@ -219,9 +219,9 @@ def test_nothing_stays_open_between_statements(places: Places, mode: str) -> Non
     place.scan()
     instance = place.instance()
     probe = place.source.probe([ProbeRequest(instance, None)])
-    assert probe.max_lsn is not None
-    upto = Position.end_of(probe.max_lsn)
-    page = place.source.page(instance, after=Position.before(instance.start_lsn), upto=upto, rows=100)
+    assert probe.upto is not None
+    upto = probe.upto
+    page = place.source.page(instance, after=instance.start, upto=upto, rows=100)
     assert len(page.changes) == 1
     state = "SELECT @@TRANCOUNT, transaction_isolation_level, open_transaction_count FROM sys.dm_exec_sessions WHERE session_id = @@SPID"
     assert place.connection.rows(state) == [(0, 2, 0)]

@@ -15,9 +15,10 @@ from dstream.emulators import Login
 from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
 from ingester.change import Change, Operation
-from ingester.position import Position
-from ingester.source import CaptureInstance, ProbeRequest
+from ingester.source import ProbeRequest
+from ingester.sqlserver.change_table import ChangeTable, change_table
 from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.position import LogPosition, in_the_log
 from ingester.sqlserver.source import SqlServerSource
 from tests.conftest import PASSWORD, USER
 
@@ -58,8 +59,8 @@ class Place:
             f"EXEC sys.sp_cdc_enable_table @source_schema = N'{schema}', @source_name = N'{table}', @role_name = NULL{extra}"
         )
 
-    def instance(self, table: TableName = PERSONS) -> CaptureInstance:
-        return self.source.states([table])[table].instances[0]
+    def instance(self, table: TableName = PERSONS) -> ChangeTable:
+        return change_table(self.source.states([table])[table].instances[0])
 
     def scan(self) -> None:
         self.execute("EXEC sys.sp_cdc_scan")
@@ -68,8 +69,8 @@ class Place:
         """Everything, in pages of `rows`."""
         instance = self.instance(table)
         probe = self.source.probe([ProbeRequest(instance, None)])
-        assert probe.max_lsn is not None
-        after, upto = Position.before(instance.start_lsn), Position.end_of(probe.max_lsn)
+        assert probe.upto is not None
+        after, upto = instance.start, probe.upto
         found: list[Change] = []
         while True:
             page = self.source.page(instance, after=after, upto=upto, rows=rows)
@@ -177,11 +178,11 @@ def test_a_change_captured_after_the_probe_waits_for_the_next_window(place: Plac
     place.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
     place.scan()
     probe = place.source.probe([ProbeRequest(place.instance(), None)])
-    assert probe.max_lsn is not None
+    assert probe.upto is not None
     place.execute("INSERT INTO dbo.Persons (ID) VALUES (2)")
     place.scan()
-    start = Position.before(place.instance().start_lsn)
-    page = place.source.page(place.instance(), after=start, upto=Position.end_of(probe.max_lsn), rows=10)
+    start = place.instance().start
+    page = place.source.page(place.instance(), after=start, upto=probe.upto, rows=10)
     assert what(list(page.changes)) == [("INSERT", 1)]
 
 
@@ -190,9 +191,9 @@ def test_a_window_that_ends_before_a_transaction_leaves_it_out(place: Place) -> 
     place.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
     place.execute("INSERT INTO dbo.Persons (ID) VALUES (2)")
     place.scan()
-    second = place.read()[1].position.lsn
-    start = Position.before(place.instance().start_lsn)
-    page = place.source.page(place.instance(), after=start, upto=Position.before(second), rows=10)
+    second = in_the_log(place.read()[1].position).lsn
+    start = place.instance().start
+    page = place.source.page(place.instance(), after=start, upto=LogPosition.before(second), rows=10)
     assert what(list(page.changes)) == [("INSERT", 1)]
 
 
@@ -202,14 +203,14 @@ def test_the_low_watermark_that_comes_with_a_page_is_the_one_after_it_was_read(p
     place.execute("WAITFOR DELAY '00:00:00.010'")  # commits of one tick of the clock keep a watermark in common
     place.execute("INSERT INTO dbo.Persons (ID) VALUES (2)")
     place.scan()
-    second = place.read()[1].position
+    second = in_the_log(place.read()[1].position)
     place.execute(
         f"EXEC sys.sp_cdc_cleanup_change_table @capture_instance = N'dbo_Persons', @low_water_mark = {second.lsn}"
     )
     page = place.source.page(
-        place.instance(), after=Position.before(second.lsn), upto=Position.end_of(second.lsn), rows=5
+        place.instance(), after=LogPosition.before(second.lsn), upto=LogPosition.end_of(second.lsn), rows=5
     )
-    assert page.low_watermark == second.lsn
+    assert page.low_watermark == LogPosition.before(second.lsn)
 
 
 def test_commit_times_are_utc_with_milliseconds(place: Place) -> None:

@@ -15,9 +15,9 @@ from common.message import Message
 from common.names import Origin, TableName
 from ingester.change import Change, Operation
 from ingester.oversize import Outgoing, Oversized, oversized
-from ingester.position import Position
 from ingester.slices import Slice, SliceResult, Trouble
 from ingester.source import CapturedColumn
+from ingester.sqlserver.position import LogPosition
 from ingester.task.drain import Drain
 from ingester.task.encode import Encoder
 from tests.fakes.ingester import PERSONS, FakeOffsets, FakeSender, FakeSource, encoder, instance, lsn, position
@@ -27,7 +27,7 @@ ROWS = [position(n, seq=s) for n in (1, 2, 3) for s in (1, 2, 3, 4)]
 BIG = ROWS[5]  # the second of transaction 2
 
 
-def bench(*, stand_ins: bool, wide: tuple[Position, ...] = (BIG,), ordering: str = "table") -> tuple[Drain, Slice]:
+def bench(*, stand_ins: bool, wide: tuple[LogPosition, ...] = (BIG,), ordering: str = "table") -> tuple[Drain, Slice]:
     source = FakeSource(rows={"dbo_Persons": list(ROWS)}, max_lsn=lsn(3), wide=dict.fromkeys(wide, LIMIT))
     offsets = FakeOffsets()
     offsets.claim(PERSONS, 7)
@@ -38,8 +38,8 @@ def bench(*, stand_ins: bool, wide: tuple[Position, ...] = (BIG,), ordering: str
     todo = Slice(
         PERSONS,
         instance(),
-        Position.before(lsn(1)),
-        Position.end_of(lsn(3)),
+        LogPosition.before(lsn(1)),
+        LogPosition.end_of(lsn(3)),
         epoch=7,
         rows=100,
         seconds=10,
@@ -53,7 +53,7 @@ def sent(drain: Drain) -> list[Message]:
     return drain.sender.sent
 
 
-def ids(positions: list[Position]) -> list[str]:
+def ids(positions: list[LogPosition]) -> list[str]:
     return [f"database.dbo.Persons:{p.lsn.hex}-{p.command_id}-{p.seqval.hex()}-{p.operation}" for p in positions]
 
 

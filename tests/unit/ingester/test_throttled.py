@@ -17,6 +17,7 @@ from ingester.driver.loop import Loop
 from ingester.position import Position
 from ingester.slices import Slice, Trouble
 from ingester.source import Part
+from ingester.sqlserver.position import LogPosition, in_the_log
 from ingester.task.drain import Drain
 from ingester.task.encode import Encoder
 from ingester.task.pack import PackingSender
@@ -79,8 +80,8 @@ class World:
             wait=self.namespace.wait,
             chance=lambda: 0.9,
         )
-        upto = Position.end_of(lsn(COUNT))
-        self.todo = Slice(PERSONS, instance(), Position.before(lsn(1)), upto, epoch=7, rows=1_000, seconds=3_600)
+        upto = LogPosition.end_of(lsn(COUNT))
+        self.todo = Slice(PERSONS, instance(), LogPosition.before(lsn(1)), upto, epoch=7, rows=1_000, seconds=3_600)
 
     def stored(self) -> Position | None:
         return self.offsets.stored[PERSONS]
@@ -139,7 +140,7 @@ def test_a_slice_that_is_throttled_ends_with_its_time_and_the_next_goes_on_where
         assert world.namespace.now < 1_100
     assert sent(world) == EXPECTED
     assert all(each.trouble is None and each.changes >= 100 for each in slices)
-    assert all(end - begin > 0 for begin, end in pairwise(map(ROWS.index, world.offsets.commits)))
+    assert all(end - begin > 0 for begin, end in pairwise(map(ROWS.index, map(in_the_log, world.offsets.commits))))
 
 
 def test_with_a_session_a_key_too_no_slice_ends_where_something_would_be_sent_again() -> None:

@@ -13,8 +13,8 @@ import pytest
 from common.clock import SteadyTime, UnixTime
 from ingester import app as wiring
 from ingester import worker
-from ingester.position import Position
 from ingester.slices import Slice, SliceResult
+from ingester.sqlserver.position import LogPosition
 from ingester.worker_settings import WorkerSettings
 from tests.fakes.ingester import ORDERS, PERSONS, instance, lsn, position
 from tests.unit.ingester.driver.test_reload import settings
@@ -66,7 +66,7 @@ def test_a_worker_hears_of_a_stop_that_was_asked_for_while_its_slice_runs(tmp_pa
 
 def test_a_result_brings_the_time_of_day_that_the_worker_took_it_for(tmp_path: Path) -> None:
     todo = Slice(
-        PERSONS, instance(), Position.before(lsn(1)), Position.end_of(lsn(1)), 1, 2, 1.0, sent_at=UnixTime(5.0)
+        PERSONS, instance(), LogPosition.before(lsn(1)), LogPosition.end_of(lsn(1)), 1, 2, 1.0, sent_at=UnixTime(5.0)
     )
     before = time.time()
     bench = worker.Worker(WorkerSettings.of(settings("Persons")), tmp_path / "stopping")

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from common.names import TableName
-from ingester.position import Lsn, Position
 from ingester.sqlserver.connection import Connection as IngesterConnection
+from ingester.sqlserver.position import LogPosition, Lsn
 from ingester.sqlserver.source import SqlServerSource
 from ingester.window import gap, gap_error
 from tests.emulators.sqlserver.contract.client import Database, Refused
@@ -181,14 +181,14 @@ def test_a_reader_below_the_low_watermark_learns_that_changes_were_lost(persons:
         source = SqlServerSource(connection)
         table = TableName("dbo", "Persons")
         instance = source.states([table])[table].instances[0]
-        cursor = Position.before(instance.start_lsn)
+        cursor = instance.start
         persons.run(CLEANUP + "%s", second)
-        page = source.page(instance, after=cursor, upto=Position.end_of(Lsn(second)), rows=10)
+        page = source.page(instance, after=cursor, upto=LogPosition.end_of(Lsn(second)), rows=10)
     finally:
         connection.close()
     found = gap(cursor, page.low_watermark)
     assert found is not None
-    assert "changes were lost" in str(gap_error(instance, found.offset, found.low_watermark.hex))
+    assert "changes were lost" in str(gap_error(instance, found))
 
 
 @item(70, "documented")

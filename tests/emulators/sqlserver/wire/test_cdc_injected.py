@@ -27,7 +27,7 @@ from emulators.sqlserver.engine.server_engine import SqlEngine
 from emulators.sqlserver.results import Value
 from emulators.sqlserver.server import SqlServerEmulator
 from ingester.change import Change
-from ingester.position import Position
+from ingester.sqlserver.position import LogPosition, in_the_log
 from tests.contracts.source.test_source import Place
 
 DELETE, INSERT, BEFORE, AFTER = 1, 2, 3, 4
@@ -243,8 +243,9 @@ def test_a_transaction_that_began_first_has_the_smaller_seqvals_and_the_larger_c
     interleaved(made.cdc)
     found = made.read(100)
     second, first = found[:4], found[4:]
-    assert max(c.position.lsn for c in second) < min(c.position.lsn for c in first)
-    assert first[0].position.seqval < second[0].position.seqval < first[-1].position.seqval
+    assert max(in_the_log(c.position).lsn for c in second) < min(in_the_log(c.position).lsn for c in first)
+    begin, middle, end = (in_the_log(c.position).seqval for c in (first[0], second[0], first[-1]))
+    assert begin < middle < end
 
 
 def test_a_mask_is_read_as_it_is(bench: Benches) -> None:
@@ -291,9 +292,10 @@ def test_whatever_the_log_holds_pages_of_any_size_hold_it_once(
         lsn = inject(made.cdc, injected)
         expected += [(lsn, c.command_id, c.seqval, c.operation, c.values["ID"]) for c in injected]
     found = made.read(rows)
-    positions = [(c.position.lsn.value, c.position.command_id, c.position.seqval, c.position.operation) for c in found]
+    places = [in_the_log(c.position) for c in found]
+    positions = [(p.lsn.value, p.command_id, p.seqval, p.operation) for p in places]
     assert [(*position, c.data["ID"]) for position, c in zip(positions, found, strict=True)] == sorted(expected)
-    assert all(c.position > Position.before(c.position.lsn) for c in found)
+    assert all(p > LogPosition.before(p.lsn) for p in places)
 
 
 @pytest.mark.parametrize("rows", range(2, 7))

@@ -17,7 +17,6 @@ from pydantic import SecretStr
 from common.names import TableName
 from common.sqladdress import SqlAddress
 from ingester.change import Change
-from ingester.position import Position
 from ingester.source import ProbeRequest
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.source import SqlServerSource
@@ -243,6 +242,6 @@ def test_the_ingester_reads_databases_of_any_collation(
 def read(source: SqlServerSource, table: TableName) -> list[Change]:
     (instance,) = source.states([table])[table].instances
     probe = source.probe([ProbeRequest(instance, None)])
-    assert probe.max_lsn is not None
-    after, upto = Position.before(instance.start_lsn), Position.end_of(probe.max_lsn)
+    assert probe.upto is not None
+    after, upto = instance.start, probe.upto
     return list(source.page(instance, after=after, upto=upto, rows=100).changes)

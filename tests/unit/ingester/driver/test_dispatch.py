@@ -11,9 +11,9 @@ from common.clock import SteadyTime, UnixTime
 from common.names import TableName
 from ingester.driver.dispatch import BUCKET_SIZE, DEATHS, Dispatcher, buckets, seconds_out
 from ingester.executor import Early
-from ingester.position import Position
 from ingester.slices import Slice, SliceResult, Trouble, WorkerLost
 from ingester.source import Part
+from ingester.sqlserver.position import LogPosition
 from ingester.task.drain import Drain
 from tests.fakes.ingester import (
     ORDERS,
@@ -30,7 +30,7 @@ from tests.fakes.ingester import (
 
 def slices(count: int) -> list[Slice]:
     return [
-        Slice(PERSONS, instance(), Position.before(lsn(1)), Position.end_of(lsn(1)), epoch=n, rows=2, seconds=1)
+        Slice(PERSONS, instance(), LogPosition.before(lsn(1)), LogPosition.end_of(lsn(1)), epoch=n, rows=2, seconds=1)
         for n in range(count)
     ]
 
@@ -136,7 +136,7 @@ class Hanging:
 
 
 def done(table: TableName) -> SliceResult:
-    return SliceResult(table, Position.end_of(lsn(1)))
+    return SliceResult(table, LogPosition.end_of(lsn(1)))
 
 
 class Hung:

@@ -21,10 +21,10 @@ from ingester.driver.loop_settings import LoopSettings
 from ingester.driver.reload import TableChanges
 from ingester.driver.schedule import Rhythm
 from ingester.local.locks import LocalLocks
-from ingester.position import Position
 from ingester.slices import Trouble, WorkerClock, WorkerLost
 from ingester.spark import executor as spark
 from ingester.spark import jvm as spark_jvm
+from ingester.sqlserver.position import LogPosition
 from ingester.sqlserver.waiting import GRACE
 from ingester.task.drain import Drain
 from ingester.watch.stats import IngesterStats
@@ -249,7 +249,7 @@ def test_an_idle_tables_offset_advances_with_the_log() -> None:
     world = World()
     world.at(3, lambda: world.commit(9))
     world.run(200)
-    assert world.offsets.stored[ORDERS] == Position.end_of(lsn(9))
+    assert world.offsets.stored[ORDERS] == LogPosition.end_of(lsn(9))
 
 
 def test_only_tables_that_hold_something_are_read() -> None:
@@ -292,7 +292,7 @@ def test_a_table_whose_cdc_was_off_for_a_while_stops_with_the_gap_or_goes_on_aft
     assert told["log_level"] == ("warning" if skip_gaps else "error")
     why = told["what"] if skip_gaps else told["error"]
     assert f"the offset is at LSN 0x{lsn(2).hex}" in why
-    assert f"low watermark 0x{lsn(30).hex}" in why
+    assert f"low watermark, LSN 0x{lsn(30).hex}" in why
     assert len(world.sent()) == (4 if skip_gaps else 3)
 
 
@@ -503,7 +503,7 @@ def test_an_idle_offset_whose_moves_answer_was_lost_is_no_lost_lock() -> None:
     _, logs = world.run(600)
     assert lost
     assert "lock lost" not in [entry["event"] for entry in logs]
-    assert world.offsets.stored[PERSONS] == Position.end_of(lsn(3))
+    assert world.offsets.stored[PERSONS] == LogPosition.end_of(lsn(3))
 
 
 def test_readiness_names_the_tables_that_stopped() -> None:
@@ -535,7 +535,7 @@ def test_a_table_that_kills_its_workers_is_said_once_tried_seldom_and_shown_unti
     assert [(line["log_level"], line["table"]) for line in told] == [("error", "dbo.Persons")]
     assert min(b - a for a, b in pairwise(deaths[4:])) >= 50
     assert world.stats.ready() is None
-    assert world.offsets.stored == {PERSONS: Position.end_of(lsn(2)), ORDERS: Position.end_of(lsn(2))}
+    assert world.offsets.stored == {PERSONS: LogPosition.end_of(lsn(2)), ORDERS: LogPosition.end_of(lsn(2))}
     assert [line["table"] for line in logs if line["event"] == "recovered"].count("dbo.Persons") == 1
 
 

@@ -13,13 +13,13 @@ from ingester.driver.spread import part_rows, shared_by, slices, whole
 from ingester.driver.strides import Strides
 from ingester.driver.tables import TrackedTable
 from ingester.oversize import Oversized
-from ingester.position import Position
 from ingester.slices import Slice, SliceResult, Trouble, WorkerLost, failed
 from ingester.source import CapturedColumn, Part, Stride
+from ingester.sqlserver.position import LogPosition
 from ingester.task.drain import Drain
 from tests.fakes.ingester import PERSONS, FakeOffsets, FakeSender, FakeSource, encoder, instance, lsn, position
 
-TODO = Slice(PERSONS, instance(), position(1), Position.end_of(lsn(9)), epoch=7, rows=8, seconds=10)
+TODO = Slice(PERSONS, instance(), position(1), LogPosition.end_of(lsn(9)), epoch=7, rows=8, seconds=10)
 
 
 def keyed(*columns: CapturedColumn) -> Slice:
@@ -128,7 +128,7 @@ class Bench:
             self.source, self.offsets, self.sender, encoder(), lambda: UnixTime(0.0), lambda: SteadyTime(0.0)
         )
         self.table = TrackedTable(PERSONS, offset=self.rows[3], backlog=True, page_rows=7)
-        self.todo = replace(TODO, upto=Position.end_of(lsn(10)), row_bytes=600.0)
+        self.todo = replace(TODO, upto=LogPosition.end_of(lsn(10)), row_bytes=600.0)
         self.strides = Strides(self.source, self.offsets, ordering, most=most)
 
     def parts(self, room: int = 3) -> list[Slice]:

@@ -12,6 +12,7 @@ from ingester.driver.catalog_news import take_in
 from ingester.driver.tables import TrackedTable, absence, drift
 from ingester.position import Position
 from ingester.source import TableState
+from ingester.sqlserver.position import LogPosition
 from tests.fakes.ingester import instance, lsn, position
 
 TABLE = TableName("dbo", "Person's")
@@ -56,7 +57,7 @@ def test_nobody_is_told_to_drop_an_instance_that_is_still_read() -> None:
     said = drift(TableState(True, (old,)), position(5)) or ""
     assert f"Keep {old.name}" in said
     assert "drop the older" not in said
-    newer = replace(old, name="dbo_Persons_2", start_lsn=lsn(9))
+    newer = replace(old, name="dbo_Persons_2", start=LogPosition.before(lsn(9)))
     unread = drift(TableState(True, (old, newer)), position(5)) or ""
     assert f"{old.name} is still read: wait" in unread
     assert "drop the older" not in unread

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from common.errors import PermanentError
 from common.names import TableName
 from ingester.change import Change
-from ingester.source import CapturedColumn, CaptureInstance
+from ingester.source import CapturedColumn
+from ingester.sqlserver.change_table import ChangeTable
+from ingester.sqlserver.pairing import Image, PairedRows
+from ingester.sqlserver.position import LogPosition
 from ingester.sqlserver.rows import RowReader
 from ingester.sqlserver.values import projection
-from ingester.window import Image, PairedRows
 from tests.fakes.ingester import lsn, position
 
 CASES = [
@@ -109,7 +111,14 @@ COLUMNS = (
     CapturedColumn("Part", "int", 6, key_ordinal=1),
     *(CapturedColumn(f"C{n}", "int", n) for n in range(7, 12)),
 )
-TABLE = CaptureInstance("dbo_T", TableName("dbo", "T"), "dbo_T_CT", lsn(1), COLUMNS)
+
+
+def _table(name: str, *columns: CapturedColumn) -> ChangeTable:
+    start = LogPosition.before(lsn(1))
+    return ChangeTable(name, TableName("dbo", "T"), start, columns, change_table=f"{name}_CT")
+
+
+TABLE = _table("dbo_T", *COLUMNS)
 
 
 def row(operation: int, *values: object, mask: int = 0) -> Image:
@@ -167,13 +176,13 @@ def test_the_key_is_in_key_order() -> None:
 
 
 def test_names_are_quoted() -> None:
-    table = CaptureInstance("i", TableName("dbo", "T"), "T_CT", lsn(1), (CapturedColumn("a]b%s", "decimal", 1),))
+    table = _table("i", CapturedColumn("a]b%s", "decimal", 1))
     assert RowReader(table, decimals_as_numbers=False, before_images=False).selected == [
         "CONVERT(varchar(41), ct.[a]]b%s]) AS [a]]b%s]"
     ]
 
 
 def test_a_type_that_cannot_be_carried_is_refused_by_name() -> None:
-    table = CaptureInstance("i", TableName("dbo", "T"), "T_CT", lsn(1), (CapturedColumn("v", "sql_variant", 1),))
+    table = _table("i", CapturedColumn("v", "sql_variant", 1))
     with pytest.raises(PermanentError, match="column 'v' has type sql_variant"):
         RowReader(table, decimals_as_numbers=False, before_images=False)

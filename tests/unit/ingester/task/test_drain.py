@@ -9,9 +9,9 @@ from common.bus import OutOfTime, SendInterrupted, TimeLeft
 from common.clock import SteadyTime, UnixTime
 from common.errors import DestinationUnavailable, DStreamError, PermanentError, TransientError
 from common.message import Message
-from ingester.position import Position
 from ingester.slices import Slice, Trouble
 from ingester.source import Part
+from ingester.sqlserver.position import LogPosition
 from ingester.task.drain import Drain
 from tests.fakes.ingester import (
     PERSONS,
@@ -47,8 +47,8 @@ class Bench:
         self.todo = Slice(
             table=PERSONS,
             instance=instance(),
-            start=Position.before(lsn(1)),
-            upto=Position.end_of(lsn(3)),
+            start=LogPosition.before(lsn(1)),
+            upto=LogPosition.end_of(lsn(3)),
             epoch=7,
             rows=5,
             seconds=10,
@@ -227,7 +227,7 @@ def test_rows_purged_while_they_were_read_are_a_gap_and_are_not_skipped_over() -
 
 def test_a_change_beyond_the_windows_end_waits_for_the_next_window() -> None:
     bench = Bench()
-    result = bench.drain.run(replace(bench.todo, upto=Position.end_of(lsn(2))))
+    result = bench.drain.run(replace(bench.todo, upto=LogPosition.end_of(lsn(2))))
     assert bench.sent() == EXPECTED[:8]
     assert result.more is False
 

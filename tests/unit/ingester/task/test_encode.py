@@ -11,7 +11,7 @@ from common.message import PropertyValue
 from common.names import Ordering, Origin, TableName
 from ingester.change import Change, Operation
 from ingester.oversize import Oversized
-from ingester.position import Lsn, Position
+from ingester.sqlserver.position import LogPosition, Lsn
 from ingester.task.encode import Encoder
 from ingester.task.envelope import Enveloped
 from ingester.task.identity import Identity
@@ -19,13 +19,13 @@ from tests.fakes.ingester import position
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "messages"
 
-AT = Position(Lsn(bytes.fromhex("0000003600000b200003")), 1, bytes.fromhex("0000003600000b200002"), 2)
+AT = LogPosition(Lsn(bytes.fromhex("0000003600000b200003")), 1, bytes.fromhex("0000003600000b200002"), 2)
 
 
 def change(name: str) -> Change:
     table = TableName("dbo", "Persons")
     orders = TableName("sales", "Orders")
-    moved = Position(AT.lsn, 2, AT.seqval, 4)
+    moved = LogPosition(AT.lsn, 2, AT.seqval, 4)
     return {
         "insert": Change(
             table,
@@ -61,7 +61,7 @@ def change(name: str) -> Change:
         "delete_in_another_schema": Change(
             orders,
             "sales_Orders",
-            Position(AT.lsn, 3, AT.seqval, 1),
+            LogPosition(AT.lsn, 3, AT.seqval, 1),
             Operation.DELETE,
             {"Order Id": 7, "Total": "6.3230", "Note": None},
             unavailable=("Scan",),

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.names import TableName
-from ingester.position import Lsn, Position
+from ingester.sqlserver.position import LogPosition, Lsn
 from ingester.task.identity import event_identity
 from tests.fakes.ingester import position
 
-AT = Position(Lsn(bytes.fromhex("0000003600000b200003")), 1, bytes.fromhex("0000003600000b200002"), 2)
+AT = LogPosition(Lsn(bytes.fromhex("0000003600000b200003")), 1, bytes.fromhex("0000003600000b200002"), 2)
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60)
 
 
@@ -20,7 +20,7 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6
 def test_an_event_id_has_at_most_128_characters_and_depends_on_the_change_alone(
     database: str, schema: str, table: str, command: int
 ) -> None:
-    where = Position(AT.lsn, command, AT.seqval, 2)
+    where = LogPosition(AT.lsn, command, AT.seqval, 2)
     event_id = event_identity(database, TableName(schema, table), where)
     assert len(event_id) <= 128
     assert event_id == event_identity(database, TableName(schema, table), where)

@@ -8,11 +8,12 @@ import pytest
 from common.errors import TransientError
 from ingester.position import Position
 from ingester.source import Page
+from ingester.sqlserver.position import LogPosition, in_the_log
 from ingester.task.read_ahead import ReadAhead
 from tests.fakes.ingester import PERSONS, FakeSource, instance, lsn, position
 
-UPTO = Position.end_of(lsn(9))
-START = Position.before(lsn(1))
+UPTO = LogPosition.end_of(lsn(9))
+START: Position = LogPosition.before(lsn(1))
 PATIENCE = 10.0
 
 
@@ -49,7 +50,7 @@ def page(source: ReadAhead, after: Position = START, upto: Position = UPTO, rows
 
 
 def numbers(found: Page) -> list[int]:
-    return [int.from_bytes(change.position.lsn.value, "big") for change in found.changes]
+    return [int.from_bytes(in_the_log(change.position).lsn.value, "big") for change in found.changes]
 
 
 def test_the_next_page_is_read_before_it_is_asked_for(inner: Counted, ahead: ReadAhead) -> None:

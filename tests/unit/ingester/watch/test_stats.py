@@ -11,8 +11,8 @@ from common.clock import SteadyTime
 from common.errors import TransientError
 from common.names import TableName
 from ingester.driver.loop import Loop
-from ingester.position import Position
 from ingester.slices import Overdue, Slice, failed
+from ingester.sqlserver.position import LogPosition
 from ingester.watch.stats import IngesterStats, Standing, TableFigures
 from tests.fakes.ingester import ORDERS, PERSONS, instance, lsn
 from tests.unit.ingester.driver.test_loop import World
@@ -165,7 +165,9 @@ def test_an_executor_that_can_run_nothing_is_why_it_is_not_ready() -> None:
 
 
 def _todo() -> Slice:
-    return Slice(PERSONS, instance(), Position.before(lsn(1)), Position.end_of(lsn(1)), epoch=1, rows=2, seconds=1)
+    return Slice(
+        PERSONS, instance(), LogPosition.before(lsn(1)), LogPosition.end_of(lsn(1)), epoch=1, rows=2, seconds=1
+    )
 
 
 def test_stopped_tables_are_named_until_they_are_read_again_or_taken_out() -> None:

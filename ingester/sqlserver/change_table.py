@@ -1,0 +1,34 @@
+"""A capture instance of SQL Server: what its change table is called, and what else a reader of it has to know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ingester.source import CaptureInstance
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What shows that a table's columns are still as they were: its object id, and a stamp that differs after any change of them."""
+
+    object_id: int
+    stamp: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeTable(CaptureInstance):
+    """A row of cdc.change_tables with its columns. `has_command_id` is False where what is read does not have it.
+
+    `shape`: of the change table when the columns were read, or of the source where that is all that may be seen.
+    """
+
+    change_table: str
+    has_command_id: bool = True
+    shape: Shape | None = None
+
+
+def change_table(instance: CaptureInstance) -> ChangeTable:
+    """`instance`, which this source has handed out: the core hands it back as it was."""
+    if not isinstance(instance, ChangeTable):
+        raise TypeError(f"{type(instance).__name__} is not a capture instance of SQL Server")
+    return instance
