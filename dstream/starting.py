@@ -6,7 +6,7 @@ Stages are imported here and only when a command needs them, so that the router 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from importlib import import_module, metadata
@@ -17,6 +17,7 @@ from common.errors import ConfigurationError
 from dstream.options import Format, Level
 
 if TYPE_CHECKING:
+    from common.config.settings import Renamed
     from dstream.config_watch import Watched
 
 T = TypeVar("T")
@@ -30,6 +31,9 @@ class Settings(Protocol):
 
     @property
     def reaches(self) -> Mapping[str, object]: ...
+
+    @property
+    def renamed(self) -> Sequence[Renamed]: ...
 
 
 def logged(level: Level, format: Format) -> None:
@@ -68,9 +72,10 @@ def announced(stage: str, config: Path, settings: Settings) -> None:
     import structlog
 
     version = metadata.version("dstream-cdc")
-    structlog.get_logger(stage).info(
-        f"{stage} starting", version=version, configuration=str(config), **settings.reaches
-    )
+    log = structlog.get_logger(stage)
+    log.info(f"{stage} starting", version=version, configuration=str(config), **settings.reaches)
+    for it in settings.renamed:
+        log.warning("setting has a new name", setting=it.older, line=it.line, hint=f"write {it.name}")
 
 
 def started(module: str, *settings: Any, within: float | None = None, **choices: Any) -> int:

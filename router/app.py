@@ -104,9 +104,7 @@ def route(
             return 0
         with _stoppable(stop, source):
             _find_queue(settings, source)
-        log.info(
-            "router started", queue=settings.queue_name, topics=len(settings.destinations), slots=settings.sessions
-        )
+        log.info("router started", queue=settings.queue_name, topics=len(settings.destinations), slots=settings.slots)
         started()
         began = time.monotonic()
         status = _route(settings, source, publishers, stop, pace or Pace(batch=settings.batch), tally, latest)
@@ -129,8 +127,8 @@ def route(
 
 def _most_links(settings: RouterSettings) -> int:
     """The most links of a process that routes: to topics, and to the queue for each session that it may hold."""
-    held = (1 + 2 * PARKED_PER_SLOT) * settings.sessions
-    return most_links(len(settings.destinations), settings.sessions) + held
+    held = (1 + 2 * PARKED_PER_SLOT) * settings.slots
+    return most_links(len(settings.destinations), settings.slots) + held
 
 
 def _publishers(
@@ -215,7 +213,7 @@ def _find_queue(settings: RouterSettings, source: Bus) -> None:
 def _ahead(settings: RouterSettings) -> FetchAhead:
     """Half of the memory is for the slots. Of a slot's share, one part is fetched ahead, one is the batch in work, and two are what both take
     beyond their octets."""
-    return FetchAhead(max(settings.prefetch, 1), settings.memory / 2 / settings.sessions / 4)
+    return FetchAhead(max(settings.prefetch, 1), settings.memory / 2 / settings.slots / 4)
 
 
 def _receivers(

@@ -59,7 +59,7 @@ def _connections(settings: RouterSettings) -> Iterator[Finding]:
         output.most_connections,
         topics=len(settings.destinations),
         most_open=MOST_OPEN,
-        sessions=settings.sessions,
+        slots=settings.slots,
         parked=2 * PARKED_PER_SLOT,
         workers=settings.workers,
         shared=source.host == output.host,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -65,6 +65,8 @@ def _enough(size: Size) -> Size:
 class RouterBlock(Settings):
     """The `router` block as it stands in the file."""
 
+    older_names: ClassVar[Mapping[str, str]] = {"sessions": "slots"}
+
     source: Connection = Field(
         description="The namespace of the ingest queue; the queue's name is `ingester.queue.name`."
     )
@@ -85,11 +87,14 @@ class RouterBlock(Settings):
             "and a subscription that nobody reads fills its topic; `sub1` is the name in existing installations."
         ),
     )
-    sessions: int = Field(
+    slots: int = Field(
         default=8,
         ge=1,
         le=512,
-        description="Sessions worked on at once. 8 hide each other's round trips; each further one costs a thread and a link.",
+        description=(
+            "Sessions worked on at once. 8 hide each other's round trips; each further one costs a thread and a link. The older name, "
+            "`sessions`, still works."
+        ),
     )
     prefetch: int = Field(
         default=200,
@@ -117,7 +122,7 @@ class RouterBlock(Settings):
         ge=1,
         le=64,
         description=(
-            "Processes that route side by side, each with `sessions` of its own; Service Bus distributes the sessions among them. One Python "
+            "Processes that route side by side, each with `slots` of its own; Service Bus distributes the sessions among them. One Python "
             "process uses one core. None, the default: one for each core that this process may use, at most 4, because each may have a "
             "connection for every topic. 1: no further process is started."
         ),
@@ -130,7 +135,7 @@ class RouterBlock(Settings):
             "session stops there, with an error in the log. Earlier messages are delivered; the message and all behind it stay in the queue "
             "in their order, and the process that found it keeps the session locked, so that no other router goes past it. All other "
             "sessions go on. It is tried again after a restart, when that lock is lost, or when the configuration names other topics. A process "
-            "holds up to `sessions` times 8 such sessions; then slots wait with further ones. Each loss of the lock raises the message's delivery "
+            "holds up to `slots` times 8 such sessions; then slots wait with further ones. Each loss of the lock raises the message's delivery "
             "count, and the queue's own limit (`MaxDeliveryCount`) still applies. Needs a queue with sessions."
         ),
     )
@@ -233,7 +238,7 @@ def from_document(document: Document) -> Bound[RouterSettings]:
         queue_duplicate_window=shared.queue.duplicate_window,
         destinations={shared.origin.topic(table): table for table in shared.tables},
     )
-    return Bound(settings, [])
+    return Bound(settings.with_renamed(block.value.renamed), [])
 
 
 def _creating_nothing(block: RouterBlock) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -117,7 +118,7 @@ def bind(block: Block, model: type[M], *, unset: UnsetPolicy, checks: Sequence[C
         value = model.model_validate(content, context={"checked": True})
     except ValidationError as error:
         data.problems += _translated(error, model, data, unset)
-    return Bound(None if data.problems or value is None else value.with_renamed(data.renamed), data.problems)
+    return Bound(None if data.problems or value is None else value.with_renamed(data.renamed.values()), data.problems)
 
 
 @dataclass(slots=True)
@@ -131,7 +132,8 @@ class _Plain:
     """Blocks of several types, with their content."""
     unset: list[tuple[Location, Unset]] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
-    renamed: list[Renamed] = field(default_factory=list)
+    renamed: dict[Location, Renamed] = field(default_factory=dict)
+    """By the place of the present name."""
 
     def take(self, block: Block, model: type[BaseModel], at: Location) -> dict[str, Any]:
         self.lines[at] = block.line
@@ -146,7 +148,7 @@ class _Plain:
                 self.problems.append(Problem(line, self._twice(key, name, here)))
                 continue
             if key != name:
-                self.renamed.append(Renamed(line, self.dotted((*at, key)), self.dotted(here)))
+                self.renamed[here] = Renamed(line, self.dotted((*at, key)), self.dotted(here))
             self.lines.setdefault(here, line)
             if isinstance(entry, Value):
                 taken[name] = _MISPLACED_VALUE if kind is not None else self.literal(entry, here)
@@ -163,12 +165,11 @@ class _Plain:
         return content
 
     def _twice(self, key: str, name: str, at: Location) -> str:
-        older = next((it for it in self.renamed if it.name == self.dotted(at)), None)
-        if key != name:
-            return f"{self.dotted((*at[:-1], key))} is the older name of {name}, which is on line {self.lines[at]}: remove one of them"
-        if older is not None:
-            return f"{self.dotted(at)} stands under its older name, {older.older}, on line {older.line}: remove one of them"
-        return f'"{key}" stands here a second time (first on line {self.lines[at]})'
+        first = self.renamed.get(at)
+        if (key == name) == (first is None):
+            return f'"{key}" stands here a second time (first on line {self.lines[at]})'
+        older = key if first is None else first.older.rpartition(".")[2]
+        return f'"{older}" is the older name of "{name}", and both are given (first on line {self.lines[at]}): remove "{older}"'
 
     def _inner(self, block: Block, kind: BlockKind, at: Location) -> dict[str, Any]:
         if kind.by_type is None:
@@ -207,6 +208,9 @@ class _Plain:
         return self.lines[at]
 
     def dotted(self, at: Location) -> str:
+        """The name of a part, a setting's as the file has it."""
+        if (renamed := self.renamed.get(at)) is not None:
+            return renamed.older
         return ".".join([self.name, *(part for part in at if isinstance(part, str))])
 
     def untagged(self, at: Location) -> Location:
@@ -281,7 +285,8 @@ def _unknown(given: object, at: Location, holder: type[BaseModel], data: _Plain)
         if others := types.types_with(key):
             return f"{data.dotted(at)} is a setting of type {_quoted(others)}, and the type here is {_quoted([content[SETTING]])}"
     kind = "block" if given is _MISPLACED_BLOCK else "key"
-    return f'{block}: unknown {kind} "{key}"{_near(key, [*holder.model_fields])}'
+    older = holder.older_names if issubclass(holder, Settings) else {}
+    return f'{block}: unknown {kind} "{key}"{_near(key, [*holder.model_fields, *older], older)}'
 
 
 def _quoted(names: Iterable[str]) -> str:
@@ -330,6 +335,7 @@ def _kind(entry: Value | Block) -> str:
     return "block" if isinstance(entry, Block) else "key"
 
 
-def _near(key: str, known: Sequence[str]) -> str:
+def _near(key: str, known: Sequence[str], older: Mapping[str, str] = MappingProxyType({})) -> str:
+    """`older`: names among `known` that have a present one, which is then proposed."""
     meant = get_close_matches(key, known, n=1, cutoff=0.7)
-    return f' (did you mean "{meant[0]}"?)' if meant else ""
+    return f' (did you mean "{older.get(meant[0], meant[0])}"?)' if meant else ""

@@ -174,7 +174,7 @@ def _joined(parts: Iterator[str | Unset | Unreadable]) -> str | Unset | Unreadab
 
 
 def _unquoted(value: str | Unset | Unreadable) -> Any:
-    """`sessions = {{ env("N") }}`: what stands without quotes is a number or a truth value where it looks like one."""
+    """`slots = {{ env("N") }}`: what stands without quotes is a number or a truth value where it looks like one."""
     if isinstance(value, Unset | Unreadable):
         return value
     if value in ("true", "false"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Self
 
@@ -39,7 +39,7 @@ class Settings(BaseModel):
         """The settings that the file gives by an older name, inner blocks included."""
         return self._renamed
 
-    def with_renamed(self, renamed: Sequence[Renamed]) -> Self:
+    def with_renamed(self, renamed: Iterable[Renamed]) -> Self:
         self._renamed = tuple(renamed)
         return self
 

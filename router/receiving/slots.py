@@ -32,7 +32,7 @@ log = structlog.get_logger(__name__)
 
 
 class Slots:
-    """`settings.sessions` slots, each in a thread of its own, and the threads that look after parked sessions and idle links."""
+    """`settings.slots` slots, each in a thread of its own, and the threads that look after parked sessions and idle links."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Slots:
         self._tally = tally
         self._parking = Parking(
             stop,
-            room=PARKED_PER_SLOT * settings.sessions,
+            room=PARKED_PER_SLOT * settings.slots,
             memory=settings.memory / 4,
             ahead=ahead,
             news=news,
@@ -80,7 +80,7 @@ class Slots:
         """The slots that a stop waits for."""
         threads = [
             threading.Thread(target=self._work, name=f"slot-{number}", daemon=True)
-            for number in range(self._settings.sessions)
+            for number in range(self._settings.slots)
         ]
         threads.append(threading.Thread(target=self._parking.keep, name="parking", daemon=True))
         threading.Thread(target=self._publishers.keep, args=[self._stop], name="publishers", daemon=True).start()

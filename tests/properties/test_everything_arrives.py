@@ -198,7 +198,7 @@ class Line:
         routing = RouterSettings(
             source=reach,
             output=reach,
-            sessions=2,
+            slots=2,
             queue_name=QUEUE,
             ordering="table",
             destinations={topic: table for table, topic in topics.items()},

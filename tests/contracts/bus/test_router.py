@@ -49,7 +49,7 @@ def settings(emulator: ServiceBusEmulator, *, transport: str = "amqp", **changes
         "queue_name": "ingest-queue",
         "ordering": "table",
         "destinations": {PERSONS: TableName("dbo", "Persons"), ORDERS: TableName("dbo", "Orders")},
-        "sessions": 3,
+        "slots": 3,
         "create_under": ("srv.db.",),
     }
     return RouterSettings(**{**values, **changes})
@@ -240,7 +240,7 @@ def test_a_stand_in_is_dead_lettered_from_between_changes_that_are_delivered(emu
 
 def test_a_queue_without_sessions_is_routed_by_one_slot_in_order(emulator: ServiceBusEmulator) -> None:
     put(emulator, [change(PERSONS, number, PERSONS) for number in range(300)], sessions=False)
-    with routing(settings(emulator, ordering="none", sessions=1), routed(300)):
+    with routing(settings(emulator, ordering="none", slots=1), routed(300)):
         pass
     assert [found.message_id for found in read(emulator, PERSONS, 300)] == [f"{PERSONS}-{n}" for n in range(300)]
     assert left(emulator) == (0, 0)
@@ -248,7 +248,7 @@ def test_a_queue_without_sessions_is_routed_by_one_slot_in_order(emulator: Servi
 
 def test_order_holds_within_each_session_when_there_are_more_sessions_than_slots(emulator: ServiceBusEmulator) -> None:
     put(emulator, [change(PERSONS, number, f"persons/{number % 6}") for number in range(120)])
-    with routing(settings(emulator, ordering="key", sessions=2), routed(120)):
+    with routing(settings(emulator, ordering="key", slots=2), routed(120)):
         pass
     lanes: dict[str | None, list[str | None]] = {}
     for found in read(emulator, PERSONS, 120):

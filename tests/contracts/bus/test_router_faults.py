@@ -60,7 +60,7 @@ def sessions_of(topic: str, sessions: int, each: int) -> list[Message]:
 
 def test_sessions_of_a_throttled_topic_leave_the_slots_to_the_others(emulator: ServiceBusEmulator) -> None:
     put(emulator, sessions_of(PERSONS, 4, 10))
-    chosen = settings(emulator, ordering="key", sessions=2)
+    chosen = settings(emulator, ordering="key", slots=2)
     with (
         routing(chosen, lambda tally: tally.routed[PERSONS] == 40) as tally,
         emulator.inject(SendsRefused(PERSONS, "com.microsoft:server-busy")),
@@ -110,7 +110,7 @@ def test_lost_locks_are_counted_and_their_messages_come_again(emulator: ServiceB
 def test_stop_keeps_a_poisoned_session_locked_and_in_order_until_a_restart(emulator: ServiceBusEmulator) -> None:
     poisoned = [change(PERSONS, 0, PERSONS), Message(b"{", "bad", PERSONS), change(PERSONS, 1, PERSONS)]
     put(emulator, [*poisoned, *(change(ORDERS, number, ORDERS) for number in range(50))])
-    stopping = settings(emulator, on_poison="stop", sessions=1)
+    stopping = settings(emulator, on_poison="stop", slots=1)
     with routing(stopping, lambda tally: tally.routed.total() == 51):
         pass
     assert left(emulator) == (2, 0)

@@ -68,7 +68,7 @@ def test_sessions_that_wait_for_one_slow_topic_keep_their_locks(emulator: Servic
     with (
         emulator.inject(sends := Sends(PERSONS)),
         emulator.inject(EntitySlow(PERSONS, 1e9, 800)),
-        routing(settings(emulator, ordering="key", sessions=16), routed(65), seconds=90),
+        routing(settings(emulator, ordering="key", slots=16), routed(65), seconds=90),
     ):
         pass
     lanes: dict[str | None, list[str | None]] = {}

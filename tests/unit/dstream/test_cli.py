@@ -222,6 +222,24 @@ def test_a_stage_says_at_once_that_it_starts_and_what_it_waits_for_and_may_be_st
     assert SECRET not in err
 
 
+def test_a_setting_under_its_older_name_is_logged_once_with_its_line_and_the_present_name(
+    run: Run, existing: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "older.hcl"
+    text = Path(existing).read_text(encoding="utf-8")
+    path.write_text(text.replace("publisher {", "publisher {\n  sessions = 3", 1), encoding="utf-8")
+    ran = types.SimpleNamespace(run=lambda settings, stop, **later: 0)
+    monkeypatch.setattr("dstream.signals.stop_on_signals", lambda **_: STOP)
+    monkeypatch.setattr("dstream.starting.import_module", lambda name: ran)
+    for command in ("ingester", "router"):
+        status, _, err = run(command, "-c", str(path), "--log-format", "json")
+        told = [line for line in map(json.loads, err.splitlines()) if line["message"] == "setting has a new name"]
+        assert status == 0
+        expected = [("publisher.sessions", path.read_text(encoding="utf-8").splitlines().index("  sessions = 3") + 1)]
+        assert [(line["setting"], line["line"]) for line in told] == (expected if command == "router" else [])
+        assert all(line["hint"] == "write publisher.slots" for line in told)
+
+
 @pytest.mark.parametrize(
     ("error", "status", "lines"),
     [

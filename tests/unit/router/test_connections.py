@@ -8,7 +8,7 @@ from router.connections import judge_connections
 
 def connections(*, topics: int = 20, sessions: int = 8, workers: int = 4, shared: bool = True) -> Finding:
     return judge_connections(
-        5_000, topics=topics, most_open=100, sessions=sessions, parked=16, workers=workers, shared=shared
+        5_000, topics=topics, most_open=100, slots=sessions, parked=16, workers=workers, shared=shared
     )
 
 
@@ -33,4 +33,4 @@ def test_sessions_parked_in_an_outage_are_connections_too() -> None:
     assert "up to 448 " in many.text
     assert "2,496 while topics are unavailable" in many.text
     assert "4,992" in many.text
-    assert "router.sessions" in (many.hint or "")
+    assert "router.slots" in (many.hint or "")

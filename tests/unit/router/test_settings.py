@@ -67,7 +67,7 @@ def test_the_router_runs_on_its_own_variables_when_names_are_set(tmp_path: Path,
         "sql01.shop.sales.orders.events": TableName("sales", "Orders"),
     }
     assert (settings.provision, settings.subscriptions) == ("create", ("sub1",))
-    assert (settings.sessions, settings.prefetch, settings.batch) == (8, 200, 200)
+    assert (settings.slots, settings.prefetch, settings.batch) == (8, 200, 200)
 
 
 def test_names_come_from_the_address_when_they_are_not_set(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_an_unset_variable_in_a_part_it_needs_of_the_ingester_is_told(tmp_path: 
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ("sessions = 0", "at least 1"),
+        ("slots = 0", "at least 1"),
         ("prefetch = -1", "at least 0"),
         ("health = 8081", "is a block"),
         ("batch = 1.5", "whole number"),
@@ -108,7 +108,7 @@ def test_an_unset_variable_in_a_part_it_needs_of_the_ingester_is_told(tmp_path: 
         ('subscriptions = ["sub1", "SUB1"]', "twice"),
         ('subscriptions = "sub1"', "must be a list"),
         ('queue_name = "other"', 'unknown key "queue_name"'),
-        ("session = 3", 'did you mean "sessions"?'),
+        ("session = 3", 'did you mean "slots"?'),
     ],
 )
 def test_a_wrong_setting_is_told_with_its_line(tmp_path: Path, more: str, words: str) -> None:
@@ -247,3 +247,34 @@ def test_a_duplicate_window_that_the_service_does_not_take_is_refused(tmp_path: 
     [problem] = bound(tmp_path, {"BUS": BUS}, names=NAMES, more=f'duplicate_window = "{window}"').problems
     assert "20s" in problem.text
     assert "168h" in problem.text
+
+
+def test_the_older_name_of_slots_still_works_and_is_remembered_with_its_line(tmp_path: Path) -> None:
+    found = bound(tmp_path, {"BUS": BUS}, names=NAMES, more="sessions = 3").value
+    assert found is not None
+    assert found.slots == 3
+    [renamed] = found.renamed
+    assert (renamed.older, renamed.name) == ("router.sessions", "router.slots")
+    line = (tmp_path / "f.hcl").read_text(encoding="utf-8").splitlines()[renamed.line - 1]
+    assert line.strip() == "sessions = 3"
+
+
+def test_a_file_without_older_names_has_none_to_report(tmp_path: Path) -> None:
+    found = bound(tmp_path, {"BUS": BUS}, names=NAMES, more="slots = 3").value
+    assert found is not None
+    assert (found.slots, found.renamed) == (3, ())
+
+
+@pytest.mark.parametrize("pair", [("sessions", "slots"), ("slots", "sessions")])
+def test_both_names_of_a_setting_are_an_error_with_both_lines(tmp_path: Path, pair: tuple[str, str]) -> None:
+    [problem] = bound(tmp_path, {"BUS": BUS}, names=NAMES, more=f"{pair[0]} = 3\n{pair[1]} = 3").problems
+    lines = (tmp_path / "f.hcl").read_text(encoding="utf-8").splitlines()
+    assert lines[problem.line - 1].strip() == f"{pair[1]} = 3"
+    assert problem.text == (
+        f'"sessions" is the older name of "slots", and both are given (first on line {problem.line - 1}): remove "sessions"'
+    )
+
+
+def test_a_complaint_about_a_setting_names_it_as_the_file_does(tmp_path: Path) -> None:
+    [problem] = bound(tmp_path, {"BUS": BUS}, names=NAMES, more="sessions = 0").problems
+    assert problem.text == "router.sessions must be at least 1"

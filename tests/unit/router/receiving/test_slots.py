@@ -65,7 +65,7 @@ def ended(count: int, closing: Callable[[], object]) -> int:
     """What the run of so many slots, each with a session, returns at a stop."""
     stop, results = threading.Event(), list[int]()
     lanes = Lanes(count, stop, closing)
-    settings = SETTINGS.model_copy(update={"sessions": count, "workers": 1})
+    settings = SETTINGS.model_copy(update={"slots": count, "workers": 1})
     made = Slots(settings, lanes, Publishers([]), stop, Pace(), Tally(), ahead=lambda: 0.0, news=lambda: None)
     running = threading.Thread(target=lambda: results.append(made.run()))
     running.start()
