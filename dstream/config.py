@@ -1,6 +1,6 @@
-"""`dstream.hcl` to the settings of a command. The whole file is checked each time: a typo in the other stage's block is one too.
+"""From `dstream.hcl` to the settings of a command. The whole file is checked each time, the other stage's block included.
 
-Of the machine, only the files that the settings name are looked at.
+Reads the files that the settings name, and nothing else of the machine.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ BLOCKS = (INGESTER, ROUTER)
 T = TypeVar("T")
 
 _Bus = tuple[tuple[str, ...], str, BusSettings]
-"""The names of the block of a stage, the block in it, and its settings."""
+"""The path of a stage's block, the name of the block inside it, and its settings."""
 
 
 def load_ingester(path: str | Path, environ: Mapping[str, str]) -> IngesterSettings:
-    """What `dstream ingester` runs on; the router's variables need not be set. Raises ConfigurationError with every problem."""
+    """The settings of `dstream ingester`. The router's variables need not be set. Raises ConfigurationError with every problem."""
     document = read(path, environ)
     bound = ingester.settings.from_document(document)
     problems = bound.problems + document.problems(BLOCKS)
     if document.block("router", "publisher") is not None:
         problems += router.settings.bind_block(document, unset="ignore").problems
-    problems += [] if bound.value is None else _of_the_ingesters_files(document, bound.value)
+    problems += [] if bound.value is None else _ingester_file_problems(document, bound.value)
     return _settled(document, bound.value, problems)
 
 
 def load_router(path: str | Path, environ: Mapping[str, str]) -> RouterSettings:
-    """What `dstream router` runs on; the ingester's secrets need not be set. Raises ConfigurationError with every problem."""
+    """The settings of `dstream router`. The ingester's secrets need not be set. Raises ConfigurationError with every problem."""
     document = read(path, environ)
     bound = router.settings.from_document(document)
     problems = bound.problems + document.problems(BLOCKS)
     if document.block("ingester") is not None:
         problems += ingester.settings.from_document(document, unset="ignore").problems
-    problems += [] if bound.value is None else _untrusting(document, *_buses_of(bound.value))
+    problems += [] if bound.value is None else _ca_file_problems(document, *_buses_of(bound.value))
     return _settled(document, bound.value, problems)
 
 
 def load_both(path: str | Path, environ: Mapping[str, str]) -> tuple[IngesterSettings, RouterSettings]:
-    """What `dstream server` runs on: every problem of both stages at once."""
+    """The settings of `dstream server`. Raises ConfigurationError with every problem of both stages."""
     document = read(path, environ)
     first, second = ingester.settings.from_document(document), router.settings.from_document(document)
     problems = first.problems + second.problems + document.problems(BLOCKS)
-    problems += [] if first.value is None else _of_the_ingesters_files(document, first.value)
-    problems += [] if second.value is None else _untrusting(document, *_buses_of(second.value))
+    problems += [] if first.value is None else _ingester_file_problems(document, first.value)
+    problems += [] if second.value is None else _ca_file_problems(document, *_buses_of(second.value))
     if problems or first.value is None or second.value is None:
         raise complain(document.path, problems)
     return first.value, second.value
@@ -67,8 +67,8 @@ def _settled(document: Document, value: T | None, problems: list[Problem]) -> T:
     return value
 
 
-def _of_the_ingesters_files(document: Document, settings: IngesterSettings) -> list[Problem]:
-    found = _untrusting(document, (INGESTER, "queue", settings.queue))
+def _ingester_file_problems(document: Document, settings: IngesterSettings) -> list[Problem]:
+    found = _ca_file_problems(document, (INGESTER, "queue", settings.queue))
     block, file = document.block(*INGESTER), settings.db.options.get("server_certificate")
     if block is not None and file is not None and settings.db.verified and (fault := fault_of(file)) is not None:
         text = f"ingester.db_connection_string has certificate={file}, which cannot be used: {fault}; name a PEM file"
@@ -80,8 +80,8 @@ def _buses_of(settings: RouterSettings) -> tuple[_Bus, ...]:
     return (ROUTER, "source", settings.source), (ROUTER, "output", settings.output)
 
 
-def _untrusting(document: Document, *buses: _Bus) -> list[Problem]:
-    """Files of authorities that cannot be used. Only those of the stages that are to run here: the other's may be on another machine."""
+def _ca_file_problems(document: Document, *buses: _Bus) -> list[Problem]:
+    """Certificate files that cannot be used. Only of the stages that run here: those of the other may be on another machine."""
     found = []
     for names, name, bus in buses:
         block = document.block(*names)

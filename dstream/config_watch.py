@@ -1,7 +1,7 @@
-"""A configuration file that is looked at while a service runs on it: who is told when it has changed, and nothing of what it says.
+"""Watches the configuration file while a service runs: when it has changed it is loaded again. Knows nothing of its content.
 
-Its content is compared, not its time: Kubernetes swaps a symbolic link, editors put another file in its place. A content is taken only when
-two looks in a row have found it, so that half a file, or none between two, is passed over.
+Compares content, not times: Kubernetes swaps a symbolic link, and editors replace the file. New content counts once two checks in a row have
+found it, so that a file which is half written, or missing for a moment, is ignored.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from common.errors import ConfigurationError, TransientError
 from common.periodic import repeat
 
 LOOK_SECONDS = 2.0
-"""Between two looks, and so an edit is taken up within twice that; reading a small file costs nothing."""
+"""Between two checks, so an edit takes effect within twice that. Reading a small file costs nothing."""
 
 USABLE_AGAIN = "configuration can be used again"
 
-_CORRECT = "correct the file: it is looked at again as soon as it has changed"
+_CORRECT = "correct the file; it is read again when it has changed"
 
 T = TypeVar("T")
 
@@ -33,9 +33,9 @@ log = structlog.get_logger(__name__)
 
 
 class Watched(Generic[T]):
-    """`load` reads `path`, or raises ConfigurationError with every problem. The content as it is now counts as known: make this first, then load.
+    """`load` reads `path`, or raises ConfigurationError with every problem. Create this before the first load: content counts as new from here.
 
-    Used as `with watched(take):`, within which `take` is called, in a thread of its own, with each valid configuration that comes after.
+    In `with watched(take):` a thread calls `take` with each valid configuration that follows.
     """
 
     def __init__(self, path: Path, load: Callable[[], T], *, seconds: float = LOOK_SECONDS) -> None:
@@ -63,7 +63,7 @@ class Watched(Generic[T]):
         self._thread.join()
 
     def look(self) -> None:
-        """One look."""
+        """Check once."""
         before, self._seen = self._seen, _content(self._path)
         if self._seen == self._taken or self._seen != before:
             return
@@ -72,7 +72,7 @@ class Watched(Generic[T]):
             settings = self.load()
         except ConfigurationError as error:
             log.error(
-                "the configuration was changed and cannot be used; the one before it stays in force",
+                "the changed configuration cannot be used; the previous one stays in force",
                 problems=list(error.problems),
                 hint=error.hint or _CORRECT,
             )
@@ -85,10 +85,10 @@ class Watched(Generic[T]):
 
 
 class Latest(Generic[T]):
-    """What a file says now, for any thread: `Latest(path, load)()` is `load()`, called again only when the content has changed since.
+    """The present configuration, for any thread: `Latest(path, load)()` returns `load()`, and calls it again only when the content has changed.
 
-    A look is taken only when it is asked, and `seconds` after the one before; the first when this is made.
-    Can be pickled, as far as `load` can: another process then looks for itself.
+    It reads the file only when called, and not within `seconds` of the last time.
+    It can be pickled if `load` can; the other process then reads the file itself.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Latest(Generic[T]):
         self._settled = True
 
     def __call__(self) -> T:
-        """Raises ConfigurationError for a content that cannot be used, which is logged once, and TransientError while it is being changed."""
+        """Raises ConfigurationError if the content cannot be used, which is logged once, and TransientError while it is being changed."""
         with self._guard:
             now = self._clock()
             if now - self._looked_at >= self._seconds:
@@ -140,4 +140,4 @@ def _content(path: Path) -> bytes | None:
     try:
         return hashlib.sha256(path.read_bytes()).digest()
     except OSError:
-        return None  # `load` will say why, if it lasts
+        return None  # if this lasts, `load` says why

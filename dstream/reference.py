@@ -1,6 +1,6 @@
-"""The tables of settings in docs/configuration.md, written from the declarations themselves.
+"""The tables of settings and of metrics in the documentation, generated from the declarations. Tests compare the pages with them.
 
-`python -m dstream.reference docs/configuration.md` writes them again, between the page's two marks; a test compares.
+`python -m dstream.reference docs/configuration.md docs/run.md` replaces what is between the two marks of each page.
 """
 
 from __future__ import annotations
@@ -19,13 +19,18 @@ from pydantic_core import PydanticUndefined
 from common.config.bind import BlockKind, block_of
 from common.durations import format_duration
 from common.names import TableName
+from common.observability.metrics import documented
 from common.sizes import Size
 from common.sqladdress import SqlAddress
 from dstream.examples import EXAMPLES
 from ingester.settings import IngesterSettings
+from ingester.watch.metrics import METRICS as INGESTER
+from router.metrics import METRICS as ROUTER
 from router.settings import RouterBlock
 
-BEGIN, END = "<!-- settings: begin -->\n", "<!-- settings: end -->\n"
+SETTINGS, METRICS = "settings", "metrics"
+"""What a page has a table of, as its marks name it."""
+
 _TYPES: dict[Any, str] = {
     str: "text",
     int: "whole number",
@@ -38,17 +43,31 @@ _TYPES: dict[Any, str] = {
 }
 
 
-def tables() -> str:
+def settings() -> str:
     """Markdown: for each block a heading, an example and a table."""
     blocks: list[tuple[str, type[BaseModel]]] = [("ingester", IngesterSettings), ("router", RouterBlock)]
     return "\n".join(text for name, model in blocks for text in _sections(name, model))
 
 
-def with_tables(page: str) -> str:
-    """`page` with the part between the two marks written again."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{tables()}\n{END}{after}"
+def metrics() -> str:
+    """Markdown: one table for each stage."""
+    return f"{documented(INGESTER)}\n{documented(ROUTER)}"
+
+
+def marks(of: str) -> tuple[str, str]:
+    """The lines of a page between which the tables are."""
+    return f"<!-- {of}: begin -->\n", f"<!-- {of}: end -->\n"
+
+
+def updated(page: str) -> str:
+    """`page` with the tables between its marks generated again."""
+    for of, generated in ((SETTINGS, settings), (METRICS, metrics)):
+        begin, end = marks(of)
+        if begin in page:
+            before, _, rest = page.partition(begin)
+            _, _, after = rest.partition(end)
+            page = f"{before}{begin}\n{generated()}\n{end}{after}"
+    return page
 
 
 def _sections(path: str, model: type[BaseModel], kind: str = "") -> Iterator[str]:
@@ -112,9 +131,10 @@ def _default(declared: FieldInfo) -> str:
 
 
 def main() -> None:
-    """Rewrite the page named on the command line."""
-    page = Path(sys.argv[1])
-    page.write_text(with_tables(page.read_text(encoding="utf-8")), encoding="utf-8")
+    """Update the pages named on the command line."""
+    for name in sys.argv[1:]:
+        page = Path(name)
+        page.write_text(updated(page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How a command ends: its exit status, and every failure as one line a problem. Never a traceback for a user's mistake."""
+"""How a command ends: its exit status, and one line for each problem. A user's mistake never shows a traceback."""
 
 from __future__ import annotations
 
@@ -17,15 +17,13 @@ from dstream.options import Format
 
 OK, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 
-
-_DEFECT = "this is a defect of DStream: report it with this line"
-
+_DEFECT = "this is a defect of DStream: report this line"
 
 P = ParamSpec("P")
 
 
 def reported(command: Callable[P, int]) -> Callable[P, None]:
-    """Make a command's result the exit status, and every failure one line a problem: never a traceback for a user's mistake."""
+    """Turn what a command returns into the exit status, and what it raises into lines and a status."""
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -43,20 +41,22 @@ def reported(command: Callable[P, int]) -> Callable[P, None]:
 
 
 def report(error: DStreamError) -> int:
+    """Print or log the error; the exit status that it means."""
     problems = error.problems if isinstance(error, ConfigurationError) else (error.message,)
     if not _log_as_json(problems, error.hint):
         for problem in problems:
-            _say(problem)
+            _print(f"dstream: {problem}\n")
         if error.hint:
-            _say(f"hint: {error.hint}")
-    _say_traceback()
+            _print(f"dstream: hint: {error.hint}\n")
+    if logging.getLogger().isEnabledFor(logging.DEBUG):
+        _print(traceback.format_exc())
     if isinstance(error, ConfigurationError):
         return MISUSED
-    return _status_of_passing() if isinstance(error, TransientError) else FAILED
+    return _status_of_transient() if isinstance(error, TransientError) else FAILED
 
 
 def _log_as_json(problems: Sequence[str], hint: str | None) -> bool:
-    """The last words as lines of the log where all others are JSON, so that whoever collects them loses none; False where they are not."""
+    """Log the problems where log lines are JSON, so that a log collector gets them too. False where they are not JSON."""
     from common.observability.logs import logging_as_configured
 
     if logging_as_configured()[1] != Format.JSON.value:
@@ -68,15 +68,15 @@ def _log_as_json(problems: Sequence[str], hint: str | None) -> bool:
     return True
 
 
-def _status_of_passing() -> int:
-    """1 for everybody but `dstream server`, which starts a stage again that may do better."""
+def _status_of_transient() -> int:
+    """1, except under `dstream server`, which starts such a stage again."""
     from dstream.server import PASSING, TELLS_PASSING
 
     return PASSING if os.environ.get(TELLS_PASSING) else FAILED
 
 
 def report_unexpected(error: Exception) -> int:
-    """One line of the log, whatever its level: the one traceback that matters must not ask for another run."""
+    """One line of the log with its traceback, at every log level: nobody should have to run it again to see it."""
     import structlog
 
     from common.observability.logs import configure_logging, logging_as_configured
@@ -87,18 +87,7 @@ def report_unexpected(error: Exception) -> int:
     return FAILED
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     from common.observability.logs import masked
 
-    print(masked(f"dstream: {text}"), file=sys.stderr)
-
-
-def _say_traceback() -> None:
-    from common.observability.logs import masked
-
-    if _debugging():
-        print(masked(traceback.format_exc()), end="", file=sys.stderr)
-
-
-def _debugging() -> bool:
-    return logging.getLogger().isEnabledFor(logging.DEBUG)
+    print(masked(text), end="", file=sys.stderr)

@@ -1,6 +1,6 @@
-"""SIGTERM and SIGINT: the first asks to stop, the second ends the process at once. So does the end of a parent, where there is one to outlive.
+"""What stops this process: the first SIGTERM or SIGINT asks it to stop, the second ends it at once. The end of its parent asks it to stop, too.
 
-SIGUSR1 writes the threads' stacks. Decides nothing else.
+SIGUSR1 writes the stacks of all threads.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ from common.observability.stacks import tell_stacks_on_signal
 PARENT = "DSTREAM_STOPS_WITH_STDIN"
 """Set in the environment by a parent that keeps this process's standard input open for as long as it lives."""
 
-
-_TO_SAY = 0.3
-"""Seconds for a last line in the log, whose reader may be gone."""
+_LAST_LINE_SECONDS = 0.3
+"""For a last line in the log, whose reader may be gone."""
 
 log = structlog.get_logger(__name__)
 
 
 def stop_on_signals(second: Callable[[], None] = lambda: None) -> threading.Event:
-    """An event that the first signal sets; at the next one `second` is called and the process exits with 128 + signal.
+    """Return an event that the first signal sets. The next one calls `second` and ends the process with status 128 + signal.
 
     Must be called from the main thread.
     """
@@ -40,7 +39,7 @@ def stop_on_signals(second: Callable[[], None] = lambda: None) -> threading.Even
             second()
             os._exit(128 + number)
         asked = True
-        # Not set here: the interrupted main thread may hold the event's own lock, which is not reentrant.
+        # Not here: the interrupted main thread may hold the event's own lock, which is not reentrant.
         threading.Thread(target=stop.set, name="stop-signal").start()
 
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -53,7 +52,7 @@ def stop_on_signals(second: Callable[[], None] = lambda: None) -> threading.Even
 
 @contextmanager
 def ended_within(seconds: float, stop: threading.Event) -> Iterator[None]:
-    """What has not ended so long after `stop` was set, by whomever, ends with its process, whose status is 1 then."""
+    """End the process with status 1 if the block still runs so long after `stop` was set, whatever set it."""
     over = threading.Event()
     threading.Thread(target=_end_after, args=(stop, seconds, over), name="last-resort", daemon=True).start()
     try:
@@ -63,26 +62,26 @@ def ended_within(seconds: float, stop: threading.Event) -> Iterator[None]:
 
 
 def _end_after(stop: threading.Event, seconds: float, over: threading.Event) -> None:
-    """All its sockets are closed thereby, however many threads hang in calls and wait for one another's locks."""
+    """Ends the whole process: that closes all sockets, even when threads hang in calls and wait for each other's locks."""
     stop.wait()
     if over.wait(seconds):
         return
-    told = threading.Thread(target=_tell_of_the_end, args=(seconds,), name="last-words", daemon=True)
-    told.start()
-    told.join(_TO_SAY)
+    logging = threading.Thread(target=_log_the_end, args=(seconds,), name="last-line", daemon=True)
+    logging.start()
+    logging.join(_LAST_LINE_SECONDS)
     os._exit(1)
 
 
-def _tell_of_the_end(seconds: float) -> None:
+def _log_the_end(seconds: float) -> None:
     log.error(
         "not stopped in time; ending as it is",
         seconds=seconds,
-        effect="what was not completed comes again when its connection is gone, or its lock runs out",
+        effect="messages that were not completed are delivered again once their connection is closed or their lock has ended",
     )
 
 
 def _stop_with_stdin(stop: threading.Event) -> None:
-    """Wait for the end of standard input, whose other end closes however the parent ends. What is written there is nothing to us."""
+    """Wait for the end of standard input: its other end closes however the parent ends. Ignores what is written there."""
     while os.read(0, 1):
         continue
     stop.set()

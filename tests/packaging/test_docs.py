@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from functools import cache
 from pathlib import Path
@@ -126,3 +127,13 @@ def test_the_index_lists_each_page() -> None:
     pages = [page.relative_to(ROOT / "docs").as_posix() for page in PAGES if ROOT / "docs" in page.parents]
     listed = [page for page in pages if not page.startswith("decisions/0") and page != "README.md"]
     assert [page for page in listed if f"]({page})" not in index] == []
+
+
+def test_modules_that_pages_name_exist() -> None:
+    """By the end of their path: a table about a folder names them from there."""
+    modules = [f"/{path.relative_to(ROOT).as_posix()}" for folder in CODE for path in (ROOT / folder).rglob("*.py")]
+    lost = []
+    for page in PAGES:
+        named = re.findall(r"`([\w./*-]+\.py)(?:::\w+)?`", page.read_text(encoding="utf-8"))
+        lost += [f"{page.stem}: {name}" for name in named if not fnmatch.filter(modules, f"*/{name}")]
+    assert lost == []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from common.observability.metrics import Metric
-from dstream.metrics_reference import BEGIN, END, with_metrics
+from dstream.reference import METRICS, marks, updated
 from ingester.watch.metrics import METRICS as INGESTER
 from router.metrics import METRICS as ROUTER
 
@@ -16,8 +16,8 @@ PAGE = Path(__file__).parents[3] / "docs" / "run.md"
 
 def test_the_page_holds_the_metrics_as_they_are_declared() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    assert page.count(BEGIN) == page.count(END) == 1
-    assert with_metrics(page) == page, "write it again: python -m dstream.metrics_reference docs/run.md"
+    assert [page.count(mark) for mark in marks(METRICS)] == [1, 1]
+    assert updated(page) == page, "generate it again: python -m dstream.reference docs/run.md"
 
 
 def test_what_is_to_be_seen_from_outside_has_a_metric_each() -> None:

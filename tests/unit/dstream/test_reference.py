@@ -4,19 +4,29 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dstream.reference import BEGIN, END, tables, with_tables
+from dstream.reference import METRICS, SETTINGS, marks, settings, updated
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
 
 
 def test_the_page_holds_the_settings_as_they_are_declared() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    assert page.count(BEGIN) == page.count(END) == 1
-    assert with_tables(page) == page, "write it anew: python -m dstream.reference docs/configuration.md"
+    assert [page.count(mark) for mark in marks(SETTINGS)] == [1, 1]
+    assert updated(page) == page, "generate it again: python -m dstream.reference docs/configuration.md"
+
+
+def test_only_what_is_between_the_marks_is_replaced() -> None:
+    (begin, end), (other, _) = marks(SETTINGS), marks(METRICS)
+    page = updated(f"before\n{begin}an old table\n{end}after\n")
+    assert page.startswith(f"before\n{begin}\n### `ingester`\n")
+    assert page.endswith(f"\n{end}after\n")
+    assert "an old table" not in page
+    assert other not in page
+    assert updated("no marks\n") == "no marks\n"
 
 
 def test_every_setting_is_described_and_every_default_of_none_explained() -> None:
-    rows = [line.split(" | ") for line in tables().splitlines() if line.startswith("| `")]
+    rows = [line.split(" | ") for line in settings().splitlines() if line.startswith("| `")]
     assert len(rows) > 40
     for name, kind, default, *about in rows:
         assert kind

@@ -22,7 +22,7 @@ from emulators.sqlserver.results import SqlError, Value
 from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql.reading import definitions as df
 from emulators.sqlserver.tsql.reading.statements import Name
-from emulators.sqlserver.tsql.values.convert import Truncation
+from emulators.sqlserver.tsql.values.conversions.steps import Truncation
 
 _NOT_NULL_ADDED = (
     "ALTER TABLE only allows columns to be added that can contain nulls, or have a DEFAULT definition specified, or the "

@@ -18,7 +18,8 @@ from emulators.sqlserver.engine.store.links import Link
 from emulators.sqlserver.results import SqlError, Value
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql import errors
-from emulators.sqlserver.tsql.values.convert import Converter, Truncation, converter
+from emulators.sqlserver.tsql.values.conversions.steps import Converter, Truncation
+from emulators.sqlserver.tsql.values.convert import converter
 from emulators.sqlserver.tsql.values.types import RANGES
 
 Row = tuple[Value, ...]

@@ -20,7 +20,8 @@ from emulators.sqlserver.tsql.errors import computed_column, invalid_column, inv
 from emulators.sqlserver.tsql.planning.plans import Plan
 from emulators.sqlserver.tsql.reading import statements as st
 from emulators.sqlserver.tsql.reading.fragments import Fragment
-from emulators.sqlserver.tsql.values.convert import Converter, converter
+from emulators.sqlserver.tsql.values.conversions.steps import Converter
+from emulators.sqlserver.tsql.values.convert import converter
 from emulators.sqlserver.tsql.values.types import INT
 
 

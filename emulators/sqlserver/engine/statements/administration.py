@@ -15,7 +15,7 @@ from emulators.sqlserver.tsql import errors
 from emulators.sqlserver.tsql.reading import definitions as df
 from emulators.sqlserver.tsql.reading import statements as st
 from emulators.sqlserver.tsql.values import temporal
-from emulators.sqlserver.tsql.values.convert import Truncation
+from emulators.sqlserver.tsql.values.conversions.steps import Truncation
 from emulators.sqlserver.tsql.values.types import collation_named
 
 _DATABASE_OPTIONS = frozenset(

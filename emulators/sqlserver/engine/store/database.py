@@ -25,7 +25,7 @@ from emulators.sqlserver.engine.store.links import Link
 from emulators.sqlserver.results import Cancel, Column
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.errors import object_exists, truncated, unknown_database
-from emulators.sqlserver.tsql.values.convert import Truncation
+from emulators.sqlserver.tsql.values.conversions.steps import Truncation
 from emulators.sqlserver.tsql.values.temporal import Moment, write
 from emulators.sqlserver.tsql.values.text_order import name_folding
 from emulators.sqlserver.tsql.values.types import DATETIME, collated, collation_named

@@ -12,7 +12,7 @@ from emulators.sqlserver.tsql.functions.collations import COLLATIONS
 from emulators.sqlserver.tsql.functions.string_aggregate import JoinedStrings
 from emulators.sqlserver.tsql.planning.plans import SessionView
 from emulators.sqlserver.tsql.values.calls import CALLS, ExactSum, OnlyOne, WholeSum, last_error
-from emulators.sqlserver.tsql.values.convert import Truncation
+from emulators.sqlserver.tsql.values.conversions.steps import Truncation
 
 
 class StaleName(Exception):

@@ -16,7 +16,8 @@ from emulators.sqlserver.results import SqlError, Value
 from emulators.sqlserver.sqltypes import MAX, SqlType
 from emulators.sqlserver.tsql.errors import unsupported
 from emulators.sqlserver.tsql.values.calls import Call
-from emulators.sqlserver.tsql.values.convert import EXACT, converter
+from emulators.sqlserver.tsql.values.conversions.numbers import EXACT
+from emulators.sqlserver.tsql.values.convert import converter
 from emulators.sqlserver.tsql.values.text_order import Fold, Order, folding, lower, order_of, upper
 from emulators.sqlserver.tsql.values.types import BIGINT, FLOAT, INT, SYSNAME, code_page, family, is_unicode
 

@@ -13,7 +13,8 @@ from emulators.sqlserver.results import Value
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.errors import arithmetic_overflow
 from emulators.sqlserver.tsql.functions.functions import BUILTINS, Builtin, Made, builtin
-from emulators.sqlserver.tsql.values.convert import EXACT, converter, exact_text
+from emulators.sqlserver.tsql.values.conversions.numbers import EXACT, exact_text
+from emulators.sqlserver.tsql.values.convert import converter
 from emulators.sqlserver.tsql.values.types import FLOAT, INT, RANGES, family
 
 

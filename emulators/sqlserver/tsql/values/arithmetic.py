@@ -17,7 +17,8 @@ from emulators.sqlserver.tsql.errors import (
 )
 from emulators.sqlserver.tsql.values import temporal
 from emulators.sqlserver.tsql.values.calls import Call
-from emulators.sqlserver.tsql.values.convert import EXACT, converter, exact_text
+from emulators.sqlserver.tsql.values.conversions.numbers import EXACT, exact_text
+from emulators.sqlserver.tsql.values.convert import converter
 from emulators.sqlserver.tsql.values.types import RANGES, scale_of
 
 _BITWISE: dict[str, Callable[[int, int], int]] = {"&": operator.and_, "|": operator.or_, "^": operator.xor}

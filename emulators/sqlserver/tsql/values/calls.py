@@ -11,7 +11,7 @@ from decimal import Decimal
 
 from emulators.sqlserver.results import SqlError, Value
 from emulators.sqlserver.tsql.errors import arithmetic_overflow, scalar_subquery
-from emulators.sqlserver.tsql.values.convert import EXACT
+from emulators.sqlserver.tsql.values.conversions.numbers import EXACT
 
 Call = Callable[..., Value]
 _lock = threading.Lock()

@@ -92,21 +92,31 @@ def freed(server: SqlServerEmulator, connections: int = 0) -> None:
     ids=["accept", "prelogin", "login"],
 )
 def test_a_handshake_is_not_answered_until_the_client_leaves(
-    server: SqlServerEmulator, client: Client, stage: str, sent: bytes
+    server: SqlServerEmulator, stage: str, sent: bytes
 ) -> None:
-    with server.inject(Mute(stage)):
-        client.send(sent)
+    with contextlib.ExitStack() as held:
+        with server.inject(Mute(stage)):
+            client = _connected(server, held)
+            client.send(sent)
+            assert silent(client)
+            assert server.connections == 1
+            with contextlib.closing(Login("127.0.0.1", server.port, USER, PASSWORD, "demo").connect()):
+                assert server.connections == 2
         assert silent(client)
-        assert server.connections == 1
-        with contextlib.closing(Login("127.0.0.1", server.port, USER, PASSWORD, "demo").connect()):
-            assert server.connections == 2
-    assert silent(client)
-    client.socket.close()
-    freed(server)
+        client.socket.close()
+        freed(server)
 
 
-def test_accepted_and_not_read_although_the_client_hangs_up(server: SqlServerEmulator, client: Client) -> None:
-    with server.inject(Mute("accept")):
+def _connected(server: SqlServerEmulator, held: contextlib.ExitStack) -> Client:
+    """Connected only now: the server takes a connection on a thread of its own, maybe before a fault comes into force."""
+    made = Client(server.port)
+    held.enter_context(made.socket)
+    return made
+
+
+def test_accepted_and_not_read_although_the_client_hangs_up(server: SqlServerEmulator) -> None:
+    with contextlib.ExitStack() as held, server.inject(Mute("accept")):
+        client = _connected(server, held)
         client.send(_LOGIN)
         assert silent(client)
         client.socket.close()
