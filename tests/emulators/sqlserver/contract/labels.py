@@ -1,4 +1,4 @@
-"""The 72 items of the SQL Server contract, and the marker of its tests (see tests/contracts/claims.py)."""
+"""The 73 items of the SQL Server contract, and the marker of its tests (see tests/contracts/claims.py)."""
 
 from __future__ import annotations
 
@@ -79,6 +79,7 @@ ITEMS: Mapping[int, str] = {
     70: "Views of the capture's state",
     71: "The Go dstream's checkpoint table",
     72: "CHECKSUM: one number for what = holds equal",
+    73: "Who may read and change capture: the gating role, the owner, msdb, VIEW DATABASE STATE",
 }
 
 CONTRACT = Contract("SQL Server contract", "sqlserver_item", ITEMS)

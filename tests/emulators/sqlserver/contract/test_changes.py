@@ -197,6 +197,26 @@ def test_an_update_of_a_unique_index_is_a_delete_and_an_insert(cdc: Database) ->
     ]
 
 
+@item(46, "unverified")
+def test_a_merge_that_moves_the_values_of_a_unique_index_deletes_before_it_inserts(cdc: Database) -> None:
+    """As an UPDATE of several keys does.
+
+    Source: KB 238254 on replication tells of UPDATE; for MERGE nobody has written it down.
+    """
+    cdc.run("CREATE TABLE dbo.t (id int NOT NULL PRIMARY KEY, code int NOT NULL)")
+    cdc.run("CREATE UNIQUE INDEX by_code ON dbo.t (code)")
+    cdc.run("INSERT INTO dbo.t VALUES (1, 10), (2, 20)")
+    cdc.enable("t")
+    cdc.run(
+        "MERGE dbo.t AS t USING (VALUES (1, 20), (2, 10)) AS s (id, code) ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET code = s.code;"
+    )
+    cdc.captured(4, "dbo_t")
+    found = cdc.changes("[__$operation], id, code", "dbo_t")
+    assert sorted(found[:2]) == [(1, 1, 10), (1, 2, 20)]
+    assert sorted(found[2:]) == [(2, 1, 20), (2, 2, 10)]
+
+
 UPSERT = (
     "MERGE INTO dbo.Persons AS target USING (VALUES (%s, %s)) AS source (ID, LastName) ON target.ID = source.ID "
     "WHEN MATCHED THEN UPDATE SET LastName = source.LastName "
@@ -214,6 +234,25 @@ def test_merge_inserts_what_is_new_and_updates_what_is_there(persons: Database) 
     persons.run(UPSERT, 1, "Poe")
     persons.captured(3)
     assert persons.changes("[__$operation], ID, LastName") == [(2, 1, "Lee"), (3, 1, "Lee"), (4, 1, "Poe")]
+
+
+@item(47, "documented")
+def test_what_one_merge_inserts_and_updates_is_one_transaction(persons: Database) -> None:
+    """Both clauses of a statement share the start LSN.
+
+    Source: Microsoft, "MERGE (Transact-SQL)"; Microsoft, "cdc.<capture_instance>_CT (Transact-SQL)".
+    """
+    persons.run("INSERT INTO dbo.Persons (ID, LastName) VALUES (1, N'Lee')")
+    persons.run(
+        "MERGE dbo.Persons AS target USING (VALUES (1, N'Poe'), (2, N'Roe')) AS source (ID, LastName) "
+        "ON target.ID = source.ID WHEN MATCHED THEN UPDATE SET LastName = source.LastName "
+        "WHEN NOT MATCHED THEN INSERT (ID, LastName) VALUES (source.ID, source.LastName);"
+    )
+    persons.captured(4)
+    rows = persons.changes("[__$start_lsn], [__$operation], ID, LastName")
+    assert rows[0][1:] == (2, 1, "Lee")
+    assert sorted(row[1:] for row in rows[1:]) == [(2, 2, "Roe"), (3, 1, "Lee"), (4, 1, "Poe")]
+    assert len({row[0] for row in rows[1:]}) == 1
 
 
 @item(48, "documented")
@@ -268,6 +307,27 @@ def test_a_large_value_is_null_in_operation_3_unless_it_changed(cdc: Database, t
     assert rows == [(2, 1), (3, 0), (4, 1), (3, 1), (4, 0), (3, 0), (4, 1), (1, 1)]
 
 
+@item(49, "documented")
+@pytest.mark.parametrize(
+    ("type_", "value", "other"),
+    [("text", "'big'", "'other'"), ("ntext", "N'big'", "N'other'"), ("image", "0x010203", "0x04")],
+)
+def test_an_old_large_value_is_null_in_operations_3_and_1(cdc: Database, type_: str, value: str, other: str) -> None:
+    """Even where the update changed it; operations 2 and 4 have it.
+
+    Source: Microsoft, "cdc.<capture_instance>_CT (Transact-SQL)", large object data types.
+    """
+    cdc.run(f"CREATE TABLE dbo.t (id int NOT NULL PRIMARY KEY, n int NULL, v {type_} NULL)")
+    cdc.enable("t", supports_net_changes="0")
+    cdc.run(f"INSERT INTO dbo.t VALUES (1, 1, {value})")
+    cdc.run("UPDATE dbo.t SET n = 2")
+    cdc.run(f"UPDATE dbo.t SET v = {other}")
+    cdc.run("DELETE FROM dbo.t")
+    cdc.captured(6, "dbo_t")
+    rows = cdc.changes("[__$operation], CASE WHEN v IS NULL THEN 0 ELSE 1 END", "dbo_t")
+    assert rows == [(2, 1), (3, 0), (4, 1), (3, 0), (4, 1), (1, 0)]
+
+
 @item(50, "documented")
 def test_a_computed_column_is_null(cdc: Database) -> None:
     """In the change table, whatever the table says.
@@ -295,6 +355,23 @@ def test_a_large_value_beyond_the_limit_is_7139(cdc: Database) -> None:
     too_long = f"'{'x' * 65537}'"
     assert cdc.error(f"INSERT INTO dbo.t VALUES (2, {too_long})").number == 7139
     cdc.run(f"INSERT INTO dbo.free VALUES ({too_long})")
+
+
+@item(50, "documented")
+def test_a_large_value_beyond_the_limit_ends_its_statement_alone(cdc: Database) -> None:
+    """What the transaction wrote before and after it stays, in the table and in the change table.
+
+    Source: Microsoft, "Configure the max text repl size (server configuration option)"; "SET XACT_ABORT (Transact-SQL)".
+    """
+    cdc.run("CREATE TABLE dbo.t (id int NOT NULL PRIMARY KEY, v varchar(max) NULL)")
+    cdc.enable("t")
+    cdc.run("BEGIN TRAN INSERT INTO dbo.t VALUES (1, REPLICATE(CAST('x' AS varchar(max)), 65536))")
+    assert cdc.error("INSERT INTO dbo.t VALUES (2, REPLICATE(CAST('x' AS varchar(max)), 65537))").number == 7139
+    cdc.run("INSERT INTO dbo.t VALUES (3, 'y')")
+    cdc.run("COMMIT")
+    cdc.captured(2, "dbo_t")
+    assert cdc.changes("id, LEN(v)", "dbo_t") == [(1, 65536), (3, 1)]
+    assert cdc.column("SELECT id FROM dbo.t ORDER BY id") == [1, 3]
 
 
 @item(51, "documented")

@@ -101,6 +101,39 @@ def test_without_its_job_nothing_is_captured_until_a_scan(persons: Database) -> 
     assert persons.changes("ID") == [(1,)]
 
 
+@item(67, "documented")
+def test_both_jobs_are_in_msdb_with_their_settings(persons: Database) -> None:
+    """By the database's number, and under their names with the agent's other jobs.
+
+    Source: Microsoft, "dbo.cdc_jobs (Transact-SQL)"; Microsoft, "dbo.sysjobs (Transact-SQL)".
+    """
+    capture, cleanup = persons.named("SELECT * FROM msdb.dbo.cdc_jobs WHERE database_id = DB_ID() ORDER BY job_type")
+    names = ("job_type", "maxtrans", "maxscans", "continuous", "retention", "threshold")
+    assert capture["pollinginterval"] >= 1
+    assert [capture[name] for name in names] == ["capture", 500, 10, True, 0, 0]
+    assert [cleanup[name] for name in (*names, "pollinginterval")] == ["cleanup", 0, 0, False, 4320, 5000, 0]
+    assert persons.rows(
+        "SELECT c.job_type, j.name FROM msdb.dbo.cdc_jobs AS c JOIN msdb.dbo.sysjobs AS j ON j.job_id = c.job_id "
+        "WHERE c.database_id = DB_ID() ORDER BY c.job_type"
+    ) == [("capture", f"cdc.{persons.database}_capture"), ("cleanup", f"cdc.{persons.database}_cleanup")]
+
+
+@item(67, "documented")
+def test_a_job_is_dropped_and_added_again(persons: Database) -> None:
+    """With the settings that are given, and started; the other job stays.
+
+    Source: Microsoft, "sys.sp_cdc_drop_job (Transact-SQL)"; Microsoft, "sys.sp_cdc_add_job (Transact-SQL)".
+    """
+    kinds = "SELECT job_type FROM msdb.dbo.cdc_jobs WHERE database_id = DB_ID() ORDER BY job_type"
+    persons.run("EXEC sys.sp_cdc_drop_job @job_type = N'capture'")
+    assert persons.column(kinds) == ["cleanup"]
+    persons.run("EXEC sys.sp_cdc_add_job @job_type = N'capture', @pollinginterval = 1")
+    assert persons.column(kinds) == ["capture", "cleanup"]
+    assert job(persons, "capture")["pollinginterval"] == 1
+    persons.run("INSERT INTO dbo.Persons (ID) VALUES (1)")
+    persons.captured(1)
+
+
 @item(67, "measured")
 def test_a_scan_beside_the_running_job_is_22903(persons: Database) -> None:
     """One log scan session a database.
@@ -168,6 +201,22 @@ def test_without_a_mark_cleanup_deletes_only_what_is_below_the_present_one(perso
     assert len(persons.changes("ID")) == 2
 
 
+@item(68, "documented")
+def test_cleanup_says_by_a_parameter_and_its_return_code_that_it_did_not_fail(persons: Database) -> None:
+    """@fCleanupFailed is 0, and so is the return code.
+
+    Source: Microsoft, "sys.sp_cdc_cleanup_change_table (Transact-SQL)", arguments and return code values.
+    """
+    assert [
+        (bool(failed), code)
+        for failed, code in persons.rows(
+            "DECLARE @failed bit, @code int "
+            "EXEC @code = sys.sp_cdc_cleanup_change_table N'dbo_Persons', NULL, 10, @fCleanupFailed = @failed OUTPUT "
+            "SELECT @failed, @code"
+        )
+    ] == [(False, 0)]
+
+
 @item(69, "measured")
 @pytest.mark.one_driver("pymssql", "DStream's own reader uses it")
 def test_a_reader_below_the_low_watermark_learns_that_changes_were_lost(persons: Database) -> None:
@@ -212,6 +261,22 @@ def test_the_log_scan_sessions_are_visible(persons: Database) -> None:
 
 
 @item(70, "documented")
+def test_the_last_log_scan_session_is_found_by_its_number(persons: Database) -> None:
+    """The page's own query.
+
+    Source: Microsoft, "sys.dm_cdc_log_scan_sessions (Transact-SQL)", example A.
+    """
+    persons.run("INSERT INTO dbo.Persons (ID) VALUES (1)")
+    persons.captured(1)
+    newest = "SELECT MAX(b.session_id) FROM sys.dm_cdc_log_scan_sessions AS b"
+    rows = persons.rows(
+        "SELECT session_id, start_time, end_time, duration, scan_phase, error_count, tran_count, empty_scan_count "
+        f"FROM sys.dm_cdc_log_scan_sessions WHERE session_id = ({newest})"
+    )
+    assert [row[0] > 0 for row in rows] == [True]
+
+
+@item(70, "documented")
 def test_the_errors_of_capture_are_visible(persons: Database) -> None:
     """None, as long as there are none.
 
@@ -222,6 +287,7 @@ def test_the_errors_of_capture_are_visible(persons: Database) -> None:
         *("start_lsn", "begin_lsn", "sequence_value"),
     ]
     assert persons.columns("SELECT * FROM sys.dm_cdc_errors")[: len(expected)] == expected
+    assert persons.rows("SELECT session_id, error_number, error_message FROM sys.dm_cdc_errors") == []
 
 
 @item(70, "documented")

@@ -152,6 +152,20 @@ def test_a_wrong_window_is_313(changed: Database, wrong: str) -> None:
     )
 
 
+@item(60, "documented")
+@pytest.mark.parametrize("wrong", ["from NULL", "row filter"])
+def test_a_wrong_window_of_net_changes_is_313(cdc: Database, wrong: str) -> None:
+    """The row filters of the other function are wrong here.
+
+    Source: Microsoft, "cdc.fn_cdc_get_net_changes_<capture_instance> (Transact-SQL)"; measured on SQL Server 2025.
+    """
+    cdc.enable(supports_net_changes="1")
+    cdc.run("INSERT INTO dbo.Persons (ID) VALUES (1)")
+    cdc.captured(1)
+    window = {"from NULL": f"NULL, {TO}, N'all'", "row filter": f"{FROM}, {TO}, N'all update old'"}[wrong]
+    assert cdc.error(f"SELECT * FROM cdc.fn_cdc_get_net_changes_dbo_Persons({window})").number == 313
+
+
 @item(61, "measured")
 def test_the_change_table_takes_any_bounds(changed: Database) -> None:
     """No check, no error.

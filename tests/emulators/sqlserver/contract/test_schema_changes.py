@@ -34,6 +34,25 @@ def test_a_new_column_is_left_out_by_the_old_instance_and_captured_by_a_second(p
     assert [name for name, _ in starts] == ["dbo_Persons", "second"]
 
 
+@item(63, "unverified")
+def test_an_update_of_columns_that_an_instance_leaves_out_is_no_change_of_it(persons: Database) -> None:
+    """Each instance has the changes and the masks of its own columns.
+
+    Source: Microsoft, "cdc.<capture_instance>_CT (Transact-SQL)", __$update_mask; that no rows are left nobody has written down.
+    """
+    persons.run("ALTER TABLE dbo.Persons ADD Age int NULL")
+    persons.enable(capture_instance="N'wide'")
+    persons.run("INSERT INTO dbo.Persons (ID, Age) VALUES (1, 30)")
+    persons.run("UPDATE dbo.Persons SET Age = 31")
+    persons.captured(3, "wide")
+    assert persons.changes("[__$operation], [__$update_mask], Age", "wide") == [
+        (2, b"\x0f", 30),
+        (3, b"\x08", 30),
+        (4, b"\x08", 31),
+    ]
+    assert persons.changes("[__$operation], [__$update_mask], ID") == [(2, b"\x07", 1)]
+
+
 @item(63, "documented")
 def test_ddl_on_a_captured_table_is_kept_once_it_is_captured(persons: Database) -> None:
     """cdc.ddl_history has the statement as it was, with the log's order.
@@ -79,6 +98,29 @@ def test_a_column_that_is_widened_is_widened_in_the_change_table(persons: Databa
     assert persons.changes("LastName") == [(long,)]
     assert persons.column("SELECT CONVERT(int, required_column_update) FROM cdc.ddl_history") == [1]
     assert persons.value("SELECT COL_LENGTH(N'cdc.dbo_Persons_CT', N'LastName')") == 160
+
+
+@item(64, "documented")
+def test_what_was_captured_before_a_column_was_retyped_is_of_the_new_type(cdc: Database) -> None:
+    """The change table's column is altered with the rows that are in it; the function returns them so.
+
+    Source: Microsoft, "About change data capture (SQL Server)"; "cdc.ddl_history (Transact-SQL)", required_column_update.
+    """
+    cdc.run("CREATE TABLE dbo.t (id int NOT NULL PRIMARY KEY, price decimal(6, 2) NULL, n int NULL)")
+    cdc.enable("t")
+    cdc.run("INSERT INTO dbo.t VALUES (1, 1.25, 7)")
+    cdc.captured(1, "dbo_t")
+    cdc.run("ALTER TABLE dbo.t ALTER COLUMN price decimal(10, 4) NULL")
+    cdc.run("ALTER TABLE dbo.t ALTER COLUMN n bigint NULL")
+    cdc.run("INSERT INTO dbo.t VALUES (2, 2.3456, 5000000000)")
+    cdc.captured(2, "dbo_t")
+    expected = [(1, "1.2500", 7), (2, "2.3456", 5_000_000_000)]
+    assert cdc.changes("id, CONVERT(varchar(20), price), n", "dbo_t") == expected
+    assert cdc.all_changes("id, CONVERT(varchar(20), price), n", "dbo_t") == expected
+    assert cdc.rows(
+        "SELECT name, TYPE_NAME(system_type_id), precision, scale FROM sys.columns "
+        "WHERE object_id = OBJECT_ID(N'cdc.dbo_t_CT') AND name IN (N'price', N'n') ORDER BY name"
+    ) == [("n", "bigint", 19, 0), ("price", "decimal", 10, 4)]
 
 
 @item(65, "documented")

@@ -43,6 +43,7 @@ TYPES: Mapping[str, tuple[str, Any]] = {
     "date": ("'0001-01-01'", dt.date(1, 1, 1)),
     "time(7)": ("'23:59:59.9999999'", dt.time(23, 59, 59, 999999)),
     "smalldatetime": ("'2079-06-06T23:59:00'", dt.datetime(2079, 6, 6, 23, 59)),
+    "datetime": ("'1753-01-01T23:59:59.997'", dt.datetime(1753, 1, 1, 23, 59, 59, 997000)),
     "datetime2(0)": ("'2024-02-29T12:34:56'", dt.datetime(2024, 2, 29, 12, 34, 56)),
     "datetime2(7)": ("'9999-12-31T23:59:59.9999999'", dt.datetime(9999, 12, 31, 23, 59, 59, 999999)),
     "datetimeoffset(3)": ("'2018-07-13T12:23:45.456+14:00'", dt.datetime(2018, 7, 13, 12, 23, 45, 456000, _PLUS)),
@@ -195,6 +196,22 @@ def test_rowversion_is_captured_as_binary_and_identity_as_its_base_type(cdc: Dat
         ("ID", "int", 4, False),
         ("v", "binary", 8, False),
     ]
+
+
+@item(13, "documented")
+def test_an_update_gives_the_row_another_rowversion_and_says_so_in_the_mask(cdc: Database) -> None:
+    """Before the change the old one, after it a larger one; an identity stays.
+
+    Source: Microsoft, "rowversion (Transact-SQL)"; Microsoft, "cdc.<capture_instance>_CT (Transact-SQL)".
+    """
+    cdc.run("CREATE TABLE dbo.T (ID int IDENTITY(5, 5) NOT NULL PRIMARY KEY, n int NULL, v rowversion NOT NULL)")
+    cdc.enable("T")
+    cdc.run("INSERT INTO dbo.T (n) VALUES (1)")
+    cdc.run("UPDATE dbo.T SET n = 2")
+    cdc.captured(3, "dbo_T")
+    rows = cdc.changes("[__$operation], [__$update_mask], ID, v", "dbo_T")
+    assert [row[:3] for row in rows] == [(2, b"\x07", 5), (3, b"\x06", 5), (4, b"\x06", 5)]
+    assert rows[0][3] == rows[1][3] < rows[2][3]
 
 
 LSN = bytes.fromhex("0000002D00000580001D")
