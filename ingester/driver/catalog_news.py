@@ -61,7 +61,7 @@ class CatalogAge:
         if self._refusal is not None and not self._told:
             self._told = True
             log.warning(
-                "the list of capture instances cannot be read, going on with the known ones, will try again",
+                "the list of capture instances cannot be read, using the known ones, retrying",
                 error=self._refusal.message,
                 hint=self._refusal.hint,
             )
@@ -92,7 +92,7 @@ def _drift(table: TrackedTable, found: str | None) -> None:
     if found is not None and found != table.drift:
         log.warning(found)
     elif found is None and table.drift is not None:
-        log.info("captured as it is again", table=table.name.key)
+        log.info("capture instance matches the table again", table=table.name.key)
     table.drift = found
 
 
@@ -100,7 +100,7 @@ def note_held(table: TrackedTable, locked: str | None) -> None:
     """Tell once that a table is not read because somebody holds its change table, and once that it is over."""
     if locked is not None and not table.held:
         log.warning(
-            "change table is locked by another session, will look again",
+            "change table is locked by another session, retrying",
             table=table.name.key,
             change_table=locked,
             hint="the capture of a large transaction holds it until it commits; ALTER DATABASE ... SET READ_COMMITTED_SNAPSHOT ON lets "

@@ -186,7 +186,7 @@ class LeaseKeeper:
             try:
                 self.turn()
             except Exception as error:  # a defect: without this thread every lease would run out
-                log.error("looking after the locks failed, will try again", error=f"{type(error).__name__}: {error}")
+                log.error("taking and renewing locks failed, retrying", error=f"{type(error).__name__}: {error}")
             self._wake.wait(self.pause())
 
     def pause(self) -> float:
@@ -197,9 +197,9 @@ class LeaseKeeper:
         """Renew what is due, take what is free."""
         failures = [failure for failure in (*self._renew(), *self._seek()) if failure is not None]
         if failures and not self._away:
-            log.warning("the lock service is away, will try again", error=failures[0].message, hint=failures[0].hint)
+            log.warning("lock service unavailable, retrying", error=failures[0].message, hint=failures[0].hint)
         if self._away and not failures:
-            log.info("the lock service is back")
+            log.info("lock service available again")
         self._away = bool(failures)
 
     def _renew(self) -> Iterable[TransientError | None]:

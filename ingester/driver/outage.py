@@ -53,7 +53,7 @@ class Outage:
         now = self._clock()
         if self._since is None:
             self._since = now
-            log.warning("connection lost, will try again", error=error.message, hint=error.hint or UNREACHABLE)
+            log.warning("connection to SQL Server lost, retrying", error=error.message, hint=error.hint or UNREACHABLE)
         return now - self._since >= _PATIENCE_SECONDS
 
     def refused(self, error: DStreamError) -> None:
@@ -62,7 +62,7 @@ class Outage:
         if not self._unanswered:
             self._unanswered = True
             log.warning(
-                "SQL Server does not answer for the tables, will try again",
+                "SQL Server does not answer for the tables, retrying",
                 error=error.message,
                 hint=error.hint or REFUSED,
             )

@@ -86,7 +86,7 @@ class QueueGate:
         if not tried:  # begun before the refusal
             return False
         if result.trouble is None and result.changes:
-            self._open("the queue takes changes again")
+            self._open("the queue accepts changes again")
             return True
         if result.trouble is not None:  # it has what it had to send
             self._waiting[result.table] = None
@@ -95,7 +95,7 @@ class QueueGate:
 
     def _refused(self, result: SliceResult) -> None:
         if not self.shut:
-            log.error("the queue refuses what is sent, all tables wait", error=result.message, hint=result.hint)
+            log.error("the queue refuses messages, all tables wait", error=result.message, hint=result.hint)
         self._stats.queue(f"{result.message} ({result.hint})" if result.hint else result.message)
         self._refusals += 1
         self._retry_at = self._clock() + self._pause()

@@ -49,9 +49,7 @@ class QueueSilence:
         self._stats.unsent(f"{result.message} ({result.hint or _HINT})")
         if not self._told:
             self._told = True
-            log.error(
-                "nothing can be sent to the queue, will try again", error=result.message, hint=result.hint or _HINT
-            )
+            log.error("nothing can be sent to the queue, retrying", error=result.message, hint=result.hint or _HINT)
 
     def _over(self) -> None:
         self._taken_at, self._failing = self._clock(), None

@@ -92,7 +92,7 @@ class Returns:
             return None
         if table.failing:
             table.failing = table.deadly = False
-            log.info("recovered", table=table.name.key)
+            log.info("table recovered", table=table.name.key)
         table.backlog = result.more
         if result.more:
             return table

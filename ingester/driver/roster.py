@@ -121,7 +121,7 @@ class Roster:
         self._schedule.remove(table.name)
         self._ownership.leave(table)
         self._stats.stands(table.name, Standing.STOPPED)
-        log.error("table stopped; restart the ingester once it is mended", table=table.name.key, error=str(error))
+        log.error("table stopped; fix the cause and restart the ingester", table=table.name.key, error=str(error))
 
     def failed(self, table: TrackedTable, error: DStreamError) -> None:
         """What one statement met, of one table: it waits, or is stopped. No other has to do with it."""
@@ -134,14 +134,14 @@ class Roster:
         """`table` is tried again; said once, until it has recovered. `told`: it was said of all tables together."""
         if not table.failing and not told:
             table.failing = True
-            log.warning("will try again", table=table.name.key, error=why, hint=hint)
+            log.warning("table failed, retrying", table=table.name.key, error=why, hint=hint)
 
     def kills(self, table: TrackedTable, why: str) -> None:
         """`table` has killed one worker after the other: it is tried again, seldom; said once, until it has recovered."""
         if not table.deadly:
             table.deadly = table.failing = True
             log.error(
-                "table kills the worker that reads it, will try again seldom",
+                "table kills the worker that reads it, retrying rarely",
                 table=table.name.key,
                 error=why,
                 hint="usually a value too large for the worker's memory: raise the container's memory (or spark.executor.memoryOverhead), "

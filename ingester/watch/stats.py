@@ -248,7 +248,7 @@ class IngesterStats:
         if self._unanswered is not None:
             return f"SQL Server does not answer for the tables: {self._unanswered}"
         if self._queue is not None:
-            return f"the queue refuses what is sent, all tables wait: {self._queue}"
+            return f"the queue refuses messages, all tables wait: {self._queue}"
         with self._guard:
             if self._unsendable():
                 return f"nothing can be sent to the queue: {self._unsent}"

@@ -46,24 +46,24 @@ def heard(*words: Word, reigns: Sequence[Reign] = (), lives: Sequence[Life] = ()
 
 
 def test_only_what_was_said_meanwhile_counts() -> None:
-    words = [Word(at, "ingester-0", "will try again table=dbo.Orders") for at in (9.0, 10.0, 15.0, 21.0)]
+    words = [Word(at, "ingester-0", "table failed, retrying table=dbo.Orders") for at in (9.0, 10.0, 15.0, 21.0)]
     assert [word.at for word in heard(*words).known(Stillness(ORDERS, 10, 20))] == [10.0, 15.0]
 
 
 @pytest.mark.parametrize(
     ("who", "text", "counts"),
     [
-        ("owner", "will try again [ingester] table=dbo.Orders error=...", True),
-        ("owner", "will try again [ingester] table=dbo.OrdersOfOld", False),
-        ("owner", "will try again [ingester] table=sales.dbo.Orders", False),
-        ("owner", "the queue refuses what is sent, all tables wait [ingester.queue_gate]", True),
+        ("owner", "table failed, retrying [ingester] table=dbo.Orders error=...", True),
+        ("owner", "table failed, retrying [ingester] table=dbo.OrdersOfOld", False),
+        ("owner", "table failed, retrying [ingester] table=sales.dbo.Orders", False),
+        ("owner", "the queue refuses messages, all tables wait [ingester.queue_gate]", True),
         ("owner", "Service Bus throttles", False),
         ("owner", "readyz: an ailment of its own", True),
         ("owner", "readyz: starting: SQL Server was not asked for any table yet", False),
         ("owner", "readyz: no answer", False),
         ("other", "readyz: an ailment of its own", False),
-        ("other", "connection lost, will try again", False),
-        ("other", "will try again [ingester] table=dbo.Orders", True),
+        ("other", "connection to SQL Server lost, retrying", False),
+        ("other", "table failed, retrying [ingester] table=dbo.Orders", True),
         ("router", "destination away topic=shop.orders.events", True),
         ("router", "destination away topic=shop.customers.events", False),
         ("router", "receiving interrupted error='opening a receiver for ingest-queue: ...'", True),
@@ -80,7 +80,7 @@ def test_a_word_counts_that_names_the_table_or_says_that_all_of_its_owner_wait(
 
 def test_what_an_owner_said_before_it_was_killed_tells_nothing_of_the_next() -> None:
     reigns = [Reign(ORDERS.key, "a", 0, 70), Reign(ORDERS.key, "b", 80, 200)]
-    said = heard(Word(50, "a", "will try again table=dbo.Orders"), reigns=reigns)
+    said = heard(Word(50, "a", "table failed, retrying table=dbo.Orders"), reigns=reigns)
     assert said.silences([Stillness(ORDERS, 1, 170)]) == [Stillness(ORDERS, 80, 170)]
 
 
@@ -106,12 +106,12 @@ def test_warnings_and_errors_are_read_from_a_log(tmp_path: Path) -> None:
     assert logged(service, "i") == []
     service.log.write_text(
         "2026-01-01T00:00:00.500000Z [info     ] started [ingester] table=a\n"
-        "2026-01-01T00:00:01.500000Z [warning  ] will try again [ingester] table=a\n"
+        "2026-01-01T00:00:01.500000Z [warning  ] table failed, retrying [ingester] table=a\n"
         "no line of the log\n"
         "2026-01-01T00:00:02Z [error    ] stopped [ingester]\n"
     )
     [warning, error] = logged(service, "i")
-    assert (warning.text, error.at - warning.at) == ("will try again [ingester] table=a", 0.5)
+    assert (warning.text, error.at - warning.at) == ("table failed, retrying [ingester] table=a", 0.5)
 
 
 @pytest.fixture

@@ -34,8 +34,8 @@ _PATIENCE = 5.0
 _PAGE = tuple(f"{page}: " for page in PAGES)
 _STARTING = ": starting: "
 _ALL_WAIT = re.compile(
-    r"connection lost, will try again|the connection to SQL Server is lost|SQL Server does not answer for the tables"
-    r"|the lock service is away|all tables wait|nothing can run on Spark"
+    r"connection to SQL Server lost, retrying|the connection to SQL Server is lost|SQL Server does not answer for the tables"
+    r"|lock service unavailable|all tables wait|nothing can run on Spark"
     r"|the ingest queue is away|opening a receiver for ingest-queue|no slot has turned"
 )
 """What an ingester says that cannot work for any of its tables; and the router, that receives nothing."""

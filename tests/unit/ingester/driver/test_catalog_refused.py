@@ -44,7 +44,7 @@ def test_it_is_not_asked_for_more_often_while_it_is_refused_though_a_table_is_mi
     assert len(world.sent()) == 3
     assert 5 <= world.source.catalog_asked <= 11
     assert [entry["event"] for entry in logs if entry["log_level"] == "warning"][1:] == [
-        "the list of capture instances cannot be read, going on with the known ones, will try again"
+        "the list of capture instances cannot be read, using the known ones, retrying"
     ]
 
 
@@ -57,7 +57,7 @@ def test_without_any_known_table_all_wait_and_it_is_told_as_such() -> None:
     _, logs = world.run(240)
     assert world.snapshot[0] is not None
     assert [e["event"] for e in logs if e["log_level"] == "warning"] == [
-        "SQL Server does not answer for the tables, will try again"
+        "SQL Server does not answer for the tables, retrying"
     ]
     assert len(world.sent()) == 3
 

@@ -105,7 +105,7 @@ def test_a_lock_service_that_is_away_for_less_than_a_lease_disturbs_nothing(worl
     assert keeper.seconds_left(lease)
     assert taken(keeper).epoch == lease.epoch
     told = [entry["event"] for entry in logs]
-    assert told == ["the lock service is away, will try again", "the lock service is back"]
+    assert told == ["lock service unavailable, retrying", "lock service available again"]
 
 
 def test_a_lease_that_could_not_be_renewed_ends_at_its_local_deadline_and_says_why(world: World) -> None:

@@ -223,7 +223,10 @@ def test_an_executor_whose_clock_is_ahead_is_reported_once_and_blamed_for_what_e
     world.at(3, lambda: world.commit(2, 3))
     _, logs = world.run(30)
     warned = [entry for entry in logs if entry["log_level"] == "warning"]
-    assert [entry["event"] for entry in warned] == ["an executor's clock differs from the driver's", "will try again"]
+    assert [entry["event"] for entry in warned] == [
+        "an executor's clock differs from the driver's",
+        "table failed, retrying",
+    ]
     assert "the clock of executor-1 is" in warned[1]["error"]
 
 
@@ -239,7 +242,7 @@ def test_a_change_table_that_somebody_holds_stops_itself_alone_and_is_told_once(
     assert len(world.sent()) == 3
     told = [(entry["log_level"], entry["event"]) for entry in logs if entry.get("table") == "dbo.Persons"]
     assert [event for event in told if "locked" in event[1]] == [
-        ("warning", "change table is locked by another session, will look again"),
+        ("warning", "change table is locked by another session, retrying"),
         ("info", "change table is no longer locked"),
     ]
     assert not any("connection lost" in entry["event"] for entry in logs)
@@ -387,7 +390,7 @@ def test_a_lost_connection_is_retried_and_told_once() -> None:
     world.at(4, lambda: world.commit(2))
     _, logs = world.run(90)
     assert [entry["event"] for entry in logs if "onnect" in entry["event"]] == [
-        "connection lost, will try again",
+        "connection to SQL Server lost, retrying",
         "reconnected to SQL Server",
     ]
     assert len(world.sent()) == 3
@@ -433,7 +436,7 @@ def test_a_right_on_the_catalog_that_is_revoked_ends_nothing_and_is_told_once_wi
     assert (status, stood) == (0, {"absent"})
     assert "permission denied" in why
     told = [(entry["event"], entry.get("hint")) for entry in logs if entry["log_level"] == "warning"]
-    assert told == [("SQL Server does not answer for the tables, will try again", "GRANT SELECT ON SCHEMA::cdc")]
+    assert told == [("SQL Server does not answer for the tables, retrying", "GRANT SELECT ON SCHEMA::cdc")]
     assert "SQL Server answers for the tables again" in [entry["event"] for entry in logs]
     assert (len(world.sent()), world.stats.ready(), standings(world)) == (3, None, {"read"})
 
@@ -447,7 +450,7 @@ def test_a_question_for_all_tables_that_was_a_deadlocks_victim_is_asked_again_an
     world.at(3, lambda: setattr(world.source, "fail", TransientError("error 1205: deadlocked")))
     world.at(40, lambda: world.commit(2))
     _, logs = world.run(120)
-    assert "connection lost, will try again" not in [entry["event"] for entry in logs]
+    assert "connection to SQL Server lost, retrying" not in [entry["event"] for entry in logs]
     assert len(world.sent()) == 3
 
 
@@ -463,7 +466,7 @@ def test_what_the_statement_of_one_table_met_is_no_other_tables_trouble(when: fl
     _, logs = world.run(400)
     assert (world.snapshot, len(world.sent())) == ([3], 3)
     warned = [(entry["event"], entry["table"]) for entry in logs if entry["log_level"] == "warning"]
-    assert warned == [("will try again", "dbo.Persons")]
+    assert warned == [("table failed, retrying", "dbo.Persons")]
 
 
 def test_a_stride_that_was_a_deadlocks_victim_is_its_tables_trouble_alone() -> None:
@@ -482,7 +485,7 @@ def test_a_stride_that_was_a_deadlocks_victim_is_its_tables_trouble_alone() -> N
     _, logs = world.run(120)
     assert len(victims) == 1
     warned = [(entry["event"], entry["table"]) for entry in logs if entry["log_level"] == "warning"]
-    assert warned == [("will try again", "dbo.Persons")]
+    assert warned == [("table failed, retrying", "dbo.Persons")]
     assert len(world.sent()) == 600
 
 
@@ -531,12 +534,12 @@ def test_a_table_that_kills_its_workers_is_said_once_tried_seldom_and_shown_unti
     world.at(500, lambda: ready.append(world.stats.ready()))
     _, logs = world.run(800)
     assert ready == ["kills the worker that reads it; the log has the remedy: dbo.Persons"]
-    told = [line for line in logs if line["event"] == "table kills the worker that reads it, will try again seldom"]
+    told = [line for line in logs if line["event"] == "table kills the worker that reads it, retrying rarely"]
     assert [(line["log_level"], line["table"]) for line in told] == [("error", "dbo.Persons")]
     assert min(b - a for a, b in pairwise(deaths[4:])) >= 50
     assert world.stats.ready() is None
     assert world.offsets.stored == {PERSONS: LogPosition.end_of(lsn(2)), ORDERS: LogPosition.end_of(lsn(2))}
-    assert [line["table"] for line in logs if line["event"] == "recovered"].count("dbo.Persons") == 1
+    assert [line["table"] for line in logs if line["event"] == "table recovered"].count("dbo.Persons") == 1
 
 
 MANY = [TableName("dbo", f"T{number}") for number in range(1000)]
@@ -681,9 +684,9 @@ def test_a_dead_worker_is_a_failure_that_is_tried_again() -> None:
     world.executor.fail = TransientError("running a Spark task: worker died")
     world.at(3, lambda: world.commit(2))
     _, logs = world.run(60)
-    assert [entry["event"] for entry in logs if entry["event"] in ("will try again", "recovered")] == [
-        "will try again",
-        "recovered",
+    assert [entry["event"] for entry in logs if entry["event"] in ("table failed, retrying", "table recovered")] == [
+        "table failed, retrying",
+        "table recovered",
     ]
     assert len(world.sent()) == 3
 
@@ -703,8 +706,8 @@ def test_a_failure_that_lasts_is_told_once_and_so_is_its_end() -> None:
     world.at(3, lambda: world.commit(2))
     _, logs = world.run(600)
     assert failures > 3
-    told = [entry["event"] for entry in logs if entry["event"] in ("will try again", "recovered")]
-    assert told == ["will try again", "recovered"]
+    told = [entry["event"] for entry in logs if entry["event"] in ("table failed, retrying", "table recovered")]
+    assert told == ["table failed, retrying", "table recovered"]
     assert len(world.sent()) == 3
 
 
@@ -760,7 +763,7 @@ def test_a_slice_that_meets_a_connection_which_an_outage_has_cost_is_not_told_ag
     world.at(when, lambda: world.offsets.__dict__.update(load=dead))
     _, logs = world.run(400)
     warnings = [entry["event"] for entry in logs if entry["log_level"] == "warning"]
-    assert warnings == ["connection lost, will try again", *(["will try again"] if when > 100 else [])]
+    assert warnings == ["connection to SQL Server lost, retrying", *(["table failed, retrying"] if when > 100 else [])]
     assert len(world.sent()) == 3
 
 
@@ -896,7 +899,7 @@ def test_a_lease_that_could_not_be_renewed_stops_its_tables_and_they_go_on_when_
     assert world.snapshot == [0]
     assert len(world.sent()) == 3
     assert [entry["table"] for entry in logs if entry["event"] == "lock lost"].count("dbo.Persons") == 1
-    assert "the lock service is back" in [entry["event"] for entry in logs]
+    assert "lock service available again" in [entry["event"] for entry in logs]
 
 
 def test_a_lock_service_away_for_less_than_a_lease_stops_nothing() -> None:
@@ -997,7 +1000,9 @@ def test_a_slice_whose_time_was_up_before_its_page_was_ready_is_tried_again() ->
     world.source.after_page = slow
     _, logs = world.run(200)
     assert len(world.sent()) == 3
-    assert "dbo.Persons" in [entry["table"] for entry in logs if entry["event"] in ("lock lost", "will try again")]
+    assert "dbo.Persons" in [
+        entry["table"] for entry in logs if entry["event"] in ("lock lost", "table failed, retrying")
+    ]
 
 
 def test_a_hot_table_is_spread_over_the_slots_but_one_and_each_keys_order_holds() -> None:
@@ -1029,9 +1034,9 @@ def test_a_hot_table_recovers_from_a_share_that_broke() -> None:
     world.source.after_page = once
     _, logs = world.run(120)
     assert broken
-    assert [entry["event"] for entry in logs if entry["event"] in ("will try again", "recovered")] == [
-        "will try again",
-        "recovered",
+    assert [entry["event"] for entry in logs if entry["event"] in ("table failed, retrying", "table recovered")] == [
+        "table failed, retrying",
+        "table recovered",
     ]
     assert len(set(world.sent())) == 600 <= len(world.sent()) <= 600 + 15
     assert world.loop.changes == 600
@@ -1058,4 +1063,6 @@ def test_columns_that_differ_from_what_is_captured_are_told_once_and_so_is_their
     [warned] = [entry["event"] for entry in logs if entry["log_level"] == "warning"]
     assert "Age, Town added since and not captured; Name dropped since and captured no more" in warned
     assert "@source_name = N'Persons', @role_name = NULL, @capture_instance = N'dbo_Persons_2'" in warned
-    assert [entry["table"] for entry in logs if entry["event"] == "captured as it is again"] == ["dbo.Persons"]
+    assert [entry["table"] for entry in logs if entry["event"] == "capture instance matches the table again"] == [
+        "dbo.Persons"
+    ]

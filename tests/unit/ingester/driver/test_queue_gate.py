@@ -18,7 +18,7 @@ from tests.fakes.ingester import ORDERS, PERSONS, instance
 from tests.unit.ingester.driver.test_loop import World
 
 REFUSED = DestinationUnavailable("sending to ingest-queue: unauthorized", hint="was the key renewed?")
-ENDS, OPENS = "the queue refuses what is sent, all tables wait", "the queue takes changes again"
+ENDS, OPENS = "the queue refuses messages, all tables wait", "the queue accepts changes again"
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +42,7 @@ def test_no_table_stops_and_all_go_on_when_the_queue_takes_changes_again() -> No
     status, logs = world.run(400)
     [(why, available), sent] = world.snapshot
     assert (status, available, sent) == (0, False, (3, 3))
-    assert "the queue refuses what is sent" in why
+    assert "the queue refuses messages" in why
     assert "unauthorized" in why
     assert (world.stats.ready(), world.stats.figures().queue) == (None, True)
     [error] = [entry for entry in logs if entry["log_level"] in ("warning", "error")]
@@ -158,7 +158,7 @@ def test_an_ingester_whose_waiting_tables_others_took_care_of_is_ready_again(how
     world.at(100, healed)
     world.run(400)
     [before] = world.snapshot
-    assert "the queue refuses what is sent" in before
+    assert "the queue refuses messages" in before
     assert world.stats.ready() is None
     assert world.sent() == []
 

@@ -21,7 +21,7 @@ from tests.fakes.ingester import ORDERS, PERSONS, FakeSender
 from tests.unit.ingester.driver.test_loop import World
 from tests.unit.ingester.task.test_drain import ROWS, Bench
 
-BEGINS, ENDS = "nothing can be sent to the queue, will try again", "changes can be sent to the queue again"
+BEGINS, ENDS = "nothing can be sent to the queue, retrying", "changes can be sent to the queue again"
 MUTE = SliceResult(
     PERSONS, None, more=True, trouble=Trouble.TRANSIENT, message="sending to q: no answer within 15 s", unsent=15.0
 )
