@@ -128,10 +128,12 @@ def test_the_index_lists_each_page() -> None:
 
 
 def test_modules_that_pages_name_exist() -> None:
-    """By the end of their path: a table about a folder names them from there."""
+    """By the end of their path: a table about a folder names them from there. NAME stands for a module that a reader is to write."""
     modules = [f"/{path.relative_to(ROOT).as_posix()}" for folder in CODE for path in (ROOT / folder).rglob("*.py")]
     lost = []
     for page in PAGES:
         named = re.findall(r"`([\w./*-]+\.py)(?:::\w+)?`", page.read_text(encoding="utf-8"))
-        lost += [f"{page.stem}: {name}" for name in named if not fnmatch.filter(modules, f"*/{name}")]
+        lost += [
+            f"{page.stem}: {name}" for name in named if "NAME" not in name and not fnmatch.filter(modules, f"*/{name}")
+        ]
     assert lost == []
