@@ -1,6 +1,7 @@
-"""What the storage account's answers mean: the edge between Azure's errors and ours.
+"""Translates the storage account's errors into DStream's.
 
-The account's own texts are told by code and status, never quoted: a request's address may hold a shared access signature.
+An error text gives the code and the status, and never quotes the account: a request's address may hold a shared access
+signature.
 https://learn.microsoft.com/en-us/rest/api/storageservices/blob-service-error-codes
 """
 
@@ -23,29 +24,29 @@ RIGHTS = (
 
 
 def code_of(error: AzureError) -> str:
-    """The storage account's own name of the error; empty when it did not answer."""
+    """The storage account's name for the error; empty when it did not answer."""
     code = getattr(error, "error_code", None)
     return str(getattr(code, "value", code) or "")
 
 
 def status_of(error: AzureError) -> int | None:
-    """The status of the answer; None when there was none."""
+    """The HTTP status of the answer; None without an answer."""
     return error.status_code if isinstance(error, HttpResponseError) else None
 
 
 def translated(error: AzureError, doing: str, *, proven: bool) -> DStreamError:
-    """`proven`: the account has answered before with this identity, so a token that cannot be had now is a passing trouble."""
+    """`proven`: the account has answered this identity before, so a token that is missing now is a passing trouble."""
     status, code = status_of(error), code_of(error)
-    told = f"{doing}: the storage account answered {status} {code}".rstrip()
+    answered = f"{doing}: the storage account answered {status} {code}".rstrip()
     if status in _PASSING_STATUS or code in _PASSING or (status is not None and status >= 500):
-        return TransientError(told)
+        return TransientError(answered)
     if status in _REFUSED_STATUS:
-        key = "is the key in ingester.locks.connection_string right, and this machine's clock? "
-        return PermanentError(told, hint=(key if code == "AuthenticationFailed" else "") + RIGHTS)
+        key = "check the key in ingester.locks.connection_string and this machine's clock; "
+        return PermanentError(answered, hint=(key if code == "AuthenticationFailed" else "") + RIGHTS)
     if isinstance(error, ClientAuthenticationError):
-        problem = f"{doing}: no credential to sign in to the storage account with ({type(error).__name__})"
+        problem = f"{doing}: no credential for the storage account ({type(error).__name__})"
         hint = "check the key in ingester.locks.connection_string, or the identity that this machine runs under"
         return TransientError(problem, hint=hint) if proven else PermanentError(problem, hint=hint)
     if status is not None:
-        return PermanentError(told)
+        return PermanentError(answered)
     return TransientError(f"{doing}: no answer from the storage account ({type(error).__name__})")

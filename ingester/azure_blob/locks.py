@@ -1,7 +1,8 @@
-"""Locks as leases on blobs, one blob a table: a dead owner's lease runs out by itself, and a live one's is never broken.
+"""Locks as leases on blobs, one blob a table. A dead owner's lease runs out by itself; a live owner's is never broken.
 
-The lease begins when the storage account grants it, which is not before the request was sent; counted from there by a steady clock,
-less a margin, it has run out here before it runs out there. The epoch is kept in the blob's metadata and raised under the lease.
+A lease begins when the storage account grants it, so not before the request was sent. Here it is counted from that
+moment, by the steady clock and less a margin: it ends here before it ends at the account. The epoch is in the blob's
+metadata and is raised under the lease.
 https://learn.microsoft.com/en-us/rest/api/storageservices/lease-blob
 """
 
@@ -24,18 +25,19 @@ from ingester.azure_blob.errors import RIGHTS, TAKEN, code_of, status_of, transl
 from ingester.locks import Lease, this_owner
 
 LEASE_SECONDS = 60
-"""The longest that Azure grants: how long a dead owner keeps its tables. The shortest is 15."""
+"""The longest lease that Azure grants, and so how long a dead owner keeps its tables. The shortest is 15."""
 
 _ENDED_STATUS = {404, 409, 412}
-"""What an operation under a lease answers when the lease is no longer ours, or its blob is gone."""
+"""Answers to an operation under a lease that this process no longer has, or whose blob was deleted."""
 _LISTING_NOT_COVERED = {"AuthorizationPermissionMismatch", "AuthorizationResourceTypeMismatch"}
-"""Asking about the container itself is beyond a signature made for it, which may be enough for its blobs."""
+"""Answers to a signature that may use the container's blobs, but may not ask about the container itself."""
 
 
 def connect(*, connection_string: str | None, account_url: str | None, seconds: float) -> BlobServiceClient:
-    """A client that gives up on a request within `seconds`, on a token in half of that, and repeats neither: the caller does, and knows until when.
+    """A client that gives up on a request within `seconds`, and on a token within half of that.
 
-    With `account_url` the identity is the environment's own, found by DefaultAzureCredential. Raises ConfigurationError.
+    It repeats neither: the caller does, and knows until when. With `account_url` the identity is the environment's own,
+    found by DefaultAzureCredential. Raises ConfigurationError.
     """
     half = max(1.0, seconds / 2)
     options: dict[str, Any] = {"retry_total": 0, "connection_timeout": half, "read_timeout": half}
@@ -90,7 +92,7 @@ class AzureBlobLocks:
                     raise
 
     def missing(self) -> bool:
-        """Whether the container is still to be made, as far as this identity may know. Changes nothing."""
+        """Whether the container does not exist yet, as far as this identity may know. Changes nothing."""
         with self._translating(f"looking for container {self._container.container_name!r}"):
             try:
                 self._container.get_container_properties()
@@ -105,7 +107,7 @@ class AzureBlobLocks:
         with self._guard:
             if name in self._ids:
                 return None
-            # when the answer to an acquisition was lost, asking for the same id again succeeds
+            # If the answer to an acquisition was lost, asking for the same id again succeeds.
             lease_id = self._asked.setdefault(name, str(uuid.uuid4()))
         with self._translating(f"taking the lock {name}"):
             blob = self._container.get_blob_client(name)
@@ -159,11 +161,11 @@ class AzureBlobLocks:
                     raise
 
     def lost(self, lease: Lease) -> None:
-        """The lock itself is still whole: whoever takes it next raises the epoch past the one that was met, or waits for the clock."""
+        """The lock itself is sound: its next owner raises the epoch past the newer one, or waits for the clock."""
         self.release(lease)
 
     def held(self, names: Collection[str]) -> frozenset[str]:
-        """One request for up to 5,000 blobs, however many of them are asked about."""
+        """Makes one request for up to 5,000 blobs, however many `names` there are."""
         if not names:
             return frozenset()
         with self._translating("looking which locks are free"):
@@ -177,30 +179,31 @@ class AzureBlobLocks:
         self._service.close()
 
     def _granted(self, blob: BlobClient, lease_id: str) -> bool:
-        """Whether the lease is ours now; makes blob and container where they are missing."""
-        for create in (self._create_blob, None):
-            try:
-                blob.acquire_lease(self._lease_seconds, lease_id)
-                return True
-            except ResourceNotFoundError as error:
-                if create is None:
-                    raise
-                if code_of(error) == "ContainerNotFound":
-                    self._create_container()
-                create(blob)
-            except HttpResponseError as error:
-                if code_of(error) in TAKEN:
-                    return False
+        """Whether the lease is ours now. Creates the blob and its container if they are missing."""
+        try:
+            return self._leased(blob, lease_id)
+        except ResourceNotFoundError as error:
+            if code_of(error) == "ContainerNotFound":
+                self._create_container()
+            self._create_blob(blob)
+        return self._leased(blob, lease_id)
+
+    def _leased(self, blob: BlobClient, lease_id: str) -> bool:
+        try:
+            blob.acquire_lease(self._lease_seconds, lease_id)
+        except HttpResponseError as error:
+            if code_of(error) not in TAKEN:
                 raise
-        raise AssertionError("the second attempt ends in an answer")
+            return False
+        return True
 
     def _create_blob(self, blob: BlobClient) -> None:
         try:
             blob.upload_blob(b"", overwrite=False)
-        except ResourceExistsError:  # another ingester was quicker
+        except ResourceExistsError:  # another ingester was faster
             return
         except HttpResponseError as error:
-            if status_of(error) != 412:  # it is there already, and leased
+            if status_of(error) != 412:  # it exists already, and is leased
                 raise
 
     def _create_container(self) -> None:
@@ -218,13 +221,13 @@ class AzureBlobLocks:
             ) from error
 
     def _raise_epoch(self, blob: BlobClient, lease_id: str) -> int:
-        """Larger than every epoch of this blob, and than those of other kinds of locks, which are times in milliseconds too."""
+        """An epoch above all earlier ones of this blob and of other kinds of locks, which are times in milliseconds too."""
         metadata = dict(blob.get_blob_properties(lease=lease_id).metadata)
         stored = metadata.get("epoch", "0")
         if not stored.isdecimal():
             raise PermanentError(
-                f"taking the lock {blob.blob_name}: its metadata holds the epoch {stored!r}, which is no number",
-                hint="delete the blob: it is made anew",
+                f"taking the lock {blob.blob_name}: the epoch in its metadata, {stored!r}, is not a number",
+                hint="delete the blob; it is created again",
             )
         epoch = max(int(self._now() * 1000), int(stored) + 1)
         blob.set_blob_metadata(metadata | {"epoch": str(epoch), "owner": self._owner}, lease=lease_id)
@@ -233,11 +236,11 @@ class AzureBlobLocks:
     def _give_back(self, blob: BlobClient, lease_id: str) -> None:
         try:
             BlobLeaseClient(blob, lease_id).release()
-        except (AzureError, DStreamError):  # it runs out by itself
+        except (AzureError, DStreamError):  # the lease runs out by itself
             return
 
     def _holder(self, blob: BlobClient) -> str:
-        """Who has raised the epoch last, as far as can be seen."""
+        """Who raised the epoch last, as far as this identity may see."""
         try:
             metadata = blob.get_blob_properties().metadata
         except (AzureError, DStreamError):
@@ -246,7 +249,7 @@ class AzureBlobLocks:
         return "" if owner == self._owner else f"; {owner} has taken it (epoch {metadata.get('epoch')})"
 
     def _ends_at(self, sent: SteadyTime) -> SteadyTime:
-        """When a lease ends here that was requested at `sent`."""
+        """When a lease that was requested at `sent` ends here."""
         return SteadyTime(sent + self._lease_seconds - self._margin)
 
     def _id(self, lease: Lease) -> str | None:
@@ -271,5 +274,5 @@ class AzureBlobLocks:
 
 
 def margin(lease_seconds: float) -> float:
-    """How long before its end a lease counts as ended here: time for a send that was begun just before."""
+    """Seconds by which a lease ends here before it ends at the account: time for a send that has just begun."""
     return lease_seconds / 10

@@ -1,5 +1,7 @@
-"""Locks within this process: for the demo, and for those who run exactly one ingester. Protects nobody from a second process:
-there the offsets' epoch does, and the older process stops its tables."""
+"""Locks within this process, for the demo and for exactly one ingester.
+
+They do not keep a second process out. The offsets' epoch does: the older process stops its tables.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from ingester.locks import Lease, this_owner
 
 
 class LocalLocks:
-    """An epoch is the time of acquisition in milliseconds: it grows over restarts without storing anything. `now`: Unix time."""
+    """An epoch is the time of acquisition in milliseconds, so it grows over restarts with nothing stored. `now`: Unix time."""
 
     renew_seconds: float | None = None
 
@@ -40,7 +42,7 @@ class LocalLocks:
             del self._held[lease.name]
 
     def lost(self, lease: Lease) -> None:
-        """A newer process owns the table; taking it back would only make the two take turns."""
+        """A newer process owns the table. Taking the lock again would only make the two take turns."""
         self.release(lease)
         self._lost.add(lease.name)
 

@@ -182,7 +182,7 @@ def test_an_epoch_that_is_no_number_is_refused_with_the_remedy(
 ) -> None:
     locks.ensure()
     container.get_blob_client(TABLE).upload_blob(b"", metadata={"epoch": "seven"})
-    with pytest.raises(PermanentError, match="'seven', which is no number"):
+    with pytest.raises(PermanentError, match="'seven', is not a number"):
         locks.acquire(TABLE)
     assert locks.held([TABLE]) == frozenset()
 
