@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr
 
@@ -20,17 +21,35 @@ def _storage_string(secret: SecretStr) -> SecretStr:
     """Read as azure-storage-blob reads it; its own error would not name the place in the file."""
     if isinstance(secret, UnsetSecret):
         return secret
-    parts = [part.partition("=") for part in secret.get_secret_value().rstrip(";").split(";")]
-    names = {name.strip().lower() for name, _, _ in parts}
-    if not all(equals for _, equals, _ in parts) or not names & {
+    pieces = [piece.partition("=") for piece in secret.get_secret_value().rstrip(";").split(";")]
+    parts = {name.strip().lower(): value for name, _, value in pieces}
+    if not all(equals for _, equals, _ in pieces) or not parts.keys() & {
         "accountname",
         "blobendpoint",
         "usedevelopmentstorage",
     }:
         raise ValueError(f"is not a storage account's connection string: it should read {_STORAGE}")
-    if not names & {"accountkey", "sharedaccesssignature", "usedevelopmentstorage"}:
+    if not parts.keys() & {"accountkey", "sharedaccesssignature", "usedevelopmentstorage"}:
         raise ValueError(f"has no AccountKey and no SharedAccessSignature: it should read {_STORAGE}")
+    if "usedevelopmentstorage" not in parts and not _has_host(_endpoint(parts)):
+        raise ValueError(f"does not have the address of a storage account: it should read {_STORAGE}")
     return secret
+
+
+def _endpoint(parts: Mapping[str, str]) -> str:
+    protocol, suffix = (
+        parts.get("defaultendpointsprotocol") or "https",
+        parts.get("endpointsuffix") or "core.windows.net",
+    )
+    return parts.get("blobendpoint") or f"{protocol}://{parts.get('accountname', '')}.blob.{suffix}"
+
+
+def _has_host(url: str) -> bool:
+    try:
+        address = urlsplit(url)
+        return address.scheme.lower() in ("http", "https") and bool(address.hostname) and address.port != 0
+    except ValueError:
+        return False
 
 
 def _container_name(text: str) -> str:

@@ -218,6 +218,14 @@ BLOB = 'type = "azure_blob"\nconnection_string = "UseDevelopmentStorage=true"\n'
             "is not a storage account's connection string: it",
         ),
         ('type = "azure_blob"\nconnection_string = "hunter2"', "is not a storage account's connection string: it"),
+        (
+            'type = "azure_blob"\nconnection_string = "BlobEndpoint=http:/127.0.0.1:10000/a;AccountKey=k"',
+            "does not have the address of a storage account: it",
+        ),
+        (
+            'type = "azure_blob"\nconnection_string = "AccountName=a;AccountKey=k;EndpointSuffix=core.w[ndows.net"',
+            "does not have the address of a storage account: it",
+        ),
         ('type = "azure_blob"\nconnection_string = "AccountName=a"', "has no AccountKey and no SharedAccessSignature"),
         (f'{BLOB}lease = "14s"', "15s to 60s"),
         (f'{BLOB}lease = "61s"', "15s to 60s"),
