@@ -137,3 +137,13 @@ def test_modules_that_pages_name_exist() -> None:
             f"{page.stem}: {name}" for name in named if "NAME" not in name and not fnmatch.filter(modules, f"*/{name}")
         ]
     assert lost == []
+
+
+@pytest.mark.parametrize(
+    "folder", ["dstream", "ingester", "ingester/driver", "ingester/task", "ingester/watch", "router/**", "common"]
+)
+def test_the_architecture_names_each_module(folder: str) -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    modules = {path.name for path in ROOT.glob(f"{folder}/*.py")} - {"__init__.py", "__main__.py"}
+    assert modules
+    assert sorted(name for name in modules if name not in page) == []
