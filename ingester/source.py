@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from common.names import TableName
+from common.names import Ordering, TableName
 from ingester.change import Change
 from ingester.position import Position
 
@@ -134,8 +134,41 @@ class Part:
     rows: int
 
 
+class Hints(Protocol):
+    """What a person can do about a table, in the terms of its source: sentences, and statements to run. Pure: no question to a server."""
+
+    def absence(self, table: TableName, state: TableState) -> str | None:
+        """Why `table` cannot be read, and what to do; None when it can."""
+        ...
+
+    def capture_again(self, instance: CaptureInstance) -> str:
+        """Has the present columns of `instance`'s table captured, in a capture instance next to it."""
+        ...
+
+    def drop(self, instance: CaptureInstance) -> str:
+        """Drops a capture instance."""
+        ...
+
+    def first_start(self, table: TableName) -> str:
+        """Removes the table's offset."""
+        ...
+
+    @property
+    def locked(self) -> str:
+        """About `Probe.locked`."""
+        ...
+
+    @property
+    def capture_holds(self) -> str:
+        """About `Probe.capture_holds`."""
+        ...
+
+
 class Source(Protocol):
     """Not thread-safe: one a thread. Every method raises TransientError (connection, deadlock) or PermanentError (rights, objects)."""
+
+    @property
+    def hints(self) -> Hints: ...
 
     def states(
         self, tables: Sequence[TableName], sources: Mapping[TableName, str] | None = None
@@ -161,6 +194,13 @@ class Source(Protocol):
 
         Values are read as the types that the change table has at that moment, whatever they were when the catalog was read. `upto` is the
         border of a transaction, or with a `part` any change's position.
+        """
+        ...
+
+    def shared_by(self, instance: CaptureInstance, ordering: Ordering) -> tuple[str, ...]:
+        """The columns whose hash may decide which part of a stride a row is in, so that what `ordering` keeps in order is in one part.
+
+        None if one task is to read all rows. Asks nothing.
         """
         ...
 

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from common.errors import PermanentError
+from common.names import TableName
 from ingester.position import Position
-from ingester.source import CaptureInstance, ProbeRequest
+from ingester.source import CaptureInstance, Hints, ProbeRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,4 +87,20 @@ def gap_error(instance: CaptureInstance, found: Gap) -> PermanentError:
         f"reading {instance.table.key}: changes were lost: the offset is at {found.offset}, "
         f"but {instance.name} begins at its low watermark, {found.low_watermark}",
         hint='CDC cleanup passed the offset; set on_gap = "skip" to go on from the watermark, and lengthen the retention',
+    )
+
+
+def source_of(instances: Sequence[CaptureInstance]) -> str | None:
+    """Which table they are of; None where that is not known."""
+    return instances[0].source or None if instances else None
+
+
+def lost_error(table: TableName, offset: Position | None, source: str | None, hints: Hints) -> PermanentError:
+    """The table that had the name is gone, and with it whatever was not read. `source`: whose changes the offset counts."""
+    at = "no offset" if offset is None else str(offset)
+    return PermanentError(
+        f"reading {table.key}: changes may be lost: it was dropped and made again, or its CDC was; the offset ({at}) is of object {source}, "
+        "whose changes are gone with it",
+        hint='set on_gap = "skip" to go on with all that capture holds of the present one, or, with the ingester stopped, '
+        f"{hints.first_start(table)}, which is a first start",
     )

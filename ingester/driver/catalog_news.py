@@ -6,8 +6,8 @@ import structlog
 
 from common.clock import SteadyClock
 from common.errors import DStreamError
-from ingester.driver.tables import TrackedTable, absence, drift, superseded_notes
-from ingester.source import TableState
+from ingester.driver.tables import TrackedTable, drift, superseded_notes
+from ingester.source import Hints, TableState
 
 log = structlog.get_logger("ingester")
 
@@ -67,15 +67,15 @@ class CatalogAge:
             )
 
 
-def take_in(table: TrackedTable, state: TableState) -> None:
+def take_in(table: TrackedTable, state: TableState, hints: Hints) -> None:
     """Note what the catalog says of `table`. What a person may do about its capture instances is told by the ingester that reads it."""
     if (renamed := table.take_in(state)) is not None:
         log.warning(renamed)
-    _absence(table, absence(table.name, state))
+    _absence(table, hints.absence(table.name, state))
     if table.lease is not None:
-        for note in superseded_notes(table):
+        for note in superseded_notes(table, hints):
             log.info(note)
-        _drift(table, drift(state, table.offset))
+        _drift(table, drift(state, hints, table.offset))
 
 
 def _absence(table: TrackedTable, reason: str | None) -> None:
@@ -96,15 +96,14 @@ def _drift(table: TrackedTable, found: str | None) -> None:
     table.drift = found
 
 
-def note_held(table: TrackedTable, locked: str | None) -> None:
+def note_held(table: TrackedTable, locked: str | None, hint: str) -> None:
     """Tell once that a table is not read because somebody holds its change table, and once that it is over."""
     if locked is not None and not table.held:
         log.warning(
             "change table is locked by another session, retrying",
             table=table.name.key,
             change_table=locked,
-            hint="the capture of a large transaction holds it until it commits; ALTER DATABASE ... SET READ_COMMITTED_SNAPSHOT ON lets "
-            "readers pass. Otherwise see sys.dm_tran_locks for who holds it",
+            hint=hint,
         )
     elif table.held and locked is None:
         log.info("change table is no longer locked", table=table.name.key)
@@ -117,12 +116,11 @@ class CaptureHold:
     def __init__(self) -> None:
         self._held = False
 
-    def note(self, *, held: bool) -> None:
+    def note(self, *, held: bool, hint: str) -> None:
         if held and not self._held:
             log.warning(
                 "capture holds the log's times, going on up to what it had captured before",
-                hint="the capture of a large transaction holds cdc.lsn_time_mapping until it commits; ALTER DATABASE ... SET "
-                "READ_COMMITTED_SNAPSHOT ON lets readers pass. Otherwise see sys.dm_tran_locks for who holds it",
+                hint=hint,
             )
         elif self._held and not held:
             log.info("capture no longer holds the log's times")

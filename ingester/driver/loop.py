@@ -28,14 +28,14 @@ from ingester.driver.returns import Returns
 from ingester.driver.roster import Roster
 from ingester.driver.schedule import Schedule, TableOutcome
 from ingester.driver.strides import Strides
-from ingester.driver.tables import Act, Decision, TrackedTable, decide, lost_error
+from ingester.driver.tables import Act, Decision, TrackedTable, decide
 from ingester.executor import Executor
 from ingester.offsets import Offsets
 from ingester.position import Position
 from ingester.slices import Slice
 from ingester.source import Source
 from ingester.watch.stats import IngesterStats, Standing
-from ingester.window import gap_error, probe_request
+from ingester.window import gap_error, lost_error, probe_request
 
 log = structlog.get_logger("ingester")
 
@@ -202,7 +202,7 @@ class Loop:
         """Whether `table` is not read now because the one that had its name is gone, unread changes and all."""
         if table.successor is None or not table.successor.lost or table.lease is None:
             return False
-        error = lost_error(table.name, table.offset, table.source)
+        error = lost_error(table.name, table.offset, table.source, self._source.hints)
         if not self._settings.skip_gaps:
             self._roster.stop(table, error)
             return True
@@ -236,7 +236,7 @@ class Loop:
         sources = {table.name: table.source for table in self._roster.tables.values() if table.source is not None}
         states = self._source.states(list(self._roster.tables), sources)
         for table in self._roster.tables.values():
-            take_in(table, states[table.name])
+            take_in(table, states[table.name], self._source.hints)
         self._catalog.read()
         self._wanted = False
 
@@ -259,9 +259,9 @@ class Loop:
             return []
         if probe.stale and not fresh:
             return self._probe_afresh(tables)
-        self._capture.note(held=probe.capture_holds)
+        self._capture.note(held=probe.capture_holds, hint=self._source.hints.capture_holds)
         for table, request in zip(tables, requests, strict=True):
-            note_held(table, probe.locked.get(request.instance.name))
+            note_held(table, probe.locked.get(request.instance.name), self._source.hints.locked)
         return [
             (table, decide(table, answer, probe.upto, self._clock()))
             for table, request in zip(tables, requests, strict=True)

@@ -12,10 +12,11 @@ from common.clock import UnixTime
 from common.errors import DStreamError, LeaseLost, PermanentError
 from common.names import TableName
 from ingester.driver.lease_keeper import LeaseKeeper
-from ingester.driver.tables import TrackedTable, source_of
+from ingester.driver.tables import TrackedTable
 from ingester.locks import Lease
 from ingester.offsets import Claim, Claimed, Offsets
 from ingester.slices import Slice
+from ingester.window import source_of
 
 log = structlog.get_logger("ingester")
 

@@ -1,4 +1,4 @@
-"""A hot table over many tasks: what its rows are shared out by, how many parts a stride has, and what their results come to. Pure.
+"""A hot table over many tasks: how many parts a stride has, and what their results come to. Pure.
 
 A stride is a piece of a table's window, about a page a task. Its parts are read and sent at the same time; the offset moves to its end
 when all of them are sent, or not at all. What was sent of a stride that failed is sent again, with the same ids.
@@ -10,37 +10,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil
 
-from common.names import Ordering
 from ingester.slices import Slice, SliceResult, Trouble
-from ingester.source import CaptureInstance, Part, Stride
-
-_HASHED_TYPES = frozenset(
-    (
-        *("bit", "tinyint", "smallint", "int", "bigint", "decimal", "numeric", "money", "smallmoney", "float", "real"),
-        *("char", "varchar", "nchar", "nvarchar", "sysname", "binary", "varbinary", "uniqueidentifier"),
-        *("date", "time", "smalldatetime", "datetime", "datetime2", "datetimeoffset"),
-    )
-)
-"""Types of which CHECKSUM tells that equal values have one number. Not sql_variant, whose values may be equal and of two types."""
+from ingester.source import Part, Stride
 
 _GRAVITY = (
     *(Trouble.LEASE_LOST, Trouble.PERMANENT, Trouble.QUEUE, Trouble.UNEXPECTED),
     *(Trouble.OVERDUE, Trouble.WORKER_LOST, Trouble.EXPIRED, Trouble.TRANSIENT),
 )
 """Of several troubles the first decides what is done about the table."""
-
-
-def shared_by(instance: CaptureInstance, ordering: Ordering) -> tuple[str, ...]:
-    """The columns of which a hash tells a row's part; none if one task is to read all rows.
-
-    A part of the key is as good as all of it: a row's changes have it in common.
-    """
-    if ordering == "none":
-        return ("__$seqval",)  # both images of an update have it
-    keys = [column for column in instance.columns if column.key_ordinal is not None]
-    if ordering != "key" or any(column.type not in _HASHED_TYPES or column.large for column in keys):
-        return ()
-    return tuple(column.name for column in keys)
 
 
 def part_rows(page_rows: int) -> int:

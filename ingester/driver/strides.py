@@ -13,7 +13,7 @@ import structlog
 
 from common.errors import DStreamError, PermanentError, TransientError
 from common.names import Ordering, TableName
-from ingester.driver.spread import part_rows, shared_by, slices, whole
+from ingester.driver.spread import part_rows, slices, whole
 from ingester.driver.tables import TrackedTable
 from ingester.offsets import Offsets
 from ingester.position import Position
@@ -54,7 +54,7 @@ class Strides:
 
         Raises TransientError.
         """
-        columns = () if self._whole(table) else shared_by(todo.instance, self._ordering)
+        columns = () if self._whole(table) else self._source.shared_by(todo.instance, self._ordering)
         room = room if self._most is None else min(room, self._most)
         if not table.backlog or room < 2 or table.offset is None or table.page_rows is None or not columns:
             return [todo]

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from common.errors import PermanentError
 from common.names import TableName
 from ingester.locks import Lease
 from ingester.position import Position
-from ingester.source import CaptureInstance, ProbeAnswer, TableState
-from ingester.window import Gap, Window, gap, superseded, window
+from ingester.source import CaptureInstance, Hints, ProbeAnswer, TableState
+from ingester.window import Gap, Window, gap, source_of, superseded, window
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,28 +92,11 @@ class TrackedTable:
         self.successor = None
 
 
-def source_of(instances: Sequence[CaptureInstance]) -> str | None:
-    """Which table they are of; None where that is not known."""
-    return instances[0].source or None if instances else None
-
-
 def _renamed(table: TrackedTable, bearer: str) -> str:
     key = table.name.key
     return (
         f"table {key} is another one now (object {bearer}; the offset is of object {table.source}): what is left of the former's changes is "
         f"sent first, as {key}, and then all that capture holds of the present one"
-    )
-
-
-def lost_error(table: TableName, offset: Position | None, source: str | None) -> PermanentError:
-    """The table that had the name is gone, and with it whatever was not read. `source`: whose changes the offset counts."""
-    key, quoted = table.key, table.key.replace("'", "''")
-    at = "no offset" if offset is None else str(offset)
-    return PermanentError(
-        f"reading {key}: changes may be lost: it was dropped and made again, or its CDC was; the offset ({at}) is of object {source}, whose "
-        "changes are gone with it",
-        hint='set on_gap = "skip" to go on with all that capture holds of the present one, or, with the ingester stopped, '
-        f"DELETE FROM dbo.cdc_offsets WHERE table_name = N'{quoted}', which is a first start",
     )
 
 
@@ -163,30 +145,7 @@ def decide(table: TrackedTable, answer: ProbeAnswer, captured: Position | None, 
     return Decision(Act.ADVANCE if due else Act.WAIT, chosen, start, chosen.upto)
 
 
-def absence(table: TableName, state: TableState) -> str | None:
-    """Why `table` cannot be read, with the hint; None when it can."""
-    if not state.exists and state.renamed is not None:
-        return (
-            f"table {table.key} is now named {state.renamed.key}; rename it back, or configure the new name "
-            "(which begins at its low watermark)"
-        )
-    if not state.exists:
-        return f"table {table.key} does not exist in the database, or the login may not see it (GRANT SELECT ON {table.quoted})"
-    if not state.instances:
-        schema, name = (part.replace("'", "''") for part in (table.schema, table.table))
-        enable_table = (
-            f"EXEC sys.sp_cdc_enable_table @source_schema = N'{schema}', @source_name = N'{name}', @role_name = NULL"
-        )
-        if not state.database_has_cdc:
-            return (
-                f"table {table.key} cannot be read: Change Data Capture is off for the whole database; enable it with "
-                f"EXEC sys.sp_cdc_enable_db (as sysadmin, in Azure SQL Database as db_owner), then {enable_table}"
-            )
-        return f"table {table.key} is not under CDC; enable it with {enable_table}"
-    return None
-
-
-def drift(state: TableState, offset: Position | None = None) -> str | None:
+def drift(state: TableState, hints: Hints, offset: Position | None = None) -> str | None:
     """How a table's columns differ from those that its newest capture instance is filled with; None if they do not.
 
     `offset`: how far it was read: of two instances the older one is needed until the newer one has taken over.
@@ -197,16 +156,12 @@ def drift(state: TableState, offset: Position | None = None) -> str | None:
     gone = [column.name for column in newest.columns if column.gone]
     if not gone and not newest.added:
         return None
-    schema, name, capture = (
-        part.replace("'", "''") for part in (newest.table.schema, newest.table.table, f"{newest.name}_2")
-    )
     added_text = f"{', '.join(newest.added)} added since and not captured" if newest.added else ""
     gone_text = f"{', '.join(gone)} dropped since and captured no more" if gone else ""
     return (
         f"the columns of table {newest.table.key} are not those of its capture instance {newest.name}: "
         f"{'; '.join(filter(None, (added_text, gone_text)))}. Make a capture instance of the present columns, which is read from there on: "
-        f"EXEC sys.sp_cdc_enable_table @source_schema = N'{schema}', @source_name = N'{name}', @role_name = NULL, "
-        f"@capture_instance = N'{capture}'{_room(state.instances, offset)}"
+        f"{hints.capture_again(newest)}{_room(state.instances, offset)}"
     )
 
 
@@ -220,7 +175,7 @@ def _room(instances: Sequence[CaptureInstance], offset: Position | None) -> str:
     return f" (a table may have two, and {oldest} is still read: wait until the log says that it can be dropped, and drop it first)"
 
 
-def superseded_notes(table: TrackedTable) -> list[str]:
+def superseded_notes(table: TrackedTable, hints: Hints) -> list[str]:
     """Of each capture instance that a newer one has taken over from: that it may be dropped, and how. Once."""
     notes: list[str] = []
     if table.successor is not None:  # their table has another name
@@ -228,11 +183,7 @@ def superseded_notes(table: TrackedTable) -> list[str]:
     for instance in superseded(table.instances, table.offset):
         if instance.name not in table.superseded:
             table.superseded.add(instance.name)
-            schema, name, capture = (
-                part.replace("'", "''") for part in (instance.table.schema, instance.table.table, instance.name)
-            )
             notes.append(
-                f"table {table.name.key} is read from its newer capture instance; the old one can be dropped: EXEC sys.sp_cdc_disable_table "
-                f"@source_schema = N'{schema}', @source_name = N'{name}', @capture_instance = N'{capture}'"
+                f"table {table.name.key} is read from its newer capture instance; the old one can be dropped: {hints.drop(instance)}"
             )
     return notes

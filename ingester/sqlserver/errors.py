@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from common.errors import ConnectionLost, DStreamError, PermanentError, TransientError
+from ingester.sqlserver.hints import ENABLE_AGAIN, READ_SCHEMA_CDC
 
 RIGHTS = frozenset({229, 230, 262, 297, 300, 371, 916, 1088, 2760, 15151, 15247})
 """Refusals for want of a permission."""
@@ -114,9 +115,9 @@ def meaning(number: int, text: str, where: str) -> DStreamError:
 def _of_schema_cdc(number: int, text: str) -> str | None:
     """The hint where the server names an object of schema cdc; only the text of the error tells."""
     if number in RIGHTS and "'cdc'" in text:
-        return "GRANT SELECT ON SCHEMA::cdc to the login's user"
+        return READ_SCHEMA_CDC
     if number in _SHAPE and "'cdc." in text:
-        return "enable Change Data Capture for the database: EXEC sys.sp_cdc_enable_db, then sys.sp_cdc_enable_table for each table"
+        return f"enable Change Data Capture for the database: {ENABLE_AGAIN}"
     return None
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ingester.sqlserver.sql.changes import SHORT_WAIT, SHORTER_WAIT, P, Statement
+from ingester.sqlserver.sql.literal import literal
 
 _INT = 2**31
 _LSN_BYTES = 10
@@ -91,18 +92,4 @@ def type_of(value: object) -> str:
             return "int" if -_INT <= value < _INT else "bigint"
         case str() | None:
             return f"nvarchar({_SHORT})" if value is None or len(value) <= _SHORT else "nvarchar(max)"
-    raise TypeError(f"no literal for {type(value).__name__}")
-
-
-def literal(value: object) -> str:
-    """Raises TypeError for what has none here."""
-    match value:
-        case None:
-            return "NULL"
-        case bytes():
-            return f"0x{value.hex()}"
-        case int():
-            return str(int(value))
-        case str():
-            return "N'" + value.replace("'", "''") + "'"
     raise TypeError(f"no literal for {type(value).__name__}")

@@ -12,19 +12,13 @@ from common.names import TableName
 from ingester.offsets import Claim, Claimed, Move
 from ingester.position import Position
 from ingester.sqlserver.connection import Connection, is_error, lacks_rights
+from ingester.sqlserver.hints import MAKE_OFFSETS, UPGRADE_OFFSETS, USE_OFFSETS
 from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
 from ingester.sqlserver.sql import offsets as queries
 from ingester.sqlserver.sql.changes import Parameters
 
 _TABLE_THERE, _COLUMN_THERE, _ROW_THERE = 2714, 2705, 2627
 """What the slower of two ingesters meets that start together."""
-
-_TO_MAKE = "make dbo.cdc_offsets beforehand (docs/install.md), or GRANT CREATE TABLE, and ALTER ON SCHEMA::dbo, to the login's user"
-_TO_UPGRADE = (
-    "GRANT ALTER ON OBJECT::dbo.cdc_offsets to the login's user: the table of an older installation lacks columns"
-)
-_TO_USE = "GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_offsets to the login's user"
-
 
 _ANY_EPOCH = 2**63 - 1
 
@@ -44,15 +38,15 @@ class SqlServerOffsets:
 
     def ensure(self) -> None:
         if self._connection.rows(queries.TABLE_MISSING)[0][0]:
-            with _needing(_TO_MAKE):
+            with _needing(MAKE_OFFSETS):
                 self._execute_unless(_TABLE_THERE, queries.CREATE)
         for column in queries.COLUMNS:
-            with _needing(_TO_UPGRADE):
+            with _needing(UPGRADE_OFFSETS):
                 self._execute_unless(_COLUMN_THERE, queries.add_column(column))
 
     def claim(self, table: TableName, epoch: int, source: str | None = None) -> Claimed:
         key, to = table.key, self._destination
-        with _needing(_TO_USE):
+        with _needing(USE_OFFSETS):
             self._execute_unless(_ROW_THERE, queries.INSERT, (key, epoch, key))
             taken = self._connection.execute(queries.CLAIM, (epoch, to, source, key, epoch, to))
             if taken and (bare_name := _bare_name(table)) is not None:

@@ -13,6 +13,7 @@ from common.errors import PermanentError
 from ingester.source import Probe, ProbeAnswer, ProbeRequest
 from ingester.sqlserver.change_table import change_table
 from ingester.sqlserver.connection import Connection, is_error
+from ingester.sqlserver.hints import READ_SOURCE, READ_TIMES
 from ingester.sqlserver.literals import WAITED, unless_locked
 from ingester.sqlserver.login.opening import QUICK_SECONDS
 from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
@@ -159,7 +160,7 @@ class Prober:
         if self._connection.rows(queries.MAY_READ_THE_LOGS_TIMES)[0][0] != 1:
             raise PermanentError(
                 "asking how far capture has come: the server does not tell this login",
-                hint="GRANT SELECT ON OBJECT::cdc.lsn_time_mapping, or on SCHEMA::cdc, to the login's user",
+                hint=READ_TIMES,
             )
 
 
@@ -176,5 +177,5 @@ def no_watermark(capture_instance: str) -> PermanentError:
     """https://learn.microsoft.com/sql/relational-databases/system-functions/sys-fn-cdc-get-min-lsn-transact-sql (Remarks)"""
     return PermanentError(
         f"asking for the low watermark of {capture_instance}: the server does not tell this login",
-        hint="GRANT SELECT on the source table's captured columns to the login's user, and add it to the capture instance's gating role",
+        hint=READ_SOURCE,
     )

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from common.errors import DStreamError, PermanentError, TransientError
-from common.names import TableName
+from common.names import Ordering, TableName
 from ingester.change import Operation
 from ingester.position import Position
 from ingester.source import (
@@ -23,12 +23,14 @@ from ingester.source import (
 )
 from ingester.sqlserver.change_table import ChangeTable, Shape, change_table
 from ingester.sqlserver.connection import Connection, is_error
+from ingester.sqlserver.hints import HINTS, READ_SOURCE
 from ingester.sqlserver.literals import in_its_scope
 from ingester.sqlserver.login.opening import QUICK_SECONDS
 from ingester.sqlserver.pairing import Image, pair
 from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
 from ingester.sqlserver.probe import UNKNOWN_OBJECT, Prober, no_watermark, start_of
 from ingester.sqlserver.rows import RowReader
+from ingester.sqlserver.sharing import shared_by
 from ingester.sqlserver.sql import changes as queries
 from ingester.sqlserver.sql import columns as queries_of_columns
 from ingester.sqlserver.sql import parts as queries_of_parts
@@ -65,6 +67,7 @@ class SqlServerSource:
         query_mode: QueryMode = "direct",
         page_bytes: int = PAGE_BYTES,
     ) -> None:
+        self.hints = HINTS
         self._connection = connection
         self._before_images = before_images
         self._decimals_as_numbers = decimals_as_numbers
@@ -163,6 +166,9 @@ class SqlServerSource:
 
     def probe(self, requests: Sequence[ProbeRequest]) -> Probe:
         return self._prober.probe(requests)
+
+    def shared_by(self, instance: CaptureInstance, ordering: Ordering) -> tuple[str, ...]:
+        return shared_by(instance, ordering)
 
     def stride(self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int) -> Stride | None:
         """Raises PermanentError with query_mode "function", whose windows have no positions to end at."""
@@ -367,7 +373,7 @@ def _position(
     if start_lsn is None or command_id is None or seqval is None or operation is None:
         raise PermanentError(
             "reading a change table: rows come without their place in the log",
-            hint="GRANT SELECT on the source table's captured columns to the login's user, and add it to the capture instance's gating role",
+            hint=READ_SOURCE,
         )
     return LogPosition(Lsn(bytes(start_lsn)), command_id, bytes(seqval), operation)
 

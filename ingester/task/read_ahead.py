@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from common.names import TableName
+from common.names import Ordering, TableName
 from ingester.position import Position
-from ingester.source import CaptureInstance, Page, Part, Probe, ProbeRequest, Source, Stride, TableState
+from ingester.source import CaptureInstance, Hints, Page, Part, Probe, ProbeRequest, Source, Stride, TableState
 
 _T = TypeVar("_T")
 _Wanted = tuple[CaptureInstance, Position, Position, Part | None]
@@ -37,6 +37,13 @@ class ReadAhead:
 
     def probe(self, requests: Sequence[ProbeRequest]) -> Probe:
         return self._in_turn(lambda: self._inner.probe(requests))
+
+    @property
+    def hints(self) -> Hints:
+        return self._inner.hints
+
+    def shared_by(self, instance: CaptureInstance, ordering: Ordering) -> tuple[str, ...]:
+        return self._inner.shared_by(instance, ordering)
 
     def stride(self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int) -> Stride | None:
         return self._in_turn(lambda: self._inner.stride(instance, after=after, upto=upto, rows=rows))

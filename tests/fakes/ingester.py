@@ -11,7 +11,7 @@ from typing import TypeVar
 from common.bus import MessageTooLarge, TimeLeft
 from common.errors import ConnectionLost, DStreamError, LeaseLost, PermanentError, TransientError
 from common.message import Message
-from common.names import Origin, TableName
+from common.names import Ordering, Origin, TableName
 from ingester.change import Change, Operation
 from ingester.executor import Early
 from ingester.offsets import Claim, Claimed, Move
@@ -20,6 +20,7 @@ from ingester.slices import Slice, SliceResult
 from ingester.source import (
     CapturedColumn,
     CaptureInstance,
+    Hints,
     Page,
     Part,
     Probe,
@@ -28,7 +29,9 @@ from ingester.source import (
     Stride,
     TableState,
 )
+from ingester.sqlserver.hints import HINTS
 from ingester.sqlserver.position import LogPosition, Lsn
+from ingester.sqlserver.sharing import shared_by
 from ingester.task.drain import Drain
 from ingester.task.encode import Encoder
 
@@ -93,6 +96,13 @@ class FakeSource:
         found = self.instances.get(table, ())
         former = self.former.get(source, ()) if source and found and found[0].source != source else ()
         return TableState(table in self.instances, found, former=former, moment="noon")
+
+    @property
+    def hints(self) -> Hints:
+        return HINTS
+
+    def shared_by(self, instance: CaptureInstance, ordering: Ordering) -> tuple[str, ...]:
+        return shared_by(instance, ordering)
 
     def passed(self, position: Position, moment: str) -> bool:
         return self.captured_all

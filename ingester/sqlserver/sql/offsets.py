@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ingester.sqlserver.sql.changes import P, Parameters
+from ingester.sqlserver.sql.literal import literal
 
 TABLE_MISSING = "SELECT CASE WHEN OBJECT_ID(N'dbo.cdc_offsets', N'U') IS NULL THEN 1 ELSE 0 END"
 
@@ -101,8 +102,7 @@ def add_column(name: str) -> str:
 
 def to_send_elsewhere(key: str, destination: str) -> str:
     """The statement with which a person lets a table's changes go to `destination` from now on."""
-    where, to = (text.replace("'", "''") for text in (key, destination))
-    return f"UPDATE dbo.cdc_offsets SET destination = N'{to}' WHERE table_name = N'{where}'"
+    return f"UPDATE dbo.cdc_offsets SET destination = {literal(destination)} WHERE table_name = {literal(key)}"
 
 
 A_STATEMENT = 100

@@ -26,7 +26,7 @@ from emulators.sqlserver.engine.server_engine import SqlEngine
 from emulators.sqlserver.faults import catalogue as faults
 from emulators.sqlserver.server import SqlServerEmulator
 from emulators.sqlserver.tls import TlsSettings
-from ingester.check import _server as server_findings
+from ingester.sqlserver.check import _server as server_findings
 from ingester.sqlserver.connection import Connection, is_error
 from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.sql.changes import P

@@ -28,12 +28,13 @@ from ingester.position import Position
 from ingester.source import Part, ProbeRequest
 from ingester.sqlserver.change_table import ChangeTable
 from ingester.sqlserver.connection import Connection
-from ingester.sqlserver.literals import literal, type_of
+from ingester.sqlserver.literals import type_of
 from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
 from ingester.sqlserver.source import SqlServerSource
 from ingester.sqlserver.sql import changes as queries
 from ingester.sqlserver.sql import parts as queries_of_parts
 from ingester.sqlserver.sql.changes import P, Statement
+from ingester.sqlserver.sql.literal import literal
 from tests.contracts.source.conftest import Places
 from tests.contracts.source.test_source import PERSONS, Place
 from tests.worlds.databases import drop

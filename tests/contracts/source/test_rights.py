@@ -13,9 +13,9 @@ from common.errors import PermanentError
 from common.sqladdress import SqlAddress
 from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
-from ingester.driver.tables import absence
 from ingester.source import ProbeRequest
 from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.hints import HINTS
 from ingester.sqlserver.position import LogPosition, in_the_log
 from ingester.sqlserver.source import SqlServerSource
 from tests.contracts.source.conftest import Places
@@ -246,4 +246,4 @@ def test_a_table_that_the_login_may_not_see_is_missing_and_the_word_says_both(re
     _, source = reader(("SELECT ON SCHEMA::cdc",))
     state = source.states([PERSONS])[PERSONS]
     assert (state.exists, state.instances) == (False, ())
-    assert "GRANT SELECT ON [dbo].[Persons]" in (absence(PERSONS, state) or "")
+    assert "GRANT SELECT ON [dbo].[Persons]" in (HINTS.absence(PERSONS, state) or "")

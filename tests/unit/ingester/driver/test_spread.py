@@ -9,55 +9,17 @@ import pytest
 from common.clock import SteadyTime, UnixTime
 from common.errors import LeaseLost, PermanentError, TransientError
 from common.names import Ordering
-from ingester.driver.spread import part_rows, shared_by, slices, whole
+from ingester.driver.spread import part_rows, slices, whole
 from ingester.driver.strides import Strides
 from ingester.driver.tables import TrackedTable
 from ingester.oversize import Oversized
 from ingester.slices import Slice, SliceResult, Trouble, WorkerLost, failed
-from ingester.source import CapturedColumn, Part, Stride
+from ingester.source import Part, Stride
 from ingester.sqlserver.position import LogPosition
 from ingester.task.drain import Drain
 from tests.fakes.ingester import PERSONS, FakeOffsets, FakeSender, FakeSource, encoder, instance, lsn, position
 
 TODO = Slice(PERSONS, instance(), position(1), LogPosition.end_of(lsn(9)), epoch=7, rows=8, seconds=10)
-
-
-def keyed(*columns: CapturedColumn) -> Slice:
-    return replace(TODO, instance=replace(instance(), columns=columns))
-
-
-# -- what rows are shared out by
-
-
-def test_a_key_is_what_rows_are_shared_out_by() -> None:
-    two = keyed(
-        CapturedColumn("Area", "char", 1, key_ordinal=1),
-        CapturedColumn("Name", "nvarchar", 2),
-        CapturedColumn("No", "bigint", 3, key_ordinal=2),
-    )
-    assert shared_by(two.instance, "key") == ("Area", "No")
-
-
-def test_without_a_promised_order_the_place_in_the_log_will_do() -> None:
-    assert shared_by(keyed(CapturedColumn("Name", "xml", 1)).instance, "none") == ("__$seqval",)
-
-
-@pytest.mark.parametrize(
-    "column",
-    [
-        CapturedColumn("ID", "int", 1),
-        CapturedColumn("ID", "sql_variant", 1, key_ordinal=1),
-        CapturedColumn("ID", "hierarchyid", 1, key_ordinal=1),
-        CapturedColumn("ID", "nvarchar", 1, large=True, key_ordinal=1),
-    ],
-    ids=["no key", "sql_variant", "hierarchyid", "max"],
-)
-def test_a_table_whose_rows_no_hash_can_tell_apart_stays_with_one_task(column: CapturedColumn) -> None:
-    assert shared_by(keyed(column).instance, "key") == ()
-
-
-def test_a_table_in_one_session_stays_with_one_task() -> None:
-    assert shared_by(instance(), "table") == ()
 
 
 # -- a stride's parts

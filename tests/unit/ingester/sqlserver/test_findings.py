@@ -7,7 +7,7 @@ import pytest
 from common.check import Outcome
 from common.sqladdress import SqlAddress
 from ingester.capture_status import CaptureError, CaptureFacts, CaptureJobs, LogTimes, OffsetTimes, Scan
-from ingester.findings import judge_capture, judge_encryption, judge_retention
+from ingester.sqlserver.findings import judge_capture, judge_encryption, judge_retention
 
 DAY = 86_400.0
 JOBS = CaptureJobs(capture=True, polling=5, retention=3 * DAY)

@@ -12,13 +12,21 @@ from common.errors import DStreamError
 from common.names import TableName
 from common.sqladdress import SqlAddress
 from ingester.capture_status import CaptureFacts, CaptureJobs, LogTimes
-from ingester.driver.tables import absence, lost_error
 from ingester.offsets import Claimed
 from ingester.position import Position
 from ingester.source import CaptureInstance, Probe, TableState
+from ingester.sqlserver.hints import (
+    ENABLE_DATABASE,
+    HINTS,
+    MAKE_OFFSETS,
+    READ_TIMES,
+    SEE_JOBS,
+    UPGRADE_OFFSETS,
+    USE_OFFSETS,
+)
 from ingester.watch.retention import Alarm, alarm, headroom
 from ingester.watch.silence import Silence, explain
-from ingester.window import choose_instance, gap, gap_error
+from ingester.window import choose_instance, gap, gap_error, lost_error
 
 SHORTEST_RETENTION = timedelta(days=1)
 """An ingester that stops on a Friday night is missed on Monday; SQL Server's default of three days bears that, a day is the least for a weekday."""
@@ -50,13 +58,12 @@ def judge_encryption(address: SqlAddress) -> Iterator[Finding]:
 
 
 def no_cdc(database: str) -> Finding:
-    return fail("CDC", f"not enabled for the database {database}", "EXEC sys.sp_cdc_enable_db, as sysadmin or db_owner")
+    return fail("CDC", f"not enabled for the database {database}", ENABLE_DATABASE)
 
 
 def no_times() -> Finding:
     """Pages of changes come with the times of their commits."""
-    hint = "GRANT SELECT ON OBJECT::cdc.lsn_time_mapping, or on SCHEMA::cdc, to the login's user"
-    return fail("CDC", "this login may not read when changes were committed", hint)
+    return fail("CDC", "this login may not read when changes were committed", READ_TIMES)
 
 
 def refused(table: TableName, error: DStreamError) -> Finding:
@@ -68,19 +75,16 @@ def judge_offsets(found: OffsetsTable) -> Finding:
     if found.may_make is not None:
         if found.may_make:
             return ok(name, "dbo.cdc_offsets does not exist yet, and is made at the first start")
-        hint = (
-            "make it beforehand (docs/install.md), or GRANT CREATE TABLE, and ALTER ON SCHEMA::dbo, to the login's user"
-        )
-        return fail(name, "dbo.cdc_offsets does not exist, and this login may not make it", hint)
+        return fail(name, "dbo.cdc_offsets does not exist, and this login may not make it", MAKE_OFFSETS)
     needed = [right for right in found.lacking_rights if right != "ALTER"]
     if needed:
-        hint = "GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_offsets to the login's user"
-        return fail(name, f"this login lacks {', '.join(needed)} on dbo.cdc_offsets", hint)
+        return fail(name, f"this login lacks {', '.join(needed)} on dbo.cdc_offsets", USE_OFFSETS)
     if found.lacking_columns:
         columns = ", ".join(found.lacking_columns)
         if "ALTER" in found.lacking_rights:
-            hint = "GRANT ALTER ON OBJECT::dbo.cdc_offsets to the login's user, for the first start"
-            return fail(name, f"dbo.cdc_offsets lacks the columns {columns}, and this login may not add them", hint)
+            return fail(
+                name, f"dbo.cdc_offsets lacks the columns {columns}, and this login may not add them", UPGRADE_OFFSETS
+            )
         return ok(name, f"dbo.cdc_offsets is an older installation's: {columns} are added at the first start")
     return ok(name, "dbo.cdc_offsets may be read and written")
 
@@ -90,7 +94,7 @@ def judge_table(
 ) -> Iterator[Finding]:
     """`probe`: its answer of this table alone. `columns`: the table's own, in order. `skips`: `on_gap = "skip"`."""
     subject = _subject(table)
-    if (reason := absence(table, state)) is not None:
+    if (reason := HINTS.absence(table, state)) is not None:
         yield fail(subject, reason)
         return
     instance, _ = choose_instance(state.instances, offset)
@@ -121,7 +125,7 @@ def judge_renamed(table: TableName, state: TableState, stored: Claimed, *, skips
     """Of a table whose offset counts the changes of another that had its name."""
     subject = _subject(table)
     if not state.former:
-        error = lost_error(table, stored.position, stored.source)
+        error = lost_error(table, stored.position, stored.source, HINTS)
         return warn(subject, error.message) if skips else fail(subject, error.message, error.hint)
     text = f"its offset is of another table that had the name (object {stored.source}): what is left of that one is sent first"
     return warn(subject, text, "if that is meant, nothing is to be done (docs/guarantees.md)")
@@ -138,7 +142,7 @@ def judge_retention(jobs: CaptureJobs | None, times: LogTimes | None, tables: Se
     """How long changes are kept, and which tables' offsets are near that. `times`: None while there are no offsets."""
     subject = "retention"
     if jobs is None:
-        yield warn(subject, "this login may not see how long changes are kept", "GRANT SELECT on msdb.dbo.cdc_jobs")
+        yield warn(subject, "this login may not see how long changes are kept", SEE_JOBS)
         return
     if jobs.retention is None:
         yield ok(subject, "there is no cleanup job: changes are kept until somebody removes them")
@@ -159,12 +163,6 @@ def judge_retention(jobs: CaptureJobs | None, times: LogTimes | None, tables: Se
         yield warn(subject, f"the offsets of {', '.join(late)} are near its end ({kept}): changes will be lost", hint)
     if not short and not late:
         yield ok(subject, f"changes are kept for {kept}")
-
-
-def judge_locks(kind: str, *, held: int, tables: int) -> Finding:
-    if kind == "local":
-        return ok("locks", "within one process: run one ingester")
-    return ok("locks", f"{kind}, reachable; {held} of {tables} tables are locked by running ingesters")
 
 
 def _told(instances: Sequence[CaptureInstance], offset: Position | None) -> str:

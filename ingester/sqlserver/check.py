@@ -1,0 +1,138 @@
+"""`dstream check` of the source database, the offsets and the server's capture, asked as the ingester would ask them. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+from common.check import Finding, Outcome, guarded, ok
+from common.errors import PermanentError
+from common.names import TableName
+from common.sqladdress import SqlAddress
+from ingester.offsets import Claimed
+from ingester.settings import IngesterSettings
+from ingester.source import CaptureInstance, Probe
+from ingester.sqlserver.capture import SqlServerCapture
+from ingester.sqlserver.change_table import change_table
+from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.findings import (
+    OffsetsTable,
+    judge_capture,
+    judge_encryption,
+    judge_offsets,
+    judge_renamed,
+    judge_retention,
+    judge_table,
+    no_cdc,
+    no_times,
+    refused,
+)
+from ingester.sqlserver.offsets import SqlServerOffsets
+from ingester.sqlserver.rows import RowReader
+from ingester.sqlserver.source import SqlServerSource
+from ingester.sqlserver.sql import changes as queries
+from ingester.sqlserver.sql import check as asked
+from ingester.sqlserver.sql import offsets as queries_of_offsets
+from ingester.window import probe_request, source_of
+
+
+def findings(settings: IngesterSettings, destination: str) -> Iterator[Finding]:
+    """One after the other, as they come. `destination`: where the ingester sends the changes, as the offsets say it."""
+    with closing(Connection(settings.db)) as connection:
+        reached = list(guarded("SQL Server", lambda: _server(connection, settings.db)))
+        yield from reached
+        yield from judge_encryption(settings.db)
+        if all(finding.outcome is not Outcome.FAIL for finding in reached):
+            check = _Database(settings, destination, connection)
+            yield from guarded("CDC", check.cdc)
+            yield from guarded("offsets", check.offsets)
+            if check.enabled:
+                yield from guarded("tables", check.tables)
+                yield from guarded("capture", check.capture)
+
+
+def _server(connection: Connection, address: SqlAddress) -> Iterator[Finding]:
+    version, edition, database = connection.rows(asked.SERVER)[0]
+    yield ok("SQL Server", f"{version}, {edition}, database {database}")
+    if address.identity is not None:
+        login, user = connection.rows(asked.WHO)[0]
+        yield ok("login", f"by access token ({address.identity} identity): {login}, as the database's user {user}")
+
+
+class _Database:
+    """Asked in the order in which the methods stand: later ones look at what earlier ones have found."""
+
+    def __init__(self, settings: IngesterSettings, destination: str, connection: Connection) -> None:
+        self._settings = settings
+        self._destination = destination
+        self._connection = connection
+        self._readable = False
+        self.enabled = False
+        """Whether the database has Change Data Capture; known after `cdc`."""
+
+    def cdc(self) -> Iterator[Finding]:
+        found = self._connection.rows(queries.CDC_ENABLED)
+        self.enabled = bool(found and found[0][0])
+        if not self.enabled:
+            yield no_cdc(self._settings.db.database)
+        elif self._connection.rows(queries.MAY_READ_THE_LOGS_TIMES)[0][0] != 1:
+            yield no_times()
+
+    def offsets(self) -> Iterator[Finding]:
+        missing = bool(self._connection.rows(queries_of_offsets.TABLE_MISSING)[0][0])
+        if missing:
+            may_make = all(self._connection.rows(asked.MAY_MAKE_OFFSETS)[0])
+            yield judge_offsets(OffsetsTable(may_make=may_make))
+            return
+        rights = self._connection.rows(asked.MAY_USE_OFFSETS)[0]
+        there = self._connection.rows(asked.OFFSETS_COLUMNS_THERE)[0]
+        found = OffsetsTable(
+            lacking_rights=[name for name, has in zip(asked.OFFSETS_RIGHTS, rights, strict=True) if not has],
+            lacking_columns=[name for name, at in zip(queries_of_offsets.COLUMNS, there, strict=True) if at is None],
+        )
+        self._readable = "SELECT" not in found.lacking_rights and not found.lacking_columns
+        yield judge_offsets(found)
+
+    def tables(self) -> Iterator[Finding]:
+        """Each table by itself, so that the fault of one hides nothing of the next."""
+        source = SqlServerSource(self._connection, query_mode=self._settings.query_mode)
+        states = source.states(self._settings.tables)
+        for table in self._settings.tables:
+            state, answer = states[table], Probe(None, {})
+            try:
+                for instance in state.instances:
+                    self._readable_columns(instance)
+                stored = self._stored(table) if state.instances else Claimed(None)
+                offset = stored.position
+                if stored.source not in (None, source_of(state.instances)):
+                    state = source.states([table], {table: stored.source or ""})[table]
+                    yield judge_renamed(table, state, stored, skips=self._settings.on_gap == "skip")
+                    continue
+                if state.instances:
+                    answer = source.probe([probe_request(state.instances, offset)])
+            except PermanentError as error:
+                yield refused(table, error)
+                continue
+            columns = [row[0] for row in self._connection.rows(asked.TABLE_COLUMNS, (table.quoted,))]
+            yield from judge_table(table, state, offset, answer, columns, skips=self._settings.on_gap == "skip")
+
+    def _readable_columns(self, instance: CaptureInstance) -> None:
+        """Raises PermanentError for a column whose type is not carried, as a worker would."""
+        settings = self._settings
+        RowReader(
+            change_table(instance),
+            decimals_as_numbers=settings.decimals == "number",
+            before_images=settings.before_images,
+        )
+
+    def _stored(self, table: TableName) -> Claimed:
+        if not self._readable or not self._connection.rows(asked.OFFSET_KNOWN, (table.key,))[0][0]:
+            return Claimed(None)
+        return SqlServerOffsets(self._connection, self._destination).look(table)
+
+    def capture(self) -> Iterator[Finding]:
+        view = SqlServerCapture(self._connection)
+        jobs = view.jobs()
+        times = view.times() if self._readable else None
+        yield judge_capture(view.facts(), jobs, None if times is None else times.newest)
+        yield from judge_retention(jobs, times, [table.key for table in self._settings.tables])

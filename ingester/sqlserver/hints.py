@@ -1,0 +1,82 @@
+"""What a person can do at SQL Server, as sentences and statements to run: rights to grant, tables to put under CDC. Pure.
+
+Each is written once: the ingester logs it, and `dstream check` reports it.
+"""
+
+from __future__ import annotations
+
+from common.names import TableName
+from ingester.source import CaptureInstance, Hints, TableState
+from ingester.sqlserver.sql.literal import literal
+
+ENABLE_DATABASE = "EXEC sys.sp_cdc_enable_db, as sysadmin or db_owner"
+ENABLE_AGAIN = "EXEC sys.sp_cdc_enable_db, then sys.sp_cdc_enable_table for each table"
+
+_USER = "to the login's user"
+READ_SCHEMA_CDC = f"GRANT SELECT ON SCHEMA::cdc {_USER}"
+READ_TIMES = f"GRANT SELECT ON OBJECT::cdc.lsn_time_mapping, or on SCHEMA::cdc, {_USER}"
+READ_SOURCE = (
+    f"GRANT SELECT on the source table's captured columns {_USER}, and add it to the capture instance's gating role"
+)
+MAKE_OFFSETS = (
+    f"create dbo.cdc_offsets beforehand (docs/install.md), or GRANT CREATE TABLE, and ALTER ON SCHEMA::dbo, {_USER}"
+)
+UPGRADE_OFFSETS = f"GRANT ALTER ON OBJECT::dbo.cdc_offsets {_USER}, for the first start: the table of an older installation lacks columns"
+USE_OFFSETS = f"GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_offsets {_USER}"
+SEE_SCANS = f"GRANT VIEW DATABASE STATE {_USER}"
+SEE_JOBS = "USE msdb; CREATE USER [dstream] FOR LOGIN [dstream]; GRANT SELECT ON OBJECT::dbo.cdc_jobs TO [dstream]"
+
+_CAPTURE_HOLDS = (
+    "the capture of a large transaction holds {} until it commits; ALTER DATABASE ... SET READ_COMMITTED_SNAPSHOT ON lets readers pass. "
+    "Otherwise see sys.dm_tran_locks for who holds it"
+)
+
+
+class SqlServerHints:
+    """As the port says."""
+
+    def absence(self, table: TableName, state: TableState) -> str | None:
+        if not state.exists and state.renamed is not None:
+            return (
+                f"table {table.key} is now named {state.renamed.key}; rename it back, or configure the new name "
+                "(which begins at its low watermark)"
+            )
+        if not state.exists:
+            return f"table {table.key} does not exist in the database, or the login may not see it (GRANT SELECT ON {table.quoted})"
+        if state.instances:
+            return None
+        enable_table = _enable(table)
+        if not state.database_has_cdc:
+            return (
+                f"table {table.key} cannot be read: Change Data Capture is off for the whole database; enable it with "
+                f"EXEC sys.sp_cdc_enable_db (as sysadmin, in Azure SQL Database as db_owner), then {enable_table}"
+            )
+        return f"table {table.key} is not under CDC; enable it with {enable_table}"
+
+    def capture_again(self, instance: CaptureInstance) -> str:
+        return f"{_enable(instance.table)}, @capture_instance = {literal(f'{instance.name}_2')}"
+
+    def drop(self, instance: CaptureInstance) -> str:
+        return f"EXEC sys.sp_cdc_disable_table {_source(instance.table)}, @capture_instance = {literal(instance.name)}"
+
+    def first_start(self, table: TableName) -> str:
+        return f"DELETE FROM dbo.cdc_offsets WHERE table_name = {literal(table.key)}"
+
+    @property
+    def locked(self) -> str:
+        return _CAPTURE_HOLDS.format("it")
+
+    @property
+    def capture_holds(self) -> str:
+        return _CAPTURE_HOLDS.format("cdc.lsn_time_mapping")
+
+
+HINTS: Hints = SqlServerHints()
+
+
+def _enable(table: TableName) -> str:
+    return f"EXEC sys.sp_cdc_enable_table {_source(table)}, @role_name = NULL"
+
+
+def _source(table: TableName) -> str:
+    return f"@source_schema = {literal(table.schema)}, @source_name = {literal(table.table)}"
