@@ -1,4 +1,4 @@
-"""One captured row change, free of SQL, Spark and Service Bus."""
+"""One captured change of a row. Knows nothing of SQL, Spark or Service Bus."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ OPERATION_NAMES = {Operation.DELETE: "Delete", Operation.INSERT: "Insert", Opera
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What happened to one row; an update's two images are one change.
+    """What happened to one row. The two images of an update are one change.
 
-    `data`: every captured column that capture holds, values ready for JSON (docs/values.md); a delete's is the deleted row.
-    `before`: the row before an update or a delete, where before images were asked for. `changed_columns`: of an update, from its mask.
-    `unavailable`: columns that capture does not hold in `data` or `before`. `commit_time`: UTC, ISO 8601 with a Z.
+    `data`: the row after the change, or the deleted row: every captured column whose value capture has, ready for JSON (docs/values.md).
+    `before`: the row before an update or delete, if before images are configured. `changed_columns`: those that an update wrote, by its mask.
+    `unavailable`: columns left out of `data` or `before`, because capture does not have their value. `commit_time`: UTC, ISO 8601 with a Z.
     """
 
     table: TableName

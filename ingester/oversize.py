@@ -1,7 +1,7 @@
-"""Changes that fit no message, or are refused for another reason: which they are, and what of a page is still to be sent around them.
-Pure; nothing is left out unsaid.
+"""Changes that are too large for a message, or are refused for another reason, and what is left to send of their page. Pure.
 
-It tells a row's key and position and never another value. docs/decisions/0012-oversize.md says why a stand-in is sent.
+No change is left out silently. Texts show a row's key and position and never another value. docs/decisions/0012-oversize.md explains why a
+stand-in is sent.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ingester.position import Position
 from ingester.source import CapturedColumn
 
 _KEY_TEXT = 500
-"""Characters of a key that are told: one may have 900 bytes, and a line is to be read."""
+"""The most characters of a key in a text: a key may have 900 bytes, and a person reads the line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Oversized:
-    """A change that fits no message. `size`: bytes of its body; `limit`: bytes of the entity's largest message, properties included.
+    """A change that is too large. `size`: bytes of its body; `limit`: bytes of the entity's largest message, properties included.
 
-    `key`: primary key columns and their values as a JSON object, empty for a table without a key.
+    `key`: the primary key's columns and their values as a JSON object, empty for a table without a key.
     """
 
     table: TableName
@@ -38,33 +38,33 @@ class Oversized:
 
     @property
     def key_text(self) -> str:
-        """The key for a person, cut where it is very long."""
+        """The key for a person to read, cut if it is very long."""
         return _short(self.key)
 
     def refusal(self) -> PermanentError:
-        """Why the table stops, with the hint."""
+        """Why the table stops."""
         return PermanentError(
-            f"{_named(self.table, self.key, self.position)} fits no message: its body has {self.size} bytes, "
-            f"and the queue takes messages of {self.limit}, properties included",
-            hint="raise the maximum message size of the queue and the topic (Premium), or set such changes aside with "
-            'on_oversize = "dead_letter"; restart then',
+            f"{_named(self.table, self.key, self.position)} is too large for a message: its body has {self.size} bytes, "
+            f"and the queue accepts messages of up to {self.limit}, properties included",
+            hint="raise the maximum message size of the queue and the topic (Premium), or have such changes dead-lettered with "
+            'on_oversize = "dead_letter"; then restart the ingester',
         )
 
 
 def oversized(change: Change, columns: Sequence[CapturedColumn], error: MessageTooLarge) -> Oversized:
-    """What to say of `change`, whose message was refused; `columns` are its capture instance's."""
+    """The facts about `change`, whose message was too large. `columns`: those of its capture instance."""
     return Oversized(change.table, _key(change, columns), change.position, error.size, error.limit)
 
 
 def not_taken(change: Change, columns: Sequence[CapturedColumn], error: MessageRefused) -> PermanentError:
-    """Why the table stops at `change`, whose message the queue refuses for another reason than its size, with the hint.
+    """Why the table stops at `change`, whose message the queue refuses for a reason other than its size.
 
-    No stand-in is sent, whatever `on_oversize` says: a queue that refuses what is no larger than other changes is as a rule one that is
-    not as the configuration has it, and the next change would be refused as well.
+    No stand-in is sent, whatever `on_oversize` says: when a queue refuses a change of ordinary size, the queue usually differs from the
+    configuration, and would refuse the next change as well.
     """
     return PermanentError(
-        f"{_named(change.table, _key(change, columns), change.position)} is not taken by the queue: it {error.words}",
-        hint=f"{error.hint}; restart then",
+        f"{_named(change.table, _key(change, columns), change.position)} cannot be sent: it {error.words}",
+        hint=f"{error.hint}; then restart the ingester",
     )
 
 
@@ -74,7 +74,7 @@ def _named(table: TableName, key: str, position: Position) -> str:
 
 
 def _key(change: Change, columns: Sequence[CapturedColumn]) -> str:
-    """Its primary key columns and their values as a JSON object."""
+    """The primary key's columns and their values as a JSON object."""
     names = sorted((column.key_ordinal, column.name) for column in columns if column.key_ordinal is not None)
     key = {name: change.data[name] for _, name in names if name in change.data}
     return orjson.dumps(key).decode()
@@ -85,9 +85,9 @@ def _short(key: str) -> str:
 
 
 class Outgoing:
-    """A page's messages on their way: which were accepted, which stand in for a change that was too large.
+    """A page's messages on their way: which of them were accepted, and which stand in for a change that was too large.
 
-    With a session a bucket of keys the broker may have accepted messages behind the refused one; they are not sent twice.
+    With one session for each bucket of keys, the broker may have accepted messages behind a refused one. They are not sent twice.
     """
 
     def __init__(self, messages: Sequence[Message]) -> None:
@@ -95,26 +95,26 @@ class Outgoing:
         self._accepted: set[int] = set()
         self._stand_ins: dict[int, Oversized] = {}
         self.end = len(self._messages)
-        """How many of the page's changes are to be sent: all, or those before one that stops the table or the slice."""
+        """How many of the page's changes are to be sent: all, or those before the one at which the table or the slice stops."""
 
     @property
     def left(self) -> list[Message]:
-        """What is still to be sent, in order."""
+        """The messages that are still to be sent, in order."""
         return [self._messages[at] for at in self._unsent()]
 
     @property
     def set_aside(self) -> tuple[Oversized, ...]:
-        """The changes that messages stand in for, in order."""
+        """The changes that were replaced by stand-ins, in order."""
         return tuple(self._stand_ins[at] for at in sorted(self._stand_ins) if at < self.end)
 
     @property
     def prefix(self) -> int:
-        """How many changes from the page's first on were accepted without one left out."""
+        """How many of the page's first changes were accepted without a gap."""
         return next((at for at in range(self.end) if at not in self._accepted), self.end)
 
     @property
     def even(self) -> bool:
-        """Whether nothing was accepted behind one that was not."""
+        """Whether no change was accepted behind one that was not."""
         return len(self._accepted) == self.prefix
 
     def _unsent(self) -> list[int]:
@@ -135,7 +135,7 @@ class Outgoing:
         return at in self._stand_ins
 
     def stand_in(self, at: int, message: Message, what: Oversized) -> None:
-        """Send `message` in the place of the change at `at`."""
+        """Send `message` in place of the change at `at`."""
         self._messages[at] = message
         self._stand_ins[at] = what
 

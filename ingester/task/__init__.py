@@ -1,1 +1,1 @@
-"""The half that moves changes: one slice of one table in a worker."""
+"""The half that moves changes: in a worker, one slice of one table at a time."""

@@ -1,9 +1,9 @@
-"""One table, one slice of its window: page -> transform -> encode -> send -> commit, until the window's end or the slice's bounds.
+"""Drains one slice of one table: page -> transform -> encode -> send -> commit, until the end of the window or of the slice's time.
 
-A slice may be one part of a stride, which others read at the same time: it commits nothing, and goes on to the stride's end.
+A slice may be one part of a stride while other tasks read the other parts. It then commits nothing, and goes on to the stride's end.
 
-Never runs ahead of a stored offset, never sends after `send_before`, never leaves out a change that fits no message. Failures come back
-as values: a bad table must not fail its neighbours, and a slice that is run again begins at the stored offset.
+A slice never runs ahead of a stored offset, sends nothing after `send_before`, and leaves out no change because it is too large. Failures
+are returned as values: a bad table must not fail its neighbours, and a slice that is run again begins at the stored offset.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ingester.window import gap, gap_error
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """The parts a slice is drained with. `now` is Unix time, `clock` the steady clock; `stand_ins`: `on_oversize = "dead_letter"`."""
+    """The parts that drain a slice. `now` is Unix time, `clock` the steady clock. `stand_ins`: `on_oversize = "dead_letter"`."""
 
     source: Source
     offsets: TakenOffsets
@@ -44,10 +44,10 @@ class Drain:
     chance: Callable[[], float] = random.random
     throttle: ThrottleState = field(default_factory=ThrottleState)
     stopping: Callable[[], bool] = lambda: False
-    """Asked before each page of a slice that is no part, and while it is throttled: whether a stop was asked for. A part is about a page."""
+    """Whether a stop was requested. Called before each page, except in a part (which is about one page), and while the slice is throttled."""
 
     def run(self, todo: Slice) -> SliceResult:
-        """Drain `todo`. Never raises for what DStream knows; see `failed` for the rest."""
+        """Drain `todo`. Raises no DStreamError; the caller turns any other exception into a result with `failed`."""
         progress = SliceProgress(todo.row_bytes)
         try:
             more = self._drain(todo, progress)
@@ -64,7 +64,9 @@ class Drain:
         progress.position = seen = self.offsets.load(table, todo.epoch, todo.instance.source or None)
         after = todo.start if seen is None else seen
         if todo.part is not None and after != todo.start:
-            raise TransientError(f"reading a part of {table.key}: the offset was moved, to {after}")
+            raise TransientError(
+                f"reading a part of {table.key}: the offset has moved to {after}, the part begins at {todo.start}"
+            )
         while after < todo.upto:
             if bounds.refuses_a_page():
                 return True

@@ -1,6 +1,6 @@
-"""A Sender that packs changes into messages of another: up to N of one session in each, so that fewer messages are paid for.
+"""A Sender that puts up to N changes of one session into each message of another Sender, because messages cost money.
 
-Whoever sends through it speaks of changes only: what was accepted and what was refused are changes, never packs.
+Its callers see changes only: what is accepted or refused is a change, never a pack.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class PackingSender:
         return self._inner.batch_bytes()
 
     def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
-        """As the port says. A pack that is refused goes in halves, so that only a change alone ever is."""
+        """See the port. A refused pack is sent in halves, so that only a single change is ever reported as refused."""
         parcels = packed(messages, most=self._most, limit=self._inner.batch_bytes())
         accepted: set[int] = set()
         while parcels:

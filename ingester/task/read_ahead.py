@@ -1,8 +1,8 @@
-"""A Source that reads a window's next page while the present one is sent: waiting for the database and for the bus overlap.
+"""A Source that reads the window's next page while the current one is sent, so that waiting for the database and for the bus overlaps.
 
-A page is a value: rows that were committed when they were read, and the low watermark from after that. Whether it is sent, and that the
-one before it was committed first, is decided by whoever asked for it (drain.py). A page that nobody asks for is dropped, an error of its
-with it. At most one is held, as bounded as any page is.
+A page is a value: rows that were committed when they were read, and the low watermark read after them. The caller (drain.py) decides
+whether the page is sent, and commits the one before it first. A page that is not asked for is dropped, and so is an error in reading it. At
+most one page is held, no larger than any other.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from ingester.position import Position
 from ingester.source import CaptureInstance, Hints, Page, Part, Probe, ProbeRequest, Source, Stride, TableState
 
 _T = TypeVar("_T")
-_Wanted = tuple[CaptureInstance, Position, Position, Part | None]
+_Request = tuple[CaptureInstance, Position, Position, Part | None]
 
 
 class ReadAhead:
-    """`inner` has a connection of its own: it is used in one thread of this object, and by nobody else."""
+    """`inner` must have its own connection: only one thread of this object uses it."""
 
     def __init__(self, inner: Source) -> None:
         self._inner = inner
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="read-ahead")
-        self._ahead: tuple[_Wanted, Future[Page]] | None = None
+        self._ahead: tuple[_Request, Future[Page]] | None = None
 
     def states(
         self, tables: Sequence[TableName], sources: Mapping[TableName, str] | None = None
     ) -> Mapping[TableName, TableState]:
-        return self._in_turn(lambda: self._inner.states(tables, sources))
+        return self._in_thread(lambda: self._inner.states(tables, sources))
 
     def passed(self, position: Position, moment: str) -> bool:
-        return self._in_turn(lambda: self._inner.passed(position, moment))
+        return self._in_thread(lambda: self._inner.passed(position, moment))
 
     def probe(self, requests: Sequence[ProbeRequest]) -> Probe:
-        return self._in_turn(lambda: self._inner.probe(requests))
+        return self._in_thread(lambda: self._inner.probe(requests))
 
     @property
     def hints(self) -> Hints:
@@ -46,37 +46,37 @@ class ReadAhead:
         return self._inner.shared_by(instance, ordering)
 
     def stride(self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int) -> Stride | None:
-        return self._in_turn(lambda: self._inner.stride(instance, after=after, upto=upto, rows=rows))
+        return self._in_thread(lambda: self._inner.stride(instance, after=after, upto=upto, rows=rows))
 
     def page(
         self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int, part: Part | None = None
     ) -> Page:
-        """As the port says. `rows` is what was asked for a page before where the page stands ready: it says "about"."""
-        wanted = (instance, after, upto, part)
+        """See the port. A prefetched page has the size requested for the previous one; the port only promises about `rows`."""
+        request = (instance, after, upto, part)
         ahead, self._ahead = self._ahead, None
-        if ahead is not None and ahead[0] == wanted:
+        if ahead is not None and ahead[0] == request:
             page = ahead[1].result()
         else:
             if ahead is not None:
                 ahead[1].cancel()
-            page = self._in_turn(lambda: self._inner.page(instance, after=after, upto=upto, rows=rows, part=part))
+            page = self._in_thread(lambda: self._inner.page(instance, after=after, upto=upto, rows=rows, part=part))
         if page.full and (end := page.end) is not None and end < upto:
             future = self._thread.submit(self._inner.page, instance, after=end, upto=upto, rows=rows, part=part)
             self._ahead = (instance, end, upto, part), future
         return page
 
     def busy(self) -> bool:
-        """Whether the inner source's connection may not be used beside it until the next call: a page is being read over it, or failed to be."""
+        """Whether the inner source's connection must be left alone until the next call: a page is being read over it, or reading it failed."""
         if self._ahead is None:
             return False
         page = self._ahead[1]
         return not page.done() or page.exception() is not None
 
     def close(self) -> None:
-        """Returns at once: what is being read ends first, then the connection is closed."""
+        """Returns at once. The connection is closed when the page that is being read has ended."""
         self._ahead = None
         self._thread.submit(self._inner.close)
         self._thread.shutdown(wait=False)
 
-    def _in_turn(self, call: Callable[[], _T]) -> _T:
+    def _in_thread(self, call: Callable[[], _T]) -> _T:
         return self._thread.submit(call).result()

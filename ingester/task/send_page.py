@@ -1,7 +1,7 @@
-"""How a page is sent: around a change that fits no message, up to one that is refused, and at the pace of a namespace that throttles.
+"""How a page is sent: around a change that is too large, up to one that is refused, and at the pace of a namespace that throttles.
 
-It is waited for with what it has not taken of the page; a slice that has its time behind it ends at what was taken, and leaves the rest to
-the next. Nothing is committed here, and no batch sent when the slice's lease may have run out.
+While the namespace throttles, the rest of the page waits. When the slice's time is up, it ends with what was accepted and leaves the rest to
+the next slice. Nothing is committed here, and no batch is sent once the slice's lease may have ended.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from ingester.task.limits import Bounds
 from ingester.task.page_size import learnt, page_rows
 
 _PATIENCE = 30.0
-"""Seconds that a namespace may refuse everything until the slice gives up. Where many want its credits, ten without any are no rarity."""
+"""Seconds for which a namespace may refuse everything before the slice gives up. On a busy namespace ten seconds without credits are common."""
 
 _THROTTLED_ROWS = 500
-"""Changes sent at once while a namespace throttles: a slice can then end behind them with nothing to be sent again, whatever sessions a page has."""
+"""Changes sent at once while a namespace throttles. A slice can end after them with nothing to send again, however many sessions a page has."""
 
 
 @dataclass(slots=True)
 class ThrottleState:
-    """What one slice knows of the namespace for the next. `until`: as long as it counts as one that throttles (steady clock)."""
+    """What the next slice should know about the namespace. `until`: it counts as throttling until then (steady clock)."""
 
     until: float = -math.inf
 
 
 @dataclass(slots=True)
 class SliceProgress:
-    """How far a slice has come, as it goes; see SliceResult."""
+    """How far a slice has come so far; see SliceResult."""
 
     row_bytes: float | None = None
     page_rows: int | None = None
@@ -54,7 +54,7 @@ class SliceProgress:
 
     @contextmanager
     def asking_the_queue(self, clock: SteadyClock) -> Iterator[None]:
-        """Note for how long it failed to take anything. One that throttles has answered."""
+        """Measure for how long the queue has accepted nothing. A queue that throttles has answered, so it does not count."""
         began, self.unsent = clock(), None
         try:
             yield
@@ -84,7 +84,8 @@ class SliceProgress:
 
 @dataclass(slots=True)
 class _Spell:
-    """A namespace throttles. `since`: when it last took something (steady clock); `refusals`: since then; `ended`: no more is waited for."""
+    """A time in which the namespace throttles. `since`: when it last accepted something (steady clock). `refusals`: since then. `ended`: the
+    slice waits no longer."""
 
     since: float
     refusals: int = 0
@@ -107,9 +108,9 @@ class PageSender:
     def send(
         self, todo: Slice, changes: Sequence[Change], progress: SliceProgress
     ) -> tuple[Outgoing, PermanentError | None]:
-        """All of a page's changes; or what comes before the change that stops the table, and why it does; or what there was time for.
+        """Send all of a page's changes, or those before a change that stops the table, or as many as there is time for.
 
-        Raises Expired, and TransientError or PermanentError as the sender does.
+        Returns what was sent, and why the table stops, if it does. Raises Expired, and TransientError or PermanentError as the sender does.
         """
         out = Outgoing([self.encoder.message(change) for change in changes])
         progress.row_bytes = learnt(progress.row_bytes, out.left)
@@ -127,7 +128,8 @@ class PageSender:
                 with progress.asking_the_queue(self.clock):
                     self.sender.send(at_once, left=self.bounds.left)
                 out.accept(range(len(at_once)))
-                spell = spell and _Spell(self.clock())
+                if spell is not None:
+                    spell = _Spell(self.clock())
             except OutOfTime as error:
                 out.accept(error.accepted)
                 if todo.part is not None or not out.prefix:
@@ -137,7 +139,7 @@ class PageSender:
                 out.accept(error.accepted)
                 if not error.throttled:
                     raise
-                if (spell := self._refused(spell, error, progress)).ended:
+                if (spell := self._throttled(spell, error, progress)).ended:
                     if todo.part is not None or not out.prefix:
                         raise
                     out.stop_before(out.prefix)
@@ -152,7 +154,7 @@ class PageSender:
     def _around(
         self, todo: Slice, changes: Sequence[Change], out: Outgoing, error: MessageTooLarge
     ) -> PermanentError | None:
-        """Put a stand-in in the place of a change that fits no message; or why the table stops before it."""
+        """Replace a change that is too large by a stand-in, or return why the table stops before it."""
         at = out.refused(error)
         found = oversized(changes[at], todo.instance.columns, error)
         if self.stand_ins and not out.is_stand_in(at):
@@ -161,8 +163,8 @@ class PageSender:
         out.stop_before(at)
         return found.refusal()
 
-    def _refused(self, spell: _Spell | None, error: SendInterrupted, progress: SliceProgress) -> _Spell:
-        """The namespace has no credits: wait a while for some, unless it has been long or a stop was asked for."""
+    def _throttled(self, spell: _Spell | None, error: SendInterrupted, progress: SliceProgress) -> _Spell:
+        """The namespace has no credits: wait a little, unless the slice has waited too long or a stop was requested."""
         progress.refusals, progress.throttled = progress.refusals + 1, error.message
         if spell is None or error.accepted:
             spell = _Spell(self.clock())

@@ -120,7 +120,7 @@ def test_a_stand_in_that_does_not_fit_either_stops_the_table() -> None:
     drain.sender.limit = 100
     result = drain.run(todo)
     assert result.trouble is Trouble.PERMANENT
-    assert "fits no message" in result.message
+    assert "too large for a message" in result.message
     assert result.set_aside == ()
 
 

@@ -48,7 +48,7 @@ def test_the_table_stops_and_names_key_position_the_queues_words_and_the_remedy(
     assert result.trouble is Trouble.PERMANENT
     for fact in ("dbo.Persons", '{"ID":2}', BIG.lsn.hex, BIG.seqval.hex(), "No such thing here", "amqp:not-allowed"):
         assert fact in result.message
-    assert result.hint == "mend it; restart then"
+    assert result.hint == "mend it; then restart the ingester"
     assert result.set_aside == ()
 
 
