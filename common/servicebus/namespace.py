@@ -10,7 +10,7 @@ from common.fetch_ahead import FetchAhead
 from common.servicebus.address import ServiceBusAddress, Way, read_address
 from common.servicebus.connection.deadline import cut_calls
 from common.servicebus.errors import quiet_sdk
-from common.servicebus.receiver import QueueReceivers
+from common.servicebus.queue_receivers import QueueReceivers
 from common.servicebus.sender import BusSender
 from common.servicebus.settings import ServiceBusSettings
 

@@ -1,4 +1,4 @@
-"""Receives from a queue, or from one of its sessions after the other; each receiver is a connection of its own.
+"""Receives from a queue, or from one of its sessions, over a connection of its own, and settles what it received.
 
 It refuses to hide a lost lock: what was not completed is returned, and comes again.
 """
@@ -9,33 +9,29 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 import structlog
-from azure.servicebus import NEXT_AVAILABLE_SESSION, ServiceBusClient, ServiceBusReceivedMessage, ServiceBusReceiver
+from azure.servicebus import ServiceBusClient, ServiceBusReceivedMessage, ServiceBusReceiver
 from azure.servicebus.exceptions import (
     MessageLockLostError,
-    OperationTimeoutError,
-    SessionCannotBeLockedError,
     SessionLockLostError,
 )
 
-from common.bus import Delivery, Receiver
+from common.bus import Delivery
 from common.dead_letter_text import MAX_DESCRIPTION, MAX_REASON, tellable
 from common.errors import TransientError, Unanswered
 from common.fetch_ahead import FetchAhead
-from common.lock_life import SHORTEST, LockLife, believed, clock_ahead
+from common.lock_life import SHORTEST, LockLife, believed
 from common.message import Message, weight
 from common.servicebus import settle
-from common.servicebus.address import ServiceBusAddress
 from common.servicebus.buffer import Fitting, readable, whole_frames
-from common.servicebus.connection.client import CLOSE_TIMEOUT, OPEN_TIMEOUT, SLACK, close_quietly, open_client
+from common.servicebus.connection.client import CLOSE_TIMEOUT, SLACK, close_quietly
 from common.servicebus.connection.deadline import Guard
-from common.servicebus.connection.links import Waiting, tend
 from common.servicebus.errors import all_translated
-from common.servicebus.wire.arrivals import carried, failure, read_arrivals
+from common.servicebus.lock_times import message_lock, session_lock, warn_of_clock
+from common.servicebus.wire.arrivals import carried, failure
 from common.servicebus.wire.messages import from_sdk
 
 SETTLE_TIMEOUT = 15.0
@@ -50,9 +46,6 @@ RECEIVE_SLACK = 10.0
 COLLECTING = 1.0
 """Seconds after which no further frame is read for a batch: on a slow line, part of another one has nearly always arrived."""
 
-HEARTBEAT = 60
-"""Whole seconds within which the service must send something, at least an empty frame: the idle-time-out of AMQP 1.0, 2.4.5."""
-
 SILENCE = 120.0
 """Seconds of silence after which the service counts as gone, although the connection looks open."""
 
@@ -61,8 +54,6 @@ SDK_READ = 0.2
 
 MAX_RENEWALS = 5_000
 """Lock renewals on one receiver before it asks to be reopened: the SDK dies silently after 10,000 management answers on a link."""
-
-_NEVER = datetime.max.replace(tzinfo=UTC)
 
 log = structlog.get_logger(__name__)
 
@@ -110,7 +101,7 @@ class BusReceiver:
         self._queue = queue
         self._session_id = receiver.session.session_id if receiver.session else None
         self._renewals = 0
-        self._lock = LockLife.taken(_session_lock(receiver), time.monotonic())
+        self._lock = LockLife.taken(session_lock(receiver), time.monotonic())
         self._longest = -math.inf
         self._ranged = settle.supported(receiver)
         self._heard: object = None
@@ -159,7 +150,7 @@ class BusReceiver:
         """Messages fetched ahead were locked when the service sent them: a lock is older than the newest by as much as it ends earlier. A message
         that was not read before its lock ended comes again, and is dropped here."""
         now = time.monotonic()
-        remaining = [_message_lock(delivery.received) for delivery in deliveries]
+        remaining = [message_lock(delivery.received) for delivery in deliveries]
         self._longest = max(self._longest, *remaining)
         for delivery, left in zip(deliveries, remaining, strict=True):
             delivery.lock = LockLife(believed(self._longest), now - (self._longest - left))
@@ -301,16 +292,15 @@ class BusReceiver:
         with self._bounded(RENEW_TIMEOUT, f"renewing the lock of {self._where}"):
             remaining = ask()
         lock.renewed(remaining, asked)
-        if ahead := clock_ahead(remaining):
-            _warn_of_the_clock(round(ahead))
+        warn_of_clock(remaining)
 
     def _renew_session(self) -> float:
         self._receiver.session.renew_lock(timeout=RENEW_TIMEOUT + SLACK)
-        return _session_lock(self._receiver)
+        return session_lock(self._receiver)
 
     def _renew_message(self, received: ServiceBusReceivedMessage) -> float:
         self._receiver.renew_message_lock(received, timeout=RENEW_TIMEOUT + SLACK)
-        return _message_lock(received)
+        return message_lock(received)
 
     def lock_left(self, deliveries: Sequence[Delivery]) -> float:
         now = time.monotonic()
@@ -338,108 +328,7 @@ class BusReceiver:
         close_quietly(self._guard, self._receiver, self._client)
 
 
-def _look_for_silence_here(receiver: Any) -> None:
-    """The SDK would check before it reads what has arrived, and take a link that was not read for a while for a silent one."""
-    connection: Any = getattr(getattr(receiver, "_handler", None), "_connection", None)
-    if hasattr(connection, "_idle_timeout"):
-        connection._idle_timeout = None
-
-
-def _session_lock(receiver: ServiceBusReceiver) -> float:
-    """Seconds that the session's lock remains by this machine's wall clock. The SDK is made to forget it: with a clock ahead of the service's it
-    would refuse every call on the session."""
-    session: Any = receiver.session
-    if session is None:
-        return 0.0
-    moment, session._locked_until_utc = session.locked_until_utc, None
-    return _until(moment)
-
-
-def _message_lock(received: ServiceBusReceivedMessage) -> float:
-    """As for a session: the SDK would refuse to settle the message."""
-    remaining = _until(received.locked_until_utc)
-    received._expiry = _NEVER
-    return remaining
-
-
-def _until(moment: datetime | None) -> float:
-    """Seconds from now, by this machine's wall clock."""
-    return (moment - datetime.now(UTC)).total_seconds() if moment is not None else 0.0
-
-
-_told_of_the_clock: list[int] = []
-
-
-def _warn_of_the_clock(ahead: int) -> None:
-    """Logged once a process."""
-    if _told_of_the_clock:
-        return
-    _told_of_the_clock.append(ahead)
-    log.warning(
-        "this machine's clock differs from Service Bus's",
-        seconds=abs(ahead),
-        clock="ahead" if ahead > 0 else "behind",
-        hint="set it (NTP, chrony). Locks do not depend on it here; tokens do, and are refused once they seem to be over",
-    )
-
-
 def _own(delivery: Delivery) -> BusDelivery:
     if not isinstance(delivery, BusDelivery):
         raise TypeError(f"a {type(delivery).__name__} was not received here")
     return delivery
-
-
-class QueueReceivers:
-    """`common.bus.Receivers` of one queue: with `sessions`, one session after the other; without, the queue itself."""
-
-    def __init__(
-        self, address: ServiceBusAddress, queue: str, *, sessions: bool, ahead: FetchAhead, proven: bool = False
-    ) -> None:
-        """`ahead`: how many messages may be fetched before they are asked for.
-
-        `proven`: another process has received from the queue before, so a refusal is transient.
-        """
-        self._proven = proven
-        self._address = address
-        self._queue = queue
-        self._sessions = sessions
-        self._ahead = ahead
-
-    def open(self, *, max_wait: float, give_up: Callable[[], bool] | None = None) -> Receiver | None:
-        waits = Waiting(give_up)
-        seconds = max_wait + OPEN_TIMEOUT if self._sessions else OPEN_TIMEOUT
-        client, guard = open_client(self._address, try_timeout=seconds), Guard(str(self._address))
-        receiver = client.get_queue_receiver(
-            self._queue,
-            session_id=NEXT_AVAILABLE_SESSION if self._sessions else None,
-            max_wait_time=max_wait if self._sessions else None,
-            prefetch_count=self._ahead.first(),
-            # One reader only. The SDK's keep-alive thread also reads frames, without a lock over reading and queueing, so its frame
-            # can be queued behind a later one. This receiver is always being read and needs no such thread.
-            keep_alive=None,
-        )
-        tend(receiver, guard, heartbeat=HEARTBEAT, attached=read_arrivals, waits=waits)
-        doing = f"opening a receiver for {self._queue}"
-        try:
-            with (
-                all_translated(doing, proven=self._proven, who=self._address.credential),
-                guard.within(seconds, doing),
-            ):
-                receiver.__enter__()
-            self._proven = True
-            _look_for_silence_here(receiver)
-            return BusReceiver(client, receiver, self._queue, guard, self._ahead)
-        except TransientError as error:
-            close_quietly(guard, receiver, client)
-            if waits.given_up:
-                return None
-            if (
-                self._sessions
-                and not guard.over
-                and isinstance(error.__cause__, (OperationTimeoutError, SessionCannotBeLockedError))
-            ):
-                return None
-            raise
-        except BaseException:
-            close_quietly(guard, receiver, client)
-            raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import threading
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,7 @@ from azure.servicebus._pyamqp import _decode
 from azure.servicebus._pyamqp.receiver import ReceiverLink
 from structlog.testing import capture_logs
 
+import common.servicebus.lock_times
 import common.servicebus.receiver
 import common.servicebus.sender
 import common.servicebus.settle
@@ -218,7 +220,7 @@ def test_message_locks_are_renewed_one_by_one(
 def test_a_clock_that_is_far_ahead_is_told_of_once_and_nothing_fails(
     monkeypatch: pytest.MonkeyPatch, bus: ServiceBus, clock: Clock, steady: Clock
 ) -> None:
-    monkeypatch.setattr(common.servicebus.receiver, "_told_of_the_clock", [])
+    monkeypatch.setattr(common.servicebus.lock_times, "_warned", threading.Event())
     clock.ahead -= 3600  # the service's
     put(bus, "lanes", some(3, "a"))
     with closing(opened(bus.receivers("lanes", sessions=True, prefetch=10))) as receiver, capture_logs() as lines:
@@ -237,8 +239,8 @@ def test_a_message_whose_lock_was_over_before_it_was_read_is_not_handed_over(
     monkeypatch: pytest.MonkeyPatch, bus: ServiceBus
 ) -> None:
     """As behind a topic that is slow: others are sent for longer than a lock lasts while it waits in this process."""
-    until, passed = common.servicebus.receiver._until, [0.0]
-    monkeypatch.setattr(common.servicebus.receiver, "_until", lambda moment: until(moment) - passed[0])
+    until, passed = common.servicebus.lock_times._until, [0.0]
+    monkeypatch.setattr(common.servicebus.lock_times, "_until", lambda moment: until(moment) - passed[0])
     put(bus, "plain", some(3))
     with closing(opened(bus.receivers("plain", sessions=False, prefetch=10))) as receiver:
         (first,) = receiver.receive(max_count=1, max_wait=5)

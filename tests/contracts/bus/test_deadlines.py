@@ -17,6 +17,7 @@ from azure.servicebus import ServiceBusClient, TransportType
 
 import common.servicebus.connection.client
 import common.servicebus.connection.deadline
+import common.servicebus.queue_receivers
 import common.servicebus.receiver
 import common.servicebus.sender
 from common.bus import OutOfTime
@@ -41,7 +42,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in (
         (common.servicebus.sender, "OPEN_TIMEOUT"),
         (common.servicebus.sender, "SEND_TIMEOUT"),
-        (common.servicebus.receiver, "OPEN_TIMEOUT"),
+        (common.servicebus.queue_receivers, "OPEN_TIMEOUT"),
         (common.servicebus.receiver, "SETTLE_TIMEOUT"),
         (common.servicebus.receiver, "RENEW_TIMEOUT"),
         (common.servicebus.receiver, "RECEIVE_SLACK"),

@@ -10,6 +10,7 @@ import pytest
 
 import common.servicebus.connection.client
 import common.servicebus.management
+import common.servicebus.queue_receivers
 import common.servicebus.receiver
 import common.servicebus.sender
 from common.bus import QueueNeed, SendInterrupted
@@ -39,11 +40,16 @@ SENDING = (Stage.FLOW, Stage.TRANSFER, Stage.ANSWER)
 
 @pytest.fixture
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (common.servicebus.sender, common.servicebus.receiver, common.servicebus.connection.client):
+    for module in (
+        common.servicebus.sender,
+        common.servicebus.queue_receivers,
+        common.servicebus.receiver,
+        common.servicebus.connection.client,
+    ):
         for name in ("OPEN_TIMEOUT", "SEND_TIMEOUT", "SETTLE_TIMEOUT", "RENEW_TIMEOUT", "CLOSE_TIMEOUT"):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, SOON)
-    monkeypatch.setattr(common.servicebus.receiver, "HEARTBEAT", 1)
+    monkeypatch.setattr(common.servicebus.queue_receivers, "HEARTBEAT", 1)
     monkeypatch.setattr(common.servicebus.receiver, "SILENCE", 1.5)
 
 
@@ -97,7 +103,7 @@ def test_opening_ends_and_the_next_one_works(
     words = r"opening a (sender|receiver) for .* did not answer within 0\.[45] s"
     with none_left(), emulator.inject(Mute(stage, 0)), pytest.raises(TransientError, match=words):
         open_one()
-    for module in (common.servicebus.sender, common.servicebus.receiver):
+    for module in (common.servicebus.sender, common.servicebus.queue_receivers):
         monkeypatch.setattr(module, "OPEN_TIMEOUT", 20.0)
     if way == "sender":
         with closing(bus.sender("plain")) as sender:
