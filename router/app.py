@@ -19,8 +19,8 @@ from router.fullness import Fullness
 from router.health import Reports, endpoint
 from router.publishing.destinations import Destinations
 from router.publishing.publishers import Publishers, most_links
+from router.receiving.pace import Pace
 from router.receiving.parking import PARKED_PER_SLOT
-from router.receiving.slot import Pace
 from router.receiving.slots import Slots
 from router.receiving.unpack import Seen, UnpackingReceivers
 from router.settings import CREATE_OR_REMOVE, CREATES_NOTHING, Latest, RouterSettings

@@ -16,8 +16,9 @@ from common.throttling import ThrottleLog
 from router.publishing.publishers import Publishers
 from router.receiving.gate import Gate
 from router.receiving.interruption import Interruption
+from router.receiving.pace import Pace
 from router.receiving.parking import PARKED_PER_SLOT, Parking
-from router.receiving.slot import Forwarder, Pace
+from router.receiving.slot import Forwarder
 from router.receiving.troubled import Troubled
 from router.settings import RouterSettings
 from router.tally import Held, Tally

@@ -28,7 +28,7 @@ from emulators.servicebus.administration.api import AdminApi, Answer
 from emulators.servicebus.description import QueueDescription, SubscriptionDescription, TopicDescription
 from emulators.servicebus.server import ServiceBusEmulator
 from router.app import route, run
-from router.receiving.slot import Pace
+from router.receiving.pace import Pace
 from router.settings import RouterSettings
 from router.tally import Tally
 

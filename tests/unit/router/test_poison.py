@@ -15,7 +15,7 @@ from common.retry import Backoff
 from router.counting import ObservedReceivers
 from router.publishing.awaited import NotADestination
 from router.publishing.publisher import Publisher
-from router.receiving.slot import Pace
+from router.receiving.pace import Pace
 from router.tally import Tally
 from tests.fakes.bus import FakeReceiver, Held
 from tests.unit.router.receiving.test_slot import Bench, bodies

@@ -15,7 +15,8 @@ from common.retry import Backoff
 from common.throttling import QUIET, ThrottleLog
 from router.publishing.publisher import Publisher
 from router.publishing.publishers import Publishers
-from router.receiving.slot import Forwarder, Pace
+from router.receiving.pace import Pace
+from router.receiving.slot import Forwarder
 from router.tally import Tally
 from tests.fakes.bus import FakeBroker
 

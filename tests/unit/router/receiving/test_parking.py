@@ -13,8 +13,8 @@ from common.bus import Delivery
 from common.errors import TransientError
 from common.message import Message
 from common.retry import Backoff
+from router.receiving.pace import Pace
 from router.receiving.parking import CLOSING_HANDS, HANDS, Parked, Parking
-from router.receiving.slot import Pace
 from router.routes import Group
 from tests.fakes.bus import FakeBroker, FakeDelivery, FakeReceiver, Held
 from tests.unit.router.receiving.test_slot import Bench, bodies
@@ -73,7 +73,7 @@ def test_a_parked_session_goes_on_at_once_although_its_slot_waits_for_another() 
 
 def test_where_there_is_no_room_a_slot_waits_with_its_session() -> None:
     bench = Bench(pace=PARK_AT_ONCE, destination_backoff=Backoff(first=0.02, longest=0.02))
-    bench.slot.parking = Parking(bench.stop, room=0)
+    bench.slot = replace(bench.slot, parking=Parking(bench.stop, room=0))
     bench.put("persons", 0, 1)
     bench.topics["persons"].faults.append(TransientError("throttled"))
     bench.run()
@@ -133,7 +133,8 @@ def test_connections_that_hang_cost_no_other_session_its_lock() -> None:
 
 def test_a_session_whose_messages_are_too_much_is_closed_and_parked_unread_when_it_comes_again() -> None:
     bench = Bench(pace=PARK_AT_ONCE, destination_backoff=Backoff(first=3600.0, longest=3600.0))
-    bench.slot.parking = bench.parking = Parking(bench.stop, room=2, memory=100)
+    bench.parking = Parking(bench.stop, room=2, memory=100)
+    bench.slot = replace(bench.slot, parking=bench.parking)
     bench.put("persons", *range(3))
     bench.put("orders", *range(25))
     bench.topics["persons"].faults.append(TransientError("throttled"))
@@ -144,7 +145,8 @@ def test_a_session_whose_messages_are_too_much_is_closed_and_parked_unread_when_
 
 def test_a_session_that_was_given_back_goes_on_in_order_when_its_destination_is_back() -> None:
     bench = Bench(pace=PARK_AT_ONCE, destination_backoff=Backoff(first=0.02, longest=0.02))
-    bench.slot.parking = bench.parking = Parking(bench.stop, room=2, memory=100)
+    bench.parking = Parking(bench.stop, room=2, memory=100)
+    bench.slot = replace(bench.slot, parking=bench.parking)
     bench.put("persons", *range(25))
     bench.topics["persons"].faults.extend(TransientError("throttled") for _ in range(3))
     bench.run()

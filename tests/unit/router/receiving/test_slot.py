@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,8 +19,9 @@ from router.publishing.publisher import Publisher
 from router.publishing.publishers import Publishers
 from router.receiving.gate import Gate
 from router.receiving.interruption import SETTLED, Interruption
+from router.receiving.pace import Pace
 from router.receiving.parking import Parking
-from router.receiving.slot import Forwarder, Pace
+from router.receiving.slot import Forwarder
 from router.settings import OnPoison
 from router.tally import Tally
 from tests.fakes.bus import FakeBroker, FakeEntity, FakeReceiver, FakeReceivers, Held
@@ -283,7 +285,8 @@ def test_a_session_that_fails_again_and_again_holds_up_no_other_and_is_tried_aga
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     bench, now, broken = Bench(), [0.0], [True]
-    bench.slot.clock, bench.slot.backoff = lambda: now[0], Backoff(first=0.001, factor=1e6, longest=1_000.0)
+    backoff = Backoff(first=0.001, factor=1e6, longest=1_000.0)
+    bench.slot = replace(bench.slot, clock=lambda: now[0], backoff=backoff)
     bench.put("persons", 0, session="bad")
     bench.put("orders", 0, 1, session="good")
     real = FakeReceiver.receive

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from common.bus import Delivery
 from router.publishing.publishers import Publishers
 from router.receiving import slots
-from router.receiving.slot import Pace
+from router.receiving.pace import Pace
 from router.receiving.slots import Slots
 from router.tally import Tally
 from tests.unit.router.test_restarts import SETTINGS

@@ -18,7 +18,8 @@ from common.packing import MOST, PACK_TYPE, condemned, packed
 from common.retry import Backoff
 from router.publishing.publisher import Publisher
 from router.publishing.publishers import Publishers
-from router.receiving.slot import Forwarder, Pace
+from router.receiving.pace import Pace
+from router.receiving.slot import Forwarder
 from router.receiving.unpack import Seen, UnpackingReceiver, UnpackingReceivers
 from router.routes import REASONS, plan
 from router.tally import Tally
