@@ -1,4 +1,4 @@
-"""A slice: what one task may do with one table, and what came of it. Values that travel between driver and workers; nothing is done here."""
+"""A slice: what one task may do with one table, and its result. Values between driver and workers; no behaviour."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ _NOT_YET = UnixTime(0.0)
 class Slice:
     """What one task may do with one table.
 
-    `table` is its configured name, the offset's key. `start` is where to begin when the table has no offset yet.
+    `table` is its configured name, the offset's key. `start` is where to begin if the table has no offset yet.
 
-    Nothing may be sent after `send_before` (Unix time), nor `lease_seconds` after the slice was begun, whatever becomes of the driver:
-    the one clock is common to all machines, the other cannot be set. None if the lease cannot run out.
-    `sent_at`: when the driver handed it over (Unix time). `seconds`: how long new pages are begun. `skip_gaps`: `on_gap = "skip"`.
-    `rows`: most rows a page; `row_bytes`: what a row of the table was encoded to lately, None if that is not known.
-    `part`: read only this, from `start`, where the offset must stand, to `upto`, whatever time it takes.
+    Nothing may be sent after `send_before` (Unix time), nor `lease_seconds` after the slice began, whatever happens to
+    the driver: all machines share the one clock, and nobody can set the other. None if the lease cannot run out.
+    `sent_at`: when the driver handed the slice over (Unix time). `seconds`: how long the task may begin new pages.
+    `skip_gaps`: `on_gap = "skip"`. `rows`: most rows of a page; `row_bytes`: recent encoded size of a row, None if
+    unknown.
+    `part`: read only this part, from `start`, where the offset must be, to `upto`, however long it takes.
     """
 
     table: TableName
@@ -52,11 +53,12 @@ class Slice:
 
 
 class Trouble(Enum):
-    """What the driver does about a failed slice. LEASE_LOST: a newer owner was met. EXPIRED: the lease may have run out meanwhile.
+    """What the driver has to do about a failed slice.
 
-    QUEUE: the queue, or the right to use it, is refused: that is no table's own trouble, and every table meets it.
-    OVERDUE: nothing was heard of it in time. WORKER_LOST: the worker died that it ran on, maybe with others. KILLS_WORKER: so did each that
-    read this table alone.
+    LEASE_LOST: there is a newer owner. EXPIRED: the lease may have run out meanwhile.
+    QUEUE: the queue refuses messages, or this credential; every table meets that. OVERDUE: no result came in time.
+    WORKER_LOST: its worker died, perhaps with other slices. KILLS_WORKER: several workers died that read only this
+    table.
     """
 
     TRANSIENT = "transient"
@@ -72,9 +74,9 @@ class Trouble(Enum):
 
 @dataclass(frozen=True, slots=True)
 class WorkerClock:
-    """What a worker's wall clock showed as it took a slice up and as it handed its result back, and the driver's as it sent the slice.
+    """What the worker's wall clock showed when it began and ended a slice, and the driver's when it sent the slice.
 
-    All Unix time. `host`: the worker's machine.
+    `host`: the worker's machine.
     """
 
     host: str
@@ -85,17 +87,17 @@ class WorkerClock:
 
 @dataclass(frozen=True, slots=True)
 class SliceResult:
-    """How far a slice came. `position` is the stored offset as far as known; `more`: the window was not finished.
+    """How far a slice came. `position` is the stored offset as far as known; `more`: the window is not finished.
 
-    `row_bytes`: for the table's next slice; `page_rows`: how many rows its next page would have, None where there was no page.
-    `refusals`: sends that a throttling namespace refused meanwhile, and `throttled` what it said.
-    `changes`: those that were sent; `dropped`: those that a transform left out.
+    `row_bytes`: for the table's next slice; `page_rows`: how many rows its next page would have, None without a page.
+    `refusals`: how many sends a throttling namespace refused; `throttled`: what it answered.
+    `changes`: how many were sent; `dropped`: how many a transform left out.
     `set_aside`: changes that fitted no message and were sent as stand-ins, up to `position`.
-    A `part` moves no offset: its `position` is where it began, the rest tells what was sent.
-    `unsent`: for how many seconds the queue had taken nothing when it failed to; None where the trouble is another's.
-    `lost`: the trouble is that the connection to SQL Server was lost.
-    `clock`: the worker's; None where the slice reached none.
-    `unreached`: why the worker could lately not tell the driver of results before their bucket was over, said once.
+    A `part` moves no offset: its `position` is where it began, and the other values are what it sent.
+    `unsent`: seconds that the queue had accepted nothing when a send failed; None if the trouble is another one.
+    `lost`: the trouble is a lost connection to SQL Server.
+    `clock`: the worker's; None if the slice reached no worker.
+    `unreached`: why the worker could not report results before their bucket ended, reported once.
     """
 
     table: TableName
@@ -120,24 +122,24 @@ class SliceResult:
 
 
 class Expired(DStreamError):
-    """Nothing more may be sent: the lease may have run out."""
+    """Nothing more may be sent, because the lease may have run out."""
 
 
 class WorkerLost(TransientError):
-    """The worker died that a bucket ran on: of its own accord, or one of the bucket's tables kills it."""
+    """The worker of a bucket died: by itself, or because of one of the bucket's tables."""
 
 
 class Overdue(DStreamError):
-    """A slice was given up because nothing was heard of it; it may still be running."""
+    """A slice was given up because no result came in time. It may still be running."""
 
 
 def failed(todo: Slice, error: Exception) -> SliceResult:
-    """A failure as a value, of a slice of which nothing is known."""
+    """The result of a slice that failed, and of which nothing else is known."""
     return in_trouble(SliceResult(todo.table, None, more=True, part=todo.part), error)
 
 
 def in_trouble(result: SliceResult, error: Exception) -> SliceResult:
-    """`result` of a slice that `error` ended."""
+    """`result` of a slice that `error` ended, with what the driver needs of the error."""
     hint = error.hint if isinstance(error, DStreamError) else None
     text = error.message if isinstance(error, DStreamError) else f"{type(error).__name__}: {error}"
     lost = isinstance(error, ConnectionLost)

@@ -1,6 +1,6 @@
-"""What the loop did and how its tables stand, in numbers: written by the loop, read by whoever watches it. Decides nothing, asks nobody.
+"""What the loop did, and the state of its tables, in numbers. The loop writes them; metrics and health read them.
 
-A few additions for each slice and each pass, under one lock; never anything for each change.
+A few additions for each slice and each pass, under one lock; never anything for each change. Decides nothing.
 """
 
 from __future__ import annotations
@@ -19,22 +19,21 @@ from common.sqladdress import LOGIN_SECONDS
 from ingester.slices import SliceResult, Trouble
 
 LOOP_SECONDS = 280.0
-"""After so long without a turn the loop counts as hung, beside two logins: it may wait for a query (120 s), and log in before and after it.
-It reports a turn after each such step."""
+"""After so long without a turn, plus two logins, the loop counts as hung. It may wait for a query (120 s), and log in
+before and after it; it reports a turn after each such step."""
 
 OUT_SECONDS = 300.0
-"""So long a table's slices may be out, one after the other, without a word of any: this process will not bring one back."""
-
+"""How long a table's slices, one after the other, may bring no result before this process needs a restart."""
 
 SILENT_SECONDS = 15.0
-"""After so long without an answer of SQL Server the tables are not being read: the questions of a pass take milliseconds."""
+"""After so long without an answer SQL Server counts as silent: the queries of a pass take milliseconds."""
 
 _NAMED = 5
-"""Tables that readiness names."""
+"""How many tables readiness names."""
 
 
 class Standing(Enum):
-    """How a table stands. ELSEWHERE: another ingester has its lock, or none has yet. ABSENT: not there, or not under CDC."""
+    """The state of a table. ELSEWHERE: another ingester has its lock, or none has. ABSENT: missing, or not under CDC."""
 
     READ = "read"
     ELSEWHERE = "elsewhere"
@@ -44,9 +43,10 @@ class Standing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TableFigures:
-    """Of one table, since the start. `behind`: since when it is known to hold changes past its offset (steady clock), None: it holds none.
+    """Of one table, since the start.
 
-    `changed`: when something of it was sent last. `failures`: by kind of trouble.
+    `behind`: since when it is known to have changes past its offset (steady clock); None: it has none.
+    `changed`: when a change of it was last sent. `failures`: by kind of trouble.
     """
 
     standing: Standing = Standing.ELSEWHERE
@@ -60,13 +60,13 @@ class TableFigures:
 
     @property
     def ours(self) -> bool:
-        """Whether this ingester answers for it: nobody else reads what it gave up for good."""
+        """Whether this ingester is responsible for the table: nobody else reads one that it has stopped."""
         return self.standing in (Standing.READ, Standing.STOPPED)
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Everything at one moment, which is `now` on the steady clock. `queue`: whether it is not known to refuse what is sent, or to take nothing."""
+    """Everything at one moment, `now` (steady clock). `queue`: False while the queue accepts no messages."""
 
     now: float
     begun: float
@@ -78,12 +78,12 @@ class Figures:
 
     @property
     def quiet(self) -> float:
-        """Seconds since anything was sent, or since the start."""
+        """Seconds since the last change was sent, or since the start."""
         return self.now - max([self.begun, *(t.changed for t in self.tables.values() if t.changed is not None)])
 
 
 class IngesterStats:
-    """Written by the loop's thread; `figures`, `alive` and `ready` from any. `login_seconds`: what a login takes at most."""
+    """The loop's thread writes. `figures`, `alive` and `ready` are for any thread. `login_seconds`: a login's limit."""
 
     def __init__(
         self, tables: Iterable[TableName], *, clock: SteadyClock = steady, login_seconds: float = LOGIN_SECONDS
@@ -104,7 +104,7 @@ class IngesterStats:
         self._deadly: set[TableName] = set()
         self._started: dict[TableName, float] = {}
         self._unheard: dict[TableName, float] = {}
-        """How long slices of a table were out until they were given up, one after the other."""
+        """How long slices of a table were out before they were given up, added up over consecutive ones."""
         self._passes, self._slices = Distribution(SECONDS), Distribution(SECONDS)
 
     # written by the loop
@@ -113,28 +113,28 @@ class IngesterStats:
         self._waited, self._turned = self.waited, self._clock()
 
     def connected(self, works: bool, why: str = "the server does not answer") -> None:
-        """Whether SQL Server is reached; `why` it is not, with the remedy."""
+        """Whether SQL Server can be reached, and `why` not, with a hint."""
         self._connected, self._disconnected = works, why
 
     def unanswered(self, why: str | None) -> None:
-        """Why SQL Server, which is reached, does not answer for the tables."""
+        """Why SQL Server, although it can be reached, does not answer for the tables; None: it does."""
         self._unanswered = why
 
     def queue(self, why: str | None) -> None:
-        """Why the queue takes nothing from anybody here."""
+        """Why the queue refuses messages; None: it does not."""
         self._queue = why
 
     def unsent(self, why: str | None) -> None:
-        """Why nothing that slices try to send reaches the queue."""
+        """Why no message reaches the queue; None: they do."""
         self._unsent = why
 
     def executor(self, trouble: str | None) -> None:
-        """What keeps all slices from running."""
+        """What keeps all slices from running; None: nothing does."""
         self._executor = trouble
 
     @contextmanager
     def passing(self) -> Iterator[None]:
-        """A pass over the tables that are due: how long it takes."""
+        """Measure a pass over the due tables."""
         began = self._turned = self._clock()
         self._passing, self._waited = True, 0.0
         try:
@@ -145,7 +145,7 @@ class IngesterStats:
             self._passes.add(self._clock() - began)
 
     def stands(self, table: TableName, standing: Standing, *, behind: bool | None = None) -> None:
-        """`behind`: whether it holds changes past its offset; None: not known anew."""
+        """`behind`: whether the table has changes past its offset; None: as known before."""
         with self._guard:
             self._stands(table, standing, behind)
 
@@ -154,20 +154,25 @@ class IngesterStats:
             self._unheard.pop(table, None)
             self._started.pop(table, None)
             self._deadly.discard(table)
-        (self._stopped.add if standing is Standing.STOPPED else self._stopped.discard)(table)
+        if standing is Standing.STOPPED:
+            self._stopped.add(table)
+        else:
+            self._stopped.discard(table)
         known = self._tables.get(table, TableFigures())
-        since = known.behind if behind is None else (known.behind or self._clock()) if behind else None
+        since = known.behind
+        if behind is not None:
+            since = (known.behind or self._clock()) if behind else None
         if standing is not known.standing or since != known.behind or table not in self._tables:
             self._tables[table] = replace(known, standing=standing, behind=since)
 
     def skipped(self, table: TableName) -> None:
-        """A gap was passed over."""
+        """A gap was skipped."""
         with self._guard:
             known = self._tables.get(table, TableFigures())
             self._tables[table] = replace(known, gaps=known.gaps + 1)
 
     def started(self, table: TableName) -> None:
-        """A slice of it is on its way."""
+        """A slice of `table` was sent to a worker."""
         with self._guard:
             self._started[table] = self._clock()
 
@@ -181,7 +186,10 @@ class IngesterStats:
                 self._unheard[result.table] = unheard + now - began
             if began is not None:
                 self._slices.add(now - began)
-            (self._deadly.add if result.trouble is Trouble.KILLS_WORKER else self._deadly.discard)(result.table)
+            if result.trouble is Trouble.KILLS_WORKER:
+                self._deadly.add(result.table)
+            else:
+                self._deadly.discard(result.table)
             known = self._tables.get(result.table, TableFigures())
             failures = known.failures
             if result.trouble is not None:
@@ -198,7 +206,7 @@ class IngesterStats:
             )
 
     def removed(self, table: TableName) -> None:
-        """It is configured no more."""
+        """`table` is no longer configured."""
         with self._guard:
             self._tables.pop(table, None)
             self._stopped.discard(table)
@@ -210,7 +218,7 @@ class IngesterStats:
 
     @property
     def waited(self) -> float:
-        """Seconds that one step of this pass has waited for SQL Server at most."""
+        """The longest wait for SQL Server in this pass, in seconds."""
         return max(self._waited, self._clock() - self._turned) if self._passing else 0.0
 
     def figures(self) -> Figures:
@@ -226,7 +234,7 @@ class IngesterStats:
             )
 
     def alive(self) -> str | None:
-        """Why the process should be started anew. Only a slice that is out now speaks against it: a table that waits proves nothing."""
+        """Why the process needs a restart. Only a slice that is out now counts: a waiting table proves nothing."""
         now = self._clock()
         if now - self._turned > self._loop_seconds:
             return f"the loop has not turned for {now - self._turned:.0f} s"
@@ -238,13 +246,16 @@ class IngesterStats:
         return None
 
     def ready(self) -> str | None:
-        """Why it is not at work: a table whose lock another ingester has is work that waits, and no reason."""
+        """Why this ingester is not working. A table whose lock another ingester has is not a reason."""
         if self._connected is None:
-            return "starting: SQL Server was not asked for any table yet; wait for `ingester started` in the log, which also has what fails"
+            return (
+                "starting: SQL Server has not been asked about the tables yet; wait for `ingester started` in the log, "
+                "which also shows failures"
+            )
         if not self._connected:
             return f"the connection to SQL Server is lost: {self._disconnected}"
         if self._passing and (silent := self._clock() - self._turned) > SILENT_SECONDS:
-            return f"SQL Server has not answered for {silent:.0f} s; see whether it is overloaded, or something on the way holds packets back"
+            return f"SQL Server has not answered for {silent:.0f} s; check whether it is overloaded or the network drops packets"
         if self._unanswered is not None:
             return f"SQL Server does not answer for the tables: {self._unanswered}"
         if self._queue is not None:
@@ -255,7 +266,7 @@ class IngesterStats:
         return self._executor or self._tables_in_need()
 
     def _unsendable(self) -> bool:
-        """Whether there is something to send that cannot be sent: what another ingester reads by now is not."""
+        """Whether changes of a table that this ingester reads cannot be sent."""
         return self._unsent is not None and any(
             table.standing is Standing.READ and table.behind is not None for table in self._tables.values()
         )
@@ -264,8 +275,8 @@ class IngesterStats:
         with self._guard:
             stopped, deadly = set(self._stopped), set(self._deadly)
         if stopped:
-            return f"stopped with an error, which the log has with its remedy: {_named(stopped)}"
-        return f"kills the worker that reads it; the log has the remedy: {_named(deadly)}" if deadly else None
+            return f"stopped with an error; the log has the cause and what to do: {_named(stopped)}"
+        return f"kills the worker that reads it; the log has what to do: {_named(deadly)}" if deadly else None
 
 
 def _named(tables: Iterable[TableName]) -> str:

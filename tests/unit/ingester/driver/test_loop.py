@@ -533,7 +533,7 @@ def test_a_table_that_kills_its_workers_is_said_once_tried_seldom_and_shown_unti
     world.at(10, lambda: world.commit(2, name="sales_Orders"))
     world.at(500, lambda: ready.append(world.stats.ready()))
     _, logs = world.run(800)
-    assert ready == ["kills the worker that reads it; the log has the remedy: dbo.Persons"]
+    assert ready == ["kills the worker that reads it; the log has what to do: dbo.Persons"]
     told = [line for line in logs if line["event"] == "table kills the worker that reads it, retrying rarely"]
     assert [(line["log_level"], line["table"]) for line in told] == [("error", "dbo.Persons")]
     assert min(b - a for a, b in pairwise(deaths[4:])) >= 50
