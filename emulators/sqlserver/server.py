@@ -14,7 +14,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from emulators.sqlserver.connection import Connection, Settings
+from emulators.sqlserver.connections.connection import Connection
+from emulators.sqlserver.connections.settings import Settings
 from emulators.sqlserver.injection import Fault, Faults
 from emulators.sqlserver.results import Engine
 from emulators.sqlserver.tls import TlsSettings
