@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -84,61 +84,64 @@ def _verdict(ailment: str | None) -> tuple[HTTPStatus, bytes]:
     return status, f"{ailment or 'ok'}\n".encode()
 
 
-def _listening(settings: HealthSettings, pages: dict[str, _Page], request_seconds: float) -> ThreadingHTTPServer:
-    room = threading.BoundedSemaphore(MOST_AT_ONCE)
-    held: deque[socket.socket] = deque()
-
-    class Handler(_Handler):
-        served = pages
-
-    class Server(ThreadingHTTPServer):
-        address_family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-        daemon_threads = True
-        block_on_close = False
-
-        def verify_request(self, request: Any, client_address: object) -> bool:
-            """Runs before a thread is started, in the thread that accepts. When all threads are taken, the oldest connection makes room: probes ask
-            and leave, so it is one that somebody keeps open in silence."""
-            if not room.acquire(blocking=False):
-                with suppress(IndexError):
-                    _hang_up(held.popleft())
-                if not room.acquire(timeout=_FREED_SECONDS):
-                    return False
-            held.append(request)
-            return True
-
-        def process_request(self, request: Any, client_address: Any) -> None:
-            try:
-                super().process_request(request, client_address)
-            except RuntimeError:  # no thread can be started now
-                self._leaves(request)
-                raise
-
-        def process_request_thread(self, request: Any, client_address: Any) -> None:
-            deadline = threading.Timer(request_seconds, _hang_up, (request,))
-            deadline.daemon = True
-            try:
-                deadline.start()
-                super().process_request_thread(request, client_address)
-            finally:
-                deadline.cancel()
-                self._leaves(request)
-
-        def _leaves(self, request: Any) -> None:
-            with suppress(ValueError):  # it has made room for another
-                held.remove(request)
-            room.release()
-
-        def handle_error(self, request: object, client_address: object) -> None:
-            """Ignore it: a client may hang up."""
-
+def _listening(settings: HealthSettings, pages: Mapping[str, _Page], request_seconds: float) -> _Server:
     try:
-        return Server((settings.host, settings.port), Handler)
+        return _Server(settings, pages, request_seconds)
     except OSError as error:
         raise PermanentError(
             f"listening at {settings.host} port {settings.port} for health and metrics: {error.strerror or error}",
             hint="choose another port or host in the health block; each stage on a machine needs a port of its own",
         ) from error
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, settings: HealthSettings, pages: Mapping[str, _Page], request_seconds: float) -> None:
+        """Raises OSError when it cannot listen."""
+        self.pages = pages
+        self._request_seconds = request_seconds
+        self._room = threading.BoundedSemaphore(MOST_AT_ONCE)
+        self._held: deque[socket.socket] = deque()
+        self.address_family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+        super().__init__((settings.host, settings.port), _Handler)
+
+    def verify_request(self, request: Any, client_address: object) -> bool:
+        """Runs before a thread is started, in the thread that accepts. When all threads are taken, the oldest connection makes room: probes ask
+        and leave, so it is one that somebody keeps open in silence."""
+        if not self._room.acquire(blocking=False):
+            with suppress(IndexError):
+                _hang_up(self._held.popleft())
+            if not self._room.acquire(timeout=_FREED_SECONDS):
+                return False
+        self._held.append(request)
+        return True
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:  # no thread can be started now
+            self._leaves(request)
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        deadline = threading.Timer(self._request_seconds, _hang_up, (request,))
+        deadline.daemon = True
+        try:
+            deadline.start()
+            super().process_request_thread(request, client_address)
+        finally:
+            deadline.cancel()
+            self._leaves(request)
+
+    def _leaves(self, request: Any) -> None:
+        with suppress(ValueError):  # it has made room for another
+            self._held.remove(request)
+        self._room.release()
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Ignore it: a client may hang up."""
 
 
 def _hang_up(connection: socket.socket) -> None:
@@ -148,7 +151,7 @@ def _hang_up(connection: socket.socket) -> None:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    served: dict[str, _Page]
+    server: _Server
     server_version, sys_version = SERVER_NAME, ""
 
     def do_GET(self) -> None:
@@ -165,9 +168,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, *, body: bool) -> None:
         path = self.path.partition("?")[0]
-        page = self.served.get(path)
+        page = self.server.pages.get(path)
         if page is None:
-            self._write(HTTPStatus.NOT_FOUND, _TEXT, f"the pages are {', '.join(self.served)}\n".encode(), body=body)
+            self._write(
+                HTTPStatus.NOT_FOUND, _TEXT, f"the pages are {', '.join(self.server.pages)}\n".encode(), body=body
+            )
             return
         try:
             status, content = page()
