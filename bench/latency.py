@@ -13,7 +13,7 @@ import json
 import tempfile
 from pathlib import Path
 
-from common.durations import parse_duration
+from common.config.durations import parse_duration
 from dstream.demo.pipeline import CAPTURE_INTERVAL, POLL_INTERVAL, Pipeline
 from dstream.demo.workload import Pace
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import AfterValidator, Field, PlainValidator
 
 from common.bus import Provision
+from common.config.durations import Duration, between
 from common.config.settings import Settings
-from common.durations import Duration, between
 from common.names import Ordering
 from common.packing import MOST
 

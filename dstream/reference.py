@@ -17,10 +17,10 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from common.config.bind import BlockKind, block_of
-from common.durations import format_duration
+from common.config.durations import format_duration
+from common.config.sizes import Size
 from common.names import TableName
 from common.observability.metrics import documented
-from common.sizes import Size
 from common.sqladdress import SqlAddress
 from dstream.examples import EXAMPLES
 from ingester.settings import IngesterSettings

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, SecretStr
 
 from common.config.by_type import ByType
+from common.config.durations import PositiveDuration
 from common.config.settings import Location, Secret, Settings, UnsetSecret
-from common.durations import PositiveDuration
 
 _STORAGE = "DefaultEndpointsProtocol=https;AccountName=NAME;AccountKey=KEY;EndpointSuffix=core.windows.net"
 

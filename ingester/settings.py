@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
 from common.config.bind import Bound, Document, UnsetPolicy, bind
+from common.config.durations import Duration, PositiveDuration, format_duration, parse_duration
 from common.config.settings import Location, Settings
 from common.config.values import Problem
-from common.durations import Duration, PositiveDuration, format_duration, parse_duration
 from common.names import TableName
 from common.observability.health_settings import HealthSettings
 from common.topology import Table, Topology, listed, twice_listed

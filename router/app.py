@@ -13,8 +13,8 @@ from common.bus import Bus, QueueNeed, Storage, TopicNeed
 from common.buses import bus_of
 from common.errors import DStreamError, Stopped
 from common.fetch_ahead import FetchAhead
-from common.file_limit import provide_descriptors
 from router.counting import ObservedReceivers
+from router.file_limit import provide_descriptors
 from router.fullness import Fullness
 from router.health import Reports, endpoint
 from router.publishing.destinations import Destinations

@@ -15,13 +15,13 @@ from common.bus import Provision
 from common.bus_settings import DuplicateWindow
 from common.buses import Connection
 from common.config.bind import Bound, Document, UnsetPolicy, bind
+from common.config.durations import Duration
 from common.config.settings import Settings
+from common.config.sizes import MemorySize, Size
 from common.config.values import Block, Problem
 from common.cores import usable_cores
-from common.durations import Duration
 from common.names import Ordering, TableName
 from common.observability.health_settings import HealthSettings
-from common.sizes import MemorySize, Size
 from common.topology import Topology, twice_listed
 
 LEAST_MEMORY = Size(16 << 20)

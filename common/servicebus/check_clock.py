@@ -10,7 +10,7 @@ from datetime import timedelta
 from email.utils import parsedate_to_datetime
 
 from common.check import Finding, fail, warn
-from common.durations import format_duration
+from common.config.durations import format_duration
 
 NOTICED = 5.0
 """Seconds. Smaller differences may come from a Date in whole seconds or from a slow answer."""

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from common.bus import Provision, QueueState
 from common.check import Finding, fail, ok, warn
-from common.durations import format_duration
+from common.config.durations import format_duration
 from common.servicebus.entities import EntitySettings, QueueFacts, TopicFacts
 
 FAILOVER = timedelta(minutes=10)

@@ -1,7 +1,7 @@
 """How long the locks of received messages and sessions remain, read from the SDK's objects, which then forget it.
 
 The SDK compares the end of a lock with the wall clock and refuses to settle what seems too late. A machine whose clock is ahead could then settle
-nothing. DStream counts by the steady clock instead (common/lock_life.py).
+nothing. DStream counts by the steady clock instead (common/servicebus/lock_life.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 from azure.servicebus import ServiceBusReceivedMessage, ServiceBusReceiver
 
-from common.lock_life import clock_ahead
+from common.servicebus.lock_life import clock_ahead
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 

@@ -23,13 +23,13 @@ from common.bus import Delivery
 from common.dead_letter_text import MAX_DESCRIPTION, MAX_REASON, tellable
 from common.errors import TransientError, Unanswered
 from common.fetch_ahead import FetchAhead
-from common.lock_life import SHORTEST, LockLife, believed
 from common.message import Message, weight
 from common.servicebus import settle
 from common.servicebus.buffer import Fitting, readable, whole_frames
 from common.servicebus.connection.client import CLOSE_TIMEOUT, SLACK, close_quietly
 from common.servicebus.connection.deadline import Guard
 from common.servicebus.errors import all_translated
+from common.servicebus.lock_life import SHORTEST, LockLife, believed
 from common.servicebus.lock_times import message_lock, session_lock, warn_of_clock
 from common.servicebus.wire.arrivals import carried, failure
 from common.servicebus.wire.messages import from_sdk

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from common.check import Finding, fail, ok, warn
-from common.durations import format_duration
+from common.config.durations import format_duration
 from common.errors import DStreamError
 from common.names import TableName
 from common.sqladdress import SqlAddress

@@ -15,9 +15,9 @@ import common.servicebus.receiver
 import common.servicebus.sender
 from common.bus import QueueNeed, SendInterrupted
 from common.errors import PermanentError, TransientError
-from common.lock_life import LockLife
 from common.message import Message
 from common.servicebus.entities import Entities
+from common.servicebus.lock_life import LockLife
 from common.servicebus.namespace import ServiceBus
 from common.servicebus.provision import provision
 from common.servicebus.receiver import BusReceiver

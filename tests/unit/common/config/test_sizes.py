@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from common.sizes import Size, parse_size
+from common.config.sizes import Size, parse_size
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from common.lock_life import LONGEST, SHORTEST, LockLife, clock_ahead, hold
+from common.servicebus.lock_life import LONGEST, SHORTEST, LockLife, clock_ahead, hold
 
 
 @pytest.mark.parametrize(("length", "held"), [(60, 20), (30, 15), (5, 2.5), (3, 2), (300, 20), (0, 0)])

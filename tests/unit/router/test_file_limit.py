@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from common.file_limit import complaint
+from router.file_limit import complaint
 
 CODE = """
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (100, 300))
-from common.file_limit import provide_descriptors
+from router.file_limit import provide_descriptors
 provide_descriptors(200)
 print(resource.getrlimit(resource.RLIMIT_NOFILE))
 provide_descriptors(400)
