@@ -154,7 +154,7 @@ def test_a_row_that_fits_no_message_stops_its_table_alone_or_leaves_one_dead_let
         assert failing.stop() == 0
     [line] = [line for line in failing.log.read_text().splitlines() if "table stopped" in line]
     before = world.offset()
-    for fact in ("dbo.Documents", '{"ID":3}', "commit LSN 0x", "seqval 0x", "262144", "on_oversize"):
+    for fact in ("dbo.Documents", '{"ID":3}', "at LSN 0x", "seqval 0x", "262144", "on_oversize"):
         assert fact in line
     assert "hidden" not in line
     wait_until(lambda: world.arrived(DOCUMENTS) == [1, 2], "what came before it is delivered")
