@@ -94,6 +94,7 @@ def test_pages_that_code_names_exist() -> None:
     named = {name for text in texts for name in re.findall(r"\bdocs/[\w./-]+\.md\b", text)}
     assert len(named) > 10
     assert sorted(name for name in named if not (ROOT / name).exists()) == []
+    assert [found for text in texts for found in re.findall(r"\bSPEC \d+", text)] == []
 
 
 @pytest.mark.parametrize("path", DECISIONS, ids=lambda path: path.stem)
