@@ -20,6 +20,9 @@ PASSED_ON: Final = "_tell_once"
 
 LOUD: Final = {"warning", "error", "critical", "exception"}
 
+NO_LINES: Final = {"az login", "ingester starting", "router starting"}
+"""Quoted words that are no log event, or are put together of the stage's name and the rest."""
+
 COMPUTED: Final = {"ingester/driver/catalog_news.py": 3, "ingester/watch/capture_watch.py": 3}
 """Calls whose text is no literal, by module. What they say has rows too, held to the code below or by hand: look at the page when this grows."""
 
@@ -84,13 +87,29 @@ def test_lines_whose_text_is_computed_have_rows_too() -> None:
     assert set(_HEADROOM.values()) <= set(rows("### The ingester"))
 
 
-def test_no_row_is_about_a_line_that_nobody_logs() -> None:
-    texts = "\n".join(
+def texts() -> str:
+    return "\n".join(
         node.value
         for _, module in sources()
         for node in ast.walk(module)
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     )
+
+
+def test_no_row_is_about_a_line_that_nobody_logs() -> None:
     explained = [part.strip() for heading in SECTIONS for name in rows(heading) for part in name.split("...")]
     assert explained
-    assert [part for part in explained if part not in texts] == []
+    logged = texts()
+    assert [part for part in explained if part not in logged] == []
+
+
+@pytest.mark.parametrize("page", ["install", "run", "change", "fail", "cost"])
+def test_lines_that_a_page_quotes_are_logged(page: str) -> None:
+    """What stands between backticks and is nothing but words."""
+    prose = re.sub(
+        r"^ *```.*?^ *```", "", (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8"), flags=re.M | re.S
+    )
+    quoted = {" ".join(words.split()) for words in re.findall(r"`([^`]+)`", prose)}
+    lines = {words for words in quoted if re.fullmatch(r"[a-z][a-z',;: ]* [a-z',;: ]+", words)} - NO_LINES
+    logged = texts()
+    assert sorted(line for line in lines if line not in logged) == []
