@@ -22,7 +22,7 @@ def _storage_string(secret: SecretStr) -> SecretStr:
     if isinstance(secret, UnsetSecret):
         return secret
     pieces = [piece.partition("=") for piece in secret.get_secret_value().rstrip(";").split(";")]
-    parts = {name.strip().lower(): value for name, _, value in pieces}
+    parts = {name.lower(): value for name, _, value in pieces}
     if not all(equals for _, equals, _ in pieces) or not parts.keys() & {
         "accountname",
         "blobendpoint",
