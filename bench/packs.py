@@ -79,7 +79,7 @@ def measure(most: int, sent: list[Message]) -> dict[str, float]:
             queue_name=QUEUE,
             ordering="table",
             most_packed=most,
-            destinations={TOPIC: TableName("dbo", "Orders")},
+            topics={TOPIC: TableName("dbo", "Orders")},
         )
         figures["routed/s"] = len(sent) / _route(settings, len(sent))
         with (

@@ -115,7 +115,7 @@ class Sender(Protocol):
     """Sends to one entity. Not thread-safe: one sender a thread."""
 
     def batch_bytes(self) -> int:
-        """The broker's limit for a batch. Raises TransientError or DestinationUnavailable as `send` does."""
+        """The broker's limit for a batch. Raises TransientError or EntityUnavailable as `send` does."""
         ...
 
     def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
@@ -124,7 +124,7 @@ class Sender(Protocol):
         The order within each session is kept; messages without a session keep theirs. A batch holds one session (the service
         requires it), so those of other sessions may overtake. Raises SendInterrupted (nothing or a prefix of each session was
         accepted; send the rest again, and duplicate detection removes what was in doubt), MessageRefused (MessageTooLarge for its
-        size), or DestinationUnavailable (missing entity, missing right). After a SendInterrupted the same sender may be used again:
+        size), or EntityUnavailable (missing entity, missing right). After a SendInterrupted the same sender may be used again:
         it opens a new link by itself.
 
         `left` returns the seconds that remain for sending. It is called before each batch, and no batch is waited for longer; None:
@@ -139,7 +139,7 @@ class OpenableSender(Sender, Protocol):
     """A sender that can find a missing entity or right before the first message."""
 
     def open(self) -> None:
-        """Raises TransientError or DestinationUnavailable."""
+        """Raises TransientError or EntityUnavailable."""
         ...
 
 
@@ -214,7 +214,7 @@ class Receivers(Protocol):
         """A receiver for the next session that holds messages and is not locked; None when none came within `max_wait` seconds, or soon
         after `give_up` returns True; it is called now and then meanwhile.
 
-        For a queue without sessions: a receiver for the queue, at once. Raises TransientError, or DestinationUnavailable (missing
+        For a queue without sessions: a receiver for the queue, at once. Raises TransientError, or EntityUnavailable (missing
         entity, missing right, a queue whose sessions do not match).
         """
         ...

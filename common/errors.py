@@ -54,7 +54,7 @@ class Unanswered(TransientError):
     """The service did not answer, so it is unknown whether it did what was asked."""
 
 
-class DestinationDisabled(TransientError):
+class EntityDisabled(TransientError):
     """The entity is disabled: it accepts nothing until a person enables it."""
 
 
@@ -62,7 +62,7 @@ class PermanentError(DStreamError):
     """Trying again cannot help: stop this table, dead-letter this message, or end with status 1."""
 
 
-class DestinationUnavailable(PermanentError):
+class EntityUnavailable(PermanentError):
     """The entity is missing, or the right to use it, whatever is sent: no one table or message is at fault.
 
     A person must act (create the entity, renew the key, assign the role); after that the same process can go on.

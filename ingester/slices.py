@@ -9,8 +9,8 @@ from common.bus import SendInterrupted
 from common.clock import UnixTime
 from common.errors import (
     ConnectionLost,
-    DestinationUnavailable,
     DStreamError,
+    EntityUnavailable,
     LeaseLost,
     PermanentError,
     TransientError,
@@ -151,7 +151,7 @@ def _trouble(error: Exception) -> Trouble:
         return Trouble.LEASE_LOST
     if isinstance(error, Expired):
         return Trouble.EXPIRED
-    if isinstance(error, DestinationUnavailable) or (isinstance(error, SendInterrupted) and error.disabled):
+    if isinstance(error, EntityUnavailable) or (isinstance(error, SendInterrupted) and error.disabled):
         return Trouble.QUEUE
     if isinstance(error, Overdue):
         return Trouble.OVERDUE

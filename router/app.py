@@ -17,8 +17,8 @@ from router.counting import ObservedReceivers
 from router.file_limit import provide_descriptors
 from router.fullness import Fullness
 from router.health import Reports, endpoint
-from router.publishing.destinations import Destinations
 from router.publishing.publishers import Publishers, most_links
+from router.publishing.topics import Topics
 from router.receiving.pace import Pace
 from router.receiving.parking import PARKED_PER_SLOT
 from router.receiving.slots import Slots
@@ -45,7 +45,7 @@ def run(
 
     Raises ConfigurationError, PermanentError or TransientError when it cannot start, so that a supervisor learns at once and restarts it.
     Raises PermanentError when the queue is deleted while it runs. `latest` returns the settings of the present configuration, from any thread
-    and, pickled, from any process; it is called for a destination that `settings` do not have.
+    and, pickled, from any process; it is called for a topic that `settings` do not have.
     """
     for setting in settings.creating_nothing:
         log.warning("setting creates no topics", setting=setting, reason=CREATES_NOTHING, hint=CREATE_OR_REMOVE)
@@ -56,9 +56,9 @@ def run(
     reports = Reports()
     with endpoint(settings.health, reports.figures):
         source, output = bus_of(settings.source), bus_of(settings.output)
-        provide_descriptors(most_links(len(settings.destinations), slots=0))
+        provide_descriptors(most_links(len(settings.topics), slots=0))
         over = threading.Event()
-        reports.start.destinations = frozenset(settings.destinations)
+        reports.start.topics = frozenset(settings.topics)
         publishers = _publishers(settings, output, None, reports.start, over)
         try:
             _open_all(settings, source, output, publishers, stop)
@@ -104,7 +104,7 @@ def route(
             return 0
         with _stoppable(stop, source):
             _find_queue(settings, source)
-        log.info("router started", queue=settings.queue_name, topics=len(settings.destinations), slots=settings.slots)
+        log.info("router started", queue=settings.queue_name, topics=len(settings.topics), slots=settings.slots)
         started()
         began = time.monotonic()
         status = _route(settings, source, publishers, stop, pace or Pace(batch=settings.batch), tally, latest)
@@ -128,7 +128,7 @@ def route(
 def _most_links(settings: RouterSettings) -> int:
     """The most links of a process that routes: to topics, and to the queue for each session that it may hold."""
     held = (1 + 2 * PARKED_PER_SLOT) * settings.slots
-    return most_links(len(settings.destinations), settings.slots) + held
+    return most_links(len(settings.topics), settings.slots) + held
 
 
 def _publishers(
@@ -137,7 +137,7 @@ def _publishers(
     def provide(topic: str) -> None:
         _provide_topics(settings, output, [topic], stop)
 
-    return Destinations(settings, output.sender, provide, latest, tally).publishers()
+    return Topics(settings, output.sender, provide, latest, tally).publishers()
 
 
 def _open_all(
@@ -176,7 +176,7 @@ def _stoppable(stop: threading.Event, *buses: Bus) -> Iterator[None]:
 def _provision(settings: RouterSettings, source: Bus, output: Bus, stop: threading.Event) -> Collection[str]:
     queue = QueueNeed(settings.queue_name, settings.ordering != "none", settings.queue_duplicate_window)
     source.entities.provision([queue], how=settings.provision, stop=stop)
-    return _provide_topics(settings, output, settings.destinations, stop)
+    return _provide_topics(settings, output, settings.topics, stop)
 
 
 def _provide_topics(
@@ -196,7 +196,7 @@ def _watch_fullness(settings: RouterSettings, source: Bus, output: Bus, tally: T
         return {} if found is None else {f"queue {settings.queue_name}": found}
 
     def topics() -> Mapping[str, Storage]:
-        found = output.entities.topics_storage(list(settings.destinations), stop=stop)
+        found = output.entities.topics_storage(list(settings.topics), stop=stop)
         return {f"topic {topic}": storage for topic, storage in found.items()}
 
     fullness = Fullness([queue, topics], tally)
@@ -238,7 +238,7 @@ def _receivers(
 
 
 class _News:
-    """The destinations in the present configuration; while it cannot be read, the previous ones."""
+    """The topics in the present configuration; while it cannot be read, the previous ones."""
 
     def __init__(self, latest: Latest | None) -> None:
         self._latest = latest
@@ -247,7 +247,7 @@ class _News:
     def __call__(self) -> object:
         if self._latest is not None:
             with suppress(DStreamError):
-                self._last = frozenset(self._latest().destinations)
+                self._last = frozenset(self._latest().topics)
         return self._last
 
 

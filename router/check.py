@@ -44,7 +44,7 @@ def _topics(settings: RouterSettings) -> Iterator[Finding]:
         queue = source.entities.queue_state(settings.queue_name)
     with closing(bus_of(settings.output)) as bus:
         yield from bus.entities.topic_findings(
-            list(settings.destinations),
+            list(settings.topics),
             subscriptions=settings.subscriptions,
             provision=settings.provision,
             queue=queue,
@@ -57,7 +57,7 @@ def _connections(settings: RouterSettings) -> Iterator[Finding]:
         return
     yield judge_connections(
         output.most_connections,
-        topics=len(settings.destinations),
+        topics=len(settings.topics),
         most_open=MOST_OPEN,
         slots=settings.slots,
         parked=2 * PARKED_PER_SLOT,

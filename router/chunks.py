@@ -29,7 +29,7 @@ def leading(group: Group, most: int) -> tuple[Group, Group | None]:
     for at, delivery in enumerate(group.deliveries):
         taken += weight(delivery.message)
         if taken > most and at > 0:
-            return Group(group.destination, group.deliveries[:at]), Group(group.destination, group.deliveries[at:])
+            return Group(group.topic, group.deliveries[:at]), Group(group.topic, group.deliveries[at:])
     return group, None
 
 
@@ -37,7 +37,7 @@ def together(first: Group | None, then: Group | None) -> Group | None:
     """Two parts of one group as one again."""
     if first is None or then is None:
         return first or then
-    return Group(first.destination, first.deliveries + then.deliveries)
+    return Group(first.topic, first.deliveries + then.deliveries)
 
 
 def reserve(left: float) -> float:

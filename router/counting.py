@@ -63,7 +63,7 @@ class _Observed:
         self._receiver.release(deliveries)
 
     def renew(self, deliveries: Sequence[Delivery]) -> None:
-        """Counts as a turn for a slot that waits for a destination: it passes its deliveries. The parking passes none, because renewing a parked
+        """Counts as a turn for a slot that waits for a topic: it passes its deliveries. The parking passes none, because renewing a parked
         session's lock says nothing about the slots."""
         with self._counted():
             self._receiver.renew(deliveries)

@@ -74,7 +74,7 @@ class Reports:
                 found,
                 topics_away=own_figures.topics_away,
                 fills=own_figures.fills,
-                destinations=found.destinations | own_figures.destinations,
+                topics=found.topics | own_figures.topics,
             )
             for worker, (at, figures) in self._told.items():
                 own = replace(figures.still, what=f"worker {worker}: {figures.still.what}")

@@ -90,8 +90,8 @@ def samples(figures: Figures) -> Iterator[Sample]:
     yield from (SESSIONS_LOST(figures.sessions_lost[reason], reason) for reason in ("lock_lost", "unanswered"))
     yield RECEIVING(int(figures.receives))
     yield TOPICS_AWAY(len(figures.topics_away))
-    away = {topic if topic in figures.destinations else UNKNOWN for topic in figures.topics_away}
-    yield from (UP(int(topic not in away), topic) for topic in sorted(figures.destinations | away))
+    away = {topic if topic in figures.topics else UNKNOWN for topic in figures.topics_away}
+    yield from (UP(int(topic not in away), topic) for topic in sorted(figures.topics | away))
     yield PARKED(figures.parked)
     yield STOPPED(figures.stopped)
     yield from (REPLACED(figures.replaced[reason], reason) for reason in ("died", "hung"))

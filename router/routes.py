@@ -1,7 +1,7 @@
 """Where each delivery goes: pure decisions about received messages. Sends nothing, settles nothing.
 
-The destination is the application property `destination`; if it is missing, the body's `metadata.Destination`.
-A message without a known destination is poison: it is dead-lettered with a reason, and the others go on.
+The topic is named by the application property `destination`; if it is missing, the body's `metadata.Destination`.
+A message without a known topic is poison: it is dead-lettered with a reason, and the others go on.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ REASONS: Final = frozenset(get_args(Reason))
 ADD_TABLE = "add the table to `tables` in the router's configuration"
 
 ADD_IT = f'{ADD_TABLE}, or set unknown_destination = "create" and restart'
-"""What to do about an unknown destination."""
+"""What to do about an unknown topic."""
 
 COPY = "then send a copy with a new message id (duplicate detection drops one with the same id)"
 
 SEND_AGAIN = f"{ADD_IT}, {COPY}"
-"""What to do with a change in the dead-letter queue whose destination was unknown."""
+"""What to do with a change in the dead-letter queue whose topic was unknown."""
 
 _HEXADECIMAL = re.compile(r"[0-9A-Fa-f]{1,20}")
 """A log sequence number is 10 octets."""
@@ -46,7 +46,7 @@ class Poison:
     delivery: Delivery
     reason: Reason
     description: str
-    destination: str | None = None
+    topic: str | None = None
     """The topic that an `UnknownDestination` asked for, lower case."""
 
     @property
@@ -57,9 +57,9 @@ class Poison:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Deliveries for one destination, in the order they came."""
+    """Deliveries for one topic, in the order they came."""
 
-    destination: str
+    topic: str
     deliveries: tuple[Delivery, ...]
 
 
@@ -72,7 +72,7 @@ class BatchPlan:
 
 
 def plan(deliveries: Sequence[Delivery], known: Collection[str]) -> BatchPlan:
-    """Group by destination, keeping order; `known` are the topics that have a publisher, lower case."""
+    """Group by topic, keeping order; `known` are the topics that have a publisher, lower case."""
     groups: dict[str, list[Delivery]] = {}
     poison: list[Poison] = []
     for delivery in deliveries:
@@ -90,7 +90,7 @@ def before(deliveries: Sequence[Delivery], poison: Poison) -> Sequence[Delivery]
 
 
 def runs(deliveries: Sequence[Delivery], known: Collection[str]) -> Iterator[BatchPlan]:
-    """Plans for neighbours that go to one destination: carried out in turn, nothing overtakes anything, whatever its destination."""
+    """Plans for neighbours that go to one topic: carried out in turn, nothing overtakes anything, whatever its topic."""
     for _, run in groupby(deliveries, key=lambda delivery: _lane(route(delivery, known))):
         yield plan(list(run), known)
 
@@ -100,7 +100,7 @@ def _lane(routed: str | Poison) -> str | None:
 
 
 def route(delivery: Delivery, known: Collection[str]) -> str | Poison:
-    """The destination of one delivery, or why it has none. Topic names are compared without regard to case."""
+    """The topic of one delivery, or why it has none. Topic names are compared without regard to case."""
     if delivery.fault is not None:
         return Poison(delivery, "MalformedMessage", delivery.fault)
     if delivery.message.application_properties.get(Property.OVERSIZE) is True:
@@ -183,4 +183,4 @@ def _named_in(body: bytes) -> object:
 def without(group: Group, settled: Collection[int]) -> Group | None:
     """The rest of `group` when the deliveries at these places are settled; None when all are."""
     left = tuple(delivery for at, delivery in enumerate(group.deliveries) if at not in settled)
-    return Group(group.destination, left) if left else None
+    return Group(group.topic, left) if left else None

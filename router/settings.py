@@ -201,7 +201,7 @@ class RouterSettings(RouterBlock):
     create_under: tuple[str, ...] = ()
     creating_nothing: tuple[str, ...] = ()
     """Settings in the file about topics to create, although none is created."""
-    destinations: Mapping[str, TableName]
+    topics: Mapping[str, TableName]
 
     @property
     def reaches(self) -> dict[str, object]:
@@ -236,7 +236,7 @@ def from_document(document: Document) -> Bound[RouterSettings]:
         ordering=shared.queue.ordering,
         most_packed=shared.queue.most_packed,
         queue_duplicate_window=shared.queue.duplicate_window,
-        destinations={shared.origin.topic(table): table for table in shared.tables},
+        topics={shared.origin.topic(table): table for table in shared.tables},
     )
     return Bound(settings.with_renamed(block.value.renamed), [])
 

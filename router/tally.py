@@ -69,7 +69,7 @@ def stillest(found: Iterable[Stillness]) -> Stillness:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Sessions held without a slot: until their destination accepts something, or because of `on_poison = "stop"`. And those that fail again
+    """Sessions held without a slot: until their topic accepts something, or because of `on_poison = "stop"`. And those that fail again
     and again."""
 
     parked: int = 0
@@ -91,7 +91,7 @@ class Figures:
     """A tally at a moment. `still`: the slot whose last turn is longest ago; `away`: why the queue is unavailable, None while it is available.
 
     `receiving`: its links were opened, and a slot has asked for messages. `topics_away`: why nothing can be sent to them, by topic.
-    `sessions_lost`: given up, by reason. `replaced`: workers, by reason. `destinations`: the topics. `memory`: resident octets, by worker.
+    `sessions_lost`: given up, by reason. `replaced`: workers, by reason. `topics`: those that are known. `memory`: resident octets, by worker.
     """
 
     routed: Counter[str]
@@ -106,7 +106,7 @@ class Figures:
     topics_away: Mapping[str, str] = field(default_factory=dict)
     sessions_lost: Counter[str] = field(default_factory=Counter)
     replaced: Counter[str] = field(default_factory=Counter)
-    destinations: frozenset[str] = frozenset()
+    topics: frozenset[str] = frozenset()
     parked: int = 0
     stopped: int = 0
     failing: int = 0
@@ -143,7 +143,7 @@ class Figures:
             {**self.topics_away, **other.topics_away},
             self.sessions_lost + other.sessions_lost,
             self.replaced + other.replaced,
-            self.destinations | other.destinations,
+            self.topics | other.topics,
             self.parked + other.parked,
             self.stopped + other.stopped,
             self.failing + other.failing,
@@ -167,7 +167,7 @@ class Figures:
 
     def _away_or_stopped(self) -> Iterator[str]:
         """A line each: topics that tables have first, then others, then sessions."""
-        away = sorted(self.topics_away.items(), key=lambda each: (each[0] not in self.destinations, each[0]))
+        away = sorted(self.topics_away.items(), key=lambda each: (each[0] not in self.topics, each[0]))
         for topic, why in away[:_NAMED]:
             yield f"topic {topic} is unavailable: {why}"
         if len(away) > _NAMED:
@@ -197,7 +197,7 @@ class Tally:
     """Failed sends, by topic."""
     sessions_lost: Counter[str] = field(default_factory=Counter)
     """Sessions given up, or batches of a queue without, by what was lost: `lock_lost`, or `unanswered`."""
-    destinations: frozenset[str] = frozenset()
+    topics: frozenset[str] = frozenset()
     """The topics that messages are sent to."""
     held: Callable[[], Held] = Held
     """Returns the sessions that are held without a slot, or fail; called from any thread."""
@@ -233,10 +233,10 @@ class Tally:
             since = now if known is None or now - known.last > _FORGOTTEN_SECONDS else known.since
             self._outages[topic] = _Outage(since, now, why)
 
-    def destination_added(self, topic: str) -> None:
+    def topic_added(self, topic: str) -> None:
         """From now on messages are sent to it."""
         with self._guard:
-            self.destinations |= {topic}
+            self.topics |= {topic}
 
     def topic_works(self, topic: str) -> None:
         """It accepted what was sent to it."""
@@ -303,7 +303,7 @@ class Tally:
                 self._away or interrupted,
                 self._topics_away(),
                 Counter(self.sessions_lost),
-                destinations=self.destinations,
+                topics=self.topics,
                 parked=held.parked,
                 stopped=held.stopped,
                 failing=held.failing,

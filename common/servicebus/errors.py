@@ -30,9 +30,9 @@ from azure.servicebus.exceptions import (
 )
 
 from common.errors import (
-    DestinationDisabled,
-    DestinationUnavailable,
     DStreamError,
+    EntityDisabled,
+    EntityUnavailable,
     LockLost,
     PermanentError,
     Throttled,
@@ -78,7 +78,7 @@ _HINTS: tuple[tuple[tuple[type[Exception], ...], type[TransientError | Permanent
         TransientError,
         "the entity is full, or has too many connections: read or delete subscriptions that nobody reads",
     ),
-    ((MessagingEntityDisabledError,), DestinationDisabled, "enable the entity in the portal"),
+    ((MessagingEntityDisabledError,), EntityDisabled, "enable the entity in the portal"),
     (
         (SessionLockLostError, MessageLockLostError),
         LockLost,
@@ -106,7 +106,7 @@ def translate(
     inner = getattr(error, "inner_exception", None)
     if isinstance(inner, DStreamError):
         # The identity's own error already says what is wrong; the SDK wraps whatever a credential raises.
-        kind_of_inner = TransientError if isinstance(inner, TransientError) else DestinationUnavailable
+        kind_of_inner = TransientError if isinstance(inner, TransientError) else EntityUnavailable
         return kind_of_inner(f"{doing}: {inner.message}", hint=inner.hint)
     status, words = _sign_in(inner)
     if isinstance(error, ServiceBusAuthenticationError) and status is None:
@@ -114,7 +114,7 @@ def translate(
         return TransientError(f"{doing}: {_one_line(error)}")
     words = words or _one_line(error)
     if status == 404 or isinstance(error, MessagingEntityNotFoundError):  # with 404 the token is good
-        return DestinationUnavailable(f"{doing}: {missing(words)} ({words})", hint=_DELETED if used_before else _CREATE)
+        return EntityUnavailable(f"{doing}: {missing(words)} ({words})", hint=_DELETED if used_before else _CREATE)
     if status is not None or isinstance(error, _REFUSED):
         return _refused(read(words, who) or Refusal(f"{who.name} is refused", _RIGHTS), doing, words, proven=proven)
     if isinstance(error, _BROKEN):
@@ -126,7 +126,7 @@ def _refused(found: Refusal, doing: str, words: str, *, proven: bool) -> DStream
     text = f"{doing}: {found.text} ({words})"
     if proven:
         return TransientError(text, hint=f"it worked before, and is tried again: {found.hint}")
-    return DestinationUnavailable(text, hint=found.hint)
+    return EntityUnavailable(text, hint=found.hint)
 
 
 def _other(error: Exception, text: str) -> DStreamError:
@@ -135,7 +135,7 @@ def _other(error: Exception, text: str) -> DStreamError:
             return kind(text, hint=hint)
     condition = str(getattr(error, "_condition", None) or "")
     if condition.startswith(_PERMANENT_CONDITIONS) or any(f": {each}" in str(error) for each in _PERMANENT_CONDITIONS):
-        return DestinationUnavailable(text, hint=_SESSIONS)
+        return EntityUnavailable(text, hint=_SESSIONS)
     return TransientError(text)
 
 

@@ -22,7 +22,7 @@ from common.bus import (
     TimeLeft,
     for_ever,
 )
-from common.errors import DestinationDisabled, DestinationUnavailable, Throttled, TransientError
+from common.errors import EntityDisabled, EntityUnavailable, Throttled, TransientError
 from common.message import Message
 from common.servicebus.address import ServiceBusAddress
 from common.servicebus.connection.client import OPEN_TIMEOUT, SLACK, close_quietly, open_client
@@ -91,7 +91,7 @@ class BusSender:
         return f"<BusSender {self._entity} at {self._address}: {'open' if self._sender else 'closed'}>"
 
     def open(self) -> None:
-        """Open the link now, so that a missing entity or right is noticed. Raises TransientError or DestinationUnavailable."""
+        """Open the link now, so that a missing entity or right is noticed. Raises TransientError or EntityUnavailable."""
         self._opened(proven=self._proven)
 
     def batch_bytes(self) -> int:
@@ -120,7 +120,7 @@ class BusSender:
                     self._send_session(run, sending)
         except OutOfTime:
             raise
-        except DestinationUnavailable:
+        except EntityUnavailable:
             self.close()
             raise
         except TransientError as error:
@@ -135,7 +135,7 @@ class BusSender:
                 hint=error.hint,
                 accepted=sending.accepted,
                 throttled=throttled,
-                disabled=isinstance(error, DestinationDisabled),
+                disabled=isinstance(error, EntityDisabled),
             ) from error
         self._used = time.monotonic()
 

@@ -1,8 +1,8 @@
-"""A destination that no configured table has, or not yet: its changes wait for a grace period while the configuration is read again and again.
+"""A topic that no configured table has, or not yet: its changes wait for a grace period while the configuration is read again and again.
 
 An ingester applies an edit of the configuration within seconds, and the router's copy of the file may come minutes later, so the first changes
-of a new table are not poison. They are refused only when the grace is over and the latest answer was that no table has the destination. A
-configuration that cannot be read is not such an answer, and neither is a missing right. Reads no file itself; sends only through the destination
+of a new table are not poison. They are refused only when the grace is over and the latest answer was that no table has the topic. A
+configuration that cannot be read is not such an answer, and neither is a missing right. Reads no file itself; sends only through the topic
 that was found.
 """
 
@@ -25,14 +25,14 @@ from router.routes import ADD_IT, COPY, table_of, with_table
 from router.tally import Tally
 
 LOOK = 2.0
-"""Seconds between two searches for the same destination."""
+"""Seconds between two searches for the same topic."""
 
 AWAY = "the topic can be neither created nor found: fix what the error says; until then its changes wait, without a time limit"
 
 log = structlog.get_logger(__name__)
 
 
-class Destination(Protocol):
+class TopicSender(Protocol):
     """Where a slot sends. `pause`: seconds until the next attempt is worthwhile. `send` as `router.publishing.publisher.Publisher.send`."""
 
     @property
@@ -48,37 +48,37 @@ class Destination(Protocol):
     ) -> bool: ...
 
 
-class NotADestination(PermanentError):
+class NotATopic(PermanentError):
     """The answer to a search: no table has the topic, and the settings do not allow creating it. A fault of a service is never this answer."""
 
 
-class NoDestination(MessageRefused):
+class NoTopic(MessageRefused):
     """No configured table has the topic that the message names, and the grace period is over."""
 
 
 class Awaited:
-    """One such destination, shared by the slots. Once found, it is that destination."""
+    """One such topic, shared by the slots. Once found, it is that topic."""
 
     def __init__(
         self,
         topic: str,
-        find: Callable[[], Destination],
+        find: Callable[[], TopicSender],
         *,
         grace: float,
         clock: Callable[[], float] = time.monotonic,
         tally: Tally | None = None,
     ) -> None:
-        """`find` raises NotADestination when there is none; any other DStreamError means that this is unknown now. `grace`: in seconds."""
+        """`find` raises NotATopic when there is none; any other DStreamError means that this is unknown now. `grace`: in seconds."""
         self.topic = topic
         self._find = find
         self._grace = grace
         self._clock = clock
         self._tally = tally or Tally()
         self._turns = Turns()
-        self._found: Destination | None = None
+        self._found: TopicSender | None = None
         self._since = self._asked = clock()
         self._next_look = self._since
-        self._answer: NotADestination | None = None
+        self._answer: NotATopic | None = None
         """Why there is none, by the latest search; None while that is unknown."""
         self._told: str | None = None
         """What was logged of this wait."""
@@ -100,7 +100,7 @@ class Awaited:
     def send(
         self, messages: Sequence[Message], *, left: TimeLeft = for_ever, meanwhile: Callable[[], None] = nothing
     ) -> bool:
-        """Raises NoDestination for the first of `messages`, or SendInterrupted: try again after `pause`."""
+        """Raises NoTopic for the first of `messages`, or SendInterrupted: try again after `pause`."""
         with self._turns.mine(meanwhile):
             found = self._found or self._looked_for(messages[0])
             if found is None:
@@ -108,7 +108,7 @@ class Awaited:
         assert found is not None
         return found.send(messages, left=left, meanwhile=meanwhile)
 
-    def _looked_for(self, message: Message) -> Destination | None:
+    def _looked_for(self, message: Message) -> TopicSender | None:
         now = self._clock()
         if now - self._asked > self._grace + LOOK:
             # The earlier changes were dead-lettered: these are other changes, of a table added since.
@@ -125,10 +125,10 @@ class Awaited:
             fault = error
         else:
             self._tally.topic_works(self.topic)
-            self._tally.destination_added(self.topic)
-            log.info("destination added", topic=self.topic, waited_seconds=round(now - self._since, 1))
+            self._tally.topic_added(self.topic)
+            log.info("topic added", topic=self.topic, waited_seconds=round(now - self._since, 1))
             return self._found
-        answer = fault if isinstance(fault, NotADestination) else None
+        answer = fault if isinstance(fault, NotATopic) else None
         if answer is not None and self._answer is None:
             # The grace runs while there are answers: a file that could not be read until now gave nobody time.
             self._since = now
@@ -138,27 +138,30 @@ class Awaited:
             self._tell(fault, message)
         return None
 
-    def _judged(self) -> NotADestination | None:
+    def _judged(self) -> NotATopic | None:
         """The answer, once it is a verdict."""
         return self._answer if self._clock() - self._since >= self._grace else None
 
     def _tell(self, fault: DStreamError, message: Message) -> None:
         """Logged once a wait, and once more when a person must act. Readiness shows a fault as long as it lasts, but not a name that no
         table has, because anybody who may send to the queue can invent one."""
-        if isinstance(fault, PermanentError) and not isinstance(fault, NotADestination):
+        if isinstance(fault, PermanentError) and not isinstance(fault, NotATopic):
             self._tally.topic_failed(self.topic, str(fault))
             if self._told != "away":
                 self._told = "away"
                 log.error(
-                    "destination away; its changes wait", topic=self.topic, error=fault.message, hint=fault.hint or AWAY
+                    "topic unavailable; its changes wait",
+                    topic=self.topic,
+                    error=fault.message,
+                    hint=fault.hint or AWAY,
                 )
             return
-        if not isinstance(fault, NotADestination):
+        if not isinstance(fault, NotATopic):
             self._tally.topic_failed(self.topic, f"no configured table has it: {fault.message}")
         if self._told is None:
             self._told = "unknown"
             log.warning(
-                "destination unknown; its changes wait",
+                "topic unknown; its changes wait",
                 topic=self.topic,
                 table=table_of(message),
                 error=fault.message,
@@ -169,13 +172,13 @@ class Awaited:
     def _refuse_or_wait(self, message: Message) -> None:
         if (verdict := self._judged()) is None:
             why = "checking again" if self._answer is None else self._answer.message
-            raise SendInterrupted(f"{self.topic} is not a known destination: {why}")
+            raise SendInterrupted(f"{self.topic} is not a known topic: {why}")
         self._tally.topic_works(self.topic)  # nothing waits for it any longer
         unknown = (
             f"{with_table(self.topic, message)} belongs to no configured table, after a wait of {self._grace_text()}"
         )
-        words = f"has no destination: {unknown} ({verdict.message}); {verdict.hint or ADD_IT}, {COPY}"
-        raise NoDestination(self.topic, message, words, at=0)
+        words = f"has no topic: {unknown} ({verdict.message}); {verdict.hint or ADD_IT}, {COPY}"
+        raise NoTopic(self.topic, message, words, at=0)
 
     def _grace_text(self) -> str:
         return format_duration(timedelta(seconds=self._grace))

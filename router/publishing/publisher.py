@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from common.bus import MessageRefused, OpenableSender, OutOfTime, SendInterrupted, TimeLeft, for_ever
-from common.errors import DestinationDisabled, DStreamError, PermanentError, Stopped
+from common.errors import DStreamError, EntityDisabled, PermanentError, Stopped
 from common.message import Message
 from common.retry import Backoff
 from common.throttling import THROTTLED_BACKOFF, ThrottleLog
@@ -21,7 +21,7 @@ from router.chunks import MOST, USUAL, narrower, wider
 from router.publishing.turns import Turns, nothing
 from router.tally import Tally
 
-DESTINATION_BACKOFF = Backoff(first=0.5, longest=30.0)
+TOPIC_BACKOFF = Backoff(first=0.5, longest=30.0)
 
 REFUSED_IN_A_ROW = 10
 """So many messages in a row may be refused before the topic counts as the cause, and not the messages."""
@@ -37,7 +37,7 @@ class Publisher:
         topic: str,
         sender: OpenableSender,
         *,
-        backoff: Backoff = DESTINATION_BACKOFF,
+        backoff: Backoff = TOPIC_BACKOFF,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
         provide: Callable[[], object] = lambda: None,
@@ -247,15 +247,15 @@ class Publisher:
 
     def _report(self, error: DStreamError) -> None:
         """Logged once an outage, and once more when it turns out to be permanent: a deleted topic is first noticed by a link that ends."""
-        permanent = isinstance(error, (PermanentError, DestinationDisabled)) or getattr(error, "disabled", False)
+        permanent = isinstance(error, (PermanentError, EntityDisabled)) or getattr(error, "disabled", False)
         if self._failures == 1 or (permanent and not self._reported_permanent):
             report = log.error if permanent else log.warning
-            report("destination away", topic=self.topic, error=error.message, hint=error.hint)
+            report("topic unavailable", topic=self.topic, error=error.message, hint=error.hint)
             self._reported_permanent = permanent
 
     def _recovered(self) -> None:
         if self._failures:
-            log.info("destination back", topic=self.topic, failed_sends=self._failures)
+            log.info("topic available again", topic=self.topic, failed_sends=self._failures)
             self._reported_permanent = False
             self._tally.topic_works(self.topic)
         self._failures = self._refusals = 0

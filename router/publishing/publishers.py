@@ -1,4 +1,4 @@
-"""The destinations of all tables, by topic: the configured ones, and those that turn up later and are waited for.
+"""The senders of all topics: the configured ones, and those that turn up later and are waited for.
 
 One process opens them at the start, before anything is received. A missing topic ends the start; one that is unavailable for a time holds up only
 its own messages. When all topics are known to exist, only the first of many are opened before the start and the others during the routing, so that
@@ -19,10 +19,10 @@ from typing import TypeVar
 
 import structlog
 
-from common.errors import DestinationDisabled, DStreamError, PermanentError
+from common.errors import DStreamError, EntityDisabled, PermanentError
 from common.periodic import repeat
 from router.hands import Hands
-from router.publishing.awaited import Awaited, Destination
+from router.publishing.awaited import Awaited, TopicSender
 from router.publishing.publisher import Publisher
 from router.tally import UNKNOWN, Tally
 
@@ -73,7 +73,7 @@ def most_links(topics: int, slots: int) -> int:
 
 
 class Publishers:
-    """All destinations, by topic (lower case)."""
+    """The senders of all topics, by the topic's name in lower case."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Publishers:
         `never`: by topic (lower case), why it must not be one of them. `elsewhere` returns why no table could have a topic, so that its messages
         do not wait; None if one could. `grace`: seconds for which `further` is tried again before messages for such a topic are refused.
         """
-        self._by_topic: Mapping[str, Destination] = {publisher.topic.lower(): publisher for publisher in publishers}
+        self._by_topic: Mapping[str, TopicSender] = {publisher.topic.lower(): publisher for publisher in publishers}
         self._further = further
         self._never = never
         self._elsewhere = elsewhere
@@ -107,7 +107,7 @@ class Publishers:
         """Topics that accept messages, or that messages wait for."""
         return self._by_topic.keys()
 
-    def __getitem__(self, topic: str) -> Destination:
+    def __getitem__(self, topic: str) -> TopicSender:
         """Raises KeyError for a topic that was neither configured nor admitted."""
         found = self._by_topic.get(topic)
         if found is None and self._further is not None:  # it was forgotten while a session held changes for it
@@ -149,8 +149,8 @@ class Publishers:
 
         return Awaited(topic, find, grace=self._grace, clock=self._clock, tally=self._tally)
 
-    def _put(self, topic: str, destination: Destination) -> None:
-        self._by_topic = {**self._by_topic, topic: destination}  # a new dict: the slots read this one without a lock
+    def _put(self, topic: str, sender: TopicSender) -> None:
+        self._by_topic = {**self._by_topic, topic: sender}  # a new dict: the slots read this one without a lock
 
     def _room(self) -> bool:
         """Whether there is room for one more unknown topic; those without messages for long are forgotten to make room."""
@@ -197,7 +197,7 @@ class Publishers:
 
     def _others_may_work(self, faults: Iterable[DStreamError]) -> bool:
         """Whether topics that were not opened yet need not share these faults: that a topic is disabled says nothing of the next."""
-        return bool(self._unproved) and all(isinstance(fault, DestinationDisabled) for fault in faults)
+        return bool(self._unproved) and all(isinstance(fault, EntityDisabled) for fault in faults)
 
     def _tried(self, stop: threading.Event, publisher: Publisher) -> tuple[Publisher, DStreamError | None] | None:
         if stop.is_set():

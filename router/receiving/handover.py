@@ -1,7 +1,7 @@
 """Hands a batch of one session over to its topics: plan, send, settle; park or give back what a topic does not accept.
 
 A message is completed only after its topic accepted it, and a message in doubt comes again. Order holds within a session because `forward`
-and `deliver` return only when everything is settled. A session whose destination is unavailable is parked with the rest of its
+and `deliver` return only when everything is settled. A session whose topic is unavailable is parked with the rest of its
 batch (router/receiving/parking.py).
 """
 
@@ -17,7 +17,7 @@ import structlog
 
 from common.bus import Delivery, MessageRefused, MessageTooLarge, OutOfTime, Receiver, SendInterrupted
 from router.chunks import leading, reserve, together
-from router.publishing.awaited import Destination, NoDestination
+from router.publishing.awaited import NoTopic, TopicSender
 from router.publishing.publishers import Publishers
 from router.receiving.pace import Pace
 from router.receiving.parking import Parked, Parking
@@ -38,7 +38,7 @@ class SessionParked(Exception):
 
 @dataclass(slots=True)
 class Handover:
-    """That of one slot. `parking`: None where a slot waits with a session whose destination is unavailable."""
+    """That of one slot. `parking`: None where a slot waits with a session whose topic is unavailable."""
 
     publishers: Publishers
     stop: threading.Event
@@ -61,7 +61,7 @@ class Handover:
     def _plans(self, receiver: Receiver, deliveries: Sequence[Delivery]) -> Iterator[BatchPlan]:
         """One plan for all. When the first poison ends the session, one for each run of neighbours, so that nothing is sent before its turn."""
         decided = plan(deliveries, self.publishers.topics)
-        if asked := [poison.destination for poison in decided.poison if poison.destination is not None]:
+        if asked := [poison.topic for poison in decided.poison if poison.topic is not None]:
             refused = self.publishers.admit(asked)
             decided = plan(deliveries, self.publishers.topics)
             decided = replace(decided, poison=tuple(_explained(poison, refused) for poison in decided.poison))
@@ -81,12 +81,12 @@ class Handover:
         """`parks`: False when more was received than `planned`, because later messages would pass the rest."""
         groups, held = list(planned), math.inf
         while groups:
-            # Available destinations go first, so that an unavailable one holds up only its own messages.
-            groups.sort(key=lambda group: self.publishers[group.destination].pause())
+            # Available topics go first, so that an unavailable one holds up only its own messages.
+            groups.sort(key=lambda group: self.publishers[group.topic].pause())
             groups = self._round(receiver, groups)
             if groups:
                 left_over = sum(len(group.deliveries) for group in groups)
-                if left_over < held:  # a destination that accepts something now and then is not unavailable
+                if left_over < held:  # a topic that accepts something now and then is not unavailable
                     held, deadline = left_over, self.clock() + self.pace.turn
                 self._wait(receiver, groups, deadline, parks=parks)
 
@@ -101,7 +101,7 @@ class Handover:
 
     def _send(self, receiver: Receiver, group: Group, others: Sequence[Delivery]) -> Group | None:
         """Send and settle chunk by chunk, and renew all locks in between. Returns what must be tried again, or None."""
-        publisher, rest, first = self.publishers[group.destination], group, True
+        publisher, rest, first = self.publishers[group.topic], group, True
         while publisher.pause() <= 0:
             held = [*rest.deliveries, *others]
             if not first:
@@ -117,7 +117,7 @@ class Handover:
         return rest
 
     def _send_chunk(
-        self, receiver: Receiver, publisher: Destination, chunk: Group, held: Sequence[Delivery]
+        self, receiver: Receiver, publisher: TopicSender, chunk: Group, held: Sequence[Delivery]
     ) -> Group | None:
         """What is left of the chunk."""
         end = reserve(receiver.lock_left(held))
@@ -137,7 +137,7 @@ class Handover:
             return self._around(receiver, chunk, error, held)
         except SendInterrupted as error:
             if not isinstance(error, OutOfTime):
-                self.tally.count_retry(self.publishers.label(chunk.destination))
+                self.tally.count_retry(self.publishers.label(chunk.topic))
             self._settle_accepted(receiver, chunk, error.accepted)
             return without(chunk, error.accepted)
         self._settle(receiver, publisher, chunk.deliveries)
@@ -157,7 +157,7 @@ class Handover:
     def _settle_accepted(self, receiver: Receiver, group: Group, accepted: Collection[int]) -> None:
         """Settle the deliveries of a group that the topic has accepted, by their places in it."""
         done = [group.deliveries[at] for at in sorted(accepted)]
-        self._settle(receiver, self.publishers[group.destination], done)
+        self._settle(receiver, self.publishers[group.topic], done)
 
     def _around(
         self, receiver: Receiver, group: Group, error: MessageRefused, held: Sequence[Delivery]
@@ -171,7 +171,7 @@ class Handover:
         self._put_aside(receiver, Poison(group.deliveries[error.at], _reason(error), error.message), left)
         return without(group, {*error.accepted, error.at})
 
-    def _settle(self, receiver: Receiver, publisher: Destination, deliveries: Sequence[Delivery]) -> None:
+    def _settle(self, receiver: Receiver, publisher: TopicSender, deliveries: Sequence[Delivery]) -> None:
         if not deliveries:
             return
         lost = receiver.settle_many(deliveries)
@@ -211,7 +211,7 @@ class Handover:
         )
 
     def _wait(self, receiver: Receiver, groups: Sequence[Group], deadline: float, *, parks: bool) -> None:
-        """Wait until a destination may be tried again, and keep the locks; give everything back at a stop or when the turn is over."""
+        """Wait until a topic may be tried again, and keep the locks; give everything back at a stop or when the turn is over."""
         pause = self._pause(groups)
         if parks and pause > self.pace.linger and self._parked(receiver, groups):
             raise SessionParked
@@ -220,7 +220,7 @@ class Handover:
         while True:  # checked first: a send that a stop ended is not the topic's fault, and leaves nothing to wait for
             self._give_back_at_a_stop(receiver, held)
             if until > deadline:
-                self._give_back(receiver, held, "its destination is away")
+                self._give_back(receiver, held, "its topic is unavailable")
             if (left := until - self.clock()) <= 0:
                 return
             self.stop.wait(min(left, 1.0))
@@ -231,18 +231,18 @@ class Handover:
         session = receiver.session_id
         if self.parking is None or session is None:
             return False
-        ready = self._ready_when([group.destination for group in groups])
+        ready = self._ready_when([group.topic for group in groups])
         if self.parking.park(Parked(receiver, tuple(groups), ready)):
             return True
         if self.parking.remember(session, ready):
-            raise SessionGone("its destination is unavailable, and its messages take too much memory to keep")
+            raise SessionGone("its topic is unavailable, and its messages take too much memory to keep")
         return False
 
-    def _ready_when(self, destinations: Sequence[str]) -> Callable[[], bool]:
-        return lambda: min(self.publishers[destination].pause() for destination in destinations) <= 0
+    def _ready_when(self, topics: Sequence[str]) -> Callable[[], bool]:
+        return lambda: min(self.publishers[topic].pause() for topic in topics) <= 0
 
     def _pause(self, groups: Sequence[Group]) -> float:
-        return min(self.publishers[group.destination].pause() for group in groups)
+        return min(self.publishers[group.topic].pause() for group in groups)
 
 
 def _all_of(groups: Sequence[Group]) -> list[Delivery]:
@@ -250,14 +250,14 @@ def _all_of(groups: Sequence[Group]) -> list[Delivery]:
 
 
 def _reason(error: MessageRefused) -> Reason:
-    if isinstance(error, NoDestination):
+    if isinstance(error, NoTopic):
         return "UnknownDestination"
     return "MessageTooLarge" if isinstance(error, MessageTooLarge) else "Refused"
 
 
 def _explained(poison: Poison, refused: Mapping[str, str]) -> Poison:
     """With the reason why nobody waits for its topic, in place of advice that would not help."""
-    why = refused.get(poison.destination or "")
+    why = refused.get(poison.topic or "")
     if why is None:
         return poison
     return replace(poison, description=f"{poison.description.removesuffix(f'; {SEND_AGAIN}')}: {why}")

@@ -21,6 +21,6 @@ class Pace:
     idle: float = 10.0
     """A session that is empty for this long is given up even when no other waits; until then its next message comes at once."""
     turn: float = 30.0
-    """While others may be waiting, a session is given up after this long. A destination's outage holds a slot no longer than this."""
+    """While others may be waiting, a session is given up after this long. A topic's outage holds a slot no longer than this."""
     linger: float = 1.0
-    """If a destination's pause is longer than this, its sessions are parked; for a shorter one, a slot waits with them."""
+    """If a topic's pause is longer than this, its sessions are parked; for a shorter one, a slot waits with them."""

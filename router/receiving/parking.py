@@ -1,4 +1,4 @@
-"""Sessions that cannot go on now, kept locked without a slot: until their destination may be tried again, or for good.
+"""Sessions that cannot go on now, kept locked without a slot: until their topic may be tried again, or for good.
 
 A session that is let go is handed out again at once, here or to another router, and would come over and over. While it is kept nobody else
 has it, so none of its messages can pass those that wait. Received messages are kept in memory up to a limit. Beyond it the messages
@@ -39,7 +39,7 @@ CLOSED_WITHIN = 10.0
 the process has ended, and its connections with it."""
 
 PARKED_PER_SLOT = 8
-"""For each slot, sessions that wait for their destination without a slot, and as many stopped ones; each is a connection."""
+"""For each slot, sessions that wait for their topic without a slot, and as many stopped ones; each is a connection."""
 
 log = structlog.get_logger(__name__)
 
@@ -133,7 +133,7 @@ class Parking:
             return True
 
     def park_unread(self, receiver: Receiver) -> bool:
-        """Take over a session that was just opened, if it was given back before and its destination is still unavailable."""
+        """Take over a session that was just opened, if it was given back before and its topic is still unavailable."""
         with self._guard:
             ready = self._given_back.pop(receiver.session_id or "", None)
         return ready is not None and not ready() and self.park(Parked(receiver, (), ready))

@@ -47,7 +47,7 @@ class Forwarder:
     backoff: Backoff = SOURCE_BACKOFF
     clock: Callable[[], float] = time.monotonic
     parking: Parking | None = None
-    """None: a slot waits with a session whose destination is unavailable."""
+    """None: a slot waits with a session whose topic is unavailable."""
     on_poison: OnPoison = "dead_letter"
     throttling: ThrottleLog = field(default_factory=ThrottleLog)
     """Of the namespace that is received from."""

@@ -25,7 +25,7 @@ from common.bus import (
     TimeLeft,
 )
 from common.check import Finding, fail, ok
-from common.errors import DestinationUnavailable, DStreamError, PermanentError, TransientError
+from common.errors import DStreamError, EntityUnavailable, PermanentError, TransientError
 from common.fetch_ahead import FetchAhead
 from common.message import Message
 
@@ -78,7 +78,7 @@ class FakeBroker:
         try:
             return self.entities_by_name[name]
         except KeyError:
-            raise DestinationUnavailable(f"opening {name}: it does not exist") from None
+            raise EntityUnavailable(f"opening {name}: it does not exist") from None
 
     @property
     def entities(self) -> FakeEntityManager:
@@ -323,7 +323,7 @@ class FakeReceivers:
             raise self._broker.open_faults.popleft()
         entity = self._broker.entity(self._name)
         if entity.sessions is not self._sessions:
-            raise DestinationUnavailable(f"opening a receiver for {self._name}: its sessions do not match")
+            raise EntityUnavailable(f"opening a receiver for {self._name}: its sessions do not match")
         deadline = time.monotonic() + max_wait
         with self._broker.changed:
             while True:

@@ -84,5 +84,5 @@ def test_a_table_that_is_added_to_the_configuration_arrives_without_a_restart(wo
     wait_until(world.delivered, "the fourth table arrived")
     assert good(judge(world.ledger, world.subscriber.received(), TABLES))
     assert world.log().count("ingester started") == 1
-    assert "destination added" in world.router.log.read_text()
+    assert "topic added" in world.router.log.read_text()
     assert (world.ingester.stop(), world.router.stop()) == (0, 0)

@@ -201,7 +201,7 @@ class Line:
             slots=2,
             queue_name=QUEUE,
             ordering="table",
-            destinations={topic: table for table, topic in topics.items()},
+            topics={topic: table for table, topic in topics.items()},
         )
         self._stop = threading.Event()
         self._router = threading.Thread(target=router_wiring.run, args=(routing, self._stop), name="router")

@@ -24,7 +24,7 @@ import common.servicebus.sender
 import common.servicebus.settle
 import common.servicebus.wire.arrivals
 from common.bus import MessageRefused, MessageTooLarge, MessageUnwritable, Receivers, SendInterrupted
-from common.errors import DestinationUnavailable, TransientError
+from common.errors import EntityUnavailable, TransientError
 from common.message import Message, Opaque
 from common.servicebus.address import read_address
 from common.servicebus.namespace import ServiceBus
@@ -339,7 +339,7 @@ def test_a_link_that_was_quiet_for_long_is_opened_anew_without_an_error(
 def test_a_wrong_key_is_permanent_and_shows_no_secret(emulator: ServiceBusEmulator) -> None:
     key = emulator.connection_string.partition("SharedAccessKey=")[2].partition(";")[0]
     bus = ServiceBus.from_connection_string(emulator.connection_string.replace(key, "d3Jvbmcta2V5"))
-    with pytest.raises(DestinationUnavailable, match="signature") as refused:
+    with pytest.raises(EntityUnavailable, match="signature") as refused:
         bus.sender("plain").open()
     assert "d3Jvbmcta2V5" not in str(refused.value)
 
@@ -371,7 +371,7 @@ def test_a_right_to_send_that_is_refused_after_it_worked_elsewhere_passes_when_t
     wrong = read_address(emulator.connection_string.replace("SharedAccessKey=SAS_KEY_VALUE", "SharedAccessKey=b3RoZXI"))
     with pytest.raises(TransientError, match="signature"):
         ServiceBus(wrong, proven=True).sender("plain").open()
-    with pytest.raises(DestinationUnavailable, match="signature"):
+    with pytest.raises(EntityUnavailable, match="signature"):
         ServiceBus(wrong, proven=True).sender("plain").send(some(1))
 
 
@@ -380,7 +380,7 @@ def test_a_policy_that_may_only_send_is_told_when_it_listens() -> None:
         emulator.admin.create("plain", QueueDescription())
         bus = ServiceBus.from_connection_string(emulator.connection_string)
         put(bus, "plain", some(1))
-        with pytest.raises(DestinationUnavailable, match=r"the policy worker of .* lacks the right Listen on plain"):
+        with pytest.raises(EntityUnavailable, match=r"the policy worker of .* lacks the right Listen on plain"):
             bus.receivers("plain", sessions=False, prefetch=1).open(max_wait=1)
 
 
@@ -405,7 +405,7 @@ def test_a_receiver_has_one_reader_since_two_would_mix_up_the_order(
 
 def test_a_queue_that_is_not_there_is_said_with_how_to_have_it(bus: ServiceBus) -> None:
     """The service says so when it is shown a token, before there is a link; the SDK calls that a failed sign-in."""
-    with closing(bus.sender("nowhere")) as sender, pytest.raises(DestinationUnavailable) as refused:
+    with closing(bus.sender("nowhere")) as sender, pytest.raises(EntityUnavailable) as refused:
         sender.open()
     assert "could not be found" in refused.value.message
     assert (refused.value.hint or "").startswith("create the entity")
@@ -422,7 +422,7 @@ def test_an_entity_that_was_deleted_while_it_was_in_use_is_said_to_be(
         emulator.admin.delete(entity)
         for _ in range(2):  # on the link that was detached, and on a new one
             with pytest.raises(
-                DestinationUnavailable, match=rf"{entity}.* (has been deleted|could not be found)"
+                EntityUnavailable, match=rf"{entity}.* (has been deleted|could not be found)"
             ) as refused:
                 sender.send(some(1))
             assert (refused.value.hint or "").startswith("it was deleted while it was in use")
@@ -449,8 +449,8 @@ OF_A_MESSAGE = (
 )
 
 OF_THE_ENTITY: dict[str, type[Exception]] = {
-    "amqp:not-found": DestinationUnavailable,
-    "amqp:unauthorized-access": DestinationUnavailable,
+    "amqp:not-found": EntityUnavailable,
+    "amqp:unauthorized-access": EntityUnavailable,
     "com.microsoft:entity-disabled": TransientError,
     "amqp:resource-limit-exceeded": TransientError,
     "com.microsoft:server-busy": TransientError,
@@ -501,7 +501,7 @@ def test_what_concerns_the_entity_or_the_moment_is_no_message_s_fault(
 
 def test_a_link_that_is_refused_is_no_message_s_fault(bus: ServiceBus) -> None:
     """amqp:not-allowed is also the answer to a link that nothing can be sent on."""
-    with closing(bus.sender("plain/$deadletterqueue")) as sender, pytest.raises(DestinationUnavailable) as raised:
+    with closing(bus.sender("plain/$deadletterqueue")) as sender, pytest.raises(EntityUnavailable) as raised:
         sender.send(some(1))
     assert not isinstance(raised.value, MessageRefused)
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 
 from common.bus import Delivery, MessageRefused, MessageTooLarge, OpenableSender, Receiver
-from common.errors import DestinationUnavailable, PermanentError, TransientError
+from common.errors import EntityUnavailable, PermanentError, TransientError
 from common.message import Message
 from tests.contracts.bus.conftest import Bus
 
@@ -226,15 +226,15 @@ def test_renewing_a_fresh_lock_costs_nothing_and_changes_nothing(bus: Bus, lane_
 
 
 def test_a_missing_entity_is_told_by_name_and_is_no_table_s_own_trouble(bus: Bus) -> None:
-    with closing(bus.sender("nowhere")) as sender, pytest.raises(DestinationUnavailable, match="nowhere"):
+    with closing(bus.sender("nowhere")) as sender, pytest.raises(EntityUnavailable, match="nowhere"):
         sender.open()
-    with pytest.raises(DestinationUnavailable, match="nowhere"):
+    with pytest.raises(EntityUnavailable, match="nowhere"):
         bus.receivers("nowhere").open(max_wait=0.2)
 
 
 def test_a_queue_of_the_other_kind_is_told(bus: Bus) -> None:
     for queue in (bus.plain, bus.lanes):
-        with pytest.raises(DestinationUnavailable, match=queue):
+        with pytest.raises(EntityUnavailable, match=queue):
             bus.mismatched(queue).open(max_wait=0.2)
 
 

@@ -75,12 +75,12 @@ def test_a_topic_that_is_switched_off_at_the_start_holds_up_itself_alone(
     assert [found.message_id for found in read(emulator, ORDERS, 20)] == numbered(ORDERS, 20)
     assert left(emulator) == (0, 0)
     said = capsys.readouterr().out
-    assert said.count("destination away") == 1
+    assert said.count("topic unavailable") == 1
     assert "enable the entity" in said
 
 
 def test_a_start_where_every_topic_is_switched_off_fails(emulator: ServiceBusEmulator) -> None:
     emulator.admin.create(ORDERS, TopicDescription(status="SendDisabled", requires_duplicate_detection=True))
-    chosen = settings(emulator, destinations={ORDERS: TableName("dbo", "Orders")})
+    chosen = settings(emulator, topics={ORDERS: TableName("dbo", "Orders")})
     with pytest.raises(TransientError, match="orders"):
         run(chosen, threading.Event(), pace=QUICK)

@@ -42,7 +42,7 @@ def test_whatever_a_table_is_called_its_changes_arrive_on_its_topic_under_its_ow
     assert len(topics) == len(changes) == len(TABLES)
     with ServiceBusEmulator() as emulator:
         put(emulator, [encoder.message(change) for change in changes])
-        with routing(settings(emulator, destinations=topics), routed(len(TABLES))) as tally:
+        with routing(settings(emulator, topics=topics), routed(len(TABLES))) as tally:
             pass
         assert tally.dead_lettered == {}
         with ThreadPoolExecutor(len(topics)) as pool:  # opening and closing a link is waiting

@@ -47,7 +47,7 @@ def routing(start: RouterSettings, file: File) -> Iterator[Tally]:
 
 
 def with_invoices(known: RouterSettings) -> RouterSettings:
-    return known.model_copy(update={"destinations": {**known.destinations, INVOICES: TableName("dbo", "Invoices")}})
+    return known.model_copy(update={"topics": {**known.topics, INVOICES: TableName("dbo", "Invoices")}})
 
 
 def test_a_configuration_that_comes_late_loses_no_change_and_no_order(emulator: ServiceBusEmulator) -> None:

@@ -111,7 +111,7 @@ def test_a_router_that_may_only_listen_delivers_the_others_and_dead_letters_the_
     with ServiceBusEmulator(keys=dict.fromkeys(rights, "a2V5"), rights=rights) as emulator:
         everything = settings(emulator)
         send(emulator, [[change(0), change(1, "srv.db.unknown.events"), change(2)], [change(3)]], most=3)
-        for topic in everything.destinations:
+        for topic in everything.topics:
             emulator.admin.create(topic, TopicDescription())
             emulator.admin.create(f"{topic}/Subscriptions/sub1", SubscriptionDescription())
         reader = emulator.connection_string.replace("SharedAccessKeyName=root", "SharedAccessKeyName=reader")

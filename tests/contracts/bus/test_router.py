@@ -48,7 +48,7 @@ def settings(emulator: ServiceBusEmulator, *, transport: str = "amqp", **changes
         "output": namespace,
         "queue_name": "ingest-queue",
         "ordering": "table",
-        "destinations": {PERSONS: TableName("dbo", "Persons"), ORDERS: TableName("dbo", "Orders")},
+        "topics": {PERSONS: TableName("dbo", "Persons"), ORDERS: TableName("dbo", "Orders")},
         "slots": 3,
         "create_under": ("srv.db.",),
     }

@@ -220,7 +220,7 @@ def test_a_topic_deleted_while_the_router_runs_is_an_error_with_the_remedy_and_s
         put(emulator, [change(PERSONS, number, PERSONS) for number in range(1, 6)])
         waited_for(lambda: PERSONS in (tally.figures().ready() or ""), 60)
         emulator.admin.create(PERSONS, TopicDescription())
-    told = [line for line in capsys.readouterr().out.splitlines() if "destination away" in line and "[error" in line]
+    told = [line for line in capsys.readouterr().out.splitlines() if "topic unavailable" in line and "[error" in line]
     assert len(told) == 1
     assert "hint=" in told[0]
     assert left(emulator) == (0, 0)

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 import common.azure_identity
 from common.azure_identity import Identity, SqlTokens
-from common.errors import DestinationUnavailable, PermanentError, TransientError
+from common.errors import EntityUnavailable, PermanentError, TransientError
 from common.servicebus.errors import translate
 from common.servicebus.namespace import ServiceBus
 from common.servicebus.settings import ServiceBusSettings
@@ -129,7 +129,7 @@ def test_an_identity_that_was_there_before_will_be_there_again() -> None:
 
 
 def test_what_the_sdk_wraps_keeps_its_remedy_and_an_identity_that_is_missing_is_no_table_s_trouble() -> None:
-    for kind, wrapped in ((TransientError, TransientError), (PermanentError, DestinationUnavailable)):
+    for kind, wrapped in ((TransientError, TransientError), (PermanentError, EntityUnavailable)):
         inner = kind("asking for a token: no", hint="sign in")
         told = translate(ServiceBusError("Handler failed", error=inner), "opening a sender for q")
         assert type(told) is wrapped

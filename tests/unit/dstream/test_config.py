@@ -48,7 +48,7 @@ def test_the_file_that_existing_users_have_loads_as_it_stands() -> None:
     )
     (persons,) = ingester.schedule
     assert (persons.poll_interval.total_seconds(), persons.max_poll_interval.total_seconds()) == (5, 600)
-    assert list(router.destinations) == ["sql01.testdb.persons.events"]
+    assert list(router.topics) == ["sql01.testdb.persons.events"]
 
 
 def test_it_loads_alike_without_backslashes_with_calls_as_router_and_on_fewer_lines(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def provided(monkeypatch: pytest.MonkeyPatch) -> Mock:
 
 @pytest.mark.parametrize(("topics", "links"), [(7, 7), (5_000, MOST_OPEN + 80)])
 def test_a_process_that_routes_provides_for_the_links_it_may_have_open(provided: Mock, topics: int, links: int) -> None:
-    settings = SETTINGS.model_copy(update={"destinations": _topics(topics), "slots": 8, "workers": 1})
+    settings = SETTINGS.model_copy(update={"topics": _topics(topics), "slots": 8, "workers": 1})
     with pytest.raises(Enough):
         wiring.route(settings, threading.Event())
     provided.assert_called_once_with(links + 8 * (1 + 2 * PARKED_PER_SLOT))
@@ -36,7 +36,7 @@ def test_a_process_that_routes_provides_for_the_links_it_may_have_open(provided:
 
 @pytest.mark.parametrize(("topics", "links"), [(7, 7), (5_000, MOST_OPEN + OPENED_AT_ONCE)])
 def test_a_process_that_only_opens_each_topic_once_provides_for_fewer(provided: Mock, topics: int, links: int) -> None:
-    settings = SETTINGS.model_copy(update={"destinations": _topics(topics), "workers": 2})
+    settings = SETTINGS.model_copy(update={"topics": _topics(topics), "workers": 2})
     with pytest.raises(Enough):
         wiring.run(settings, threading.Event())
     provided.assert_called_once_with(links)

@@ -12,7 +12,7 @@ from tests.unit.router.test_restarts import SETTINGS
 
 def test_connections_are_counted_with_the_bounds_that_the_router_keeps() -> None:
     topics = {f"t{number}": TableName("dbo", f"t{number}") for number in range(MOST_OPEN + 50)}
-    [found] = _connections(SETTINGS.model_copy(update={"destinations": topics, "slots": 2, "workers": 3}))
+    [found] = _connections(SETTINGS.model_copy(update={"topics": topics, "slots": 2, "workers": 3}))
     assert f"up to {(MOST_OPEN + 2) * 3:,} " in found.text
     assert f"{(MOST_OPEN + 2 * (1 + 2 * PARKED_PER_SLOT)) * 3:,} while topics are unavailable" in found.text
 

@@ -185,7 +185,7 @@ def test_a_topic_that_takes_nothing_is_named_until_it_does_or_nobody_sends_to_it
     tally.topic_failed("persons", "it is full")
     assert tally.figures().ready() == "topic orders is unavailable: it was deleted"
     clock.now += AWAY_SECONDS
-    tally.destinations = frozenset({"persons"})
+    tally.topics = frozenset({"persons"})
     expected = ["topic persons is unavailable: it is full", "topic orders is unavailable: it was deleted"]
     assert (tally.figures().ready() or "").splitlines() == expected, "those of tables first"
     tally.topic_works("orders")
@@ -355,7 +355,7 @@ def test_every_metric_that_is_told_is_declared(tally: Tally) -> None:
     tally.count_routed("t", 1, lost=0)
     tally.count_dead_letter("Oversize")
     tally.count_retry("t")
-    tally.destinations = frozenset({"t"})
+    tally.topics = frozenset({"t"})
     tally.filled({"queue q": 0.5})
     assert {s.metric.name for s in samples(tally.figures())} == {m.name for m in METRICS}
 
@@ -385,7 +385,7 @@ def told(figures: Figures, metric: Metric) -> dict[tuple[str, ...], float | Dist
 
 
 def test_each_destination_is_up_or_not(clock: Clock, tally: Tally) -> None:
-    tally.destinations = frozenset({"persons", "orders"})
+    tally.topics = frozenset({"persons", "orders"})
     tally.topic_failed("orders", "it is full")
     clock.now += AWAY_SECONDS
     assert told(tally.figures(), UP) == {("orders",): 0, ("persons",): 1}
@@ -466,7 +466,7 @@ def test_without_a_block_no_port_is_opened(tally: Tally) -> None:
 def test_a_topic_that_is_away_at_the_start_has_its_name_before_a_worker_has_told_anything() -> None:
     now = [0.0]
     reports = Reports(clock=lambda: now[0])
-    reports.start.destinations = frozenset({"persons"})
+    reports.start.topics = frozenset({"persons"})
     reports.start.topic_failed("persons", "it is disabled")
     now[0] = 20.0
     told = {sample.labels for sample in samples(reports.figures()) if sample.metric.name.endswith("destination_up")}

@@ -13,7 +13,7 @@ from common.errors import TransientError
 from common.message import Message
 from common.retry import Backoff
 from router.counting import ObservedReceivers
-from router.publishing.awaited import NotADestination
+from router.publishing.awaited import NotATopic
 from router.publishing.publisher import Publisher
 from router.receiving.pace import Pace
 from router.tally import Tally
@@ -141,7 +141,7 @@ def test_a_destination_that_is_no_topics_name_is_dead_lettered_and_says_so(name:
 
 def test_a_topic_that_may_not_be_made_is_dead_lettered_with_the_reason() -> None:
     further = Further()
-    further.fault = NotADestination("it is not under srv.db.")
+    further.fault = NotATopic("it is not under srv.db.")
     further.bench.put("invoices", 1)
     further.bench.run()
     [(_, reason, description)] = further.bench.queue.dead

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from common.bus import SendInterrupted, TimeLeft
-from common.errors import DestinationUnavailable, Stopped
+from common.errors import EntityUnavailable, Stopped
 from common.message import Message
 from router.publishing import publishers
 from router.publishing.publisher import Publisher
@@ -83,7 +83,7 @@ def test_a_stop_ends_a_look_at_the_links_between_two_of_them() -> None:
     ]
     for publisher in each:
         broker.create(publisher.topic)
-        publisher.unavailable(DestinationUnavailable("it is missing"))
+        publisher.unavailable(EntityUnavailable("it is missing"))
     clock.now += 60
     Publishers(each, clock=clock).look(stop)
     assert provided == ["0"]
@@ -101,7 +101,7 @@ def test_a_stop_while_a_topic_is_provided_is_no_fault_of_the_topics() -> None:
         with pytest.raises(SendInterrupted):
             orders.send([Message(b"{}", "m-1")])
         assert orders.pause() == 0
-        orders.unavailable(DestinationUnavailable("it is missing"))
+        orders.unavailable(EntityUnavailable("it is missing"))
         clock.now += 60
         orders.reopen()
     assert orders.pause() == 0

@@ -69,7 +69,7 @@ def test_a_topic_that_refuses_everything_does_not_empty_the_queue_into_the_dead_
         bench.run(until=lambda: bench.tally.retries["persons"] > 3 and len(bench.topics["orders"].held) == 5)
     assert [message.message_id for message, _, _ in bench.queue.dead] == everything[:REFUSED_IN_A_ROW]
     assert [held.message.message_id for held in bench.queue.held] == everything[REFUSED_IN_A_ROW:]
-    [line] = [entry for entry in told if entry["event"] == "destination away"]
+    [line] = [entry for entry in told if entry["event"] == "topic unavailable"]
     assert line["log_level"] == "error"
     assert line["topic"] == "persons"
     assert "was refused: not here" in line["error"]
@@ -88,7 +88,7 @@ def test_it_goes_on_in_order_where_it_stood_once_the_topic_takes_messages_again(
     with capture_logs() as told:
         bench.run(until=mended)
     assert bodies(bench.topics["persons"]) == names("persons", *range(REFUSED_IN_A_ROW, 40))
-    assert [entry["event"] for entry in told].count("destination back") == 1
+    assert [entry["event"] for entry in told].count("topic available again") == 1
 
 
 def test_refused_messages_among_accepted_ones_are_never_too_many() -> None:

@@ -28,7 +28,7 @@ SETTINGS = RouterSettings(
     output=REACH,
     queue_name="ingest-queue",
     ordering="table",
-    destinations={"a.b.c.events": TableName("dbo", "C")},
+    topics={"a.b.c.events": TableName("dbo", "C")},
     workers=2,
 )
 

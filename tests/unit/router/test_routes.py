@@ -41,16 +41,16 @@ def test_groups_keep_the_order_of_their_deliveries() -> None:
 
 def test_property_decides_and_the_body_is_not_read() -> None:
     named = delivery(b"\xff no JSON", {"destination": "srv.db.orders.events"})
-    assert [group.destination for group in plan([named], KNOWN).groups] == ["srv.db.orders.events"]
+    assert [group.topic for group in plan([named], KNOWN).groups] == ["srv.db.orders.events"]
 
 
 def test_body_decides_where_the_property_is_missing() -> None:
     named = delivery(b'{"data": {}, "metadata": {"Destination": "srv.db.orders.events"}}')
-    assert [group.destination for group in plan([named], KNOWN).groups] == ["srv.db.orders.events"]
+    assert [group.topic for group in plan([named], KNOWN).groups] == ["srv.db.orders.events"]
 
 
 def test_topic_names_compare_without_case() -> None:
-    assert [group.destination for group in plan([to("SRV.db.Orders.events")], KNOWN).groups] == ["srv.db.orders.events"]
+    assert [group.topic for group in plan([to("SRV.db.Orders.events")], KNOWN).groups] == ["srv.db.orders.events"]
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff\xfe\x00", b"[" * 100_000, b"{'single': 1}"])

@@ -62,7 +62,7 @@ def test_the_router_runs_on_its_own_variables_when_names_are_set(tmp_path: Path,
     assert settings.source.management_endpoint is None
     assert settings.output.management_endpoint == "http://localhost:5300"
     assert (settings.queue_name, settings.ordering) == ("ingest-queue", "key")
-    assert settings.destinations == {
+    assert settings.topics == {
         "sql01.shop.persons.events": TableName("dbo", "Persons"),
         "sql01.shop.sales.orders.events": TableName("sales", "Orders"),
     }
@@ -73,7 +73,7 @@ def test_the_router_runs_on_its_own_variables_when_names_are_set(tmp_path: Path,
 def test_names_come_from_the_address_when_they_are_not_set(tmp_path: Path) -> None:
     settings = bound(tmp_path, {"BUS": BUS, "DB": "Server=10.0.0.1;Database=D;UID=u;PWD=p"}).value
     assert settings is not None
-    assert list(settings.destinations) == ["10-0-0-1.d.persons.events", "10-0-0-1.d.sales.orders.events"]
+    assert list(settings.topics) == ["10-0-0-1.d.persons.events", "10-0-0-1.d.sales.orders.events"]
 
 
 @pytest.mark.parametrize("names", ["", 'server_name = "SQL01"', 'database = "Shop"'])

@@ -31,7 +31,7 @@ from azure.servicebus.exceptions import (
     SessionLockLostError,
 )
 
-from common.errors import DestinationDisabled, DestinationUnavailable, LockLost, Throttled, TransientError
+from common.errors import EntityDisabled, EntityUnavailable, LockLost, Throttled, TransientError
 from common.servicebus.errors import quiet_sdk, refusal, translate, translated
 from common.servicebus.refusals import Credential
 
@@ -90,12 +90,12 @@ def test_a_busy_service_is_told_from_other_faults() -> None:
 )
 def test_time_heals_nothing_and_a_person_is_told_what_to_do(error: Exception) -> None:
     translation = translate(error, "sending to orders")
-    assert isinstance(translation, DestinationUnavailable)
+    assert isinstance(translation, EntityUnavailable)
     assert translation.hint
 
 
 def test_an_entity_that_is_switched_off_is_told_from_other_faults() -> None:
-    assert isinstance(translate(MessagingEntityDisabledError(), "sending to orders"), DestinationDisabled)
+    assert isinstance(translate(MessagingEntityDisabledError(), "sending to orders"), EntityDisabled)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_a_missing_entity_is_said_to_be_missing_before_anything_else() -> None:
     )
     assert "TrackingId:a96_G10" in told.message
     assert "uthenti" not in str(told)
-    assert isinstance(told, DestinationUnavailable)
+    assert isinstance(told, EntityUnavailable)
 
 
 def test_whoever_is_refused_is_named() -> None:
@@ -148,7 +148,7 @@ def test_a_refusal_of_another_kind_says_what_is_needed_in_general() -> None:
 def test_a_refused_sign_in_is_permanent_and_says_what_the_service_said() -> None:
     inner = TokenAuthFailure(401, b"The token has an invalid signature.")  # type: ignore[no-untyped-call]  # the SDK's
     translation = translate(ServiceBusAuthenticationError(error=inner), "opening orders")
-    assert isinstance(translation, DestinationUnavailable)
+    assert isinstance(translation, EntityUnavailable)
     assert "invalid signature" in str(translation)
 
 
@@ -162,13 +162,13 @@ def test_a_refused_sign_in_is_permanent_and_says_what_the_service_said() -> None
 )
 def test_a_right_that_was_there_before_will_be_there_again(error: Exception) -> None:
     first, later = (translate(error, "opening orders", proven=proven) for proven in (False, True))
-    assert isinstance(first, DestinationUnavailable)
+    assert isinstance(first, EntityUnavailable)
     assert isinstance(later, TransientError)
     assert (later.message, later.hint) == (first.message, f"it worked before, and is tried again: {first.hint}")
 
 
 def test_a_missing_entity_is_missing_though_it_was_there_before() -> None:
-    assert isinstance(translate(MessagingEntityNotFoundError(), "opening orders", proven=True), DestinationUnavailable)
+    assert isinstance(translate(MessagingEntityNotFoundError(), "opening orders", proven=True), EntityUnavailable)
 
 
 def test_a_sign_in_that_was_cut_off_is_not_taken_for_a_refused_one() -> None:

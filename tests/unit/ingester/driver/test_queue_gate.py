@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from common.clock import SteadyTime
-from common.errors import DestinationUnavailable, TransientError
+from common.errors import EntityUnavailable, TransientError
 from common.names import TableName
 from ingester.driver.loop import Loop
 from ingester.driver.queue_gate import QueueGate
@@ -17,7 +17,7 @@ from ingester.watch.stats import IngesterStats
 from tests.fakes.ingester import ORDERS, PERSONS, instance
 from tests.unit.ingester.driver.test_loop import World
 
-REFUSED = DestinationUnavailable("sending to ingest-queue: unauthorized", hint="was the key renewed?")
+REFUSED = EntityUnavailable("sending to ingest-queue: unauthorized", hint="was the key renewed?")
 ENDS, OPENS = "the queue refuses messages, all tables wait", "the queue accepts changes again"
 
 

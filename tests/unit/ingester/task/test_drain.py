@@ -7,7 +7,7 @@ import pytest
 
 from common.bus import OutOfTime, SendInterrupted, TimeLeft
 from common.clock import SteadyTime, UnixTime
-from common.errors import DestinationUnavailable, DStreamError, PermanentError, TransientError
+from common.errors import DStreamError, EntityUnavailable, PermanentError, TransientError
 from common.message import Message
 from ingester.slices import Slice, Trouble
 from ingester.source import Part
@@ -235,7 +235,7 @@ def test_a_change_beyond_the_windows_end_waits_for_the_next_window() -> None:
 @pytest.mark.parametrize(
     "error",
     [
-        DestinationUnavailable("sending to ingest-queue: Status 401", hint="check the key"),
+        EntityUnavailable("sending to ingest-queue: Status 401", hint="check the key"),
         SendInterrupted("sending to ingest-queue: it is disabled", hint="enable it", disabled=True),
     ],
 )

@@ -8,10 +8,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from common.bus import SendInterrupted
-from common.errors import DestinationUnavailable, TransientError
+from common.errors import EntityUnavailable, TransientError
 from common.message import Message
 from router.publishing import publishers
-from router.publishing.awaited import LOOK, Awaited, NoDestination, NotADestination
+from router.publishing.awaited import LOOK, Awaited, NotATopic, NoTopic
 from router.publishing.publisher import Publisher
 from router.publishing.publishers import Publishers
 from router.settings import OnPoison
@@ -53,7 +53,7 @@ class Configuration:
 
 
 def no(times: int) -> list[Exception]:
-    return [NotADestination("the present configuration does not name it")] * times
+    return [NotATopic("the present configuration does not name it")] * times
 
 
 def test_changes_of_a_table_that_is_configured_within_the_grace_arrive_in_their_order() -> None:
@@ -97,7 +97,7 @@ def test_a_configuration_that_cannot_be_read_is_no_verdict_however_long_it_lasts
 
 def test_a_right_that_is_refused_for_longer_than_the_grace_loses_no_change() -> None:
     """A rotated key, a lost role, a full namespace: nobody has said that no table has the topic."""
-    refused: list[Exception] = [DestinationUnavailable("creating the topic: Status 401", hint="renew the key")] * 200
+    refused: list[Exception] = [EntityUnavailable("creating the topic: Status 401", hint="renew the key")] * 200
     world = Configuration(*refused)
     world.bench.put("invoices", *range(12))
     world.bench.run()
@@ -111,7 +111,7 @@ def test_what_is_refused_is_told_once_as_an_error_with_its_remedy_and_shows_in_t
     tally.turned()
 
     def refused() -> Publisher:
-        raise DestinationUnavailable("creating the topic: Status 401", hint="renew the key")
+        raise EntityUnavailable("creating the topic: Status 401", hint="renew the key")
 
     one = awaited(clock, refused, tally)
     with capture_logs() as logs:
@@ -120,7 +120,7 @@ def test_what_is_refused_is_told_once_as_an_error_with_its_remedy_and_shows_in_t
                 one.send([MESSAGE])
             clock.now += one.pause()
     assert [(line["log_level"], line["event"], line["hint"]) for line in logs] == [
-        ("error", "destination away; its changes wait", "renew the key")
+        ("error", "topic unavailable; its changes wait", "renew the key")
     ]
     assert "Status 401" in (tally.figures().ready() or "")
 
@@ -142,14 +142,14 @@ def asked_until_refused(clock: Clock, one: Awaited) -> float:
     while True:
         try:
             one.send([MESSAGE])
-        except NoDestination:
+        except NoTopic:
             return clock.now - began
         except SendInterrupted:
             clock.now += one.pause()
 
 
 def never() -> Publisher:
-    raise NotADestination("it is not there")
+    raise NotATopic("it is not there")
 
 
 def test_the_grace_is_over_at_the_first_look_after_it_and_begins_again_for_changes_that_come_much_later() -> None:
@@ -168,7 +168,7 @@ def test_the_grace_runs_only_while_the_configuration_can_be_read() -> None:
     broken = [TransientError("the configuration cannot be used: line 7")] * 50
 
     def look() -> Publisher:
-        raise broken.pop() if broken else NotADestination("it is not there")
+        raise broken.pop() if broken else NotATopic("it is not there")
 
     one = awaited(clock, look)
     assert GRACE + 50 * LOOK <= asked_until_refused(clock, one) <= GRACE + 52 * LOOK
@@ -187,7 +187,7 @@ def test_a_wait_is_told_once_and_a_name_that_anybody_may_send_makes_no_router_un
         assert tally.figures().ready() is None
         asked_until_refused(clock, one)
     assert [(line["log_level"], line["event"], line["grace"]) for line in logs] == [
-        ("warning", "destination unknown; its changes wait", "1m")
+        ("warning", "topic unknown; its changes wait", "1m")
     ]
     assert tally.figures().ready() is None
 
@@ -198,24 +198,24 @@ def test_what_is_unknown_is_told_with_table_wait_and_both_hints() -> None:
     remedy = 'add the table to `tables` in the router\'s configuration, or set unknown_destination = "create"'
     with capture_logs() as logs:
         asked_until_refused(clock, one)
-        with pytest.raises(NoDestination) as refused:
+        with pytest.raises(NoTopic) as refused:
             one.send([MESSAGE])
     assert (logs[0]["topic"], logs[0]["table"]) == ("invoices", "dbo.Invoices")
     assert logs[0]["hint"].startswith(remedy)
     words = "topic invoices (table dbo.Invoices) belongs to no configured table, after a wait of 1m (it is not there)"
-    assert refused.value.words.startswith(f"has no destination: {words}; {remedy}")
+    assert refused.value.words.startswith(f"has no topic: {words}; {remedy}")
     assert len(refused.value.message) < 400
 
 
 def test_where_no_more_topics_may_be_created_the_remedy_says_so() -> None:
     def full() -> Publisher:
-        raise NotADestination("100 topics were created already", hint="raise router.create_at_most")
+        raise NotATopic("100 topics were created already", hint="raise router.create_at_most")
 
     clock = Clock()
     one = awaited(clock, full)
     with capture_logs() as logs:
         asked_until_refused(clock, one)
-        with pytest.raises(NoDestination) as refused:
+        with pytest.raises(NoTopic) as refused:
             one.send([MESSAGE])
     assert logs[0]["hint"].startswith("raise router.create_at_most")
     assert "raise router.create_at_most, then send a copy" in refused.value.words
@@ -227,7 +227,7 @@ def test_one_look_serves_all_slots() -> None:
 
     def find() -> Publisher:
         looks.append(None)
-        raise NotADestination("it is not there")
+        raise NotATopic("it is not there")
 
     one = awaited(clock, find)
     for _ in range(5):
@@ -265,7 +265,7 @@ def test_failed_sends_to_an_unknown_topic_are_counted_under_one_name_and_under_i
     world.bench.put("invoices", *range(3))
     world.bench.run()
     assert world.bench.tally.retries.keys() == {"unknown"}
-    assert world.bench.tally.destinations == {"invoices"}
+    assert world.bench.tally.topics == {"invoices"}
 
 
 def test_a_topic_that_no_table_of_this_configuration_could_have_is_waited_for_in_no_session() -> None:

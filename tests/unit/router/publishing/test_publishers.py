@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from common.bus import SendInterrupted, TimeLeft
-from common.errors import DestinationDisabled, DStreamError, PermanentError, TransientError
+from common.errors import DStreamError, EntityDisabled, PermanentError, TransientError
 from common.message import Message
 from common.retry import Backoff
 from router.publishing.publisher import Publisher
@@ -119,9 +119,9 @@ def test_a_deleted_topic_is_an_error_once_although_its_outage_began_as_a_warning
         orders.send([MESSAGE])
     told = [(line["log_level"], line["event"], line.get("hint")) for line in logs]
     assert told == [
-        ("warning", "destination away", None),
-        ("error", "destination away", "create it"),
-        ("info", "destination back", None),
+        ("warning", "topic unavailable", None),
+        ("error", "topic unavailable", "create it"),
+        ("info", "topic available again", None),
     ]
 
 
@@ -170,7 +170,7 @@ def test_topics_that_are_away_at_the_start_are_told_and_tried_again_and_the_othe
     broker, clock = FakeBroker(), Clock()
     for topic in ("persons", "orders"):
         broker.create(topic)
-    off = Opening(DestinationDisabled("opening orders: it is disabled", hint="enable the entity in the portal"))
+    off = Opening(EntityDisabled("opening orders: it is disabled", hint="enable the entity in the portal"))
     tally = Tally(clock=clock)
     tally.turned()
     orders = Publisher("orders", off, clock=clock, chance=lambda: 1.0, tally=tally)
@@ -188,8 +188,8 @@ def test_topics_that_are_away_at_the_start_are_told_and_tried_again_and_the_othe
     assert "orders" in ready
     assert tally.figures().ready() is None
     assert [(line["log_level"], line["event"], line["topic"], line.get("hint")) for line in logs] == [
-        ("error", "destination away", "orders", "enable the entity in the portal"),
-        ("info", "destination back", "orders", None),
+        ("error", "topic unavailable", "orders", "enable the entity in the portal"),
+        ("info", "topic available again", "orders", None),
     ]
 
 
@@ -339,9 +339,7 @@ def test_where_nothing_else_finds_a_missing_topic_all_are_opened_before_the_star
     assert {link.opened for link in links} == {1}
 
 
-@pytest.mark.parametrize(
-    ("fault", "starts"), [(DestinationDisabled("disabled"), True), (TransientError("away"), False)]
-)
+@pytest.mark.parametrize(("fault", "starts"), [(EntityDisabled("disabled"), True), (TransientError("away"), False)])
 def test_the_first_topics_being_disabled_says_nothing_of_the_others(fault: Exception, starts: bool) -> None:
     clock, links = Clock(), [Counted(fault) for _ in range(MOST_OPEN)]
     links.append(Counted())
@@ -356,7 +354,7 @@ def test_topics_that_may_be_missing_are_opened_before_the_start_whatever_their_p
     publishers = Publishers((Publisher(f"t{n}", link, clock=clock) for n, link in enumerate(links)), clock=clock)
     with capture_logs() as logs:
         publishers.open(threading.Event(), excused=["T249"], exist=True)
-    assert [(line["event"], line["topic"]) for line in logs] == [("destination away", "t249")]
+    assert [(line["event"], line["topic"]) for line in logs] == [("topic unavailable", "t249")]
 
 
 def test_a_right_that_is_missing_for_a_topic_opened_after_the_start_is_logged_and_makes_it_unready() -> None:
@@ -381,8 +379,8 @@ def test_a_right_that_is_missing_for_a_topic_opened_after_the_start_is_logged_an
     assert ready == f"topic t{MOST_OPEN + 9} is unavailable: opening the link: no Send right (assign the role)"
     assert tally.figures().ready() is None
     assert [(line["log_level"], line["event"], line.get("hint")) for line in logs] == [
-        ("error", "destination away", "assign the role"),
-        ("info", "destination back", None),
+        ("error", "topic unavailable", "assign the role"),
+        ("info", "topic available again", None),
     ]
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from common.bus import Delivery, MessageRefused, MessageTooLarge, TimeLeft
-from common.errors import DestinationUnavailable, DStreamError, TransientError
+from common.errors import DStreamError, EntityUnavailable, TransientError
 from common.message import Message, PropertyValue
 from common.packing import MOST, PACK_TYPE, condemned, packed
 from common.retry import Backoff
@@ -216,7 +216,7 @@ def opened(receivers: UnpackingReceivers) -> UnpackingReceiver:
 
 
 NO_WAY_BACK: list[DStreamError] = [
-    DestinationUnavailable("sending to ingest: 'Send' claim(s) are required"),
+    EntityUnavailable("sending to ingest: 'Send' claim(s) are required"),
     MessageRefused("ingest", change(1), "was refused: amqp:not-allowed", at=0),
 ]
 

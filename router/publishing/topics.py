@@ -1,4 +1,4 @@
-"""Makes the destinations: the topics that the configuration names, and those that turn up later. It decides which may be created.
+"""Makes the publishers of topics: those that the configuration names, and those that turn up later. It decides which may be created.
 
 It names no adapter: the caller passes senders, and a function that creates a topic. A topic whose name came with a message is created only under
 the prefixes and up to the number that the configuration allows.
@@ -12,7 +12,7 @@ from functools import partial
 from common.bus import OpenableSender
 from common.errors import ConfigurationError, DStreamError, TransientError
 from common.throttling import ThrottleLog
-from router.publishing.awaited import NotADestination
+from router.publishing.awaited import NotATopic
 from router.publishing.publisher import Publisher
 from router.publishing.publishers import Publishers
 from router.routes import ADD_TABLE
@@ -20,7 +20,7 @@ from router.settings import Latest, RouterSettings
 from router.tally import Tally
 
 
-class Destinations:
+class Topics:
     """Makes the publishers of a process, which share the state of their namespace."""
 
     def __init__(
@@ -46,7 +46,7 @@ class Destinations:
         """The publishers of all configured topics; further ones are made when a message for them comes."""
         settings = self._settings
         return Publishers(
-            map(self._configured, settings.destinations),
+            map(self._configured, settings.topics),
             further=self._further(),
             never={settings.queue_name.lower(): "it is the ingest queue"},
             elsewhere=self._elsewhere,
@@ -79,7 +79,7 @@ class Destinations:
         )
 
     def _created_now(self, topic: str) -> Publisher:
-        """Raises NotADestination when it may not be created and no table has it."""
+        """Raises NotATopic when it may not be created and no table has it."""
         if (refused := self._forbidden(topic)) is not None:
             return self._configured_instead(topic, *refused)
         self._provide(topic)
@@ -108,20 +108,20 @@ class Destinations:
 
     def _configured_instead(self, topic: str, why: str, hint: str) -> Publisher:
         if self._latest is None:
-            raise NotADestination(why, hint=hint)
+            raise NotATopic(why, hint=hint)
         try:
             return self._configured_now(self._latest, topic)
-        except NotADestination as error:
-            raise NotADestination(f"{why}; {error.message}", hint=hint) from error
+        except NotATopic as error:
+            raise NotATopic(f"{why}; {error.message}", hint=hint) from error
 
     def _configured_now(self, latest: Latest, topic: str) -> Publisher:
         """An ingester may have applied an edit of the configuration already. A topic that is unavailable concerns its own table only."""
         try:
-            known = latest().destinations
+            known = latest().topics
         except ConfigurationError as error:
             raise TransientError(f"the configuration cannot be used: {error.problems[0]}") from error
         if topic not in known:
-            raise NotADestination("the present configuration does not name it")
+            raise NotATopic("the present configuration does not name it")
         return self._publisher(topic, provide_first=True)
 
     def _elsewhere(self, topic: str) -> str | None:
@@ -130,7 +130,7 @@ class Destinations:
         if not begin or topic.startswith((*begin, *self._settings.create_under)):
             return None
         try:
-            if self._latest is not None and topic in self._latest().destinations:
+            if self._latest is not None and topic in self._latest().topics:
                 return None
         except DStreamError:
             return None

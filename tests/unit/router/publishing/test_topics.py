@@ -10,9 +10,9 @@ from common.bus import SendInterrupted
 from common.errors import ConfigurationError, PermanentError
 from common.message import Message
 from common.names import TableName
-from router.publishing.awaited import NoDestination
-from router.publishing.destinations import Destinations
+from router.publishing.awaited import NoTopic
 from router.publishing.publishers import Publishers
+from router.publishing.topics import Topics
 from router.settings import RouterSettings
 from router.tally import Tally
 from tests.fakes.bus import FakeBroker
@@ -28,10 +28,10 @@ class World:
         self.broker = FakeBroker()
         self.provided: list[str] = []
         self.settings = SETTINGS.model_copy(
-            update={"destinations": {}, "topics_begin": ("srv.db.",), "create_under": ("srv.db.",), **settings}
+            update={"topics": {}, "topics_begin": ("srv.db.",), "create_under": ("srv.db.",), **settings}
         )
         self.now: RouterSettings | ConfigurationError = self.settings
-        self.publishers: Publishers = Destinations(
+        self.publishers: Publishers = Topics(
             self.settings, self.broker.sender, self._provide, self._latest, Tally()
         ).publishers()
 
@@ -50,7 +50,7 @@ class World:
             return refused[topic]
         try:
             self.publishers[topic].send([MESSAGE])
-        except (SendInterrupted, NoDestination) as error:
+        except (SendInterrupted, NoTopic) as error:
             return error.message
         return ""
 
@@ -78,7 +78,7 @@ def test_no_more_topics_are_created_than_are_allowed_and_none_elsewhere() -> Non
 def test_a_topic_that_may_not_be_created_is_had_once_the_configuration_names_it() -> None:
     creating = world(unknown_destination="create", create_under=("srv.other.",))
     assert "router.create_under" in creating.sent("srv.db.t1.events")
-    creating.now = creating.settings.model_copy(update={"destinations": {"srv.db.t2.events": TableName("dbo", "T2")}})
+    creating.now = creating.settings.model_copy(update={"topics": {"srv.db.t2.events": TableName("dbo", "T2")}})
     assert creating.sent("srv.db.t2.events") == ""
 
 
@@ -93,7 +93,7 @@ def test_a_configuration_that_cannot_be_read_is_no_answer(unknown: str) -> None:
 def test_a_configured_topic_that_worked_and_was_deleted_is_made_again_where_unknown_ones_are(
     unknown: str, again: bool
 ) -> None:
-    having = world(unknown_destination=unknown, destinations={"srv.db.t1.events": TableName("dbo", "T1")})
+    having = world(unknown_destination=unknown, topics={"srv.db.t1.events": TableName("dbo", "T1")})
     entity = having.broker.create("srv.db.t1.events")
     assert having.sent("srv.db.t1.events") == ""
     entity.faults.extend([PermanentError("it does not exist")] * 2)
