@@ -23,7 +23,7 @@ from pydantic import SecretStr
 from common.names import TableName
 from common.sqladdress import SqlAddress
 from dstream.emulators import Emulators
-from ingester.source import ProbeRequest
+from ingester.source import PageQuery, ProbeRequest
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.source import SqlServerSource
 
@@ -79,7 +79,7 @@ def source_pages(source: SqlServerSource, page: int) -> Iterator[int]:
     assert captured is not None
     after, upto = instance.start, captured
     while True:
-        found = source.page(instance, after=after, upto=upto, rows=page)
+        found = source.page(PageQuery(instance, after=after, upto=upto, rows=page))
         if found.end is None:
             return
         after = found.end

@@ -134,6 +134,20 @@ class Part:
     rows: int
 
 
+@dataclass(frozen=True, slots=True)
+class PageQuery:
+    """The first changes of the window (after, upto] of `instance`: about `rows` rows (at least 1).
+
+    `upto` is the border of a transaction, or with a `part` any change's position.
+    """
+
+    instance: CaptureInstance
+    after: Position
+    upto: Position
+    rows: int
+    part: Part | None = None
+
+
 class Hints(Protocol):
     """What a person can do about a table, in the terms of its source: sentences, and statements to run. Pure: no question to a server."""
 
@@ -187,13 +201,10 @@ class Source(Protocol):
         """Two round trips at most for all; a table that somebody holds exclusively is waited for for a second, and holds up no other."""
         ...
 
-    def page(
-        self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int, part: Part | None = None
-    ) -> Page:
-        """The first changes of the window (after, upto]: about `rows` rows (at least 1), fewer where those are wide; whole changes only.
+    def page(self, query: PageQuery) -> Page:
+        """Fewer rows where those are wide; whole changes only.
 
-        Values are read as the types that the change table has at that moment, whatever they were when the catalog was read. `upto` is the
-        border of a transaction, or with a `part` any change's position.
+        Values are read as the types that the change table has at that moment, whatever they were when the catalog was read.
         """
         ...
 

@@ -25,7 +25,7 @@ from common.servicebus.namespace import ServiceBus
 from dstream.emulators import Login
 from ingester.position import Position
 from ingester.slices import Slice
-from ingester.source import CaptureInstance, ProbeRequest
+from ingester.source import CaptureInstance, PageQuery, ProbeRequest
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.source import SqlServerSource
@@ -201,7 +201,7 @@ def _pages(source: SqlServerSource, instance: CaptureInstance, count: int) -> li
     found: list[Any] = []
     after: Position | None = instance.start
     while after is not None and len(found) < count:
-        page = source.page(instance, after=after, upto=captured, rows=PAGE_ROWS)
+        page = source.page(PageQuery(instance, after=after, upto=captured, rows=PAGE_ROWS))
         found += page.changes
         after = page.end
     return found[:count]

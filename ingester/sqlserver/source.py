@@ -15,6 +15,7 @@ from ingester.source import (
     CapturedColumn,
     CaptureInstance,
     Page,
+    PageQuery,
     Part,
     Probe,
     ProbeRequest,
@@ -34,7 +35,7 @@ from ingester.sqlserver.sharing import shared_by
 from ingester.sqlserver.sql import changes as queries
 from ingester.sqlserver.sql import columns as queries_of_columns
 from ingester.sqlserver.sql import parts as queries_of_parts
-from ingester.sqlserver.sql.changes import Statement
+from ingester.sqlserver.sql.changes import RowsQuery, Statement
 from ingester.sqlserver.times import CommitTimes
 from ingester.window import gap
 
@@ -188,22 +189,19 @@ class SqlServerSource:
         *place, number = found[0]
         return Stride(number, _position(*place))
 
-    def page(
-        self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int, part: Part | None = None
-    ) -> Page:
+    def page(self, query: PageQuery) -> Page:
         try:
-            return self._page_of(change_table(instance), in_the_log(after), in_the_log(upto), rows, part)
+            return self._page_of(query)
         except DStreamError as error:
             if is_error(error, UNKNOWN_OBJECT):  # CDC was switched off between two of a page's questions
-                raise self._gone(instance) from error
+                raise self._gone(query.instance) from error
             raise
 
-    def _page_of(
-        self, instance: ChangeTable, after: LogPosition, upto: LogPosition, rows: int, part: Part | None
-    ) -> Page:
+    def _page_of(self, query: PageQuery) -> Page:
+        instance = change_table(query.instance)
         for _ in range(_ATTEMPTS):
             current = self._altered.get((instance.name, instance.shape), instance)
-            page = self._page(current, after, upto, rows, part)
+            page = self._page(current, query)
             if page is not None:
                 return page
             self._altered[instance.name, instance.shape] = self._as_it_is_now(instance)
@@ -220,16 +218,16 @@ class SqlServerSource:
             raise self._gone(instance)
         return replace(instance, columns=found.columns, shape=found.shape)
 
-    def _page(
-        self, instance: ChangeTable, after: LogPosition, upto: LogPosition, rows: int, part: Part | None
-    ) -> Page | None:
+    def _page(self, instance: ChangeTable, query: PageQuery) -> Page | None:
         """A page; None if the change table's columns are not what `instance` says, so that the values may be cut or missing."""
         reader = self._reader(instance)
+        after, rows = in_the_log(query.after), query.rows
         # one more than asked for, so that a before image which would end the page can take its after image along
         limit = rows + 1 if self._before_images else rows
+        wanted = RowsQuery(instance, reader.selected, after, in_the_log(query.upto), limit, self._before_images)
         meter = _Meter(self._page_bytes, look_ahead=self._by_function)
         try:
-            text, parameters = self._page_text(instance, reader, after, upto, limit, part)
+            text, parameters = self._page_text(wanted, query.part)
             stamp, of_table = _stamp_of(instance)
             sets, whole = self._connection.rows_until(f"{text};\n{stamp}", [*parameters, *of_table], meter.enough)
         except DStreamError as error:
@@ -254,35 +252,13 @@ class SqlServerSource:
         end = paired[-1].row.position if paired else None
         return Page([reader.change(p) for p in paired], end, full, LogPosition.before(low))
 
-    def _page_text(
-        self,
-        instance: ChangeTable,
-        reader: RowReader,
-        after: LogPosition,
-        upto: LogPosition,
-        rows: int,
-        part: Part | None,
-    ) -> Statement:
-        images = self._before_images
+    def _page_text(self, wanted: RowsQuery, part: Part | None) -> Statement:
         if part is not None:
             self._refuse_function()
-            return queries_of_parts.page(
-                instance, part, reader.selected, start=after, upto=upto, rows=rows, before_images=images
-            )
+            return queries_of_parts.page(wanted, part)
         if self._by_function:
-            return queries.function_page(
-                instance.name, reader.selected, start=start_of(after), upto=upto, rows=rows, before_images=images
-            )
-        return queries.page(
-            instance.change_table,
-            instance.name,
-            reader.selected,
-            start=after,
-            upto=upto,
-            rows=rows,
-            has_command_id=instance.has_command_id,
-            before_images=images,
-        )
+            return queries.function_page(replace(wanted, after=start_of(wanted.after)))
+        return queries.page(wanted)
 
     def _refuse_function(self) -> None:
         if self._by_function:

@@ -19,7 +19,7 @@ from common.errors import DStreamError, TransientError
 from ingester.offsets import TakenOffsets
 from ingester.position import Position
 from ingester.slices import Slice, SliceResult, in_trouble
-from ingester.source import Page, Source
+from ingester.source import Page, PageQuery, Source
 from ingester.task.encode import Encoder
 from ingester.task.limits import Bounds
 from ingester.task.page_size import page_rows
@@ -73,7 +73,7 @@ class Drain:
             bounds.refuse_expired()
             with progress.asking_the_queue(self.clock):
                 rows = page_rows(todo.rows, progress.row_bytes, self.sender.batch_bytes())
-            page = self.source.page(todo.instance, after=after, upto=todo.upto, rows=rows, part=todo.part)
+            page = self.source.page(PageQuery(todo.instance, after, todo.upto, rows, todo.part))
             _refuse_gap(todo, after, page)
             if page.end is None:
                 return False

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import TypeVar
 
 from common.names import Ordering, TableName
 from ingester.position import Position
-from ingester.source import CaptureInstance, Hints, Page, Part, Probe, ProbeRequest, Source, Stride, TableState
+from ingester.source import CaptureInstance, Hints, Page, PageQuery, Probe, ProbeRequest, Source, Stride, TableState
 
 _T = TypeVar("_T")
-_Request = tuple[CaptureInstance, Position, Position, Part | None]
 
 
 class ReadAhead:
@@ -25,7 +25,7 @@ class ReadAhead:
     def __init__(self, inner: Source) -> None:
         self._inner = inner
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="read-ahead")
-        self._ahead: tuple[_Request, Future[Page]] | None = None
+        self._ahead: tuple[PageQuery, Future[Page]] | None = None
 
     def states(
         self, tables: Sequence[TableName], sources: Mapping[TableName, str] | None = None
@@ -48,21 +48,18 @@ class ReadAhead:
     def stride(self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int) -> Stride | None:
         return self._in_thread(lambda: self._inner.stride(instance, after=after, upto=upto, rows=rows))
 
-    def page(
-        self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int, part: Part | None = None
-    ) -> Page:
+    def page(self, query: PageQuery) -> Page:
         """See the port. A prefetched page has the size requested for the previous one; the port only promises about `rows`."""
-        request = (instance, after, upto, part)
         ahead, self._ahead = self._ahead, None
-        if ahead is not None and ahead[0] == request:
+        if ahead is not None and replace(ahead[0], rows=query.rows) == query:
             page = ahead[1].result()
         else:
             if ahead is not None:
                 ahead[1].cancel()
-            page = self._in_thread(lambda: self._inner.page(instance, after=after, upto=upto, rows=rows, part=part))
-        if page.full and (end := page.end) is not None and end < upto:
-            future = self._thread.submit(self._inner.page, instance, after=end, upto=upto, rows=rows, part=part)
-            self._ahead = (instance, end, upto, part), future
+            page = self._in_thread(lambda: self._inner.page(query))
+        if page.full and (end := page.end) is not None and end < query.upto:
+            following = replace(query, after=end)
+            self._ahead = following, self._thread.submit(self._inner.page, following)
         return page
 
     def busy(self) -> bool:

@@ -22,7 +22,7 @@ from ingester.source import (
     CaptureInstance,
     Hints,
     Page,
-    Part,
+    PageQuery,
     Probe,
     ProbeAnswer,
     ProbeRequest,
@@ -129,9 +129,8 @@ class FakeSource:
         found = [p for p in self.rows.get(instance.name, ()) if after < p <= upto][:rows]
         return Stride(len(found), found[-1]) if found else None
 
-    def page(
-        self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int, part: Part | None = None
-    ) -> Page:
+    def page(self, query: PageQuery) -> Page:
+        instance, after, upto, rows, part = query.instance, query.after, query.upto, query.rows, query.part
         self._raise()
         self.pages += 1
         self.asked.append(rows)

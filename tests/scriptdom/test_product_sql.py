@@ -28,8 +28,8 @@ from dstream.emulators import Login
 from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
 from ingester.offsets import Claim, Move
-from ingester.source import ProbeRequest
-from ingester.sqlserver.change_table import change_table
+from ingester.source import PageQuery, ProbeRequest
+from ingester.sqlserver.change_table import ChangeTable, change_table
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.literals import rendered
 from ingester.sqlserver.offsets import SqlServerOffsets
@@ -153,9 +153,9 @@ def _read(source: SqlServerSource) -> None:
     for instance in instances:
         start = instance.start
         for upto in (probe.upto, LogPosition.before(in_the_log(probe.upto).lsn)):
-            source.page(instance, after=start, upto=upto, rows=3)
+            source.page(PageQuery(instance, after=start, upto=upto, rows=3))
     with pytest.raises(TransientError, match="is gone"):
-        source.page(replace(instances[0], name="nobody"), after=start, upto=upto, rows=3)
+        source.page(PageQuery(replace(instances[0], name="nobody"), after=start, upto=upto, rows=3))
     source.close()
 
 
@@ -211,22 +211,17 @@ _POSITIONS = [
 ]
 
 
+_TABLE = ChangeTable("it's odd]%s", _ODD, _POSITIONS[0], (), change_table="odd]%s_CT")
+
+
 @pytest.mark.parametrize("has_command_id", [True, False])
 @pytest.mark.parametrize("start", _POSITIONS, ids=str)
 @pytest.mark.parametrize("upto", _POSITIONS[:2], ids=str)
 def test_a_page_is_t_sql_wherever_it_begins(
     parse: Parse, start: LogPosition, upto: LogPosition, has_command_id: bool
 ) -> None:
-    text, values = queries.page(
-        "odd]%s_CT",
-        "it's",
-        ["[a]"],
-        start=start,
-        upto=upto,
-        rows=5,
-        has_command_id=has_command_id,
-        before_images=False,
-    )
+    table = replace(_TABLE, has_command_id=has_command_id)
+    text, values = queries.page(queries.RowsQuery(table, ["[a]"], start, upto, 5))
     assert parse(rendered(text, values)) == []
     assert parse(_declared(text)) == []
 
@@ -234,7 +229,7 @@ def test_a_page_is_t_sql_wherever_it_begins(
 @pytest.mark.parametrize("start", _POSITIONS[:2], ids=str)
 @pytest.mark.parametrize("upto", _POSITIONS[:2], ids=str)
 def test_a_page_of_the_function_is_t_sql(parse: Parse, start: LogPosition, upto: LogPosition) -> None:
-    text, values = queries.function_page("odd]%s", ["[a]"], start=start, upto=upto, rows=5, before_images=False)
+    text, values = queries.function_page(queries.RowsQuery(_TABLE, ["[a]"], start, upto, 5))
     assert parse(rendered(text, values)) == []
     assert parse(_declared(text)) == []
 

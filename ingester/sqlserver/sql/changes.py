@@ -6,8 +6,10 @@ Every text is read under READ COMMITTED, without hints: a dirty read of a change
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from common.names import TableName, quote_name
+from ingester.sqlserver.change_table import ChangeTable
 from ingester.sqlserver.position import LogPosition, Lsn
 
 Parameters = tuple[object, ...]
@@ -177,55 +179,51 @@ _LOW_WATERMARKS = "SELECT capture_instance, start_lsn FROM cdc.change_tables"
 _LENGTHS = (1, 4, 16, 64)
 
 
-def page(
-    change_table: str,
-    instance: str,
-    columns: Sequence[str],
-    *,
-    start: LogPosition,
-    upto: LogPosition,
-    rows: int,
-    has_command_id: bool,
-    before_images: bool,
-) -> Statement:
-    """`rows` rows of a window in position order, then the low watermark, which is read when the rows have been.
+@dataclass(frozen=True, slots=True)
+class RowsQuery:
+    """Which rows of a change table make a page: the first `rows` of the window (after, upto], with `columns` as they are selected.
 
-    Before images are left out on the server unless they are wanted: an update's after image holds every column.
+    Before images are left out on the server unless they are asked for: an update's after image holds every column.
     """
-    (begun, first), (ended, last) = after(start, has_command_id), until(upto)
+
+    table: ChangeTable
+    columns: Sequence[str]
+    after: LogPosition
+    upto: LogPosition
+    rows: int
+    before_images: bool = False
+
+
+def page(query: RowsQuery) -> Statement:
+    """Rows in position order, then the low watermark, which is read when the rows have been."""
+    table = query.table
+    (begun, first), (ended, last) = after(query.after, table.has_command_id), until(query.upto)
     return (
-        f"SELECT TOP ({P}) {selected_of(command_id_of(has_command_id), columns)}\n"
-        f"FROM [cdc].{quote_name(change_table)} AS ct {TIMES}\n"
-        f"WHERE {begun} AND {ended}{_images(before_images)}\n"
-        f"ORDER BY {order_of(has_command_id)};\n{LOW_WATERMARK}"
-    ), (rows, *first, *last, instance)
+        f"SELECT TOP ({P}) {selected_of(command_id_of(table.has_command_id), query.columns)}\n"
+        f"FROM [cdc].{quote_name(table.change_table)} AS ct {TIMES}\n"
+        f"WHERE {begun} AND {ended}{images(query.before_images)}\n"
+        f"ORDER BY {order_of(table.has_command_id)};\n{LOW_WATERMARK}"
+    ), (query.rows, *first, *last, table.name)
 
 
-def function_page(
-    capture_instance: str,
-    columns: Sequence[str],
-    *,
-    start: LogPosition,
-    upto: LogPosition,
-    rows: int,
-    before_images: bool,
-) -> Statement:
+def function_page(query: RowsQuery) -> Statement:
     """`page` through the published function, which has no command id, and no rows outside the low watermark and the max LSN: error 313.
 
     WITH TIES, so that rows which only a command id could tell apart are seen together. No rows come back for an empty window, not even
     a result set.
     https://learn.microsoft.com/sql/relational-databases/system-functions/cdc-fn-cdc-get-all-changes-capture-instance-transact-sql
     """
+    name, start, upto = query.table.name, query.after, query.upto
     first = first_lsn(start == LogPosition.end_of(start.lsn))
     last = P if upto == LogPosition.end_of(upto.lsn) else f"sys.fn_cdc_decrement_lsn({P})"
     begun, values = after(start, has_command_id=False)
     return (
         f"DECLARE @from binary(10) = {first}, @to binary(10) = {last};\n"
-        f"IF @from <= @to\nSELECT TOP ({P}) WITH TIES {selected_of('0', columns)}\n"
-        f"FROM {_function(capture_instance)}(@from, @to, N'all update old') AS ct {TIMES}\n"
-        f"WHERE {begun}{_images(before_images)} OR {_NO_PLACE}\n"
+        f"IF @from <= @to\nSELECT TOP ({P}) WITH TIES {selected_of('0', query.columns)}\n"
+        f"FROM {_function(name)}(@from, @to, N'all update old') AS ct {TIMES}\n"
+        f"WHERE {begun}{images(query.before_images)} OR {_NO_PLACE}\n"
         f"ORDER BY {_BY_SEQVAL};\n{FUNCTION_LOW_WATERMARK}"
-    ), (start.lsn.value, upto.lsn.value, rows, *values, capture_instance)
+    ), (start.lsn.value, upto.lsn.value, query.rows, *values, name)
 
 
 def first_lsn(starttransaction: bool) -> str:
@@ -258,7 +256,8 @@ def order_of(has_command_id: bool) -> str:
     return _BY_COMMAND if has_command_id else _BY_SEQVAL
 
 
-def _images(before_images: bool) -> str:
+def images(before_images: bool) -> str:
+    """The condition that leaves before images out."""
     return "" if before_images else " AND ct.[__$operation] <> 3"
 
 

@@ -6,8 +6,6 @@ hold equal, NULLs too. https://learn.microsoft.com/sql/t-sql/functions/checksum-
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from common.names import quote_name
 from ingester.source import Part
 from ingester.sqlserver.change_table import ChangeTable
@@ -17,9 +15,11 @@ from ingester.sqlserver.sql.changes import (
     TIMES,
     P,
     Parameters,
+    RowsQuery,
     Statement,
     after,
     command_id_of,
+    images,
     order_of,
     selected_of,
     until,
@@ -47,43 +47,28 @@ def stride(instance: ChangeTable, *, start: LogPosition, upto: LogPosition, rows
     ), (rows, *first, *last)
 
 
-def page(
-    instance: ChangeTable,
-    part: Part,
-    columns: Sequence[str],
-    *,
-    start: LogPosition,
-    upto: LogPosition,
-    rows: int,
-    before_images: bool,
-) -> Statement:
-    """`queries.page` of one part of a stride, which ends with `upto`, any change's position.
+def page(query: RowsQuery, part: Part) -> Statement:
+    """`changes.page` of one part of a stride, which ends with `query.upto`, any change's position.
 
     What is looked at ends with the stride's number of rows: a condition on the position alone would have each part read to the
     transaction's end.
     """
+    instance, upto = query.table, query.upto
     has_command_id, table = instance.has_command_id, f"[cdc].{quote_name(instance.change_table)}"
-    command = "[__$command_id]"
-    read = [
-        "[__$start_lsn]",
-        *([command] if has_command_id else []),
-        "[__$seqval]",
-        "[__$operation]",
-        "[__$update_mask]",
-    ]
+    command = ["[__$command_id]"] if has_command_id else []
+    read = ["[__$start_lsn]", *command, "[__$seqval]", "[__$operation]", "[__$update_mask]"]
     read += [quote_name(column.name) for column in instance.columns]
-    images = "" if before_images else " AND ct.[__$operation] <> 3"
-    stride_rows = part.rows * 2 if before_images else part.rows
-    (begun, first), (ended, last) = after(start, has_command_id), _until(upto, has_command_id)
-    belongs, shared = _belongs(part, table, has_command_id, before_images)
+    stride_rows = part.rows * 2 if query.before_images else part.rows
+    (begun, first), (ended, last) = after(query.after, has_command_id), _until(upto, has_command_id)
+    belongs, shared = _belongs(part, table, has_command_id, query.before_images)
     return (
-        f"SELECT TOP ({P}) {selected_of(command_id_of(has_command_id), columns)}\n"
+        f"SELECT TOP ({P}) {selected_of(command_id_of(has_command_id), query.columns)}\n"
         f"FROM (SELECT TOP ({P}) {', '.join(f'ct.{name}' for name in read)} FROM {table} AS ct\n"
-        f"WHERE {begun} AND ct.[__$start_lsn] <= {P}{images}\n"
+        f"WHERE {begun} AND ct.[__$start_lsn] <= {P}{images(query.before_images)}\n"
         f"ORDER BY {order_of(has_command_id)}) AS ct {TIMES}\n"
         f"WHERE {ended} AND {belongs}\n"
         f"ORDER BY {order_of(has_command_id)};\n{LOW_WATERMARK}"
-    ), (rows, stride_rows, *first, upto.lsn.value, *last, *shared, instance.name)
+    ), (query.rows, stride_rows, *first, upto.lsn.value, *last, *shared, instance.name)
 
 
 def _until(upto: LogPosition, has_command_id: bool) -> Statement:

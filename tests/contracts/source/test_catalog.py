@@ -14,7 +14,7 @@ from dstream.emulators import Login
 from emulators.sqlserver.server import SqlServerEmulator
 from ingester.change import Change
 from ingester.position import Position
-from ingester.source import CaptureInstance, ProbeRequest
+from ingester.source import CaptureInstance, PageQuery, ProbeRequest
 from ingester.sqlserver.position import LogPosition, in_the_log
 from ingester.sqlserver.sql import changes as queries
 from ingester.window import probe_request, window
@@ -194,7 +194,7 @@ def test_an_instance_that_is_gone_has_no_answer_and_no_page_and_stops_nobody(
     probe = place.source.probe([ProbeRequest(instance, None)])
     assert (probe.answers, probe.stale) == ({}, True)
     with pytest.raises(TransientError, match="dbo_Persons is gone; its table is looked for again"):
-        place.source.page(instance, after=instance.start, upto=upto, rows=5)
+        place.source.page(PageQuery(instance, after=instance.start, upto=upto, rows=5))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -236,7 +236,7 @@ def follow(
         assert chosen.upto is not None
         at, before = after or chosen.instance.start, len(told)
         while at < chosen.upto:
-            page = place.source.page(chosen.instance, after=at, upto=chosen.upto, rows=rows)
+            page = place.source.page(PageQuery(chosen.instance, after=at, upto=chosen.upto, rows=rows))
             told += [(c.capture_instance, dict(c.data)) for c in page.changes]
             if page.end is None or not page.full:
                 break
@@ -376,7 +376,7 @@ def test_a_value_is_whole_though_its_column_was_widened_after_the_catalog_was_re
     place.scan()
     instance = place.instance(table)
     start = instance.start
-    assert len(place.source.page(instance, after=start, upto=_end(place, instance), rows=9).changes) == 1
+    assert len(place.source.page(PageQuery(instance, after=start, upto=_end(place, instance), rows=9)).changes) == 1
     place.execute(f"ALTER TABLE dbo.Widened ALTER COLUMN V {new} NULL")
     place.execute(f"INSERT INTO dbo.Widened VALUES (2, {second})")
     place.execute(f"UPDATE dbo.Widened SET V = {second} WHERE ID = 1")
@@ -384,7 +384,9 @@ def test_a_value_is_whole_though_its_column_was_widened_after_the_catalog_was_re
     for rows in (9, 1):
         found: list[Change] = []
         after = start
-        while (page := place.source.page(instance, after=after, upto=_end(place, instance), rows=rows)).end is not None:
+        while (
+            page := place.source.page(PageQuery(instance, after=after, upto=_end(place, instance), rows=rows))
+        ).end is not None:
             found += page.changes
             after = page.end
         assert [c.data["V"] for c in found[1:]] == [wanted, wanted]
@@ -421,7 +423,7 @@ def test_a_table_that_is_altered_while_its_page_is_read_is_read_again(places: Pl
         return [*sets, place.connection.rows(stamp, parameters[-1:])], whole
 
     place.connection.rows_until = meanwhile  # type: ignore[method-assign, assignment]
-    page = place.source.page(instance, after=instance.start, upto=upto, rows=9)
+    page = place.source.page(PageQuery(instance, after=instance.start, upto=upto, rows=9))
     assert len(texts) == 2
     assert [c.data["V"] for c in page.changes] == ["2020-01-02T00:00:00.000"]
 
@@ -443,7 +445,7 @@ def test_cdc_that_is_switched_off_between_two_questions_of_a_page_stops_nobody(
 
     monkeypatch.setattr(place.connection, "rows_until", read_and_switched_off)
     with pytest.raises(TransientError, match="dbo_Persons is gone; its table is looked for again"):
-        place.source.page(instance, after=instance.start, upto=upto, rows=5)
+        place.source.page(PageQuery(instance, after=instance.start, upto=upto, rows=5))
 
 
 def test_an_instance_that_was_made_again_under_its_name_is_another(places: Places) -> None:
@@ -457,7 +459,7 @@ def test_an_instance_that_was_made_again_under_its_name_is_another(places: Place
     place.execute("INSERT INTO dbo.Persons (ID) VALUES (2)")
     place.scan()
     with pytest.raises(TransientError, match="dbo_Persons is gone; its table is looked for again"):
-        place.source.page(instance, after=instance.start, upto=_end(place, instance), rows=9)
+        place.source.page(PageQuery(instance, after=instance.start, upto=_end(place, instance), rows=9))
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ingester.position import Position
+from ingester.source import PageQuery
 from ingester.window import gap, probe_request, superseded, window
 from tests.contracts.source.conftest import Places
 from tests.contracts.source.test_source import PERSONS, Place
@@ -112,7 +113,7 @@ class History:
                 return
             after = self.offset or chosen.instance.start
             if answer.pending:
-                page = self.place.source.page(chosen.instance, after=after, upto=chosen.upto, rows=self.rows)
+                page = self.place.source.page(PageQuery(chosen.instance, after=after, upto=chosen.upto, rows=self.rows))
                 assert page.changes
                 self.told += [
                     (c.operation.name, int(str(c.data["ID"])), frozenset(c.data) | frozenset(c.unavailable))

@@ -8,7 +8,7 @@ from common.errors import ConnectionLost, TransientError
 from common.names import TableName
 from emulators.sqlserver.faults.catalogue import ChangeTableLocked, LockTimeout, LogTimesLocked
 from emulators.sqlserver.server import SqlServerEmulator
-from ingester.source import Probe, ProbeRequest
+from ingester.source import PageQuery, Probe, ProbeRequest
 from ingester.sqlserver.position import LogPosition, in_the_log
 from tests.contracts.source.conftest import Places
 from tests.contracts.source.test_source import PERSONS, Place
@@ -67,11 +67,11 @@ def test_a_page_of_a_held_table_fails_for_now_and_its_connection_is_kept(
     session = place.connection.rows("SELECT @@SPID")
     place.connection.result_sets("SET LOCK_TIMEOUT 20")
     with server.inject(ChangeTableLocked("dbo_T0_CT")), pytest.raises(TransientError, match="error 1222") as refused:
-        place.source.page(instance, after=start, upto=upto, rows=5)
+        place.source.page(PageQuery(instance, after=start, upto=upto, rows=5))
     assert not isinstance(refused.value, ConnectionLost)
     assert place.connection.rows("SELECT @@SPID") == session
     upto = LogPosition.end_of(in_the_log(place.read(table=TABLES[0])[-1].position).lsn)
-    assert len(place.source.page(instance, after=start, upto=upto, rows=5).changes) == 1
+    assert len(place.source.page(PageQuery(instance, after=start, upto=upto, rows=5)).changes) == 1
 
 
 def test_another_error_of_a_look_is_told_as_it_is(place: Place) -> None:

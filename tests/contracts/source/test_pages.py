@@ -12,7 +12,7 @@ from emulators.sqlserver.cdc.database import DatabaseCdc
 from emulators.sqlserver.cdc.injection import InjectedTransaction
 from ingester.change import Change, Operation
 from ingester.position import Position
-from ingester.source import CaptureInstance, ProbeRequest
+from ingester.source import CaptureInstance, PageQuery, ProbeRequest
 from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
 from ingester.sqlserver.source import SqlServerSource
 from tests.contracts.source.conftest import Log, Places
@@ -48,7 +48,7 @@ def sizes(place: Place, rows: int) -> list[int]:
     instance, after, upto = window(place)
     found = []
     while True:
-        page = place.source.page(instance, after=after, upto=upto, rows=rows)
+        page = place.source.page(PageQuery(instance, after=after, upto=upto, rows=rows))
         found.append(len(page.changes))
         if page.end is None or not page.full:
             return found
@@ -121,7 +121,7 @@ def test_a_page_of_wide_rows_fetches_no_more_of_them_than_it_holds(places: Place
 
     place.connection.rows_until = counting  # type: ignore[method-assign, assignment]
     instance, after, upto = window(place)
-    page = place.source.page(instance, after=after, upto=upto, rows=1000)
+    page = place.source.page(PageQuery(instance, after=after, upto=upto, rows=1000))
     assert page.full
     assert len(page.changes) <= len(fetched) <= 35
 
@@ -152,10 +152,10 @@ def test_an_offset_of_the_other_mode_loses_nothing(places: Places, log: Log) -> 
     place.scan()
     instance, _, upto = window(place)
     for stopped in place.read():
-        later = by_function(place).page(instance, after=stopped.position, upto=upto, rows=100)
+        later = by_function(place).page(PageQuery(instance, after=stopped.position, upto=upto, rows=100))
         assert sorted(told(list(later.changes))) == expected
     for stopped in later.changes:
-        again = place.source.page(instance, after=stopped.position, upto=upto, rows=100)
+        again = place.source.page(PageQuery(instance, after=stopped.position, upto=upto, rows=100))
         assert told(list(again.changes)) == expected
 
 
@@ -186,9 +186,9 @@ def test_a_window_of_nothing_is_empty(places: Places, mode: str) -> None:
     after = LogPosition.end_of(in_the_log(only.position).lsn)
     beyond = Lsn((int.from_bytes(in_the_log(only.position).lsn.value, "big") + 1).to_bytes(10, "big"))
     for border in (LogPosition.before(beyond), upto):
-        page = place.source.page(instance, after=only.position, upto=border, rows=5)
+        page = place.source.page(PageQuery(instance, after=only.position, upto=border, rows=5))
         assert (list(page.changes), page.end) == ([], None)
-    assert place.source.page(instance, after=after, upto=LogPosition.before(beyond), rows=5).end is None
+    assert place.source.page(PageQuery(instance, after=after, upto=LogPosition.before(beyond), rows=5)).end is None
 
 
 def changes_of(place: Place, rows: int) -> list[Change]:
@@ -223,7 +223,9 @@ def test_a_page_that_cleanup_overtook_tells_the_new_low_watermark(places: Places
     instance, after, upto = window(place)
     second = in_the_log(place.read()[1].position).lsn
     place.execute(f"EXEC sys.sp_cdc_cleanup_change_table N'dbo_Persons', @low_water_mark = {second}")
-    assert place.source.page(instance, after=after, upto=upto, rows=10).low_watermark == LogPosition.before(second)
+    assert place.source.page(PageQuery(instance, after=after, upto=upto, rows=10)).low_watermark == LogPosition.before(
+        second
+    )
 
 
 @pytest.mark.parametrize("mode", MODES)

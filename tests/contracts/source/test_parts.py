@@ -12,7 +12,7 @@ from common.names import TableName
 from emulators.sqlserver.cdc.database import DatabaseCdc
 from ingester.change import Change, Operation
 from ingester.position import Position
-from ingester.source import CaptureInstance, Part, ProbeRequest, Stride
+from ingester.source import CaptureInstance, PageQuery, Part, ProbeRequest, Stride
 from tests.contracts.source.conftest import Log, Places
 from tests.contracts.source.test_source import PERSONS, Place
 from tests.emulators.sqlserver.wire.test_cdc_injected import SHAPES, Told, told
@@ -46,7 +46,7 @@ def read(
         at: Position | None = after or instance.start
         changes: list[Change] = []
         while at is not None:
-            found = place.source.page(instance, after=at, upto=stride.end, rows=page, part=part)
+            found = place.source.page(PageQuery(instance, after=at, upto=stride.end, rows=page, part=part))
             changes += found.changes
             at = found.end if found.full else None
         assert all(one.position < other.position for one, other in pairwise(changes))

@@ -25,7 +25,7 @@ from emulators.sqlserver.engine.server_engine import SqlEngine
 from emulators.sqlserver.server import SqlServerEmulator
 from emulators.sqlserver.tsql.planning.plans import Plan
 from ingester.position import Position
-from ingester.source import Part, ProbeRequest
+from ingester.source import PageQuery, Part, ProbeRequest
 from ingester.sqlserver.change_table import ChangeTable
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.literals import type_of
@@ -58,16 +58,7 @@ def probe(instance: ChangeTable, start: LogPosition) -> Statement:
 
 
 def page(instance: ChangeTable, start: LogPosition) -> Statement:
-    return queries.page(
-        instance.change_table,
-        instance.name,
-        ["ct.[ID]"],
-        start=start,
-        upto=_UPTO,
-        rows=5,
-        has_command_id=instance.has_command_id,
-        before_images=False,
-    )
+    return queries.page(queries.RowsQuery(instance, ["ct.[ID]"], start, _UPTO, 5))
 
 
 def stride(instance: ChangeTable, start: LogPosition) -> Statement:
@@ -76,7 +67,7 @@ def stride(instance: ChangeTable, start: LogPosition) -> Statement:
 
 def part(instance: ChangeTable, start: LogPosition) -> Statement:
     one = Part(1, 0, 2, ("ID",), 100)
-    return queries_of_parts.page(instance, one, ["ct.[ID]"], start=start, upto=_UPTO, rows=5, before_images=False)
+    return queries_of_parts.page(queries.RowsQuery(instance, ["ct.[ID]"], start, _UPTO, 5), one)
 
 
 Asked = Callable[[ChangeTable, LogPosition], Statement]
@@ -172,7 +163,7 @@ def _pass(source: SqlServerSource, tables: list[TableName], offsets: dict[TableN
     for table, request in zip(tables, requests, strict=True):
         start = request.after or request.instance.start
         if probe.answers[request.instance.name].pending:
-            page = source.page(request.instance, after=start, upto=probe.upto, rows=rows)
+            page = source.page(PageQuery(request.instance, after=start, upto=probe.upto, rows=rows))
             offsets[table] = page.end or start
         else:
             offsets[table] = probe.upto

@@ -13,7 +13,7 @@ from common.errors import PermanentError
 from common.sqladdress import SqlAddress
 from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
-from ingester.source import ProbeRequest
+from ingester.source import PageQuery, ProbeRequest
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.hints import HINTS
 from ingester.sqlserver.position import LogPosition, in_the_log
@@ -66,7 +66,7 @@ def test_the_documented_grants_are_enough(reader: Any, mode: str, grants: tuple[
     instance = source.states([PERSONS])[PERSONS].instances[0]
     probe = source.probe([ProbeRequest(instance, None)])
     assert probe.answers["dbo_Persons"].pending
-    page = source.page(instance, after=instance.start, upto=probe.upto, rows=9)
+    page = source.page(PageQuery(instance, after=instance.start, upto=probe.upto, rows=9))
     assert [c.data["ID"] for c in page.changes] == [1]
 
 
@@ -91,7 +91,7 @@ def test_a_login_that_may_not_see_the_change_table_is_told_of_large_columns_all_
         ("Bio", -1, True),
     ]
     probe = source.probe([ProbeRequest(instance, None)])
-    page = source.page(instance, after=instance.start, upto=probe.upto, rows=9)
+    page = source.page(PageQuery(instance, after=instance.start, upto=probe.upto, rows=9))
     assert [c.unavailable for c in page.changes] == [(), (), ("Bio",)]
 
 
@@ -110,7 +110,7 @@ def test_a_gating_role_is_missed_loudly(reader: Any, member: bool) -> None:
     assert "gating role" in (refused.value.hint or "")
     upto = LogPosition.end_of(in_the_log(place.read()[0].position).lsn)
     with pytest.raises(PermanentError):
-        source.page(instance, after=instance.start, upto=upto, rows=5)
+        source.page(PageQuery(instance, after=instance.start, upto=upto, rows=5))
 
 
 def test_a_gating_role_guards_the_functions_alone_and_not_who_may_read_the_change_table(reader: Any) -> None:
@@ -119,7 +119,7 @@ def test_a_gating_role_guards_the_functions_alone_and_not_who_may_read_the_chang
     probe = source.probe([ProbeRequest(instance, None)])
     assert probe.answers["dbo_Persons"].pending
     upto = probe.upto
-    page = source.page(instance, after=instance.start, upto=upto, rows=5)
+    page = source.page(PageQuery(instance, after=instance.start, upto=upto, rows=5))
     assert [c.data["ID"] for c in page.changes] == [c.data["ID"] for c in place.read()]
 
 
@@ -139,7 +139,7 @@ def test_a_row_of_nulls_is_a_missing_right_and_never_nothing_to_read(
     assert probe.answers["dbo_Persons"].pending
     after, upto = offset or instance.start, probe.upto
     with pytest.raises(PermanentError, match="without their place in the log") as refused:
-        source.page(instance, after=after, upto=upto, rows=5)
+        source.page(PageQuery(instance, after=after, upto=upto, rows=5))
     assert "gating role" in (refused.value.hint or "")
 
 
@@ -164,7 +164,7 @@ def test_a_place_in_the_log_that_is_told_in_part_is_refused(
     monkeypatch.setattr(place.connection, "rows", lambda *asked: [without(row) for row in rows(*asked)])
     start = instance.start
     with pytest.raises(PermanentError, match="without their place in the log"):
-        place.source.page(instance, after=start, upto=upto, rows=5)
+        place.source.page(PageQuery(instance, after=start, upto=upto, rows=5))
     with pytest.raises(PermanentError, match="without their place in the log"):
         place.source.stride(instance, after=start, upto=upto, rows=5)
 
@@ -190,7 +190,7 @@ def test_a_low_watermark_that_is_not_told_is_never_read_past(
 
     monkeypatch.setattr(place.connection, "rows_until", paged)
     with pytest.raises(PermanentError, match="low watermark of dbo_Persons"):
-        place.source.page(instance, after=instance.start, upto=upto, rows=5)
+        place.source.page(PageQuery(instance, after=instance.start, upto=upto, rows=5))
     monkeypatch.setattr(place.connection, "batch", probed)
     with pytest.raises(PermanentError, match="low watermark of dbo_Persons"):
         place.source.probe([ProbeRequest(instance, None)])
@@ -221,7 +221,7 @@ def test_nothing_stays_open_between_statements(places: Places, mode: str) -> Non
     probe = place.source.probe([ProbeRequest(instance, None)])
     assert probe.upto is not None
     upto = probe.upto
-    page = place.source.page(instance, after=instance.start, upto=upto, rows=100)
+    page = place.source.page(PageQuery(instance, after=instance.start, upto=upto, rows=100))
     assert len(page.changes) == 1
     state = "SELECT @@TRANCOUNT, transaction_isolation_level, open_transaction_count FROM sys.dm_exec_sessions WHERE session_id = @@SPID"
     assert place.connection.rows(state) == [(0, 2, 0)]

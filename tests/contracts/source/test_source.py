@@ -15,7 +15,7 @@ from dstream.emulators import Login
 from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
 from ingester.change import Change, Operation
-from ingester.source import ProbeRequest
+from ingester.source import PageQuery, ProbeRequest
 from ingester.sqlserver.change_table import ChangeTable, change_table
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.position import LogPosition, in_the_log
@@ -73,7 +73,7 @@ class Place:
         after, upto = instance.start, probe.upto
         found: list[Change] = []
         while True:
-            page = self.source.page(instance, after=after, upto=upto, rows=rows)
+            page = self.source.page(PageQuery(instance, after=after, upto=upto, rows=rows))
             found += page.changes
             if page.end is None or not page.full:
                 return found
@@ -182,7 +182,7 @@ def test_a_change_captured_after_the_probe_waits_for_the_next_window(place: Plac
     place.execute("INSERT INTO dbo.Persons (ID) VALUES (2)")
     place.scan()
     start = place.instance().start
-    page = place.source.page(place.instance(), after=start, upto=probe.upto, rows=10)
+    page = place.source.page(PageQuery(place.instance(), after=start, upto=probe.upto, rows=10))
     assert what(list(page.changes)) == [("INSERT", 1)]
 
 
@@ -193,7 +193,7 @@ def test_a_window_that_ends_before_a_transaction_leaves_it_out(place: Place) -> 
     place.scan()
     second = in_the_log(place.read()[1].position).lsn
     start = place.instance().start
-    page = place.source.page(place.instance(), after=start, upto=LogPosition.before(second), rows=10)
+    page = place.source.page(PageQuery(place.instance(), after=start, upto=LogPosition.before(second), rows=10))
     assert what(list(page.changes)) == [("INSERT", 1)]
 
 
@@ -208,7 +208,7 @@ def test_the_low_watermark_that_comes_with_a_page_is_the_one_after_it_was_read(p
         f"EXEC sys.sp_cdc_cleanup_change_table @capture_instance = N'dbo_Persons', @low_water_mark = {second.lsn}"
     )
     page = place.source.page(
-        place.instance(), after=LogPosition.before(second.lsn), upto=LogPosition.end_of(second.lsn), rows=5
+        PageQuery(place.instance(), after=LogPosition.before(second.lsn), upto=LogPosition.end_of(second.lsn), rows=5)
     )
     assert page.low_watermark == LogPosition.before(second.lsn)
 

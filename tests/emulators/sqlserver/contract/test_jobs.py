@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from common.names import TableName
+from ingester.source import PageQuery
 from ingester.sqlserver.connection import Connection as IngesterConnection
 from ingester.sqlserver.position import LogPosition, Lsn
 from ingester.sqlserver.source import SqlServerSource
@@ -232,7 +233,7 @@ def test_a_reader_below_the_low_watermark_learns_that_changes_were_lost(persons:
         instance = source.states([table])[table].instances[0]
         cursor = instance.start
         persons.run(CLEANUP + "%s", second)
-        page = source.page(instance, after=cursor, upto=LogPosition.end_of(Lsn(second)), rows=10)
+        page = source.page(PageQuery(instance, after=cursor, upto=LogPosition.end_of(Lsn(second)), rows=10))
     finally:
         connection.close()
     found = gap(cursor, page.low_watermark)

@@ -17,7 +17,7 @@ from pydantic import SecretStr
 from common.names import TableName
 from common.sqladdress import SqlAddress
 from ingester.change import Change
-from ingester.source import ProbeRequest
+from ingester.source import PageQuery, ProbeRequest
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.source import SqlServerSource
 from tests.emulators.sqlserver.wire.cdc_client import server
@@ -244,4 +244,4 @@ def read(source: SqlServerSource, table: TableName) -> list[Change]:
     probe = source.probe([ProbeRequest(instance, None)])
     assert probe.upto is not None
     after, upto = instance.start, probe.upto
-    return list(source.page(instance, after=after, upto=upto, rows=100).changes)
+    return list(source.page(PageQuery(instance, after=after, upto=upto, rows=100)).changes)

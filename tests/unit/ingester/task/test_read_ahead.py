@@ -7,7 +7,7 @@ import pytest
 
 from common.errors import TransientError
 from ingester.position import Position
-from ingester.source import Page
+from ingester.source import Page, PageQuery
 from ingester.sqlserver.position import LogPosition, in_the_log
 from ingester.task.read_ahead import ReadAhead
 from tests.fakes.ingester import PERSONS, FakeSource, instance, lsn, position
@@ -46,7 +46,7 @@ def ahead(inner: Counted) -> Iterator[ReadAhead]:
 
 
 def page(source: ReadAhead, after: Position = START, upto: Position = UPTO, rows: int = 2) -> Page:
-    return source.page(instance(PERSONS), after=after, upto=upto, rows=rows)
+    return source.page(PageQuery(instance(PERSONS), after=after, upto=upto, rows=rows))
 
 
 def numbers(found: Page) -> list[int]:
