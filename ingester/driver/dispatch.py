@@ -1,12 +1,12 @@
-"""Which slices go to the executor together, how many at once, and until when they have to be back. Knows slices and slots, nothing of
-tables' state.
+"""Which slices go to the executor together, how many at once, and until when they must be back. Knows slices and slots only.
 
-A bucket that is not back in time is given up: its work is cancelled, its slices come back as failed, its slot is free. What it says later is
-not heard. That is safe although its work may go on somewhere for a while: after `send_before` it sends nothing, and its commit names the
-position that it began at, so of it and the slice that follows one commits a page and the other is refused. Whichever it is, a page was
-accepted by the queue before its end was committed: nothing is left out, and what both have sent is there twice with the same ids.
+A bucket that is not back in time is given up: its work is cancelled, its slices fail, its slot is free, and its later
+results are ignored. That is safe although its work may go on somewhere for a while. It sends nothing after
+`send_before`, and its commit names the position that it began at. So if it and the next slice reach the same page, one
+of them commits and the other is refused. Either way the queue accepted the page before its end was committed: nothing
+is left out, and what both sent is there twice with the same ids.
 
-A worker that died may have been killed by one of its tables: each of them has a worker to itself from then on, until it comes back.
+If a worker dies, one of its tables may have killed it. So each of them gets a worker to itself until it comes back.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from math import ceil
 
 import structlog
 
-from common.clock import SteadyClock, steady
+from common.clock import SteadyClock, SteadyTime, steady
 from common.names import TableName
 from ingester.driver.threads import Threads
 from ingester.executor import Executor
@@ -30,19 +30,19 @@ from ingester.source import Part
 log = structlog.get_logger("ingester")
 
 BUCKET_SIZE = 64
-"""Slices a task takes at most: what its eight threads can look after within a poll interval."""
+"""Most slices of one task: what its eight threads can handle within a poll interval."""
 DEATHS = 3
-"""So many workers in a row that read one table and nothing else: what killed them is that table."""
+"""After so many dead workers in a row that read only one table, the table is the cause."""
 _LATE_SECONDS = 30.0
-"""After `send_before` nothing is sent; a commit and a job's end may still be on their way."""
+"""Time after `send_before`, when nothing is sent, for a commit and the end of the task."""
 _HANG_SECONDS = 150.0
-"""For a slice whose lease cannot run out: one statement (120 s), and what a worker needs to start."""
+"""For a slice whose lease cannot run out: one statement (120 s) and the start of a worker."""
 _PART_SECONDS = 600.0
-"""The same for a part of a stride, which goes on however slowly a throttling namespace takes it."""
+"""The same for a part of a stride, which goes on however slowly a throttling namespace accepts it."""
 
 
 def backlog_room(slots: int, running: int, running_backlogs: int) -> int:
-    """Slots that backlogs may still have: together they leave one to the others."""
+    """How many more slots backlogs may have. Together they leave one to the other tables."""
     return max(0, min(slots - running, max(1, slots - 1) - running_backlogs))
 
 
@@ -57,8 +57,8 @@ def buckets(
 ) -> tuple[list[list[Slice]], list[list[Slice]]]:
     """(buckets of quick slices, buckets of one backlog each) to start now.
 
-    A backlog has a bucket to itself; quick slices are spread over what is free, so that none waits for a neighbour without need.
-    `quick_next`: whose turn a single slot's is where both wait for it.
+    A backlog has a bucket to itself. Quick slices are spread over the free slots, so that none waits without need.
+    `quick_next`: whether quick slices are next if both wait for a single slot.
     """
     free = slots - running
     room = 0 if slots == 1 and quick and quick_next else backlog_room(slots, running, running_backlogs)
@@ -73,7 +73,7 @@ def buckets(
 
 
 def seconds_out(todo: Slice) -> float:
-    """How long after its start the driver must have heard of `todo`."""
+    """How long after its start the result of `todo` must be back."""
     if todo.lease_seconds is not None:
         return todo.lease_seconds + _LATE_SECONDS
     return todo.seconds + (_HANG_SECONDS if todo.part is None else _PART_SECONDS)
@@ -81,23 +81,23 @@ def seconds_out(todo: Slice) -> float:
 
 @dataclass(slots=True)
 class _Bucket:
-    """One that is out. `slices`: those of which nothing was heard. Times of the steady clock. `lone`: it began with a single slice, no part."""
+    """A bucket that is out. `slices`: those without a result. `lone`: it began with a single slice, not a part."""
 
     backlog: bool
     lone: bool
     slices: dict[tuple[TableName, Part | None], Slice]
-    begun: float
-    deadline: float
+    begun: SteadyTime
+    deadline: SteadyTime
 
     def heard(self, results: Sequence[SliceResult]) -> list[SliceResult]:
-        """Those of `results` that were not heard before."""
+        """Those of `results` that are new."""
         return [found for found in results if self.slices.pop((found.table, found.part), None) is not None]
 
 
 class Dispatcher:
     """Runs buckets on the executor's slots. Only `_run` and `give_up` leave the caller's thread.
 
-    `stamped`: a slice with what is known when it starts, of which waiting for a slot would have made old news.
+    `stamped`: completes a slice when it starts. Values from before would be out of date after the wait for a slot.
     """
 
     def __init__(self, executor: Executor, stamped: Callable[[Slice], Slice], *, clock: SteadyClock = steady) -> None:
@@ -106,21 +106,21 @@ class Dispatcher:
         self._clock = clock
         self._threads = Threads("bucket")
         self._told: queue.SimpleQueue[tuple[int, Sequence[SliceResult], bool]] = queue.SimpleQueue()
-        """(bucket, results, whether those are all)"""
+        """(bucket, results, whether they are all)"""
         self._quick: list[Slice] = []
         self._backlogs: list[Slice] = []
         self._numbers: Iterator[int] = count()
         self._out: dict[int, _Bucket] = {}
         self._quick_next = False
         self._suspects: dict[TableName, int] = {}
-        """Tables whose last worker died: how many died in a row that had nothing else to do."""
+        """Tables whose last worker died: how many workers in a row died that had only this table."""
 
     def add(self, todo: Slice, *, backlog: bool) -> None:
         """Queue a slice until a slot is free."""
         (self._backlogs if backlog or todo.table in self._suspects else self._quick).append(todo)
 
     def start(self) -> None:
-        """Hand what waits to the free slots."""
+        """Give waiting slices to the free slots."""
         quick, lone = buckets(
             self._quick,
             self._backlogs,
@@ -139,7 +139,7 @@ class Dispatcher:
             self._submit(bucket, backlog=True)
 
     def results(self, timeout: float) -> list[SliceResult]:
-        """What has ended, or was given up; waits up to `timeout` seconds for the first."""
+        """The slices that ended or were given up. Waits up to `timeout` seconds for the first."""
         found: list[SliceResult] = []
         try:
             told = self._told.get(timeout=timeout) if timeout > 0 else self._told.get_nowait()
@@ -156,11 +156,11 @@ class Dispatcher:
 
     @property
     def running(self) -> int:
-        """Buckets on their way."""
+        """How many buckets are out."""
         return len(self._out)
 
     def close(self) -> None:
-        """Nothing more is started, and what has not come back is not waited for."""
+        """Start nothing more, and do not wait for what is out."""
         self._threads.close()
 
     def _backlogs_out(self) -> int:
@@ -169,7 +169,7 @@ class Dispatcher:
     def _submit(self, slices: list[Slice], *, backlog: bool) -> None:
         stamped = [self._stamped(todo) for todo in slices]
         number, now = next(self._numbers), self._clock()
-        deadline = now + max(map(seconds_out, stamped))
+        deadline = SteadyTime(now + max(map(seconds_out, stamped)))
         lone = len(stamped) == 1 and stamped[0].part is None
         self._out[number] = _Bucket(backlog, lone, {(todo.table, todo.part): todo for todo in stamped}, now, deadline)
         self._threads.run(partial(self._run, number, stamped))
@@ -180,7 +180,7 @@ class Dispatcher:
 
         try:
             results = self._executor.run(slices, number=number, early=early)
-        except Exception as error:  # whatever it was, the loop must hear of it, or the tables would never be due again
+        except Exception as error:  # the loop must hear of any failure, or the tables would never be due again
             results = [failed(todo, error) for todo in slices]
         self._told.put((number, results, True))
 
@@ -193,7 +193,7 @@ class Dispatcher:
         return [self._judged(found, bucket) for found in bucket.heard(results)]
 
     def _judged(self, result: SliceResult, bucket: _Bucket) -> SliceResult:
-        """`result`, and if its worker died, whether that is the table's doing: a single death may be anybody's."""
+        """`result`, with KILLS_WORKER if so many workers died that the table must be the cause."""
         if result.trouble is not Trouble.WORKER_LOST:
             self._suspects.pop(result.table, None)
             return result
@@ -205,11 +205,11 @@ class Dispatcher:
         overdue = [number for number, bucket in self._out.items() if now >= bucket.deadline]
         return [result for number in overdue for result in self._give_up(number, self._out.pop(number), now)]
 
-    def _give_up(self, number: int, bucket: _Bucket, now: float) -> list[SliceResult]:
+    def _give_up(self, number: int, bucket: _Bucket, now: SteadyTime) -> list[SliceResult]:
         self._threads.run(partial(self._executor.give_up, number))
         error = Overdue(
-            f"nothing was heard of it for {now - bucket.begun:.0f} s after it was handed to Spark",
-            hint="Service Bus, SQL Server or the executor accepts connections and does not answer, or no executor took the task",
+            f"no result came within {now - bucket.begun:.0f} s after the slice was given to Spark",
+            hint="Service Bus, SQL Server or the executor accepts connections but does not answer, or no executor took the task",
         )
         if bucket.slices:
             log.error(

@@ -1,7 +1,8 @@
-"""The wall clocks of the executors' machines beside the driver's, since a slice's `send_before` is a date. Sets no clock, stops no table.
+"""Compares the wall clocks of the executors' machines with the driver's, because a slice's `send_before` is a date.
 
-How long a slice takes on its way is not known, so only what no delay explains counts as a difference: a result that was handed back
-before it was received is the mark of a clock that is ahead, a slice that was taken up before it was sent of one that is behind.
+Nobody knows how long a slice is on its way, so only what no delay explains counts as a difference. If a result seems to
+be sent after it was received, the worker's clock is ahead. If a slice seems to begin before it was sent, the clock is
+behind. Sets no clock, stops no table.
 """
 
 from __future__ import annotations
@@ -17,35 +18,35 @@ from ingester.slices import SliceResult, Trouble, WorkerClock
 log = structlog.get_logger("ingester")
 
 TOLERATED_SECONDS = 2.0
-"""Clocks that are kept by NTP differ by milliseconds; the margin of the shortest lease is a few seconds."""
+"""With NTP, clocks differ by milliseconds. The margin of the shortest lease is a few seconds."""
 
 _HINT = "synchronise the clocks of both machines (chronyc tracking shows how far off each is)"
 
 
 def difference(clock: WorkerClock, received_at: UnixTime) -> float:
-    """Seconds by which the worker's clock is ahead of the driver's, at least; below 0 it is behind. 0 where none can be told."""
+    """Seconds that the worker's clock is ahead of the driver's, at least; below 0: behind; 0: no difference is certain."""
     ahead, behind = clock.ended_at - received_at, clock.begun_at - clock.sent_at
     return ahead if ahead > 0 else min(0.0, behind)
 
 
 class ExecutorClocks:
-    """`now`: the driver's wall clock, Unix time. `here`: the driver's machine, which has no other clock than its own."""
+    """`now`: the driver's Unix time. `here`: the driver's machine, whose workers have the same clock."""
 
     def __init__(self, now: UnixClock, here: str | None = None) -> None:
         self._now = now
         self._here = here or socket.gethostname()
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def looked(self, result: SliceResult) -> SliceResult:
-        """`result`, which has just been received. A machine whose clock differs is reported once; what expired for it says so."""
+        """`result`, just received. Reports each machine whose clock differs once; a slice that expired for it says so."""
         clock = result.clock
         if clock is None or clock.host == self._here:
             return result
         seconds = difference(clock, self._now())
         if abs(seconds) <= TOLERATED_SECONDS:
             return result
-        if clock.host not in self._told:
-            self._told.add(clock.host)
+        if clock.host not in self._reported:
+            self._reported.add(clock.host)
             log.warning(
                 "an executor's clock differs from the driver's",
                 host=clock.host,

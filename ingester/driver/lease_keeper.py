@@ -1,7 +1,6 @@
-"""Takes the locks that are wanted and renews those that are held, in a thread of its own: neither a slow database nor a slow lock
-service holds up the other.
+"""Takes wanted locks and renews held ones, in a thread of its own, so that a slow lock service does not delay the loop.
 
-The loop asks it what is held; nothing here waits for the loop. What happens next after a lease has ended is the loop's to say.
+The loop asks which locks are held, and decides what happens when a lease has ended. Nothing here waits for the loop.
 """
 
 from __future__ import annotations
@@ -23,22 +22,22 @@ from ingester.locks import Lease, Locks
 log = structlog.get_logger("ingester")
 
 _TURN_SECONDS = 1.0
-"""How often the thread looks what is due at least, and so how soon a renewal that failed is tried again."""
+"""How often the thread looks for work, and so how soon it repeats a failed renewal."""
 _SEEK_SECONDS = 5.0
-"""How often tables that are locked elsewhere are looked at: a standby takes over so long after a lease has run out."""
+"""How often to look at locks that others hold. A standby takes over within this time after a lease has run out."""
 _COUNT_SECONDS = 15.0
-"""How often the others are counted while no table is missing."""
+"""How often to count other ingesters while no table is missing."""
 _JITTER = 0.5
-"""The share of a pause that chance may take off: ingesters that lost the lock service together do not come back to it together."""
+"""The fraction of a pause that chance may take off, so that ingesters do not return to the lock service together."""
 _THREADS = 8
-"""Requests that are under way at once: a thousand leases are renewed within a few seconds."""
+"""Requests at once. A thousand leases are renewed within a few seconds."""
 _AT_A_TIME = 64
-"""Locks that are taken before renewals have their turn again."""
+"""Locks to take before the next renewals."""
 
 
 @dataclass(slots=True)
 class _Held:
-    """`ended`: why the lease can no longer be used. `failed`: what its last renewal met, until one succeeds."""
+    """`ended`: why the lease can no longer be used. `failed`: the error of its last renewal, until one succeeds."""
 
     lease: Lease
     ended: DStreamError | None = None
@@ -46,10 +45,10 @@ class _Held:
 
 
 class LeaseKeeper:
-    """`places`: locks of which each ingester takes one, so that they can be counted; none: it does not share.
+    """`places`: locks of which each ingester takes one, so that ingesters can be counted. None: tables are not shared.
 
-    `clock`: the steady clock that leases are counted by. `shuffle`: puts a list in an order of this ingester's own; `chance`: a random
-    number in [0, 1).
+    `clock`: the steady clock that leases are counted by. `shuffle`: puts a list into an order of this ingester's own.
+    `chance`: a random number in [0, 1).
     """
 
     def __init__(
@@ -72,25 +71,25 @@ class LeaseKeeper:
         self._wanted: set[str] = set()
         self._held: dict[str, _Held] = {}
         self._mine = 0
-        """How many of the wanted locks are held: asked for once a table and pass."""
+        """How many of the wanted locks are held. Counted along, because each pass asks for each table."""
         self._refused: dict[str, PermanentError] = {}
         self._news: list[str] = []
         self._live = 1
         self._seek_at = self._renew_at = float("-inf")
-        self._away = False
+        self._unavailable = False
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="lease")
         self._releases: list[Future[None]] = []
         self._stop, self._wake = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="leases", daemon=True)
 
-    # what the loop says and asks; never waits for the lock service
+    # called by the loop; never waits for the lock service
 
     def start(self) -> None:
-        """Begin to take and to renew."""
+        """Begin to take and renew locks."""
         self._thread.start()
 
     def want(self, names: Collection[str]) -> None:
-        """The locks to have from now on, beside those that are held already. None, while tables could not be read anyway."""
+        """The locks to take from now on, besides the held ones. Empty while tables could not be read anyway."""
         with self._guard:
             wanted = set(names)
             if not wanted <= self._wanted:
@@ -100,7 +99,7 @@ class LeaseKeeper:
             self._mine = len(self._held.keys() & wanted)
 
     def unwant(self, name: str) -> None:
-        """Leave one lock to others, whether it is held, is being taken, or was never had."""
+        """Leave one lock to others, whether it is held, is being taken, or was never held."""
         with self._guard:
             held = self._held.get(name)
             if name in self._wanted:
@@ -110,18 +109,18 @@ class LeaseKeeper:
             self.give_back(held.lease)
 
     def count_by(self, places: Sequence[str]) -> None:
-        """Other places from now on, all of the earlier ones among them: an ingester keeps the one that it has."""
+        """Use these places from now on. They include all earlier ones: an ingester keeps the place that it has."""
         with self._guard:
             self._places = tuple(places)
 
     def news(self) -> list[str]:
-        """The locks that were taken since this was asked last, or that were refused."""
+        """The locks that were taken or refused since the last call."""
         with self._guard:
             news, self._news = self._news + list(self._refused), []
             return news
 
     def lease(self, name: str) -> Lease | None:
-        """The lease on a wanted lock, once it is held. Raises PermanentError when the lock service refused it."""
+        """The lease on a wanted lock; None while it is not held. Raises PermanentError if the lock service refused it."""
         with self._guard:
             if (error := self._refused.pop(name, None)) is not None:
                 raise error
@@ -132,7 +131,7 @@ class LeaseKeeper:
         return None
 
     def seconds_left(self, lease: Lease) -> float | None:
-        """How long `lease` can still be used; None if it does not run out. Raises LeaseLost, or PermanentError when it was refused."""
+        """How long `lease` can still be used; None if it does not run out. Raises LeaseLost, or PermanentError if it was refused."""
         with self._guard:
             held = self._held.get(lease.name)
             if held is None or held.lease.epoch != lease.epoch:
@@ -148,27 +147,27 @@ class LeaseKeeper:
             return left
 
     def surplus(self) -> int:
-        """How many tables to give back, so that the other ingesters come to their share."""
+        """How many tables to give back, so that the other ingesters get their share."""
         with self._guard:
             return self._share.surplus(mine=self._mine, tables=len(self._wanted), live=self._live)
 
     def give_back(self, lease: Lease) -> None:
-        """Nobody here needs it any more, or it has ended."""
+        """Release `lease`, which has ended or is not needed here."""
         self._let_go(lease, self._locks.release)
 
     def give_back_all(self, *, besides: Collection[str] = ()) -> None:
-        """Leave everything to others, the place as well, so that they do not count this ingester. What is wanted is taken again."""
+        """Release all locks, the place included, so that others do not count this ingester. Wanted locks are taken again."""
         with self._guard:
             leases = [held.lease for name, held in self._held.items() if name not in besides]
         for lease in leases:
             self.give_back(lease)
 
     def lost(self, lease: Lease) -> None:
-        """A newer owner was met."""
+        """Drop `lease`, because its lock has a newer owner."""
         self._let_go(lease, self._locks.lost)
 
     def close(self, seconds: float = 3.0) -> None:
-        """Give everything back; what takes longer than `seconds` in all runs out by itself."""
+        """Release all locks. Those that take longer than `seconds` in all run out by themselves."""
         deadline = steady() + seconds
         self._stop.set()
         self._wake.set()
@@ -185,7 +184,7 @@ class LeaseKeeper:
             self._wake.clear()
             try:
                 self.turn()
-            except Exception as error:  # a defect: without this thread every lease would run out
+            except Exception as error:  # a defect; without this thread every lease would run out
                 log.error("taking and renewing locks failed, retrying", error=f"{type(error).__name__}: {error}")
             self._wake.wait(self.pause())
 
@@ -194,16 +193,16 @@ class LeaseKeeper:
         return jittered(_TURN_SECONDS, _JITTER, self._chance)
 
     def turn(self) -> None:
-        """Renew what is due, take what is free."""
+        """Renew the leases that are due, take the locks that are free."""
         failures = [failure for failure in (*self._renew(), *self._seek()) if failure is not None]
-        if failures and not self._away:
+        if failures and not self._unavailable:
             log.warning("lock service unavailable, retrying", error=failures[0].message, hint=failures[0].hint)
-        if self._away and not failures:
+        if self._unavailable and not failures:
             log.info("lock service available again")
-        self._away = bool(failures)
+        self._unavailable = bool(failures)
 
     def _renew(self) -> Iterable[TransientError | None]:
-        """All at once, so that all leases of a dead ingester run out together; one that failed is tried again each turn."""
+        """Renew all leases at once, so that those of a dead ingester run out together. Repeat failed ones each turn."""
         every, now = self._locks.renew_seconds, self._clock()
         if every is None:
             return ()
@@ -223,7 +222,7 @@ class LeaseKeeper:
         return held.failed
 
     def _seek(self) -> Iterable[TransientError | None]:
-        """Look which locks are free, and take this ingester's share of them."""
+        """Find the free locks and take this ingester's share of them."""
         now = self._clock()
         with self._guard:
             if not self._wanted or now < self._seek_at:
@@ -249,7 +248,7 @@ class LeaseKeeper:
         return list(self._pool.map(self._take, chosen[:_AT_A_TIME]))
 
     def _count(self, held: Collection[str]) -> None:
-        """How many ingesters there are, this one among them once it has its place."""
+        """Count the ingesters, this one included once it has its place."""
         with self._guard:
             placed = [mine for place in self._places if (mine := self._held.get(place)) is not None]
         for place in placed:
@@ -276,7 +275,7 @@ class LeaseKeeper:
         return None
 
     def _kept(self, lease: Lease) -> bool:
-        """Hold what was taken, unless nobody here needs it by now."""
+        """Keep a lock that was taken, unless it is no longer wanted."""
         with self._guard:
             wanted = lease.name in self._wanted
             if not wanted and not (self._wanted and lease.name in self._places):
@@ -304,4 +303,4 @@ class LeaseKeeper:
         try:
             tell(lease)
         except DStreamError as error:
-            log.debug("lock not given back, it will run out", lock=lease.name, error=error.message)
+            log.debug("lock not given back, its lease will run out", lock=lease.name, error=error.message)

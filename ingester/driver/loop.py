@@ -1,6 +1,6 @@
-"""The loop of stage 1: which tables are due, which of them hold anything new, and what becomes of the results.
+"""The loop of stage 1: find the tables that are due, probe them for changes, send out slices, take in the results.
 
-One thread decides everything; rows never pass through here.
+One thread decides everything. Rows never pass through it.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from ingester.window import gap_error, lost_error, probe_request
 log = structlog.get_logger("ingester")
 
 _TICK = 0.2
-"""Seconds after which a stop is noticed at the latest."""
+"""Seconds within which the loop notices a stop."""
 _KILL_SECONDS = 3.0
-"""A cancelled Python task runs on for up to 2.5 seconds: Spark looks every 2, and waits spark.python.task.killTimeout."""
+"""How long a cancelled Python task may run on: Spark looks every 2 s, then waits spark.python.task.killTimeout (0.5 s)."""
 
 
 class Loop:
-    """`source` and `offsets` are the driver's own; `leases` is closed with the loop; `chance` is a random number in [0, 1).
+    """`source` and `offsets` belong to the driver. The loop closes `leases`. `chance`: a random number in [0, 1).
 
-    `clock` is the steady clock, which everything here is timed by; `now` is Unix time, for what is said to other machines.
+    `clock`: the steady clock, which times everything here. `now`: Unix time, for what other machines read.
     """
 
     def __init__(
@@ -93,15 +93,15 @@ class Loop:
             clock,
         )
         self._wanted = False
-        """Whether the leases' thread was told which tables to have, as the catalog has them by now."""
+        """Whether the lease keeper knows the tables of the present catalog."""
 
     @property
     def changes(self) -> int:
-        """Changes that were sent."""
+        """How many changes were sent."""
         return self._returns.changes
 
     def run(self) -> int:
-        """Until stopped: 0. Until every table has stopped for good: 1. Raises PermanentError when the executor is gone for good."""
+        """Run until a stop (returns 0), or until every table has stopped (1). Raises PermanentError if the executor is gone."""
         self._roster.begin(self._settings.tables)
         try:
             while not self._stop.is_set() and self._roster.tables:
@@ -112,7 +112,7 @@ class Loop:
         return self._roster.status()
 
     def reconfigure(self, changes: TableChanges, lock_names: Mapping[TableName, str]) -> None:
-        """Take other tables from the loop's next turn on; `lock_names` has those of the added ones. From any thread."""
+        """Take over other tables at the next turn. `lock_names`: of the added ones. From any thread."""
         self._asked.put((changes, lock_names))
 
     def _turn(self) -> None:
@@ -123,7 +123,7 @@ class Loop:
         for result in self._dispatcher.results(self._wait_seconds()):
             if (table := self._returns.settle(result)) is not None:
                 ready.append(table)
-            self._stats.turned()  # the end of a stride is committed: that may wait for the server
+            self._stats.turned()  # settling the end of a stride commits, which may wait for the server
         self._roster.hurry([*self._ownership.news(), *self._gate.chosen()])
         due_at = self._schedule.next_due()
         if due_at is not None and due_at + self._settings.coalesce_seconds <= self._clock():
@@ -145,7 +145,7 @@ class Loop:
             return _TICK
         return min(_TICK, max(0.0, due_at + self._settings.coalesce_seconds - self._clock()))
 
-    # a pass: catalog, locks, one probe for all
+    # a pass: catalog, locks, one probe for all tables
 
     def _pass(self, tables: list[TrackedTable]) -> None:
         waiting = {table.name for table in tables}
@@ -175,19 +175,19 @@ class Loop:
             self._roster.put(name, self._waiting_for(self._roster.tables[name]))
 
     def _standing(self, table: TrackedTable) -> Standing:
-        """Of one that is not read now, and not stopped."""
+        """The state of a table that is not read now and has not stopped."""
         if table.absence is not None or ((self._outage or self._catalog.refused) and not table.instances):
             return Standing.ABSENT
         return Standing.ELSEWHERE if table.lease is None else Standing.READ
 
     def _waiting_for(self, table: TrackedTable) -> TableOutcome:
-        """Why `table` was not read."""
+        """Why this pass did not read `table`."""
         if self._outage:
             return TableOutcome.FAILED
         return TableOutcome.LOCKED if table.held or (table.instances and table.lease is None) else TableOutcome.IDLE
 
     def _readable(self, tables: list[TrackedTable]) -> list[TrackedTable]:
-        """Those of `tables` that exist, are under CDC and locked by us."""
+        """Those of `tables` that exist, are under CDC, and whose locks this ingester has."""
         if self._catalog.due(missing=not all(table.instances for table in tables)):
             self._refresh_catalog()
         refused = self._ownership.claim(table for table in tables if table.instances and table.lease is None)
@@ -199,7 +199,7 @@ class Loop:
         return [table for table in ours if table.instances and not table.unclear and not self._lost(table)]
 
     def _lost(self, table: TrackedTable) -> bool:
-        """Whether `table` is not read now because the one that had its name is gone, unread changes and all."""
+        """Whether `table` cannot be read now because the table that had its name is gone, with its unread changes."""
         if table.successor is None or not table.successor.lost or table.lease is None:
             return False
         error = lost_error(table.name, table.offset, table.source, self._source.hints)
@@ -222,7 +222,7 @@ class Loop:
         return over
 
     def _refresh_catalog(self) -> None:
-        """What is known is gone on with where the server refuses to tell more, as long as there is something to go on with."""
+        """Read the catalog again. If the server refuses, go on with the known capture instances, provided that there are any."""
         try:
             self._load_catalog()
         except ConnectionLost:
@@ -241,9 +241,9 @@ class Loop:
         self._wanted = False
 
     def _probe(self, tables: list[TrackedTable], *, fresh: bool = False) -> list[tuple[TrackedTable, Decision]]:
-        """A decision for each of `tables`; one whose probe fails for good is stopped, the others are asked one by one.
+        """A decision for each of `tables`. If the probe fails for good, ask one by one and stop the table that fails.
 
-        `fresh`: the catalog has just been read. What an instance that was dropped in between would have said is asked again later.
+        `fresh`: the catalog has just been read. A table whose instance was dropped since then is asked again later.
         """
         requests = [probe_request(table.instances, table.offset) for table in tables]
         if not tables:
@@ -273,7 +273,7 @@ class Loop:
         return self._probe([table for table in tables if table.instances and not self._lost(table)], fresh=True)
 
     def _act(self, table: TrackedTable, decision: Decision) -> Moving | None:
-        """Do what was decided; a table that is only to be moved comes back, to be moved with others."""
+        """Do what was decided. Returns the move of an offset, which is made together with others."""
         lease = table.lease
         assert lease is not None
         self._stats.stands(table.name, Standing.READ, behind=decision.act in (Act.READ, Act.GAP))
@@ -316,7 +316,7 @@ class Loop:
             self._dispatcher.add(one, backlog=table.backlog)
 
     def _go_over(self, table: TrackedTable, upto: Position) -> None:
-        """Nothing is left of the former table up to `upto`: that is its end if capture has come past the moment when it lost the name."""
+        """Nothing of the former table is left up to `upto`, so it ends there once capture has passed the change of name."""
         assert table.successor is not None
         over = self._source.passed(upto, table.successor.moment) and self._gone_over(table)
         self._roster.put(table.name, TableOutcome.MORE if over else TableOutcome.CHANGED)
@@ -337,17 +337,17 @@ class Loop:
             self._roster.hurry(self._roster.tables)
 
     def _no_answer(self, error: DStreamError) -> None:
-        """A question about all tables was refused, by a server that can be reached: all of them wait."""
+        """The server can be reached but refused a query about all tables, so all of them wait."""
         self._catalog.outdated()
-        if isinstance(error, PermanentError):  # such as that CDC was switched off: what was known does not hold
+        if isinstance(error, PermanentError):  # CDC was disabled, for example: what was known is no longer true
             for table in self._roster.tables.values():
                 table.instances = ()
         self._outage.refused(error)
 
     def _connection_lost(self, error: ConnectionLost, waiting: set[TableName]) -> None:
-        """Another ingester may still reach the server: it is to have every table if this lasts, but for those with a slice under way.
+        """Another ingester may still reach the server. If this lasts, leave it every table that has no slice under way.
 
-        `waiting`: tables that were taken out of the schedule and are not read.
+        `waiting`: tables that this pass took out of the schedule and does not read.
         """
         self._ownership.want(())
         self._catalog.outdated()

@@ -1,4 +1,4 @@
-"""What the loop needs of the configuration, and the slices that come of it. Pure."""
+"""What the loop needs of the configuration, and the slices made from it. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ingester.position import Position
 from ingester.slices import Slice
 
 _FIRST_LOOK_SECONDS = 1.0
-"""How long a table that is not known to have a backlog may hold a slot that it shares."""
+"""How long a table may hold a shared slot while no backlog of it is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoopSettings:
-    """What the loop needs of the configuration. Times in seconds; `stop_seconds`: how long a stop waits for running slices.
+    """What the loop needs of the configuration. Times in seconds. `stop_seconds`: how long a stop waits for slices.
 
-    `ordering`: the queue's, or "table" where no table is to be spread over several tasks; `most_parts`: over how many at most.
+    `ordering`: the queue's, or "table" if every table is read by one task; `most_parts`: the most tasks for one table.
     """
 
     tables: dict[TableName, Rhythm]

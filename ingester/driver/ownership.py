@@ -1,5 +1,7 @@
-"""Which tables are ours: from a lock that was taken to a claimed offset, and back when the lease ends, others want their share, or the table
-is no longer configured."""
+"""Table ownership: take the lock, claim the offset; give both back when needed.
+
+That is when the lease ends, when another ingester is due its share, or when the table is no longer configured.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ log = structlog.get_logger("ingester")
 
 
 class Ownership:
-    """`lock_names`: the lock of each table. Called by the loop alone; nothing here waits for the lock service."""
+    """`lock_names`: the lock of each table. Only the loop calls it. Nothing here waits for the lock service."""
 
     def __init__(self, leases: LeaseKeeper, offsets: Offsets, lock_names: Mapping[TableName, str]) -> None:
         self._leases = leases
@@ -31,38 +33,38 @@ class Ownership:
         self._tables = {lock: table for table, lock in lock_names.items()}
 
     def want(self, tables: Iterable[TrackedTable]) -> None:
-        """The tables to have, as far as others leave them to us."""
+        """The tables to own, as far as other ingesters leave them to this one."""
         self._leases.want([self._lock_names[table.name] for table in tables])
 
     def add(self, table: TableName, lock: str) -> None:
-        """A table that was configured meanwhile."""
+        """Add a table that was configured meanwhile."""
         self._lock_names[table], self._tables[lock] = lock, table
 
     def leave(self, table: TrackedTable) -> None:
-        """`table` is not read here any more: its lock, claimed or not, is free for others, its offset stays."""
+        """Stop reading `table` here. Its lock, claimed or not, is free for others; its offset stays."""
         table.lease, table.backlog = None, False
         self._leases.unwant(self._lock_names[table.name])
 
     def remove(self, table: TrackedTable) -> None:
-        """The same of one that is no longer configured."""
+        """Leave a table that is no longer configured."""
         self.leave(table)
         del self._tables[self._lock_names.pop(table.name)]
 
     def give_back_all(self, tables: Iterable[TrackedTable], *, besides: Collection[TableName]) -> None:
-        """Whoever wants `tables` may have them, and every lock that was taken and not claimed yet; `besides`: those of slices under way."""
+        """Give back `tables` and all locks that are not claimed yet. `besides`: tables with a slice under way, which stay."""
         for table in tables:
             if table.name not in besides:
                 table.lease, table.backlog = None, False
         self._leases.give_back_all(besides=[self._lock_names[name] for name in besides])
 
     def news(self) -> list[TableName]:
-        """Tables to look at now, because something has become of their locks."""
+        """Tables to look at now, because their locks were taken or refused."""
         return [self._tables[lock] for lock in self._leases.news() if lock in self._tables]
 
     def claim(self, tables: Iterable[TrackedTable]) -> list[tuple[TrackedTable, DStreamError]]:
-        """Take those of `tables` whose locks were taken, with one question for all; what the others met, by table.
+        """Claim the offsets of those `tables` whose locks were taken, with one query. Returns the errors by table.
 
-        Raises ConnectionLost: then the locks are kept for a while, unclaimed.
+        Raises ConnectionLost; the locks are then kept for a while, unclaimed.
         """
         taken, refused = list[tuple[TrackedTable, Lease]](), list[tuple[TrackedTable, DStreamError]]()
         for table in tables:
@@ -92,27 +94,27 @@ class Ownership:
         return refused
 
     def ours(self, table: TrackedTable) -> bool:
-        """Whether `table`, once claimed, may be read still. Raises PermanentError when its lock was refused."""
+        """Whether `table` was claimed and may still be read. Raises PermanentError if its lock was refused."""
         return table.lease is not None and self._still(table, table.lease)
 
     def stamped(self, todo: Slice, table: TrackedTable | None, now: UnixTime) -> Slice:
-        """`todo` as it starts at `now` (Unix time), with how long the lease of its table will do at least."""
+        """`todo` as it starts at `now`, with the time that its table's lease is sure to last."""
         try:
             left = 0.0 if table is None or table.lease is None else self._leases.seconds_left(table.lease)
-        except DStreamError:  # told when the slice has come back
+        except DStreamError:  # logged when the slice is back
             left = 0.0
         todo = replace(todo, sent_at=now)
         return todo if left is None else replace(todo, send_before=UnixTime(now + left), lease_seconds=left)
 
     def superseded(self, table: TrackedTable, why: str) -> None:
-        """The offsets have met a newer owner of `table`."""
+        """Drop `table`, because its offset has a newer owner."""
         if table.lease is not None:
             self._leases.lost(table.lease)
             table.lease, table.backlog = None, False
             log.warning("lock lost", table=table.name.key, why=why)
 
     def gone_over(self, table: TrackedTable) -> bool:
-        """Whether `table` is read from the one that has its name now; it is not where a newer owner was met. Raises PermanentError."""
+        """Go over to the table that has the name now. False if there is a newer owner. Raises PermanentError."""
         to, lease, left = table.successor, table.lease, table.source
         if to is None or lease is None or left is None:
             return False
@@ -128,13 +130,13 @@ class Ownership:
         return True
 
     def give_back(self, table: TrackedTable) -> None:
-        """Whoever wants `table` may have it."""
+        """Leave `table` to other ingesters."""
         if table.lease is not None:
             self._leases.give_back(table.lease)
             table.lease, table.backlog = None, False
 
     def close(self) -> None:
-        """Give everything back, and wait a little until it is."""
+        """Give everything back, and wait a little for that."""
         self._leases.close()
 
     def _still(self, table: TrackedTable, lease: Lease) -> bool:

@@ -1,7 +1,7 @@
-"""What becomes of a running ingester when its configuration was edited: decided here, done elsewhere. Pure.
+"""Decides what an edited configuration changes in a running ingester. Pure.
 
-Tables and their polling are taken over as they run; every other setting is in use in too many places (Spark's workers have their copy), and is
-named as one that a restart will bring.
+Tables and their polling are taken over at once. Every other setting is in use in too many places (Spark's workers have
+copies), so the log names it as one that needs a restart.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from ingester.driver.schedule import Rhythm
 from ingester.settings import IngesterSettings
 
 AT_ONCE = ("tables", "tables_overrides", "poll_interval_defaults")
-"""The settings that are taken over without a restart."""
+"""Settings that need no restart."""
 
 Rhythms = Mapping[TableName, Rhythm]
 
 
 @dataclass(frozen=True, slots=True)
 class TableChanges:
-    """Tables to begin with, to leave, and to look at in another rhythm. No table is in two of them."""
+    """Tables to add, to remove, and to poll at other intervals. No table is in two of them."""
 
     added: Rhythms
     removed: frozenset[TableName]
@@ -34,7 +34,7 @@ class TableChanges:
 
 @dataclass(frozen=True, slots=True)
 class ReloadPlan:
-    """`tables`: all tables that run when `changes` have been made. `restart`: the names of settings that only a restart will bring."""
+    """`tables`: all tables after `changes`. `restart`: names of changed settings that need a restart."""
 
     changes: TableChanges
     tables: Rhythms
@@ -42,7 +42,7 @@ class ReloadPlan:
 
 
 def rhythms(settings: IngesterSettings) -> dict[TableName, Rhythm]:
-    """The tables of `settings`, each with how often it is looked at, in the order of the file."""
+    """The tables of `settings` with their polling intervals, in the order of the file."""
     return {
         table.name: Rhythm(table.poll_interval.total_seconds(), table.max_poll_interval.total_seconds())
         for table in settings.schedule
@@ -50,9 +50,9 @@ def rhythms(settings: IngesterSettings) -> dict[TableName, Rhythm]:
 
 
 def plan(settings: IngesterSettings, tables: Rhythms, new: IngesterSettings) -> ReloadPlan:
-    """From `settings` as they were at the start, and the `tables` that run by now, to `new`.
+    """From `settings` (at the start) and `tables` (running now) to `new`.
 
-    A table that is only spelled anew (`persons` for `Persons`) stays as it is: under both names it would have two locks.
+    A table that is only spelled differently (`persons` for `Persons`) stays as it is: two names would have two locks.
     """
     running = {table.key.lower(): table for table in tables}
     wanted: dict[TableName, Rhythm] = {}

@@ -1,4 +1,4 @@
-"""What slices came to, taken in: offsets, figures, troubles, and when each table is looked at again. Reads and sends nothing."""
+"""Takes in the results of slices: offsets, figures, troubles, and when each table is due again. Reads and sends nothing."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Returns:
         self.changes = 0
 
     def settle(self, ended: SliceResult) -> TrackedTable | None:
-        """Take in what a slice came to; the table, if it is to be looked at again at once."""
+        """Take in a slice's result. Returns its table if that is due again at once."""
         ended = self._clocks.looked(ended)
         self._silence.look(ended)
         if ended.refusals:

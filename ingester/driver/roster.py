@@ -1,4 +1,4 @@
-"""The tables of this ingester: which are looked at, which leave once their slice is back, and which have stopped. Reads and sends nothing."""
+"""The tables of this ingester: active ones, those that leave when their slice is back, and stopped ones. Reads nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = structlog.get_logger("ingester")
 
 
 class Roster:
-    """`tables`: those that are looked at; each is in the schedule, in a pass, or has a slice under way. `clock`: the steady clock."""
+    """`tables`: the active ones. Each is in the schedule, in a pass, or has a slice under way."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Roster:
     ) -> None:
         self.tables: dict[TableName, TrackedTable] = {}
         self._leaving: dict[TableName, TrackedTable] = {}
-        """Removed, with a slice still under way."""
+        """Tables that were removed while a slice was under way."""
         self._stopped: dict[TableName, TrackedTable] = {}
         self._schedule = schedule
         self._ownership = ownership
@@ -39,18 +39,18 @@ class Roster:
         self._clock = clock
 
     def status(self) -> int:
-        """Of the process, whose loop has ended: 1 if no table is left to be read."""
+        """The exit status after the loop: 1 if every table has stopped."""
         if self.tables:
             return 0
         log.error(
             "every table has stopped, ending",
             stopped=sorted(table.key for table in self._stopped),
-            hint="the log has why, with the remedy, in the line `table stopped` of each; start the ingester again after that",
+            hint="each table has a line `table stopped` with its error; fix the causes and start the ingester again",
         )
         return 1
 
     def begin(self, rhythms: Mapping[TableName, Rhythm]) -> None:
-        """Every table is due. How often it is looked at is the schedule's to know from here on: a reload may change it."""
+        """Make every table due. From here on only the schedule knows its intervals, because a reload may change them."""
         for name, rhythm in rhythms.items():
             self._begin(name, rhythm)
 
@@ -59,36 +59,36 @@ class Roster:
         self._schedule.add(name, rhythm, self._clock())
 
     def take(self) -> list[TrackedTable]:
-        """The tables that are due: each is to be put back, or comes back with its slice."""
+        """The tables that are due. Put each back, or let its slice bring it back."""
         return [self.tables[name] for name in self._schedule.take(self._clock()) if name in self.tables]
 
     def put(self, table: TableName, outcome: TableOutcome) -> None:
-        """When `table` is looked at again, after a look at it; never, if it has left or stopped meanwhile."""
+        """Schedule `table` again after a look at it, unless it was removed or has stopped meanwhile."""
         if table in self.tables:
             self._schedule.put(table, outcome, self._clock())
 
     def hurry(self, tables: Iterable[TableName]) -> None:
-        """They are due at once, unless they are out."""
+        """Make `tables` due at once, except those that are out."""
         for name in tables:
             self._schedule.hurry(name, self._clock())
 
     def under_way(self, waiting: Iterable[TableName]) -> frozenset[TableName]:
-        """The tables with a slice under way; `waiting`: those that were taken out of the schedule without one."""
+        """The tables with a slice under way. `waiting`: tables that are out of the schedule without a slice."""
         return self._schedule.out().difference(waiting).union(self._leaving)
 
     def returned(self, name: TableName) -> TrackedTable | None:
-        """The table whose slice came back, one that leaves among them; None if nobody waits for it."""
+        """The table whose slice is back, even if it was removed meanwhile; None if nobody waits for the slice."""
         return self.tables.get(name) or self._leaving.get(name)
 
     def left(self, table: TrackedTable) -> bool:
-        """Whether `table`, whose slice came back, was removed meanwhile: now it is gone."""
+        """Whether `table`, whose slice is back, was removed meanwhile. If so, it leaves now."""
         if self._leaving.pop(table.name, None) is None:
             return False
         self._remove(table)
         return True
 
     def change(self, changes: TableChanges, lock_names: Mapping[TableName, str]) -> None:
-        """Between two turns: a table is either in the schedule or has a slice under way. `lock_names`: of those that are added."""
+        """Take over a reload between two turns, when each table is in the schedule or has a slice under way."""
         for name in sorted(changes.removed):
             if (table := self._stopped.pop(name, None)) is not None:
                 self._remove(table)
@@ -115,7 +115,7 @@ class Roster:
         log.info("table removed", table=table.name.key)
 
     def stop(self, table: TrackedTable, error: DStreamError) -> None:
-        """`table` is not read again until it is configured anew; whoever wants it may have it."""
+        """Stop `table` until it is configured again. Other ingesters may take it."""
         del self.tables[table.name]
         self._stopped[table.name] = table
         self._schedule.remove(table.name)
@@ -124,32 +124,32 @@ class Roster:
         log.error("table stopped; fix the cause and restart the ingester", table=table.name.key, error=str(error))
 
     def failed(self, table: TrackedTable, error: DStreamError) -> None:
-        """What one statement met, of one table: it waits, or is stopped. No other has to do with it."""
+        """A statement for this table alone failed: let the table wait, or stop it."""
         if isinstance(error, PermanentError):
             self.stop(table, error)
         else:
             self.fails(table, error.message, error.hint)
 
     def fails(self, table: TrackedTable, why: str, hint: str | None, *, told: bool = False) -> None:
-        """`table` is tried again; said once, until it has recovered. `told`: it was said of all tables together."""
+        """`table` is tried again. Logged once until it recovers. `told`: an error of all tables was logged already."""
         if not table.failing and not told:
             table.failing = True
             log.warning("table failed, retrying", table=table.name.key, error=why, hint=hint)
 
     def kills(self, table: TrackedTable, why: str) -> None:
-        """`table` has killed one worker after the other: it is tried again, seldom; said once, until it has recovered."""
+        """`table` has killed several workers in a row, so it is tried rarely. Logged once until it recovers."""
         if not table.deadly:
             table.deadly = table.failing = True
             log.error(
                 "table kills the worker that reads it, retrying rarely",
                 table=table.name.key,
                 error=why,
-                hint="usually a value too large for the worker's memory: raise the container's memory (or spark.executor.memoryOverhead), "
-                "lower ingester.page_rows, or leave the column out of the capture instance",
+                hint="a value is probably too large for the worker's memory: raise the container's memory (or "
+                "spark.executor.memoryOverhead), lower ingester.page_rows, or leave the column out of the capture instance",
             )
 
     def ours(self, table: TrackedTable) -> bool:
-        """Whether `table` may be read; one whose lock was refused is stopped."""
+        """Whether `table` may be read. Stops a table whose lock was refused."""
         try:
             return self._ownership.ours(table)
         except PermanentError as error:

@@ -1,4 +1,4 @@
-"""Which tables are due, and when each is due again: adaptive polling. Pure: time and chance are parameters."""
+"""Adaptive polling: which tables are due, and when each is due again. Pure: time and chance are parameters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TableOutcome(Enum):
     FAILED = "failed"
     LOCKED = "locked"
     DEADLY = "deadly"
-    """It kills the worker that reads it."""
+    """The table kills the worker that reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +32,19 @@ class Rhythm:
 
 
 _JITTER = 0.1
-"""The share of an interval that chance may take off, so that tables do not fall into step. Never added: an active table keeps its promise."""
+"""The fraction of an interval that chance may take off, so that tables do not fall into step. Nothing is ever added."""
 _FAILED_JITTER = 0.5
-"""The same after a failure: tables and ingesters that failed together come back spread out."""
+"""The same after a failure, so that tables and ingesters that failed together return one by one."""
 _LOCKED_SECONDS = 5.0
-"""How often a table that another ingester reads is looked for in the catalog; nothing else is asked, and its lock is told of at once."""
+"""How often to look a table up in the catalog while another ingester reads it. Its lock is reported at once."""
 _DEADLY_SECONDS = 60.0
-"""Starting a worker costs seconds of processor time, and its death may take others along."""
+"""The start of a worker costs seconds of processor time, and its death may end other slices."""
 _LEFTOVERS = 64
-"""Entries that the heap may hold beyond twice the waiting tables until it is built again."""
+"""How many entries the heap may have beyond twice the waiting tables before it is rebuilt."""
 
 
 def next_interval(rhythm: Rhythm, last: float, outcome: TableOutcome) -> float:
-    """Seconds until the next look: none while there is more, the shortest after a change, doubling while idle or failing."""
+    """Seconds until the next look: 0 while there is more, the shortest after a change, doubling while idle or failing."""
     if outcome is TableOutcome.MORE:
         return 0.0
     if outcome is TableOutcome.CHANGED:
@@ -59,8 +59,8 @@ def next_interval(rhythm: Rhythm, last: float, outcome: TableOutcome) -> float:
 class Schedule:
     """The tables in the order in which they are due. A table handed out by `take` comes back by `put`.
 
-    Whatever is done to one table costs the logarithm of their number: what was put into the heap before is left there and skipped when
-    it comes up, and the heap is built again once most of it is such leftovers.
+    An operation on one table costs the logarithm of their number. It leaves older entries of the table in the heap; they
+    are skipped when they come up, and the heap is rebuilt once most of it is such leftovers.
     """
 
     def __init__(self, chance: Callable[[], float]) -> None:
@@ -82,8 +82,8 @@ class Schedule:
         """Schedule `table` again after a look at it."""
         interval = next_interval(self._rhythms[table], self._intervals[table], outcome)
         self._intervals[table] = interval
-        share = _FAILED_JITTER if outcome is TableOutcome.FAILED else _JITTER
-        self._push(table, now + jittered(interval, share, self._chance))
+        jitter = _FAILED_JITTER if outcome is TableOutcome.FAILED else _JITTER
+        self._push(table, now + jittered(interval, jitter, self._chance))
 
     def take(self, now: float) -> list[TableName]:
         """Every table that is due, longest due first."""
@@ -100,18 +100,18 @@ class Schedule:
             self._push(table, now)
 
     def pace(self, table: TableName, rhythm: Rhythm, now: float) -> None:
-        """Another rhythm for `table` from now on; it is due at once, unless it is out."""
+        """Poll `table` at these intervals from now on. It is due at once, unless it is out."""
         self._rhythms[table] = rhythm
         self._intervals[table] = 0.0
         self.hurry(table, now)
 
     def remove(self, table: TableName) -> bool:
-        """Forget `table`. False when it is out: then it must not be put back."""
+        """Forget `table`. False if it is out: then do not put it back."""
         del self._rhythms[table], self._intervals[table]
         return self._waiting.pop(table, None) is not None
 
     def out(self) -> frozenset[TableName]:
-        """The tables that were handed out and have not come back."""
+        """The tables that were taken and are not back."""
         return frozenset(self._rhythms.keys() - self._waiting.keys())
 
     def next_due(self) -> float | None:

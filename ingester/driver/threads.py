@@ -1,6 +1,6 @@
-"""Threads for waiting: as many as there is waiting to do. One that hangs holds up neither the others nor the end of the process.
+"""Threads for waiting, as many as are needed. One that hangs blocks neither the others nor the end of the process.
 
-An executor's pool would: its threads are counted, hung or not, and the interpreter waits for them as it ends.
+A ThreadPoolExecutor would: it counts hung threads too, and the interpreter waits for them when it ends.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Work = Callable[[], None]
 
 
 class Threads:
-    """Runs what it is given at once, in a thread that has nothing to do or a new one. `name`: of the threads."""
+    """Runs work at once, in an idle thread or a new one. `name`: of the threads."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -31,7 +31,7 @@ class Threads:
             threading.Thread(target=self._live, args=(work,), name=self._name, daemon=True).start()
 
     def close(self) -> None:
-        """Threads with nothing to do end; the others end with what they do."""
+        """End idle threads now, and the others when their work is done."""
         with self._guard:
             self._closed = True
             idle, self._idle = self._idle, []
