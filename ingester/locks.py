@@ -50,7 +50,7 @@ class Locks(Protocol):
         ...
 
     def renew(self, lease: Lease) -> Lease:
-        """The lease with a later `ends_at`. Raises LeaseLost. After a TransientError the lease holds until its `ends_at`."""
+        """The lease with a later `ends_at`. Raises LeaseLost. After a TransientError `lease` holds until it ends."""
         ...
 
     def release(self, lease: Lease) -> None:

@@ -1,4 +1,4 @@
-"""Which slices go to the executor together, how many at once, and until when they must be back. Knows slices and slots only.
+"""Which slices go to the executor together, how many at once, and when they must be back. Knows no state of tables.
 
 A bucket that is not back in time is given up: its work is cancelled, its slices fail, its slot is free, and its later
 results are ignored. That is safe although its work may go on somewhere for a while. It sends nothing after

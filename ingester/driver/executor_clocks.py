@@ -24,7 +24,7 @@ _HINT = "synchronise the clocks of both machines (chronyc tracking shows how far
 
 
 def difference(clock: WorkerClock, received_at: UnixTime) -> float:
-    """Seconds that the worker's clock is ahead of the driver's, at least; below 0: behind; 0: no difference is certain."""
+    """Seconds that the worker's clock is ahead of the driver's, at least; below 0: behind; 0: nothing is certain."""
     ahead, behind = clock.ended_at - received_at, clock.begun_at - clock.sent_at
     return ahead if ahead > 0 else min(0.0, behind)
 
@@ -38,7 +38,7 @@ class ExecutorClocks:
         self._reported: set[str] = set()
 
     def looked(self, result: SliceResult) -> SliceResult:
-        """`result`, just received. Reports each machine whose clock differs once; a slice that expired for it says so."""
+        """`result`, just received; if the slice expired because of the clock, it says so. Logs each such machine once."""
         clock = result.clock
         if clock is None or clock.host == self._here:
             return result

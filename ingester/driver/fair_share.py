@@ -1,4 +1,4 @@
-"""How many tables an ingester takes beside others: its fair share at once, more only when nobody else comes. Pure.
+"""How many tables an ingester takes next to others: its fair share at once, more only if nobody else takes them. Pure.
 
 docs/decisions/0009-sharing-tables.md
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from math import ceil
 
 PATIENCE_SECONDS = 30.0
-"""How long a free table beyond the share is left to the others, who may have been counted though they cannot read."""
+"""How long to leave a free table beyond the share to others. Some of them may be counted but unable to read."""
 
 
 def fair(tables: int, live: int) -> int:
@@ -20,14 +20,14 @@ def fair(tables: int, live: int) -> int:
 
 @dataclass(slots=True)
 class FairShare:
-    """`patience` in seconds. Remembers since when tables have been free, and beside how many it took more than its share."""
+    """`patience` in seconds. Remembers since when tables are free, and next to how many ingesters it took more."""
 
     patience: float = PATIENCE_SECONDS
     _free_since: dict[str, float] = field(default_factory=dict)
     _generous_with: int | None = None
 
     def pick(self, free: Sequence[str], *, mine: int, tables: int, live: int, now: float) -> list[str]:
-        """Which of the `free` locks to take, by one who has `mine` of `tables` beside `live` ingesters in all, itself one."""
+        """Which `free` locks to take, with `mine` of `tables` held and `live` ingesters in all, this one included."""
         self._free_since = {name: self._free_since.get(name, now) for name in free}
         room = max(0, fair(tables, live) - mine)
         unwanted = [name for name in free[room:] if now - self._free_since[name] >= self.patience]
@@ -36,7 +36,7 @@ class FairShare:
         return [*free[:room], *unwanted]
 
     def surplus(self, *, mine: int, tables: int, live: int) -> int:
-        """How many to give back. None while the others are those who left us more than our share."""
+        """How many locks to give back. None while the others are those that left tables to this ingester."""
         if live == self._generous_with:
             return 0
         self._generous_with = None

@@ -120,7 +120,7 @@ class LeaseKeeper:
             return news
 
     def lease(self, name: str) -> Lease | None:
-        """The lease on a wanted lock; None while it is not held. Raises PermanentError if the lock service refused it."""
+        """The lease on a wanted lock; None while it is not held. Raises PermanentError if the service refused it."""
         with self._guard:
             if (error := self._refused.pop(name, None)) is not None:
                 raise error
@@ -131,7 +131,7 @@ class LeaseKeeper:
         return None
 
     def seconds_left(self, lease: Lease) -> float | None:
-        """How long `lease` can still be used; None if it does not run out. Raises LeaseLost, or PermanentError if it was refused."""
+        """How long `lease` can still be used; None if it does not run out. Raises LeaseLost, or PermanentError."""
         with self._guard:
             held = self._held.get(lease.name)
             if held is None or held.lease.epoch != lease.epoch:
@@ -156,7 +156,7 @@ class LeaseKeeper:
         self._let_go(lease, self._locks.release)
 
     def give_back_all(self, *, besides: Collection[str] = ()) -> None:
-        """Release all locks, the place included, so that others do not count this ingester. Wanted locks are taken again."""
+        """Release all locks and the place, so that others do not count this ingester. Wanted locks are taken again."""
         with self._guard:
             leases = [held.lease for name, held in self._held.items() if name not in besides]
         for lease in leases:

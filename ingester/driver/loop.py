@@ -42,7 +42,7 @@ log = structlog.get_logger("ingester")
 _TICK = 0.2
 """Seconds within which the loop notices a stop."""
 _KILL_SECONDS = 3.0
-"""How long a cancelled Python task may run on: Spark looks every 2 s, then waits spark.python.task.killTimeout (0.5 s)."""
+"""A cancelled Python task runs on for up to 2.5 s: Spark looks every 2 s, and waits spark.python.task.killTimeout."""
 
 
 class Loop:
@@ -101,7 +101,7 @@ class Loop:
         return self._returns.changes
 
     def run(self) -> int:
-        """Run until a stop (returns 0), or until every table has stopped (1). Raises PermanentError if the executor is gone."""
+        """Run until a stop (0) or until every table has stopped (1). Raises PermanentError if the executor is gone."""
         self._roster.begin(self._settings.tables)
         try:
             while not self._stop.is_set() and self._roster.tables:
@@ -222,7 +222,7 @@ class Loop:
         return over
 
     def _refresh_catalog(self) -> None:
-        """Read the catalog again. If the server refuses, go on with the known capture instances, provided that there are any."""
+        """Read the catalog again. If the server refuses, go on with the known capture instances, if there are any."""
         try:
             self._load_catalog()
         except ConnectionLost:

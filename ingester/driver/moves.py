@@ -1,4 +1,4 @@
-"""Offsets of tables that have nothing to read before their new positions, moved together. What a slice sent it commits itself."""
+"""Moves the offsets of tables that have nothing to read, all together. A slice commits by itself what it sent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ingester.position import Position
 
 @dataclass(frozen=True, slots=True)
 class Moving:
-    """A table whose offset is to move to `position`, and how it goes on then."""
+    """A table whose offset is to move to `position`, and its outcome after that."""
 
     table: TrackedTable
     lease: Lease
@@ -27,7 +27,7 @@ class Moving:
 
 
 class Moves:
-    """Puts each table back into the schedule when its offset has moved, or could not."""
+    """Puts each table back into the schedule, whether its offset could be moved or not."""
 
     def __init__(self, offsets: Offsets, ownership: Ownership, roster: Roster, clock: SteadyClock) -> None:
         self._offsets = offsets
@@ -52,5 +52,5 @@ class Moves:
             self._roster.failed(table, outcome)
             return TableOutcome.FAILED
         table.offset, table.stored_at = outcome, self._clock()
-        # An earlier commit may have got there, though its answer was lost.
+        # An earlier commit whose answer was lost may have moved the offset already.
         return asked.outcome if outcome == asked.position else TableOutcome.MORE

@@ -1,4 +1,4 @@
-"""Whether SQL Server can be asked: what its silence means to the tables, said once, and its end. Asks nothing itself."""
+"""Whether SQL Server can be reached and answers. Logs an outage once, and its end once. Asks nothing itself."""
 
 from __future__ import annotations
 
@@ -11,20 +11,18 @@ from ingester.watch.stats import SILENT_SECONDS, IngesterStats
 log = structlog.get_logger("ingester")
 
 _PATIENCE_SECONDS = 60.0
-"""After so long without the database tables are left to ingesters that may reach it."""
+"""After so long without the database, tables are left to ingesters that may reach it."""
 
-UNREACHABLE = (
-    "see whether the server is up, and whether this machine can reach it by the address in db_connection_string"
-)
-REFUSED = "see whether the login still has its rights (docs/install.md), and whether Change Data Capture is on in the database"
-"""What is to be done where an error does not say it."""
+UNREACHABLE = "check whether the server is up and this machine can reach it at the address in db_connection_string"
+REFUSED = "check that the login still has its rights (docs/install.md) and that Change Data Capture is enabled in the database"
+"""Hints for errors that have none."""
 
 _AFTERMATH_SECONDS = 10.0
-"""Workers keep a connection from one slice to the next: the first slices after an outage meet those that it has cost."""
+"""Workers keep connections from slice to slice, so the first slices after an outage find broken ones."""
 
 
 class Outage:
-    """True while there is one. `clock`: the steady clock."""
+    """True while there is an outage."""
 
     def __init__(self, stats: IngesterStats, clock: SteadyClock) -> None:
         self._stats = stats
@@ -39,16 +37,16 @@ class Outage:
 
     @property
     def disconnected(self) -> bool:
-        """Whether the server cannot be reached, so that others may do better."""
+        """Whether this ingester cannot reach the server; others perhaps can."""
         return self._since is not None
 
     @property
     def lately(self) -> bool:
-        """Whether there is one, or was until a moment ago: slices that began before its end come back with the connections it has cost."""
+        """Whether there is an outage or one has just ended. Earlier slices still return with broken connections."""
         return self.disconnected or self._clock() - self._ended_at < _AFTERMATH_SECONDS
 
     def lost(self, error: ConnectionLost) -> bool:
-        """Nothing can be asked; whether that has been so for so long that the tables are to be left to others."""
+        """The server cannot be reached. Returns whether that has lasted so long that others should have the tables."""
         self._stats.connected(False, error.with_hint(UNREACHABLE))
         now = self._clock()
         if self._since is None:
@@ -57,7 +55,7 @@ class Outage:
         return now - self._since >= _PATIENCE_SECONDS
 
     def refused(self, error: DStreamError) -> None:
-        """The server can be reached, and does not answer a question about all tables."""
+        """The server can be reached, but does not answer a query about all tables."""
         self._stats.unanswered(error.with_hint(REFUSED))
         if not self._unanswered:
             self._unanswered = True
@@ -68,7 +66,7 @@ class Outage:
             )
 
     def over(self) -> bool:
-        """Everything was answered; whether that ends an outage."""
+        """Every query was answered. Returns whether that ends an outage."""
         ended = bool(self)
         self._stats.connected(True)
         self._stats.unanswered(None)
@@ -87,6 +85,6 @@ class Outage:
             log.warning(
                 "SQL Server was slow to answer, tables were not read meanwhile",
                 seconds=round(seconds),
-                hint="is it overloaded, or does something on the way hold packets back?",
+                hint="check whether the server is overloaded or the network drops packets",
             )
         self._slow = slow

@@ -51,7 +51,7 @@ class Ownership:
         del self._tables[self._lock_names.pop(table.name)]
 
     def give_back_all(self, tables: Iterable[TrackedTable], *, besides: Collection[TableName]) -> None:
-        """Give back `tables` and all locks that are not claimed yet. `besides`: tables with a slice under way, which stay."""
+        """Give back `tables` and all unclaimed locks. `besides`: tables with a slice under way, which stay."""
         for table in tables:
             if table.name not in besides:
                 table.lease, table.backlog = None, False

@@ -1,7 +1,7 @@
-"""What becomes of the tables while the queue, or the right to use it, is refused: all wait, and one at a time tries. Sends nothing itself.
+"""While the queue refuses messages, or this credential, all tables wait and one at a time tries. Sends nothing itself.
 
-A refusal of the entity or the credential (a key that was changed, a role assignment on its way, a namespace that fails over) concerns every
-table alike, and is over when a person or the service has ended it; so no table is stopped for it.
+A refusal of the entity or the credential (a changed key, a role assignment that is not active yet, a failover) concerns
+all tables alike, and lasts until a person or the service ends it. So it stops no table.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ log = structlog.get_logger("ingester")
 
 _BACKOFF = Backoff(first=5.0, longest=60.0)
 _JITTER = 0.5
-"""The share of a pause that chance may take off: ingesters that were refused together do not come back together."""
+"""The fraction of a pause that chance may take off, so that refused ingesters do not return together."""
 _TURN_SECONDS = 5.0
-"""So long a table that was chosen to try has until another is, or, if none waits, until the gate opens."""
+"""How long a chosen table has to try before another is chosen, or, if none waits, before the gate opens."""
 
 
 class QueueGate:
-    """`clock`: the steady clock; `chance`: a random number in [0, 1)."""
+    """`chance`: a random number in [0, 1)."""
 
     def __init__(self, stats: IngesterStats, clock: SteadyClock, chance: Callable[[], float]) -> None:
         self._stats = stats
@@ -39,11 +39,11 @@ class QueueGate:
 
     @property
     def shut(self) -> bool:
-        """Whether the queue was refused, and has not been tried with success since."""
+        """Whether the queue refused messages and has accepted none since."""
         return self._refusals > 0
 
     def admits(self, table: TableName) -> bool:
-        """Whether a slice of `table` may be started: while the gate is shut, one of one table when its time has come."""
+        """Whether a slice of `table` may start. While the gate is shut, one slice of one table may, after the pause."""
         if not self.shut:
             return True
         if self._trying is None and self._clock() >= self._retry_at:
@@ -53,9 +53,9 @@ class QueueGate:
         return False
 
     def chosen(self) -> list[TableName]:
-        """The table that is to be looked at now, so that it may try; none while it is not time.
+        """The table that is due now, so that it may try; none before the pause is over.
 
-        When nobody waits any more the gate opens: what waited was sent by others, or is theirs to send.
+        If no table waits any more, the gate opens: other ingesters have sent the changes that waited, or will.
         """
         now = self._clock()
         if self._trying is not None or now < max(self._retry_at, self._chosen_at + _TURN_SECONDS):
@@ -70,11 +70,11 @@ class QueueGate:
         return [table]
 
     def forget(self, table: TableName) -> None:
-        """`table` has nothing to send, or another ingester sends it."""
+        """`table` has nothing to send, or another ingester sends its changes."""
         self._waiting.pop(table, None)
 
     def settled(self, result: SliceResult) -> bool:
-        """Take in how a slice ended; whether the gate was opened by it, so that all tables are due."""
+        """Take in how a slice ended. Returns whether that opened the gate, so that all tables are due."""
         tried = result.table == self._trying
         if tried:
             self._trying = None
@@ -83,12 +83,12 @@ class QueueGate:
             if tried or not self.shut:
                 self._refused(result)
             return False
-        if not tried:  # begun before the refusal
+        if not tried:  # it began before the refusal
             return False
         if result.trouble is None and result.changes:
             self._open("the queue accepts changes again")
             return True
-        if result.trouble is not None:  # it has what it had to send
+        if result.trouble is not None:  # it still has changes to send
             self._waiting[result.table] = None
             self._retry_at = self._clock() + self._pause()
         return False

@@ -1,7 +1,7 @@
-"""Whether anything can be sent to the queue at all, from how slices end: told once when it lasts, and once when it is over. Sends nothing itself.
+"""Notices from the ends of slices that nothing reaches the queue; logs it once, and its end once. Sends nothing itself.
 
-A queue that refuses is the gate's matter (queue_gate.py). This is about one that cannot be reached, or does not answer: each slice fails
-for a while and is tried again, as it is after any fault of a link, so only all of them together show it.
+queue_gate.py handles a queue that refuses. This module is about one that cannot be reached or does not answer. Each
+slice then fails and is tried again, as after any broken link, so only all slices together show it.
 """
 
 from __future__ import annotations
@@ -15,17 +15,15 @@ from ingester.watch.stats import IngesterStats
 log = structlog.get_logger("ingester")
 
 PATIENCE_SECONDS = 10.0
-"""A link that breaks is open again sooner, and so is a namespace that moves to other machines."""
+"""A broken link is open again sooner, even if the namespace moves to other machines."""
 
 _HINT = (
-    "see that the namespace can be reached from where tasks run (DNS, firewall, private endpoint; `dstream check` tries it from here) and "
-    "how Azure Service Bus does in its region; sending is tried again all the time"
+    "check that the machines that run tasks can reach the namespace (DNS, firewall, private endpoint; `dstream check` tries it from "
+    "here), and the status of Azure Service Bus in its region; sending is retried all the time"
 )
 
 
 class QueueSilence:
-    """`clock`: the steady clock."""
-
     def __init__(self, stats: IngesterStats, clock: SteadyClock) -> None:
         self._stats = stats
         self._clock = clock
@@ -34,7 +32,7 @@ class QueueSilence:
         self._told = False
 
     def look(self, result: SliceResult) -> None:
-        """Take in how a slice, or a part of one, ended."""
+        """Take in how a slice, or a part of a stride, ended."""
         if result.trouble is None or result.changes:
             self._over()
         if result.trouble not in (None, Trouble.QUEUE) and result.unsent is not None:

@@ -1,4 +1,4 @@
-"""Takes in the results of slices: offsets, figures, troubles, and when each table is due again. Reads and sends nothing."""
+"""Takes in the results of slices: offsets, figures, troubles, and when each table is due again. Reads nothing."""
 
 from __future__ import annotations
 

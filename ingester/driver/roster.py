@@ -1,4 +1,4 @@
-"""The tables of this ingester: active ones, those that leave when their slice is back, and stopped ones. Reads nothing."""
+"""The tables of this ingester: active, leaving once their slice is back, or stopped. Reads nothing."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ _LEFTOVERS = 64
 
 
 def next_interval(rhythm: Rhythm, last: float, outcome: TableOutcome) -> float:
-    """Seconds until the next look: 0 while there is more, the shortest after a change, doubling while idle or failing."""
+    """Seconds until the next look: 0 while there is more, the least after a change, doubling while idle or failing."""
     if outcome is TableOutcome.MORE:
         return 0.0
     if outcome is TableOutcome.CHANGED:

@@ -1,7 +1,7 @@
-"""A hot table over many tasks: how many parts a stride has, and what their results come to. Pure.
+"""A hot table over many tasks: how many parts a stride has, and what their results add up to. Pure.
 
-A stride is a piece of a table's window, about a page a task. Its parts are read and sent at the same time; the offset moves to its end
-when all of them are sent, or not at all. What was sent of a stride that failed is sent again, with the same ids.
+A stride is a piece of a table's window, about one page for each task. Its parts are read and sent at the same time. The
+offset moves to its end when all of them are sent, or not at all. A stride that failed is sent again, with the same ids.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ _GRAVITY = (
     *(Trouble.LEASE_LOST, Trouble.PERMANENT, Trouble.QUEUE, Trouble.UNEXPECTED),
     *(Trouble.OVERDUE, Trouble.WORKER_LOST, Trouble.EXPIRED, Trouble.TRANSIENT),
 )
-"""Of several troubles the first decides what is done about the table."""
+"""If several parts fail, the trouble that is first here decides what happens to the table."""
 
 
 def part_rows(page_rows: int) -> int:
-    """Rows of a part: so many that with an uneven hash most parts are still one page."""
+    """Rows of a part: so few that most parts are still one page although no hash is even."""
     return max(1, page_rows * 3 // 4)
 
 
 def slices(
     todo: Slice, columns: tuple[str, ...], stride: Stride, *, wanted: int, page_rows: int, number: int
 ) -> list[Slice]:
-    """`todo` by parts of its first stride, of which `wanted` rows were asked for; itself where there is too little to share out.
+    """`todo` as parts of its first stride, for which `wanted` rows were asked; `todo` itself if those are too few.
 
-    `todo` starts at the table's offset. `number`: tells this stride from others.
+    `todo` starts at the table's offset. `number`: identifies the stride.
     """
     tasks = ceil(stride.rows / part_rows(page_rows))
     if tasks < 2:
@@ -40,7 +40,7 @@ def slices(
 
 
 def whole(results: Sequence[SliceResult]) -> SliceResult:
-    """What all parts of a stride come to: the gravest trouble, or else what was sent. Its `position` is still the stored offset."""
+    """The result of a stride: the gravest trouble of its parts, or all that they sent. `position`: the stored offset."""
     troubled = [result for result in results if result.trouble is not None]
     if troubled:
         worst = min(troubled, key=lambda result: _GRAVITY.index(result.trouble or Trouble.TRANSIENT))

@@ -1,6 +1,7 @@
-"""The driver's side of a hot table: cuts its window into strides, gathers their parts' results, and commits what all of them sent.
+"""The driver's side of a hot table: cuts its window into strides, gathers the results of their parts, and commits.
 
-A stride whose parts sent more or fewer changes than it has rows is not committed: one task reads it then, and what was sent is sent again.
+A stride is not committed if its parts sent more or fewer changes than it has rows. One task then reads it, and sends
+all of it again.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ log = structlog.get_logger("ingester")
 
 @dataclass(slots=True)
 class _Pending:
-    """A stride on its way. `window_end`: where the window ends that it is cut from."""
+    """A stride whose parts are out. `window_end`: the end of the window that it was cut from."""
 
     one: Slice
     window_end: Position
@@ -34,9 +35,9 @@ class _Pending:
 
 
 class Strides:
-    """`source` and `offsets` are the driver's own. `ordering`: the queue's, or "table" where every table is to be read by one task.
+    """`source` and `offsets` belong to the driver. `ordering`: the queue's, or "table" if one task reads every table.
 
-    `most`: parts of a stride that are worth having; None: as many as there are slots.
+    `most`: the most parts of a stride; None: as many as there are slots.
     """
 
     def __init__(self, source: Source, offsets: Offsets, ordering: Ordering, *, most: int | None = None) -> None:
@@ -47,10 +48,10 @@ class Strides:
         self._numbers: Iterator[int] = count()
         self._pending: dict[int, _Pending] = {}
         self._undivided: dict[TableName, Position] = {}
-        """Up to where one task reads a table whose parts did not come to its stride, or whose worker died."""
+        """Up to where one task reads a table, because its parts did not add up to the stride or a worker died."""
 
     def slices(self, todo: Slice, table: TrackedTable, *, room: int) -> list[Slice]:
-        """What is to be done for `todo`: by parts if its table has a backlog, at most `room` of them, or by one task.
+        """The slices to run for `todo`: at most `room` parts if its table has a backlog, else one slice.
 
         Raises TransientError.
         """
@@ -61,7 +62,7 @@ class Strides:
         wanted, todo = room * part_rows(table.page_rows), replace(todo, start=table.offset)
         try:
             stride = self._source.stride(todo.instance, after=table.offset, upto=todo.upto, rows=wanted)
-        except PermanentError:  # the task will meet it as well, and its result stops the table
+        except PermanentError:  # the task will get the same error, and its result stops the table
             stride = None
         if stride is None:
             return [todo]
@@ -73,7 +74,7 @@ class Strides:
         return made
 
     def settled(self, result: SliceResult) -> SliceResult | None:
-        """What `result` comes to: itself for a slice that is no part, that of the stride for the last part, None for those before."""
+        """`result` itself if it is not of a part; for the last part of a stride the stride's result; else None."""
         if result.part is None:
             return result
         pending = self._pending[result.part.stride]
@@ -106,7 +107,7 @@ class Strides:
             pending.one,
             TransientError(
                 f"reading {table.key}: {rows} rows were shared out among {pending.part.of} tasks, and {changes} changes were read",
-                hint="nothing is lost, one task reads them again; if it repeats without a cleanup in between, set "
+                hint="nothing is lost, and one task reads the rows again; if it repeats without a cleanup in between, set "
                 f'ordering = "table" for now and report it with the key\'s types: {", ".join(pending.part.columns)}',
             ),
         )
