@@ -58,13 +58,13 @@ class Parcel:
 
     def halves(self) -> list[Parcel]:
         """The changes of a pack in two; each half is smaller than the whole, down to a message of one change."""
-        placed = list(zip(self.places, self.changes, strict=True))
-        middle = len(placed) // 2
-        return [_parcel(placed[:middle]), _parcel(placed[middle:])]
+        middle = len(self.changes) // 2
+        halves = (self.changes[:middle], self.places[:middle]), (self.changes[middle:], self.places[middle:])
+        return [Parcel(_message(changes), changes, places) for changes, places in halves]
 
 
-_Placed = tuple[int, Message]
-"""A message, and its place in the sequence that is packed."""
+_Pack = tuple[Message, tuple[Message, ...]]
+"""A message to send, and the changes in it."""
 
 
 class BadPack(ValueError):
@@ -77,15 +77,16 @@ def packed(messages: Sequence[Message], *, most: int, limit: int) -> list[Parcel
     The same messages and bounds give the same parcels. A change that does not go into a pack (see `_kind`) is sent as it is, in its
     place. Sessions keep the order of their first appearance.
     """
-    sessions: dict[str | None, list[_Placed]] = {}
-    for placed in enumerate(messages):
-        sessions.setdefault(placed[1].session_id, []).append(placed)
-    return [
-        parcel
-        for held in sessions.values()
-        for kind, run in groupby(held, lambda placed: _kind(placed[1]))
-        for parcel in (_packs(list(run), most, limit - SPARE) if kind else [_parcel((each,)) for each in run])
-    ]
+    sessions: dict[str | None, list[int]] = {}
+    for at, message in enumerate(messages):
+        sessions.setdefault(message.session_id, []).append(at)
+    parcels = []
+    for places in sessions.values():
+        first = 0
+        for message, changes in _of_session([messages[at] for at in places], most, limit - SPARE):
+            parcels.append(Parcel(message, changes, tuple(places[first : first + len(changes)])))
+            first += len(changes)
+    return parcels
 
 
 def is_pack(message: Message) -> bool:
@@ -192,40 +193,47 @@ def _kind(message: Message) -> tuple[str, ...] | None:
     return ("", *properties) if plain else None
 
 
-def _packs(run: Sequence[_Placed], most: int, limit: int) -> Iterator[Parcel]:
-    held: list[_Placed] = []
+def _of_session(messages: Sequence[Message], most: int, limit: int) -> Iterator[_Pack]:
+    """Those of one session, in their order."""
+    for kind, run in groupby(messages, _kind):
+        held = list(run)
+        yield from _packs(held, most, limit) if kind else ((each, (each,)) for each in held)
+
+
+def _packs(run: Sequence[Message], most: int, limit: int) -> Iterator[_Pack]:
+    held: list[Message] = []
     ids: set[str | None] = set()
     size = 1
-    for placed in run:
-        message = placed[1]
+    for message in run:
         length = len(message.body) + len(_SEPARATOR)
         if held and (len(held) == most or size + length > limit or message.message_id in ids):
-            yield from _fitting(_parcel(held), limit)
+            yield from _fitting(tuple(held), limit)
             held, ids, size = [], set(), 1
-        held.append(placed)
+        held.append(message)
         ids.add(message.message_id)
         size += length
-    yield from _fitting(_parcel(held), limit)
+    yield from _fitting(tuple(held), limit)
 
 
-def _fitting(parcel: Parcel, limit: int) -> Iterator[Parcel]:
-    """`parcel`, or its halves when the index makes it too large or it has too many property values."""
-    index = len(str(parcel.message.application_properties.get(_INDEX, "")).encode())
-    cells = len(parcel.changes) * len(parcel.changes[0].application_properties)
+def _fitting(changes: tuple[Message, ...], limit: int) -> Iterator[_Pack]:
+    """One pack, or several when the index makes it too large or it has too many property values."""
+    message = _message(changes)
+    index = len(str(message.application_properties.get(_INDEX, "")).encode())
+    cells = len(changes) * len(changes[0].application_properties)
     small = index <= INDEX_BYTES and cells <= MOST_CELLS
-    if len(parcel.changes) == 1 or (small and len(parcel.message.body) + index <= limit):
-        yield parcel
+    if len(changes) == 1 or (small and len(message.body) + index <= limit):
+        yield message, changes
         return
-    for half in parcel.halves():
-        yield from _fitting(half, limit)
+    middle = len(changes) // 2
+    yield from _fitting(changes[:middle], limit)
+    yield from _fitting(changes[middle:], limit)
 
 
-def _parcel(held: Sequence[_Placed]) -> Parcel:
+def _message(changes: Sequence[Message]) -> Message:
     """A single change goes as it is. Several become a pack, whose id depends only on their ids."""
-    places, changes = zip(*held, strict=True)
     first = changes[0]
     if len(changes) == 1:
-        return Parcel(first, changes, places)
+        return first
     ids = [str(change.message_id) for change in changes]
     index = {
         "ids": _column(ids),
@@ -237,14 +245,13 @@ def _parcel(held: Sequence[_Placed]) -> Parcel:
     }
     text = json.dumps(index, ensure_ascii=False, separators=(",", ":"))
     properties: dict[str, PropertyValue] = {_COUNT: len(changes), _INDEX: text}
-    message = Message(
+    return Message(
         body=b"[" + _SEPARATOR.join([change.body for change in changes]) + b"]",
         message_id="pack:" + hashlib.sha256("\n".join(ids).encode()).hexdigest(),
         session_id=first.session_id,
         content_type=PACK_TYPE,
         application_properties=properties,
     )
-    return Parcel(message, changes, places)
 
 
 def _column(values: Sequence[Any]) -> Any:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from common.bus import MessageTooLarge, SendInterrupted, TimeLeft
+from common.bus import MessageRefused, MessageTooLarge, SendInterrupted, TimeLeft
 from common.errors import TransientError
 from common.message import Message
 from common.packing import is_pack, unpack
@@ -147,3 +149,61 @@ def test_closing_closes_the_sender_within(broker: FakeBroker, queue: FakeEntity)
     inner = broker.sender("queue")
     PackingSender(inner, most=2).close()
     assert inner.closed
+
+
+class Moody:
+    """An entity that refuses some changes for good, packs of more than so many, and at times everything for a lack of credits."""
+
+    def __init__(self, refuses: frozenset[int], largest: int, credits: list[int]) -> None:
+        self._refuses, self._largest, self._credits = refuses, largest, credits
+        self.took: list[Message] = []
+
+    def batch_bytes(self) -> int:
+        return 262_144
+
+    def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
+        credits = self._credits.pop() if self._credits else len(messages)
+        for at, message in enumerate(messages):
+            held = unpack(message) if is_pack(message) else (message,)
+            if at >= credits:
+                raise SendInterrupted("throttled", accepted=range(at), throttled=True)
+            if len(held) > self._largest or any(number(change) in self._refuses for change in held):
+                raise MessageRefused("queue", message, "was refused", at=at, accepted=range(at))
+            self.took += held
+
+    def close(self) -> None: ...
+
+
+def number(message: Message) -> int:
+    assert message.message_id is not None
+    return int(message.message_id[1:])
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.sampled_from("ab")), max_size=25),
+    st.frozensets(st.integers(0, 9), max_size=3),
+    st.integers(1, 4),
+    st.lists(st.integers(0, 4), max_size=6),
+)
+def test_whatever_an_entity_refuses_each_change_is_taken_once_or_named(
+    sent: list[tuple[int, str]], refuses: frozenset[int], largest: int, credits: list[int]
+) -> None:
+    """As the drain sends: what was accepted is not sent again, and what was refused is left out. Changes may be the same object twice."""
+    changes = {each: change(each[0], each[1]) for each in sent}
+    inner = Moody(refuses, largest, credits)
+    sender = PackingSender(inner, most=5)
+    left, named = [changes[each] for each in sent], list[Message]()
+    while left:
+        try:
+            sender.send(left)
+            left = []
+        except SendInterrupted as error:
+            left = [message for at, message in enumerate(left) if at not in error.accepted]
+        except MessageRefused as error:
+            named.append(left[error.at])
+            left = [message for at, message in enumerate(left) if at not in {*error.accepted, error.at}]
+    assert sorted(map(number, [*inner.took, *named])) == sorted(n for n, _ in sent)
+    assert {number(message) for message in named} == refuses & {n for n, _ in sent}
+    for session in "ab":
+        told = [number(message) for message in inner.took if message.session_id == session]
+        assert told == [n for n, each in sent if each == session and n not in refuses]
