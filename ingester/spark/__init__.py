@@ -1,1 +1,1 @@
-"""Spark behind the port `executor`."""
+"""Spark: the adapter of the port `executor`."""

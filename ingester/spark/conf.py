@@ -1,6 +1,6 @@
-"""What Spark is started with: DStream's defaults, the user's `conf` over them, and what a cluster must have so that no secret travels in clear.
+"""The configuration that Spark starts with: DStream's defaults, the user's `conf` over them, and encryption for secrets on a cluster.
 
-Pure: knows neither pyspark nor a JVM. Refuses a cluster's master without authentication and encryption unless `conf` says so by name.
+Pure: knows neither pyspark nor a JVM. Refuses a cluster without authentication and encryption unless `conf` turns them off by name.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ _DEFAULTS = {
     "spark.speculation": "false",  # two owners of one slice would only fence each other
     "spark.task.maxFailures": "1",  # the loop's own back-off retries: one place, visible
     "spark.python.worker.reuse": "true",
-    "spark.python.task.killTimeout": "500ms",  # after a look every 2 s: a cancelled worker is gone within 3 s, as a stop counts on
+    "spark.python.task.killTimeout": "500ms",  # Spark checks every 2 s, so a cancelled worker is gone within 3 s; a stop relies on it
     "spark.python.unix.domain.socket.enabled": "true",  # TCP costs 40 ms a task (Nagle and delayed ACK)
     "spark.driver.memory": "512m",
     "spark.executor.memory": "512m",
-    # Spark's own, and what Azure calls its keys: of these no value is shown in the UI or written to the event log.
+    # Spark's default, and Azure's words for keys: their values appear neither in the UI nor in the event log.
     "spark.redaction.regex": r"(?i)secret|password|passphrase|token|credential|signature|access[.]?key|account[.]?key|sas",
 }
 RESULTS_PORT = "spark.dstream.results.port"
-"""Ours, beside spark.driver.port and spark.blockManager.port: where the driver listens for results of buckets that still run."""
+"""DStream's own, next to spark.driver.port and spark.blockManager.port: where the driver listens for results of buckets that still run."""
 _JVM_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
@@ -39,7 +39,7 @@ GUARDED = {
 _SECRET = "spark.authenticate.secret"
 _SECRETS = frozenset((_SECRET, f"{_SECRET}.file", f"{_SECRET}.driver.file"))
 _MAKES_SECRETS = re.compile(r"yarn$|k8s://|local(\[|$)")
-"""Masters of whose applications Spark makes a secret each and hands it to the executors."""
+"""Masters for which Spark creates a secret for each application and gives it to the executors."""
 
 _SHORTEST = 8
 """A shorter value of `conf` is a number, a size or a word, and would mask parts of ordinary lines."""
@@ -47,12 +47,12 @@ _ADDRESS = re.compile(r"[\d.:]+")
 
 
 def is_local(master: str) -> bool:
-    """Whether tasks run in this machine's one JVM: nothing goes over a network then."""
+    """Whether tasks run in the driver's JVM, so that nothing goes over a network."""
     return re.match(r"local(\[|$)", master) is not None
 
 
 def spark_settings(master: str, conf: Mapping[str, str], *, local_dir: Path, log4j: Path) -> dict[str, str]:
-    """Everything that Spark is told. Raises PermanentError where tasks would carry secrets that nobody has agreed to show."""
+    """Everything that Spark is configured with. Raises PermanentError when secrets would travel unencrypted and `conf` does not allow it."""
     settings = _DEFAULTS | (_LOCAL if is_local(master) else GUARDED)
     settings |= {
         "spark.master": master,
@@ -71,27 +71,27 @@ def spark_settings(master: str, conf: Mapping[str, str], *, local_dir: Path, log
 
 
 def results_port(conf: Mapping[str, str]) -> int:
-    """0 for one that is free. Raises PermanentError for what is not a port."""
+    """The port in `conf`; 0 for any free one. Raises PermanentError for text that is not a port."""
     given = conf.get(RESULTS_PORT, "0")
     if not re.fullmatch(r"[0-9]{1,5}", given) or int(given) > 65535:
         raise PermanentError(
-            f"starting Spark: {RESULTS_PORT} is {given!r}", hint="say a port, 1 to 65535, or leave it out"
+            f"starting Spark: {RESULTS_PORT} is {given!r}", hint="set it to a port, 1 to 65535, or remove it"
         )
     return int(given)
 
 
 def unguarded(master: str, settings: Mapping[str, str]) -> list[str]:
-    """Which guards of a cluster were taken off."""
+    """The guards of a cluster that are turned off."""
     return [] if is_local(master) else [key for key in GUARDED if settings.get(key) != "true"]
 
 
 def maskable(conf: Mapping[str, str]) -> list[str]:
-    """The values of `conf` that Spark's output is not to show, whatever they are called."""
+    """The values of `conf` to mask in Spark's output, whatever their names."""
     return [value for value in conf.values() if len(value) >= _SHORTEST and not _ADDRESS.fullmatch(value)]
 
 
 def properties(settings: Mapping[str, str]) -> str:
-    """The text of a Java properties file, as java.util.Properties.load reads it in UTF-8."""
+    """The text of a Java properties file in UTF-8, as java.util.Properties.load reads it."""
     return "".join(f"{_escaped(key, _KEY)}={_escaped(value, _VALUE)}\n" for key, value in settings.items())
 
 

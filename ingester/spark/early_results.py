@@ -1,11 +1,11 @@
-"""Results of slices whose bucket still runs: from the worker to the driver by a connection of their own.
+"""Sends the result of a slice whose bucket still runs from the worker to the driver, over a connection of its own.
 
-Spark hands over what a task yields when the task has ended, so the slowest slice of a bucket would hold up its neighbours
-(docs/decisions/0016-results-slice-by-slice.md). Nothing depends on this way: what it does not deliver comes with the bucket. So it tries
-once, briefly, and a process that cannot reach the driver leaves it alone for some minutes.
+Spark returns what a task yields only when the task has ended, so the slowest slice of a bucket would hold up its neighbours
+(docs/decisions/0016-results-slice-by-slice.md). Nothing depends on this path: a result that it does not deliver comes with the bucket. So a
+worker tries once, briefly, and after a failure not again for some minutes.
 
-A result is one frame, `HMAC-SHA256 | pickle`, on one connection. The key travels with the task; a frame without it is not looked at,
-and neither are more than some at a time, or one that comes in drips.
+A result is one frame, `HMAC-SHA256 | pickle`, on one connection. The key travels with the task. The driver drops a frame without the key,
+frames beyond a number at a time, and a frame that takes too long.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from ingester.executor import Early
 from ingester.slices import SliceResult
 
 _SECONDS = 2.0
-"""For one frame and its answer, with the connection that they go over."""
+"""For one frame and its answer, connecting included."""
 _PAUSE = 300.0
-"""Seconds for which a worker that could not reach the driver does not try it."""
+"""Seconds until a worker that could not reach the driver tries again."""
 _AT_ONCE = 64
-"""Frames that are taken at once. A worker sends one after the other, so that is as many workers, each for a moment."""
+"""Frames read at the same time. A worker sends one after another, so this is a number of workers, each for a moment."""
 _TAKEN, _CLOSED = b"!", b"?"
 _MOST = 1 << 20
-"""Bytes of a frame; a result is some hundreds."""
+"""Bytes of a frame; a result has some hundreds."""
 _DIGEST = hashlib.sha256().digest_size
 
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """Where the results of one bucket go: a value that travels with its task."""
+    """Where the results of one bucket go. Travels with its task."""
 
     host: str
     port: int
@@ -47,7 +47,7 @@ class Driver:
     bucket: int
 
     def tell(self, result: SliceResult) -> bool:
-        """Whether the driver has taken it: its bucket may be over. Raises OSError when the driver cannot be reached, within a few seconds."""
+        """Whether the driver took it; False when its bucket is over. Raises OSError, within seconds, when the driver cannot be reached."""
         body = pickle.dumps((self.bucket, result))
         end = time.monotonic() + _SECONDS
         with socket.create_connection((self.host, self.port), _SECONDS) as way:
@@ -62,7 +62,7 @@ class Driver:
 
 
 class Reach:
-    """Of one worker process: tells the driver, unless that has failed lately. Thread-safe."""
+    """One for each worker process: reports to the driver, unless that has failed lately. Thread-safe."""
 
     def __init__(self, clock: SteadyClock = steady) -> None:
         self._clock = clock
@@ -80,16 +80,16 @@ class Reach:
             self._news = f"{socket.gethostname()} cannot reach {driver.host}:{driver.port}: {error}"
 
     def news(self) -> str | None:
-        """Why the driver could not be reached, once after each attempt that failed."""
+        """Why the driver could not be reached: returned once for each failed attempt."""
         news, self._news = self._news, None
         return news
 
 
 class EarlyResults:
-    """Listens on `host` and `port` (0: one that is free), and tells each bucket's results to whoever has opened it. Closed with `close`."""
+    """Listens on `host` and `port` (0: any free one), and passes results to the callback of their bucket. Close it with `close`."""
 
     def __init__(self, host: str, told: str, port: int = 0) -> None:
-        """`told`: the host by which workers reach it. Raises OSError."""
+        """`told`: the host name that workers connect to. Raises OSError."""
         self._key = os.urandom(32)
         self._told = told
         self._open: dict[int, Early] = {}
@@ -98,16 +98,16 @@ class EarlyResults:
         threading.Thread(target=self._server.serve_forever, name="early-results", daemon=True).start()
 
     def open(self, bucket: int, early: Early) -> Driver:
-        """From now on `early` hears of the bucket's results."""
+        """Pass the bucket's results to `early` from now on."""
         self._open[bucket] = early
         return Driver(self._told, self._server.server_address[1], self._key, bucket)
 
     def done(self, bucket: int) -> None:
-        """Nothing more is heard of it."""
+        """Pass none of its results any more."""
         self._open.pop(bucket, None)
 
     def take(self, frame: bytes) -> bytes:
-        """The answer to `frame`: empty when it is not a result, else whether its bucket is open."""
+        """The answer to `frame`: empty if it is not a result, else whether its bucket is open."""
         body = frame[_DIGEST:]
         if not hmac.compare_digest(frame[:_DIGEST], _sign(self._key, body)):
             return b""
@@ -146,7 +146,7 @@ class _Server(socketserver.ThreadingTCPServer):
             self._free.release()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Whoever connects and breaks off is nobody's trouble."""
+        """Ignore it: a client that disconnects harms nobody."""
 
 
 class _Frame(socketserver.BaseRequestHandler):

@@ -1,9 +1,9 @@
-"""The executor that a user runs: Spark, one small job a bucket of tables. With spark_jvm.py the only module that imports pyspark.
+"""Runs buckets of tables on Spark, one small job each. With jvm.py the only module that imports pyspark.
 
-One-task jobs over the RDD API: rows never enter the JVM, and a slow table holds up nobody. The settings in spark_conf.py take away the
-25-50 ms that stock PySpark spends on each small task (measured; docs/architecture.md).
+One-task jobs over the RDD API: rows never enter the JVM, and a slow table holds up no other. The settings in conf.py remove the
+25-50 ms that stock PySpark spends on each small task (docs/decisions/0003-spark-rdd-one-task-jobs.md).
 
-No call into the JVM is made by the loop's own thread: a JVM that hangs would hold up the leases' end and the stop.
+The loop's own thread never calls into the JVM: a JVM that hangs would hold up the end of leases and the stop.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ from ingester.spark.scratch import Scratch
 log = structlog.get_logger("spark")
 
 BucketTask = Callable[[Sequence[Slice], Path, Driver | None], Sequence[SliceResult]]
-"""Runs in a Python worker, which imports it by name. The path is that of a file which is there once a stop was asked for; results of slices
-that end before others are told to the driver, where there is one to tell."""
+"""Runs in a Python worker, which imports it by name. The path is that of a file that exists once a stop was requested. The result of a slice
+that ends before others goes to the driver at once, if one is given."""
 FirstTask = Callable[[], Any]
-"""Runs in a Python worker before anything else; what it returns must be picklable."""
+"""Runs in a Python worker before anything else. Its result must be picklable."""
 
 START_SECONDS = 120.0
 """For the JVM, the cluster's first executor and its first Python worker. Spark itself gives a standalone master 60 s."""
 _LOOK_SECONDS = 5.0
-"""Between two looks at the context and its executors."""
+"""Between two checks of the context and its executors."""
 _TRIAL_SECONDS = 20.0
-"""For a trial job to run; a cold Python worker takes some seconds."""
+"""For a trial job; a cold Python worker takes some seconds."""
 _TRIAL = "trial"
 _CANCEL_SECONDS = 1.0
 _STOP_SECONDS = 3.0
-"""For Spark to say goodbye to its cluster."""
+"""For Spark to leave its cluster."""
 FEWEST_SLOTS = 2
-"""With one, a backlog and the quick tables would take turns."""
+"""With one slot, a backlog and the quick tables would take turns."""
 _FAILURES = (Py4JError, PySparkException, OSError)
 
 _LOG4J = """\
@@ -76,9 +76,9 @@ logger.master.level = warn
 
 
 class SparkExecutor:
-    """`master`, `conf` and `slots`: the settings of `ingester { spark { ... } }`; what `conf` names wins over every default.
+    """`master`, `conf` and `slots`: the settings of `ingester { spark { ... } }`. `conf` overrides every default.
 
-    `environment`: variables of the JVM, and so of the Python workers on this machine. Nothing runs before `begin`.
+    `environment`: variables for the JVM, and so for the Python workers on this machine. Nothing runs before `begin`.
     """
 
     def __init__(
@@ -118,12 +118,16 @@ class SparkExecutor:
         (folder / "spark").mkdir()
         settings = spark_settings(master, conf, local_dir=folder / "spark", log4j=log4j)
         if off := unguarded(master, settings):
-            log.warning("passwords travel in clear between Spark's machines", settings=off, hint="set them to true")
+            log.warning(
+                "passwords travel in clear between Spark's machines",
+                settings=off,
+                hint="set these settings of spark.conf to true",
+            )
         self._settings = settings
         self._jvm = Jvm(settings, folder, environment=environment, masked=maskable(conf))
 
     def begin(self, first: FirstTask, stop: threading.Event, *, seconds: float = START_SECONDS) -> Any:
-        """Start Spark and run `first` on an executor; what it returned, or None when `stop` was set meanwhile.
+        """Start Spark, run `first` on an executor and return its result; None when `stop` is set before.
 
         Raises PermanentError when that fails, or takes longer than `seconds`.
         """
@@ -144,7 +148,7 @@ class SparkExecutor:
                 return None
             if steady() >= deadline:
                 raise self._unstarted(
-                    f"no task has run after {seconds:.0f} s: {self._jvm.last_words or 'no reason is known'}"
+                    f"no task has run after {seconds:.0f} s: {self._jvm.last_words or 'the reason is unknown'}"
                 )
         [result] = came
         if isinstance(result, DStreamError):
@@ -185,7 +189,7 @@ class SparkExecutor:
         return results
 
     def give_up(self, number: int) -> None:
-        """The Python worker is killed within 3 s: Spark looks every 2 s, and waits spark.python.task.killTimeout."""
+        """Spark kills the Python worker within 3 s: it checks every 2 s, and then waits spark.python.task.killTimeout."""
         context = self._context
         assert context is not None
         with suppress(*_FAILURES):
@@ -198,23 +202,23 @@ class SparkExecutor:
         if not self._jvm.alive:
             raise PermanentError(
                 "running on Spark: its JVM has ended by itself",
-                hint="start the ingester again; if this repeats, give it more memory (spark.driver.memory)",
+                hint="restart the ingester; if this repeats, raise spark.driver.memory",
             )
         if self._stopped is not None:
             raise PermanentError(
                 f"running on Spark: its context has stopped: {self._stopped}",
                 hint=hint_for(self._stopped)
-                or "see why the cluster has ended the application, and start the ingester again",
+                or "find out why the cluster ended the application, and restart the ingester",
             )
         self._answers.refuse_silence()
         return self._health.trouble()
 
     def finish(self) -> None:
-        """Seen by workers on this machine; on others a slice ends after its `seconds`."""
+        """Workers on this machine notice it; on others a slice ends after its `seconds`."""
         self._stopping.touch()
 
     def cancel(self) -> None:
-        """A JVM that does not even take this has hung: it is ended, and its workers with it."""
+        """A JVM that does not even accept this hangs: it is killed, and its workers with it."""
 
         def call() -> None:
             with suppress(*_FAILURES):  # a JVM that is gone runs nothing
@@ -264,7 +268,7 @@ class SparkExecutor:
         return result
 
     def _tell_unreached(self, results: Sequence[SliceResult]) -> None:
-        """Once: it is one thing for all workers, or else one machine's."""
+        """Once: the cause is the same for all workers, or concerns one machine."""
         why = next((result.unreached for result in results if result.unreached is not None), None)
         if why is not None and not self._unreached:
             self._unreached = True
@@ -274,7 +278,7 @@ class SparkExecutor:
         log.warning(
             "results wait for the slowest table of their task",
             why=why,
-            hint=f"nothing is lost; let workers reach the driver, on a port that {RESULTS_PORT} in spark.conf fixes",
+            hint=f"nothing is lost; open the driver's port to the workers ({RESULTS_PORT} in spark.conf fixes it)",
         )
 
     def _reason(self, error: Exception) -> str:
@@ -287,14 +291,14 @@ class SparkExecutor:
 
     def _check(self) -> None:
         self._answers.asked()
-        with suppress(*_FAILURES):  # a JVM that is gone shows in its process
+        with suppress(*_FAILURES):  # the process shows a JVM that has ended
             self._look()
         self._answers.answered()
         if self._health.in_doubt and not within(_TRIAL_SECONDS, self._try, name="spark-trial"):
             self._give_up_trial()
 
     def _try(self) -> None:
-        """A job that touches no table: where it runs, it is a table that kills its workers, and no reason to give up the others."""
+        """Run a job that touches no table. If it succeeds, one table kills its workers, and the others can go on."""
         context = self._context
         assert context is not None
         with suppress(*_FAILURES):
@@ -313,7 +317,7 @@ class SparkExecutor:
         spark = context._jsc.sc()
         if spark.isStopped():
             if not self._closing.is_set():
-                self._stopped = self._jvm.last_words or "no reason is known"
+                self._stopped = self._jvm.last_words or "the reason is unknown"
             return
         if not is_local(self._master):
             self._health.counted(spark.getExecutorMemoryStatus().size() - 1)  # the driver is one of them
@@ -328,8 +332,8 @@ class SparkExecutor:
 
 
 def _with(why: str, last_words: str | None) -> str:
-    """A context that Spark stops while it is made fails with whatever it needed next; the log has the reason."""
-    return why if last_words is None or last_words in why else f"{why}; Spark's last words: {last_words}"
+    """Add the last line of Spark's log: a context that Spark stops while it starts fails with a later error, and the log has the reason."""
+    return why if last_words is None or last_words in why else f"{why}; last line of Spark's log: {last_words}"
 
 
 def _group(number: int) -> str:
@@ -337,7 +341,7 @@ def _group(number: int) -> str:
 
 
 def _hush(context: SparkContext) -> None:
-    """PySpark's server of accumulators, of which there are none here, prints a traceback when the JVM ends first, as in a stop by Ctrl-C."""
+    """Silence PySpark's accumulator server: it prints a traceback when the JVM ends first, as on Ctrl-C. DStream uses no accumulators."""
     server: Any = getattr(context, "_accumulatorServer", None)
     if server is not None:
         server.handle_error = lambda request, client_address: None
@@ -355,9 +359,9 @@ _settled = False
 
 
 def settle_worker() -> None:
-    """Spare the next task of this worker what PySpark does around each: a full collection, and reading zip files again.
+    """Save the next task of this worker what PySpark does around each: a full garbage collection, and reading zip files again.
 
-    Called at the end of every task, in the worker.
+    Runs in the worker at the end of every task.
     """
     global _settled
     for path, finder in list(sys.path_importer_cache.items()):

@@ -1,6 +1,6 @@
-"""Whether Spark runs what it is given, from what is seen of it: executors, jobs that fail for no slice's fault, jobs that nobody begins.
+"""Whether Spark runs tasks, judged by its executors, by jobs that fail through no fault of a slice, and by jobs that no executor takes.
 
-Asks nothing itself; spark.py tells it. Trouble that lasts ends the process, so that another ingester may have the tables.
+It asks nothing itself: executor.py reports to it. Trouble that lasts ends the process, so that another ingester can take the tables.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from common.clock import SteadyClock, steady
 from common.errors import PermanentError
 
 PATIENCE_SECONDS = 120.0
-"""How long nothing may run. An executor that is replaced is back within this time; another ingester should not wait for longer."""
+"""How long Spark may run nothing. A replaced executor is back within this time, and another ingester should not wait longer."""
 FIRM_SECONDS = 20.0
-"""So long jobs fail one after the other before it is the executor's trouble: a single worker that died is replaced at once."""
+"""How long jobs must fail one after another before the executor is to blame. A single worker that died is replaced at once."""
 SILENT_SECONDS = 60.0
-"""A JVM that does not answer for so long hangs."""
+"""A JVM that has not answered for this long hangs."""
 SILENT_TURNS = 100
-"""And for so many turns of the loop: a process that was paused with a question open has not waited."""
+"""And for this many turns of the loop: a process that was paused while a question was open has not waited."""
 
 log = structlog.get_logger("spark")
 
 
 class ExecutorHealth:
-    """Told by any thread, read by the loop. `idles`: whether no executor is there while there is nothing to do (dynamic allocation)."""
+    """Any thread reports, the loop reads. `idles`: the cluster keeps no executor while there is nothing to do (dynamic allocation)."""
 
     def __init__(self, *, idles: bool = False, clock: SteadyClock = steady) -> None:
         self._idles = idles
@@ -38,7 +38,7 @@ class ExecutorHealth:
         self._told = False
 
     def worked(self) -> None:
-        """A task ran to its end, whatever came of its slices."""
+        """A task ran to its end, whether or not its slices succeeded."""
         with self._guard:
             self._failing = None
 
@@ -51,12 +51,12 @@ class ExecutorHealth:
 
     @property
     def in_doubt(self) -> bool:
-        """Whether the last job that was heard of failed: the executor's fault, or that of a table which kills its worker."""
+        """Whether the last known job failed, because of the executor or of a table that kills its worker."""
         with self._guard:
             return self._failing is not None
 
     def counted(self, executors: int) -> None:
-        """So many executors are there."""
+        """There are this many executors."""
         with self._guard:
             if executors or self._idles:
                 self._empty = None
@@ -64,7 +64,7 @@ class ExecutorHealth:
                 self._empty = self._clock()
 
     def trouble(self) -> str | None:
-        """What keeps everything from running. Raises PermanentError once it has lasted."""
+        """Why nothing can run, or None. Raises PermanentError when that has lasted too long."""
         with self._guard:
             seconds, why, hint = self._state()
         if why is None:
@@ -80,18 +80,18 @@ class ExecutorHealth:
         return f"nothing can run on Spark: {why} ({hint})"
 
     def _state(self) -> tuple[float, str | None, str]:
-        """(for how many seconds, what, the hint)"""
+        """(seconds that it has lasted, what is wrong, hint)"""
         now = self._clock()
         if self._empty is not None:
-            hint = "see why the cluster gives none: its workers, quotas, the executors' image and logs"
-            return now - self._empty, "no executor is there", hint
+            hint = "find out why the cluster provides none: its workers, quotas, the executors' image and logs"
+            return now - self._empty, "no executor is available", hint
         if self._failing is not None and self._failed - self._failing >= FIRM_SECONDS:
             return self._failed - self._failing, self._why, self._hint
         return 0.0, None, ""
 
 
 class Answers:
-    """Whether the JVM answers: one thread asks, the loop looks."""
+    """Whether the JVM answers: one thread asks, the loop checks."""
 
     def __init__(self, *, clock: SteadyClock = steady) -> None:
         self._clock = clock
@@ -105,11 +105,11 @@ class Answers:
         self._asked = None
 
     def refuse_silence(self) -> None:
-        """Called each turn of the loop. Raises PermanentError."""
+        """Call it in each turn of the loop. Raises PermanentError when the JVM hangs."""
         asked = self._asked
         self._turns += 1
         if asked is not None and self._clock() - asked > SILENT_SECONDS and self._turns > SILENT_TURNS:
             raise PermanentError(
                 f"running on Spark: its JVM has not answered for {self._clock() - asked:.0f} s",
-                hint="start the ingester again; if this repeats, give it more memory (spark.driver.memory)",
+                hint="restart the ingester; if this repeats, raise spark.driver.memory",
             )

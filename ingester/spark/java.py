@@ -15,7 +15,7 @@ _OLDEST = 17
 
 
 def java_home() -> Path | None:
-    """What JAVA_HOME has to be; None when the machine's own `java` will do. Raises PermanentError when there is none."""
+    """What JAVA_HOME must be; None when the machine's own `java` will do. Raises PermanentError when no Java is found."""
     configured = os.environ.get("JAVA_HOME")
     if configured and _version(Path(configured, "bin", "java")) >= _OLDEST:
         return Path(configured)
@@ -32,7 +32,7 @@ def java_home() -> Path | None:
 
 
 def _version(java: Path) -> int:
-    """The major version that `java` says it has; 0 when it cannot be run."""
+    """The major version that `java` reports; 0 when it cannot be run."""
     try:
         said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=20, check=True).stderr
     except (OSError, subprocess.SubprocessError):
@@ -42,7 +42,7 @@ def _version(java: Path) -> int:
 
 
 def _shim(runtime: Path) -> Path:
-    """A JAVA_HOME in the user's cache whose `java` drops the one argument that a trimmed JRE cannot take.
+    """A JAVA_HOME in the user's cache whose `java` drops the one argument that a trimmed JRE does not accept.
 
     Spark 4 always passes --add-modules=jdk.incubator.vector (SPARK-48021), for a module that only its ML library uses.
     """
@@ -60,5 +60,5 @@ def _shim(runtime: Path) -> Path:
         fresh = script.with_suffix(f".{os.getpid()}")
         fresh.write_text(text)
         fresh.chmod(0o755)
-        fresh.replace(script)  # in one step: another ingester may be starting beside us
+        fresh.replace(script)  # in one step: another ingester may start at the same time
     return home

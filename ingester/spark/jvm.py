@@ -1,8 +1,8 @@
-"""The JVM that Spark's driver runs in: a child process with a deadline for its start, and an end that does not depend on its goodwill.
+"""The JVM of Spark's driver: a child process that starts within a deadline, and ends even if it does not cooperate.
 
-What it is told goes through a file that only this user may read, never over its command line, which everybody on the machine may.
-PySpark's own way to start it (pyspark.java_gateway.launch_gateway) puts every setting on the command line, waits without a limit, and for ever
-when Java ends with status 0; so the process is started here, and PySpark connects to it as to one that is there.
+Its settings go through a file that only this user can read, never over its command line, which everybody on the machine can read.
+PySpark's own start (pyspark.java_gateway.launch_gateway) puts every setting on the command line, and waits without a limit, even when
+Java has ended with status 0. So the process is started here, and PySpark connects to it as to an existing one.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from ingester.spark.conf import properties
 log = structlog.get_logger("spark")
 
 _END_SECONDS = 1.0
-"""How long a JVM whose standard input has ended may take; usually it takes none."""
+"""How long a JVM may take to end after its standard input; usually it ends at once."""
 _LOGGED = re.compile(r"(?:ERROR|WARN) [\w.$]+: (.+)")
 _PORT, _SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 
 
 class Jvm:
-    """Started on creation. `folder`: ours alone. `masked`: texts that its output is not to show. `environment`: variables besides our own.
+    """Starts on creation. `folder`: only for this JVM. `masked`: texts to mask in its output. `environment`: variables in addition to ours.
 
     Raises PermanentError when it cannot be started.
     """
@@ -65,7 +65,7 @@ class Jvm:
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=STDOUT,
-                # A group of its own: an interrupt from the terminal is not for it, and a kill takes all that its scripts started.
+                # A group of its own: a terminal's Ctrl-C does not reach it, and a kill ends everything that its scripts started.
                 process_group=0,
                 env={
                     **os.environ,
@@ -85,20 +85,20 @@ class Jvm:
 
     @property
     def last_words(self) -> str | None:
-        """The last of its log, which holds errors and few warnings; None where it said nothing."""
+        """The last line of its log, which contains errors and few warnings; None if there is none."""
         logged = (_LOGGED.match(line) for line in reversed(list(self._said)))
         return next((found.group(1) for found in logged if found is not None), None)
 
     def connected(self) -> Any:
-        """PySpark's gateway to it, once it listens. Raises PermanentError when it ends first; waits for as long as it lives."""
+        """PySpark's gateway to it, once it listens. Waits as long as it lives. Raises PermanentError when it ends first."""
         while not self._told.exists():
             if not self.alive:
                 raise PermanentError(
                     f"starting Spark: its JVM ended with status {self._process.returncode}: {self._last_line()}",
-                    hint="check the Java that JAVA_HOME names, and its memory (spark.driver.memory); --log-level debug shows all it printed",
+                    hint="check the Java in JAVA_HOME and spark.driver.memory; --log-level debug shows everything that it printed",
                 )
             time.sleep(0.05)
-        self._conf.unlink(missing_ok=True)  # read; however this process ends, no secret stays behind
+        self._conf.unlink(missing_ok=True)  # it was read: however this process ends, no secret is left behind
         with self._told.open("rb") as told:
             port, length = struct.unpack("!ii", told.read(8))
             os.environ |= {_PORT: str(port), _SECRET: told.read(length).decode()}
@@ -112,29 +112,29 @@ class Jvm:
         return gateway
 
     def kill(self) -> None:
-        """End it at once. Python workers on this machine end with it, executors elsewhere a little later."""
-        if self.alive:  # the number of a group whose leader was waited for may be somebody else's by now
+        """Kill it. Python workers on this machine end with it, executors elsewhere a little later."""
+        if self.alive:  # once its leader was waited for, the group's number may belong to another
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def end(self) -> None:
-        """Returns when it is gone."""
+        """End it, and return when it has ended."""
         assert self._process.stdin is not None
-        self._process.stdin.close()  # it ends with its standard input, and so with this process, however that ends
+        self._process.stdin.close()  # it ends with its standard input, and so also with this process, however that ends
         try:
             self._process.wait(timeout=_END_SECONDS)
-        except TimeoutExpired:  # it holds no state, and a stop has no more time for it
+        except TimeoutExpired:  # it has no state to lose, and a stop has no more time
             self.kill()
 
     def _last_line(self) -> str:
-        return self._said[-1] if self._said else "it said nothing"
+        return self._said[-1] if self._said else "it printed nothing"
 
     def _relay(self, output: IO[bytes]) -> None:
-        """What the JVM and the Python workers print is no log of ours: it is shown at debug level only.
+        """Log what the JVM and the Python workers print, at debug level only.
 
-        Errors of tasks come back as values; what is printed is chiefly the BrokenPipeError of idle workers that Spark closes.
-        The stacks that a worker was asked for (SIGUSR1) are for whoever asked, at any level.
+        Errors of tasks come back as values. What is printed is mostly the BrokenPipeError of idle workers that Spark closes.
+        Stacks that a worker writes on SIGUSR1 are printed at any level, for the person who sent it.
         """
         with output:
             for line in output:
@@ -151,7 +151,7 @@ class Jvm:
 def _refuse_foreign() -> None:
     if _PORT in os.environ:
         raise PermanentError(
-            f"starting Spark: {_PORT} is set, as spark-submit sets it, so the JVM would be another's",
+            f"starting Spark: {_PORT} is set, as spark-submit sets it, so the JVM would not be DStream's own",
             hint="start the ingester as `dstream ingester`, without spark-submit; spark.master and spark.conf say where it runs",
         )
     home = os.environ.get("SPARK_HOME")

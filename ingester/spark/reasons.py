@@ -1,4 +1,4 @@
-"""Why a Spark job failed, in one line: Py4J's text begins with the call that failed, and the reason stands further down. Pure."""
+"""Why a Spark job failed, in one line. Py4J's text begins with the call that failed; the reason comes further down. Pure."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _CAUSED = "Caused by: "
 _LONGEST = 400
 
 _NO_MASTER = (
-    "spark.master does not answer: check its address, that it runs, and that spark.authenticate.secret is its own"
+    "spark.master does not answer: check its address, that it runs, and that spark.authenticate.secret is the same"
 )
-"""Spark says it in one of two ways, by what gives up first."""
+"""Spark reports it in one of two ways, depending on what times out first."""
 _DIED = ("crashed", "exited unexpectedly")
 _EXECUTOR_DIED = "ExecutorLost"
 _HINTS = (
@@ -20,30 +20,30 @@ _HINTS = (
     ("not yet connected to master", _NO_MASTER),
     (
         "different version",
-        "the executors' Python must be the driver's minor version: spark.pyspark.python in spark.conf",
+        "the executors' Python must have the driver's minor version: set spark.pyspark.python in spark.conf",
     ),
     (
         "No module named",
-        "the executors' Python must have dstream-cdc[ingester] installed: spark.pyspark.python in spark.conf",
+        "dstream-cdc[ingester] must be installed in the executors' Python, which spark.pyspark.python in spark.conf names",
     ),
     (
         "Cannot run program",
-        "the executors have no such Python: set spark.pyspark.python in spark.conf to one that they have",
+        "the executors do not have this Python: set spark.pyspark.python in spark.conf to one that they have",
     ),
     *(
-        (sign, "a Python worker died: usually memory; raise the container's memory, or have fewer slots")
+        (sign, "a Python worker died, usually of too little memory: raise the container's memory, or lower spark.slots")
         for sign in _DIED
     ),
     (
         _EXECUTOR_DIED,
-        "an executor died or its machine is gone; if it repeats raise spark.executor.memoryOverhead and see its log",
+        "an executor or its machine died: if this repeats, read its log and raise spark.executor.memoryOverhead",
     ),
-    ("executor", "see the executors' logs; --log-level debug shows what Spark prints here"),
+    ("executor", "read the executors' logs; --log-level debug shows what Spark prints here"),
 )
 
 
 def reason(text: str) -> str:
-    """The reason within the text of an exception, without a stack."""
+    """The reason in the text of an exception, without a stack."""
     lines = [line for line in text.splitlines() if line.strip()]
     stated = [line[2:] for line in lines if line.startswith(": ")]
     said = stated[0] if stated else lines[0] if lines else "no reason was given"
@@ -57,16 +57,16 @@ def reason(text: str) -> str:
 
 
 def hint_for(why: str) -> str | None:
-    """What to do about it, where that is known."""
+    """How to fix it, if that is known."""
     return next((hint for sign, hint in _HINTS if sign.lower() in why.lower()), None)
 
 
 def worker_died(why: str) -> bool:
-    """Whether a task ran and its worker died, which a task's own doing may be the reason for."""
+    """Whether a task ran and its worker died, perhaps because of the task itself."""
     return any(sign in why for sign in (*_DIED, _EXECUTOR_DIED))
 
 
 def _python_reason(lines: list[str]) -> str | None:
-    """The last line of a worker's traceback: the first unindented one behind it."""
+    """The last line of a worker's traceback: the first line after it that is not indented."""
     begun = next(i for i, line in enumerate(lines) if "Traceback (most recent call last)" in line)
     return next((line for line in lines[begun + 1 :] if not line[0].isspace()), None)

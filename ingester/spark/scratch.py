@@ -1,7 +1,7 @@
-"""The folder that Spark works in, and what processes that were killed have left of theirs.
+"""The folder that Spark works in. Also removes the folders of processes that were killed.
 
-A folder is its owner's for as long as that holds a lock on a file in it, which the kernel takes away however the owner ends. A process id
-would not do: /tmp may be shared by containers that number their processes each for itself. Touches no folder of another user's.
+A folder has an owner as long as a process holds a lock on a file in it; the kernel releases the lock however the process ends. A process id
+would not do: containers that share /tmp number their processes independently. Never touches another user's folder.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from pathlib import Path
 PREFIX = "dstream-spark-"
 _OWNER = "owner"
 _YOUNG = 60.0
-"""Seconds: between the file and the lock on it there is a moment."""
+"""Seconds. The owner locks the file a moment after it creates it."""
 
 
 class Scratch:
-    """A new folder, this user's alone, in `parent` or where temporary files go; removed with `close`."""
+    """A new folder that only this user can read, in `parent` or among the temporary files. `close` removes it."""
 
     def __init__(self, parent: Path | None = None) -> None:
         sweep(parent or Path(tempfile.gettempdir()))
         self._made = tempfile.TemporaryDirectory(prefix=PREFIX, dir=parent, ignore_cleanup_errors=True)
         self._lock = (self.path / _OWNER).open("wb")
-        with suppress(OSError):  # a file system without locks; nothing is ever removed there
+        with suppress(OSError):  # a file system without locks, where nothing is ever removed
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     @property
@@ -40,7 +40,7 @@ class Scratch:
 
 
 def sweep(parent: Path) -> None:
-    """Remove the folders there that nobody owns any more. Raises nothing."""
+    """Remove the folders there that have no owner any more. Raises nothing."""
     for folder in parent.glob(f"{PREFIX}*"):
         with suppress(OSError):
             if _ownerless(folder):
@@ -48,7 +48,7 @@ def sweep(parent: Path) -> None:
 
 
 def _ownerless(folder: Path) -> bool:
-    """Raises OSError, where it is held among others."""
+    """Raises OSError, for example when its owner holds the lock."""
     if folder.is_symlink() or folder.stat().st_uid != os.getuid():
         return False
     with (folder / _OWNER).open("rb") as owner:

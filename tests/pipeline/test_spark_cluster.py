@@ -131,7 +131,7 @@ def test_executors_that_are_lost_are_reported_and_followed_until_the_cluster_end
             running.tells("/readyz", "ok")
             running.shows_no_secret(worker.pid, tmp_path / "work-1")
             cluster.kill(worker)
-            running.tells("/readyz", "nothing can run on Spark: no executor is there")
+            running.tells("/readyz", "nothing can run on Spark: no executor is available")
             worker = cluster.worker(3)
             running.says("Spark runs tasks again")
             running.says("slots changed with the executors")

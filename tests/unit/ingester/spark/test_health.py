@@ -25,7 +25,7 @@ def test_without_executors_it_is_not_ready_and_after_its_patience_it_ends() -> N
     health.counted(0)
     with capture_logs() as logs:
         assert (health.trouble() or "").startswith(
-            "nothing can run on Spark: no executor is there (see why the cluster gives none"
+            "nothing can run on Spark: no executor is available (find out why the cluster provides none"
         )
         health.now = PATIENCE_SECONDS - 1
         health.counted(0)
@@ -33,7 +33,7 @@ def test_without_executors_it_is_not_ready_and_after_its_patience_it_ends() -> N
     [told] = logs
     assert (told["log_level"], told["event"]) == ("error", "nothing can run on Spark")
     health.now += 1
-    with pytest.raises(PermanentError, match="no executor is there, for 120 s"):
+    with pytest.raises(PermanentError, match="no executor is available, for 120 s"):
         health.trouble()
 
 

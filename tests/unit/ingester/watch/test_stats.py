@@ -158,8 +158,8 @@ def test_an_executor_that_can_run_nothing_is_why_it_is_not_ready() -> None:
     world.commit(2)
     world.run(3)
     assert world.stats.ready() is None
-    world.stats.executor("no executor is there")
-    assert world.stats.ready() == "no executor is there"
+    world.stats.executor("no executor is available")
+    assert world.stats.ready() == "no executor is available"
     world.stats.executor(None)
     assert world.stats.ready() is None
 
