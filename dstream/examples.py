@@ -1,8 +1,111 @@
-"""The example of each block in docs/configuration.md; a test reads them as a configuration."""
+"""The example of each block in docs/configuration.md; a test reads each as a configuration."""
 
 from __future__ import annotations
 
 from typing import Final
 
-EXAMPLES: Final[dict[tuple[str, str], str]] = {}
-"""HCL by a block's path and, where it has several, its type."""
+EXAMPLES: Final[dict[tuple[str, str], str]] = {
+    ("ingester", ""): """\
+ingester {
+  db_type              = "sqlserver"
+  db_connection_string = "{{ env "DSTREAM_DB_CONNECTION_STRING" }}"
+  tables               = ["Persons", "sales.Orders"]
+
+  queue {
+    name              = "ingest-queue"
+    connection_string = "{{ env "DSTREAM_INGEST_CONNECTION_STRING" }}"
+  }
+
+  locks {
+    type              = "azure_blob"
+    connection_string = "{{ env "DSTREAM_LOCKS_CONNECTION_STRING" }}"
+  }
+}
+""",
+    ("ingester.queue", ""): """\
+queue {
+  type      = "servicebus"
+  name      = "ingest-queue"
+  namespace = "NAME.servicebus.windows.net" # the identity of the process, in place of a key
+  ordering  = "key"
+}
+""",
+    ("ingester.locks", "azure_blob"): """\
+locks {
+  type           = "azure_blob"
+  account_url    = "https://ACCOUNT.blob.core.windows.net"
+  container_name = "locks"
+}
+""",
+    ("ingester.locks", "sqlserver"): """\
+locks {
+  type = "sqlserver"
+}
+""",
+    ("ingester.locks", "local"): """\
+locks {
+  type = "local"
+}
+""",
+    ("ingester.poll_interval_defaults", ""): """\
+poll_interval_defaults {
+  poll_interval     = "1s"
+  max_poll_interval = "30s"
+}
+""",
+    ("ingester.tables_overrides", ""): """\
+tables_overrides {
+  overrides {
+    table_name    = "Persons"
+    poll_interval = "500ms"
+  }
+  overrides {
+    table_name        = "sales.Orders"
+    max_poll_interval = "1h"
+  }
+}
+""",
+    ("ingester.health", ""): """\
+health {
+  port = 8080
+}
+""",
+    ("ingester.spark", ""): """\
+spark {
+  master = "local[16]"
+  conf   = { "spark.driver.memory" = "2g" }
+}
+""",
+    ("router", ""): """\
+router {
+  source {
+    connection_string = "{{ env "DSTREAM_ROUTER_CONNECTION_STRING" }}"
+  }
+
+  output {
+    connection_string = "{{ env "DSTREAM_ROUTER_CONNECTION_STRING" }}"
+  }
+
+  subscriptions = ["billing", "search"]
+  slots         = 16
+}
+""",
+    ("router.source", ""): """\
+source {
+  namespace = "NAME.servicebus.windows.net"
+}
+""",
+    ("router.output", ""): """\
+output {
+  connection_string = "{{ env "DSTREAM_ROUTER_CONNECTION_STRING" }}"
+  transport         = "websocket" # port 443 instead of 5671
+  proxy             = "http://proxy.corp.example:3128"
+}
+""",
+    ("router.health", ""): """\
+health {
+  port = 8081
+}
+""",
+}
+"""HCL by a block's path and, where the block has several types, its type."""

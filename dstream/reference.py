@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from types import UnionType
@@ -43,10 +44,29 @@ _TYPES: dict[Any, str] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A block: its dotted path, its type where it has several, and the model of its settings."""
+
+    path: str
+    kind: str
+    model: type[BaseModel]
+
+    @property
+    def heading(self) -> str:
+        return f"`{self.path}`" + (f" of type `{self.kind}`" if self.kind else "")
+
+
+def blocks() -> Iterator[Described]:
+    """Every block that a file may have, outer ones first."""
+    for path, model in (("ingester", IngesterSettings), ("router", RouterBlock)):
+        yield from _with_inner(Described(path, "", model))
+
+
 def settings() -> str:
-    """Markdown: for each block a heading, an example and a table."""
-    blocks: list[tuple[str, type[BaseModel]]] = [("ingester", IngesterSettings), ("router", RouterBlock)]
-    return "\n".join(text for name, model in blocks for text in _sections(name, model))
+    """Markdown: for each block a heading, an example, and a table; a table that was there before is referred to."""
+    first = dict[type[BaseModel], Described]()
+    return "\n".join(_section(block, first.setdefault(block.model, block)) for block in blocks())
 
 
 def metrics() -> str:
@@ -70,19 +90,28 @@ def updated(page: str) -> str:
     return page
 
 
-def _sections(path: str, model: type[BaseModel], kind: str = "") -> Iterator[str]:
-    rows, inner = [], []
-    for name, declared in model.model_fields.items():
-        if (block := block_of(model, name)) is not None:
-            inner.append((f"{path}.{name}", block))
-        about = (declared.description or "").replace("|", "\\|")
-        rows.append(f"| `{name}` | {_type(block, declared)} | {_default(declared)} | {about} |\n")
-    example = f"```hcl\n{EXAMPLES[path, kind]}```\n\n" if (path, kind) in EXAMPLES else ""
-    heading = f"### `{path}`" + (f" of type `{kind}`" if kind else "")
-    yield f"{heading}\n\n{example}| setting | type | default | meaning |\n|---|---|---|---|\n{''.join(rows)}"
-    for inner_path, block in inner:
-        for kind, each in _models(block):
-            yield from _sections(inner_path, each, kind)
+def _with_inner(block: Described) -> Iterator[Described]:
+    yield block
+    for name in block.model.model_fields:
+        if (inner := block_of(block.model, name)) is not None:
+            for kind, model in _models(inner):
+                yield from _with_inner(Described(f"{block.path}.{name}", kind, model))
+
+
+def _section(block: Described, first: Described) -> str:
+    example = EXAMPLES.get((block.path, block.kind))
+    parts = [f"### {block.heading}\n", "" if example is None else f"```hcl\n{example}```\n"]
+    if first is block:
+        rows = [_row(block.model, name, declared) for name, declared in block.model.model_fields.items()]
+        parts.append(f"| setting | type | default | meaning |\n|---|---|---|---|\n{''.join(rows)}")
+    else:
+        parts.append(f"The settings of [`{first.path}`](#{first.path.replace('.', '')}).\n")
+    return "\n".join(filter(None, parts))
+
+
+def _row(model: type[BaseModel], name: str, declared: FieldInfo) -> str:
+    about = (declared.description or "").replace("|", "\\|")
+    return f"| `{name}` | {_type(block_of(model, name), declared)} | {_default(declared)} | {about} |\n"
 
 
 def _models(block: BlockKind) -> list[tuple[str, type[BaseModel]]]:

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, cast
 
-from dstream.reference import METRICS, SETTINGS, marks, settings, updated
+import pytest
+
+from common.config.bind import bind, read
+from common.config.values import Block
+from dstream.examples import EXAMPLES
+from dstream.reference import METRICS, SETTINGS, Described, blocks, marks, settings, updated
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
 
@@ -33,3 +39,27 @@ def test_every_setting_is_described_and_every_default_of_none_explained() -> Non
         assert len("".join(about)) > 10, name
         if default == "none":
             assert "None, the default" in "".join(about), name
+
+
+def test_every_example_belongs_to_a_block() -> None:
+    assert EXAMPLES.keys() <= {(block.path, block.kind) for block in blocks()}
+
+
+@pytest.mark.parametrize(
+    "block", [block for block in blocks() if (block.path, block.kind) in EXAMPLES], ids=lambda block: block.heading
+)
+def test_an_example_is_a_block_as_a_file_may_have_it(block: Described, tmp_path: Path) -> None:
+    file = tmp_path / "example.hcl"
+    file.write_text(EXAMPLES[block.path, block.kind], encoding="utf-8")
+    [(name, _, entry)] = read(file, {}).root.entries
+    assert name == block.path.rpartition(".")[2]
+    assert isinstance(entry, Block)
+    bound = bind(entry, cast(Any, block.model), unset="ignore")
+    assert bound.problems == []
+    if block.kind:
+        assert next(value.data for key, _, value in entry.entries if key == "type") == block.kind  # type: ignore[union-attr]
+
+
+def test_every_block_that_stands_alone_has_an_example() -> None:
+    without = {block.heading for block in blocks() if (block.path, block.kind) not in EXAMPLES}
+    assert without == {"`ingester.tables_overrides.overrides`"}
