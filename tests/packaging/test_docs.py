@@ -68,7 +68,7 @@ def foreign(page: Path) -> list[str]:
     return begun + _UNUSUAL.findall(text)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.stem != "configuration"], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_prose_has_at_most_120_columns(page: Path) -> None:
     assert too_long(page) == []
 
