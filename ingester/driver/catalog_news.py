@@ -1,4 +1,4 @@
-"""What a table remembers of the catalog when it has been read again, how old that is, and what the log is told of it, each thing once."""
+"""Takes in the catalog: what each table remembers of it, when to read it again, and what to log, each thing once."""
 
 from __future__ import annotations
 
@@ -12,54 +12,54 @@ from ingester.source import Hints, TableState
 log = structlog.get_logger("ingester")
 
 _CATALOG_SECONDS = 30.0
-"""How old the list of capture instances may be: a new one is filled beside the old for far longer."""
+"""How old the list of capture instances may be. A new instance is filled next to the old one for far longer."""
 
 
 class CatalogAge:
-    """When the list of capture instances is due to be read again, and whether the server refuses to tell it. `clock`: the steady clock.
+    """When to read the list of capture instances again, and whether the server refuses it.
 
-    A list that is refused, as behind an ALTER TABLE of one table, is gone on with: a probe notices an instance that is made or dropped,
-    and a page a column that is altered.
+    If the server refuses the list, for example during an ALTER TABLE, the known one is used. A probe notices instances
+    that are created or dropped, and a page notices altered columns.
     """
 
     def __init__(self, clock: SteadyClock) -> None:
         self._clock = clock
         self._read_at = self._refused_at = float("-inf")
         self._refusal: DStreamError | None = None
-        self._told = False
+        self._reported = False
 
     def due(self, *, missing: bool) -> bool:
-        """`missing`: there are tables whose capture instances are not known."""
+        """`missing`: there are tables without known capture instances."""
         return self.may_ask and (missing or self._clock() - self._read_at >= _CATALOG_SECONDS)
 
     @property
     def may_ask(self) -> bool:
-        """Not soon after a refusal: whoever asks waits for a lock."""
+        """False for a while after a refusal, because each query waits for a lock."""
         return self._clock() - self._refused_at >= _CATALOG_SECONDS
 
     @property
     def refused(self) -> bool:
-        """Whether it was refused when it was last asked for."""
+        """Whether the server refused the list the last time."""
         return self._refusal is not None
 
     def read(self) -> None:
-        if self._told:
+        if self._reported:
             log.info("the list of capture instances was read again")
         self._read_at, self._refused_at = self._clock(), float("-inf")
-        self._refusal, self._told = None, False
+        self._refusal, self._reported = None, False
 
     def refuse(self, error: DStreamError) -> None:
-        """It is gone on with what is known of it."""
+        """The server refused the list: go on with the known one."""
         self._refusal, self._refused_at = error, self._clock()
 
     def outdated(self) -> None:
-        """What is known of it may not hold."""
+        """The known list may no longer be true."""
         self._read_at = self._refused_at = float("-inf")
 
-    def tell(self) -> None:
-        """Say once that it is refused, where all else is answered."""
-        if self._refusal is not None and not self._told:
-            self._told = True
+    def report(self) -> None:
+        """Log a refusal once, when the server has answered everything else."""
+        if self._refusal is not None and not self._reported:
+            self._reported = True
             log.warning(
                 "the list of capture instances cannot be read, using the known ones, retrying",
                 error=self._refusal.message,
@@ -68,7 +68,7 @@ class CatalogAge:
 
 
 def take_in(table: TrackedTable, state: TableState, hints: Hints) -> None:
-    """Note what the catalog says of `table`. What a person may do about its capture instances is told by the ingester that reads it."""
+    """Note what the catalog says of `table`. Only the ingester that reads it logs hints about its capture instances."""
     if (renamed := table.take_in(state)) is not None:
         log.warning(renamed)
     _absence(table, hints.absence(table.name, state))
@@ -81,8 +81,8 @@ def take_in(table: TrackedTable, state: TableState, hints: Hints) -> None:
 def _absence(table: TrackedTable, reason: str | None) -> None:
     if reason != table.absence:
         if reason:
-            read = table.offset is not None
-            (log.error if read else log.warning)(f"{reason}; it is looked for again on later passes")
+            report = log.warning if table.offset is None else log.error
+            report(f"{reason}; later passes look for it again")
         else:
             log.info("table found", table=table.name.key)
     table.absence = reason
@@ -97,7 +97,7 @@ def _drift(table: TrackedTable, found: str | None) -> None:
 
 
 def note_held(table: TrackedTable, locked: str | None, hint: str) -> None:
-    """Tell once that a table is not read because somebody holds its change table, and once that it is over."""
+    """Log once that another session's lock on the change table keeps `table` from being read, and once its end."""
     if locked is not None and not table.held:
         log.warning(
             "change table is locked by another session, retrying",
@@ -111,7 +111,7 @@ def note_held(table: TrackedTable, locked: str | None, hint: str) -> None:
 
 
 class CaptureHold:
-    """Whether how far capture has come is kept from readers, by a transaction of its own; told once, and its end once."""
+    """Whether a transaction of capture keeps readers from seeing how far it has come. Logged once, and its end once."""
 
     def __init__(self) -> None:
         self._held = False

@@ -332,7 +332,7 @@ class Loop:
     def _connection_works(self) -> None:
         if not self._wanted:
             self._want()
-        self._catalog.tell()
+        self._catalog.report()
         if self._outage.over():
             self._roster.hurry(self._roster.tables)
 

@@ -1061,7 +1061,7 @@ def test_columns_that_differ_from_what_is_captured_are_told_once_and_so_is_their
     world.at(40, lambda: world.source.instances.update({PERSONS: (found,)}))
     _, logs = world.run(90)
     [warned] = [entry["event"] for entry in logs if entry["log_level"] == "warning"]
-    assert "Age, Town added since and not captured; Name dropped since and captured no more" in warned
+    assert "Age, Town added since and not captured; Name dropped since and no longer captured" in warned
     assert "@source_name = N'Persons', @role_name = NULL, @capture_instance = N'dbo_Persons_2'" in warned
     assert [entry["table"] for entry in logs if entry["event"] == "capture instance matches the table again"] == [
         "dbo.Persons"
