@@ -1,19 +1,23 @@
-"""Port: what the server tells of its own capture: when what was committed, whether anybody scans the log, how long changes are kept.
+"""Port: what the source reports of its own capture: when changes were committed, why none come, how long they are kept.
 
-Ages are in seconds and are the server's: both ends of a difference come from its clock. They are off by the hour while summer time begins or
-ends, since the server keeps local times.
+Ages are in seconds and are the server's: both ends of a difference come from its clock. Where a server keeps local times they are off by an
+hour while summer time begins or ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Protocol
+
+LAG_SECONDS = 60.0
+"""From commit to capture: shorter delays are not lag."""
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetTimes:
-    """Of a stored offset. `age`: from its transaction's commit to the newest captured one's, which is what cleanup counts by.
+    """About a stored offset. `age`: from its transaction's commit to the newest captured one's, which is what cleanup counts by.
 
     `waiting`: since the commit of the first captured transaction after it, of whatever table; None if there is none.
     """
@@ -24,68 +28,63 @@ class OffsetTimes:
 
 @dataclass(frozen=True, slots=True)
 class LogTimes:
-    """`newest`: since the commit of the newest captured transaction; None before the first. `offsets`: by the names in dbo.cdc_offsets."""
+    """`newest`: since the commit of the newest captured transaction; None before the first. `offsets`: by `TableName.key`."""
 
     newest: float | None
     offsets: Mapping[str, OffsetTimes]
 
 
 @dataclass(frozen=True, slots=True)
-class CaptureJobs:
-    """The settings of the jobs. `polling`: seconds between two scans, None where a scan is not followed by another of the same run.
+class Retention:
+    """How long changes are kept. `seconds`: None where nothing is removed, or where this login may not see it; then `unseen` is the hint.
 
-    `capture`: there is a capture job. `retention`: seconds that changes are kept, None without a cleanup job: then nothing is removed.
+    `longer`: how it is lengthened.
     """
 
-    capture: bool
-    polling: float | None
-    retention: float | None
+    seconds: float | None
+    longer: str
+    unseen: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Scan:
-    """A row of sys.dm_cdc_log_scan_sessions. `ended`: seconds ago, None while it runs. `latency`: from commit to capture, if it captured."""
+class Silence(Enum):
+    """FLOWING: there is no silence. The next three are the ones to tell apart."""
 
-    began: float
-    ended: float | None
-    transactions: int
-    latency: float
-    failed: bool
+    FLOWING = "flowing"
+    IDLE = "idle"
+    STOPPED = "capture_stopped"
+    LAGGING = "capture_lagging"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureError:
-    """A row of sys.dm_cdc_errors."""
+    """An error that capture met lately."""
 
     number: int
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class CaptureFacts:
-    """`scans`: the latest first; None where this login may not see them. `log_wait`: log_reuse_wait_desc of sys.databases.
+class Explanation:
+    """Why nothing comes. `text`: with the numbers. `hint`: what a person can do; None when there is nothing to do."""
 
-    `tracked`: some table is under CDC; the first one brings the database its jobs.
-    """
-
-    enabled: bool
-    log_wait: str
-    scans: tuple[Scan, ...] | None
+    state: Silence
+    text: str
+    hint: str | None = None
     errors: tuple[CaptureError, ...] = ()
-    tracked: bool = True
 
 
 class CaptureView(Protocol):
-    """Not thread-safe. Every method is one question or two, and raises TransientError or PermanentError."""
+    """Not thread-safe. Every method asks one question or two, and raises TransientError or PermanentError."""
 
     def times(self) -> LogTimes:
-        """Of every stored offset, whoever owns its table."""
+        """Those of every stored offset, whichever ingester owns its table."""
         ...
 
-    def jobs(self) -> CaptureJobs | None:
-        """None where this login may not see them."""
-        ...
+    def retention(self) -> Retention: ...
 
-    def facts(self) -> CaptureFacts: ...
+    def silence(self, newest: float | None) -> Explanation:
+        """Why no changes arrive, or why they come late. `newest`: as in `LogTimes`."""
+        ...
 
     def close(self) -> None: ...

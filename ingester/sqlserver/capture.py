@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from common.errors import PermanentError
-from ingester.capture_status import CaptureError, CaptureFacts, CaptureJobs, LogTimes, OffsetTimes, Scan
+from ingester.capture_status import CaptureError, Explanation, LogTimes, OffsetTimes, Retention
 from ingester.sqlserver.connection import Connection, is_error, lacks_rights
+from ingester.sqlserver.silence import CaptureFacts, CaptureJobs, Scan, explain, retention
 from ingester.sqlserver.sql import capture as queries
 
 _UNKNOWN_OBJECT = 208
@@ -21,6 +22,7 @@ class SqlServerCapture:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._of_service: bool | None = None
+        self._jobs: CaptureJobs | None = None
 
     def times(self) -> LogTimes:
         newest = self._connection.rows(queries.NEWEST)
@@ -34,7 +36,16 @@ class SqlServerCapture:
             },
         )
 
+    def retention(self) -> Retention:
+        self._jobs = self.jobs()
+        return retention(self._jobs)
+
+    def silence(self, newest: float | None) -> Explanation:
+        """With the jobs as `retention` saw them last: they are changed by hand."""
+        return explain(self.facts(), self._jobs, newest)
+
     def jobs(self) -> CaptureJobs | None:
+        """None where this login may not see them."""
         if self._of_service is None:
             self._of_service = bool(self._connection.rows(queries.SERVICE_HAS_NO_AGENT)[0][0])
         found = self._seen(queries.JOBS_OF_SERVICE if self._of_service else queries.JOBS_OF_AGENT)

@@ -11,7 +11,7 @@ from common.config.durations import format_duration
 from common.errors import DStreamError
 from common.names import TableName
 from common.sqladdress import SqlAddress
-from ingester.capture_status import CaptureFacts, CaptureJobs, LogTimes
+from ingester.capture_status import LogTimes, Silence
 from ingester.offsets import Claimed
 from ingester.position import Position
 from ingester.source import CaptureInstance, Probe, TableState
@@ -24,8 +24,8 @@ from ingester.sqlserver.hints import (
     UPGRADE_OFFSETS,
     USE_OFFSETS,
 )
+from ingester.sqlserver.silence import CaptureFacts, CaptureJobs, explain
 from ingester.watch.retention import Alarm, alarm, headroom
-from ingester.watch.silence import Silence, explain
 from ingester.window import choose_instance, gap, gap_error, lost_error
 
 SHORTEST_RETENTION = timedelta(days=1)

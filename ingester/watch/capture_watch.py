@@ -1,6 +1,6 @@
-"""Looks at the server's capture every half a minute, in a thread and on a connection of its own: lag, retention headroom, and why it is silent.
+"""Looks at the source's capture every half a minute, in a thread and on a connection of its own: lag, retention headroom, and why no changes arrive.
 
-The loop never waits for it and reads nothing of what it finds. It logs what changed, each thing once, and keeps the rest for metrics.
+The loop never waits for it and reads none of its results. It logs each thing that changed once, and keeps the rest for metrics.
 """
 
 from __future__ import annotations
@@ -16,28 +16,25 @@ import structlog
 from common.errors import PermanentError, TransientError
 from common.names import TableName
 from common.periodic import repeat
-from ingester.capture_status import CaptureError, CaptureJobs, CaptureView, LogTimes
+from ingester.capture_status import LAG_SECONDS, CaptureError, CaptureView, Explanation, LogTimes, Retention, Silence
 from ingester.watch.retention import Alarm, alarm, headroom
-from ingester.watch.silence import LAG_SECONDS, Explanation, Silence, explain
 from ingester.watch.stats import Figures, IngesterStats, TableFigures
 
 log = structlog.get_logger("ingester")
 
 EVERY_SECONDS = 30.0
 QUIET_SECONDS = 60.0
-"""So long nothing may come before anybody is asked why."""
+"""Without a change for so long, the server is asked why."""
 _FIRST_SECONDS = 5.0
-"""Between looks until the first that finds the loop at work: an offset that is about to be overtaken should not wait for longer."""
-_JOBS_SECONDS = 600.0
-"""How old the jobs' settings may be: they are changed by hand."""
+"""Between looks until the first one that succeeds: a warning about an offset that cleanup is about to pass must not wait longer."""
+_RETENTION_SECONDS = 600.0
+"""How old the known retention may be: people change it by hand."""
 _TELL_IDLE_SECONDS = 300.0
-"""Of a silence that is mere idleness one line is written after so long."""
+"""An idle source gets one line after so long."""
 
 _FLOWING = Explanation(Silence.FLOWING, "changes flow")
 _IDLE = Explanation(Silence.IDLE, "nothing to read: capture is at work, and nothing of it is of these tables")
 _AMISS = (Silence.STOPPED, Silence.LAGGING)
-
-_JOBS_GRANT = "USE msdb; CREATE USER [dstream] FOR LOGIN [dstream]; GRANT SELECT ON OBJECT::dbo.cdc_jobs TO [dstream]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +73,15 @@ class CaptureFigures:
 
 
 class Watch:
-    """`view` is used by this thread alone and closed by it."""
+    """Only this object's thread uses `view`, and it closes it."""
 
     def __init__(self, view: CaptureView, stats: IngesterStats) -> None:
         self._view = view
         self._stats = stats
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
-        self._jobs: CaptureJobs | None = None
-        self._jobs_at = float("-inf")
+        self._retention: Retention | None = None
+        self._retention_at = float("-inf")
         self._alarms: dict[TableName, Alarm] = {}
         self._errors: frozenset[CaptureError] = frozenset()
         self._told: set[str] = set()
@@ -99,7 +96,7 @@ class Watch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Does not wait for a question that is under way: the thread dies with the process."""
+        """Does not wait for a pending question: the thread ends with the process."""
         self._stop.set()
         self._thread.join(1.0)
 
@@ -111,71 +108,64 @@ class Watch:
         return _FIRST_SECONDS if self.seen.asked is None else EVERY_SECONDS
 
     def look(self) -> None:
-        """Ask, tell what changed, keep the rest. What cannot be had leaves the last explanation as it is."""
+        """Ask, log what changed, keep the rest. Where there is no answer, the last explanation stays."""
         figures = self._stats.figures()
-        if not figures.connected:  # the loop has told so, and tells when it is over
+        if not figures.connected:  # the loop has logged it, and logs when it is over
             return
         try:
             times = self._times()
-            self._ask_for_jobs(figures.now)
+            retention = self._asked_retention(figures.now)
             why = self._explained(figures, times)
         except TransientError as error:
-            log.debug("capture was not asked, will try again", error=error.message)
+            log.debug("capture not asked, retrying", error=error.message)
             return
         except PermanentError as error:
-            self._tell_once("capture cannot be asked", error.message, hint=error.hint)
+            self._tell_once("capture state unavailable", error.message, hint=error.hint)
             return
         ours = {
             name: of
             for name, table in figures.tables.items()
             if table.ours and (of := times.offsets.get(name.key)) is not None
         }
-        retention = self._jobs.retention if self._jobs is not None else None
+        kept = retention.seconds
         found = CaptureFigures(
             asked=figures.now,
             why=why,
             newest=times.newest,
-            retention=retention,
+            retention=kept,
             waiting={name: of.waiting if of.waiting is not None else times.newest or 0.0 for name, of in ours.items()},
-            headroom={} if retention is None else {name: headroom(retention, of.age) for name, of in ours.items()},
+            headroom={} if kept is None else {name: headroom(kept, of.age) for name, of in ours.items()},
         )
         self.seen = found
         self._tell_silence(figures.quiet, why)
-        self._tell_headroom(found)
+        self._tell_headroom(found, retention.longer)
 
     def _times(self) -> LogTimes:
         try:
             return self._view.times()
-        except (
-            PermanentError
-        ) as error:  # CDC was disabled for the database, or rights are missing: the facts tell which
-            self._tell_once("lag and retention headroom are not known", error.message, hint=error.hint)
+        except PermanentError as error:  # capture is off, or a right is missing: the explanation says which
+            self._tell_once("lag and retention headroom unknown", error.message, hint=error.hint)
             return LogTimes(None, {})
 
-    def _ask_for_jobs(self, now: float) -> None:
-        if now - self._jobs_at < _JOBS_SECONDS:
-            return
-        self._jobs = self._view.jobs()
-        self._jobs_at = now
-        if self._jobs is None:
-            self._tell_once(
-                "retention headroom is not known",
-                "this login may not see the jobs of Change Data Capture",
-                hint=_JOBS_GRANT,
-                warn=False,
-            )
+    def _asked_retention(self, now: float) -> Retention:
+        if self._retention is not None and now - self._retention_at < _RETENTION_SECONDS:
+            return self._retention
+        self._retention, self._retention_at = self._view.retention(), now
+        if (hint := self._retention.unseen) is not None:
+            why = "this login may not see how long changes are kept"
+            self._tell_once("retention headroom unknown", why, hint=hint, warn=False)
+        return self._retention
 
     def _explained(self, figures: Figures, times: LogTimes) -> Explanation:
-        """Nobody is asked while changes flow as fast as they are captured."""
+        """The server is not asked while changes arrive as fast as they are captured."""
         quiet = figures.quiet >= QUIET_SECONDS
         if times.newest is not None and times.newest <= LAG_SECONDS:
             return _IDLE if quiet else _FLOWING
-        facts = self._view.facts()
-        self._tell_errors(frozenset(facts.errors))
-        found = explain(facts, self._jobs, times.newest)
+        found = self._view.silence(times.newest)
+        self._tell_errors(frozenset(found.errors))
         return found if quiet or found.state in _AMISS else _FLOWING
 
-    # what is told
+    # the log
 
     def _tell_once(self, what: str, why: str, *, hint: str | None, warn: bool = True) -> None:
         if what + why not in self._told:
@@ -184,30 +174,30 @@ class Watch:
 
     def _tell_errors(self, errors: frozenset[CaptureError]) -> None:
         for error in sorted(errors - self._errors, key=lambda error: error.number):
-            log.error("capture met an error", number=error.number, error=error.text)
+            log.error("capture reported an error", number=error.number, error=error.text)
         self._errors = errors
 
     def _tell_silence(self, quiet: float, why: Explanation) -> None:
-        """What stands still or lags, once, and its end; idleness after a while; what may not be seen, once."""
+        """A stop or a lag once, and its end; idleness after a while; a missing right once."""
         if why.state in _AMISS:
             if why.state is not self._silent:
                 stopped = why.state is Silence.STOPPED or quiet >= QUIET_SECONDS
-                what = "no changes come" if stopped else "changes come late"
+                what = "no changes arrive" if stopped else "changes arrive late"
                 log.warning(what, why=why.text, hint=why.hint)
             self._silent = why.state
             return
         if self._silent is not None and why.state is not Silence.UNKNOWN:
             self._silent = None
-            log.info("capture is at work again")
+            log.info("capture works again")
         if why.state is Silence.UNKNOWN:
-            self._tell_once("no changes come", why.text, hint=why.hint)
+            self._tell_once("no changes arrive", why.text, hint=why.hint)
         elif why.state is Silence.IDLE and quiet >= _TELL_IDLE_SECONDS and not self._told_idle:
             self._told_idle = True
             log.info("idle", why=why.text)
         elif why.state is Silence.FLOWING:
             self._told_idle = False
 
-    def _tell_headroom(self, found: CaptureFigures) -> None:
+    def _tell_headroom(self, found: CaptureFigures, longer: str) -> None:
         if found.retention is None:
             return
         for name, left in found.headroom.items():
@@ -220,15 +210,14 @@ class Watch:
                     table=name.key,
                     hours_left=round(max(0.0, left) / 3600, 1),
                     retention_hours=round(found.retention / 3600, 1),
-                    hint="see why the table is behind (lag, a stop, its lock); meanwhile lengthen the retention: "
-                    "EXEC sys.sp_cdc_change_job N'cleanup', @retention = MINUTES",
+                    hint=f"find out why the table is behind (lag, a stop, its lock); meanwhile lengthen the retention: {longer}",
                 )
             elif now < former:
-                log.info("cleanup is far from what the table has not read again", table=name.key)
+                log.info("CDC cleanup is no longer close to the table's offset", table=name.key)
 
 
 _HEADROOM: Mapping[Alarm, str] = {
-    Alarm.LOW: "cleanup comes near to what the table has not read",
-    Alarm.LOWER: "cleanup is about to remove what the table has not read",
-    Alarm.PASSED: "cleanup may have removed what the table has not read",
+    Alarm.LOW: "CDC cleanup is close to the table's offset",
+    Alarm.LOWER: "CDC cleanup is about to remove unread changes",
+    Alarm.PASSED: "CDC cleanup may have removed unread changes",
 }

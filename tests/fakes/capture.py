@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ingester.capture_status import CaptureFacts, CaptureJobs, LogTimes, OffsetTimes, Scan
+from ingester.capture_status import Explanation, LogTimes, OffsetTimes, Retention
+from ingester.sqlserver.silence import CaptureFacts, CaptureJobs, Scan, explain, retention
 
 
 def scanned(ended: float | None = 3.0, *, latency: float = 0.0, failed: bool = False) -> Scan:
@@ -28,13 +29,13 @@ class FakeCapture:
         self._ask("times")
         return LogTimes(self.newest, dict(self.offsets))
 
-    def jobs(self) -> CaptureJobs | None:
+    def retention(self) -> Retention:
         self._ask("jobs")
-        return self.told_jobs
+        return retention(self.told_jobs)
 
-    def facts(self) -> CaptureFacts:
+    def silence(self, newest: float | None) -> Explanation:
         self._ask("facts")
-        return self.told_facts
+        return explain(self.told_facts, self.told_jobs, newest)
 
     def _ask(self, what: str) -> None:
         self.asked.append(what)

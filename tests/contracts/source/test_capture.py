@@ -13,13 +13,13 @@ from common.names import TableName
 from common.sqladdress import SqlAddress
 from emulators.sqlserver.cdc.faults import capture_failing, capture_lagging
 from emulators.sqlserver.engine.server_engine import SqlEngine
-from ingester.capture_status import CaptureJobs, CaptureView
+from ingester.capture_status import Silence
 from ingester.position import Position
 from ingester.sqlserver.capture import SqlServerCapture
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.position import LogPosition, in_the_log
-from ingester.watch.silence import Silence, explain
+from ingester.sqlserver.silence import CaptureJobs
 from tests.contracts.source.conftest import Log, Places
 from tests.contracts.source.test_rights import DIRECT, PASSWORD
 from tests.contracts.source.test_source import PERSONS, Place
@@ -34,7 +34,7 @@ class Observed:
         self.place = place
         self.offsets = SqlServerOffsets(place.connection)
         self.offsets.ensure()
-        self.view: CaptureView = SqlServerCapture(place.connection)
+        self.view = SqlServerCapture(place.connection)
 
     def commit(self, *ids: int) -> None:
         for number in ids:
@@ -45,7 +45,8 @@ class Observed:
         self.offsets.commit(table, 1, seen=seen, position=position)
 
     def state(self) -> tuple[Silence, str]:
-        found = explain(self.view.facts(), self.view.jobs(), self.view.times().newest)
+        self.view.retention()
+        found = self.view.silence(self.view.times().newest)
         return found.state, found.text
 
 
@@ -160,7 +161,7 @@ def test_the_latency_of_a_capture_that_lags_is_seen(observed: Observed, log: Log
 
 
 @pytest.fixture
-def stranger(observed: Observed, engine: SqlEngine) -> Iterator[CaptureView]:
+def stranger(observed: Observed, engine: SqlEngine) -> Iterator[SqlServerCapture]:
     """A login with the ingester's rights and no others."""
     place = observed.place
     user = f"watcher_{place.login.database}"
@@ -176,7 +177,7 @@ def stranger(observed: Observed, engine: SqlEngine) -> Iterator[CaptureView]:
 
 
 def test_a_login_with_the_ingesters_rights_learns_of_times_and_no_more(
-    observed: Observed, stranger: CaptureView
+    observed: Observed, stranger: SqlServerCapture
 ) -> None:
     observed.commit(1)
     observed.place.scan()
@@ -186,7 +187,7 @@ def test_a_login_with_the_ingesters_rights_learns_of_times_and_no_more(
     assert stranger.jobs() is None
 
 
-def test_the_documented_grants_open_the_rest(observed: Observed, stranger: CaptureView) -> None:
+def test_the_documented_grants_open_the_rest(observed: Observed, stranger: SqlServerCapture) -> None:
     observed.place.scan()
     observed.place.execute("GRANT VIEW DATABASE STATE TO watcher")
     user = f"watcher_{observed.place.login.database}"

@@ -6,8 +6,9 @@ import pytest
 
 from common.check import Outcome
 from common.sqladdress import SqlAddress
-from ingester.capture_status import CaptureError, CaptureFacts, CaptureJobs, LogTimes, OffsetTimes, Scan
+from ingester.capture_status import CaptureError, LogTimes, OffsetTimes
 from ingester.sqlserver.findings import judge_capture, judge_encryption, judge_retention
+from ingester.sqlserver.silence import CaptureFacts, CaptureJobs, Scan
 
 DAY = 86_400.0
 JOBS = CaptureJobs(capture=True, polling=5, retention=3 * DAY)

@@ -10,11 +10,11 @@ from structlog.testing import capture_logs
 
 from common.clock import SteadyTime
 from common.errors import PermanentError, TransientError
-from ingester.capture_status import CaptureError, CaptureFacts, CaptureJobs, OffsetTimes
+from ingester.capture_status import CaptureError, OffsetTimes, Silence
 from ingester.slices import SliceResult, Trouble
+from ingester.sqlserver.silence import CaptureFacts, CaptureJobs
 from ingester.watch.capture_watch import Watch
 from ingester.watch.metrics import METRICS, samples
-from ingester.watch.silence import Silence
 from ingester.watch.stats import LOOP_SECONDS, IngesterStats, Standing
 from tests.fakes.capture import FakeCapture, scanned
 from tests.fakes.ingester import ORDERS, PERSONS
@@ -92,14 +92,14 @@ def test_a_stopped_capture_is_told_once_with_the_remedy_and_so_is_its_end(world:
     world.view.newest = 400.0
     world.view.told_facts = CaptureFacts(True, "REPLICATION", (scanned(400.0),))
     (line,) = world.look(70)
-    assert (line["event"], line["log_level"]) == ("no changes come", "warning")
+    assert (line["event"], line["log_level"]) == ("no changes arrive", "warning")
     assert "capture stands still: the log was last scanned 7 min ago" in line["why"]
     assert "sp_cdc_start_job" in line["hint"]
     assert world.look() == []
     assert world.metrics()["silence", "dbo.Persons", "capture_stopped"] == 1
     world.view.newest = 1.0
     (line,) = world.look()
-    assert line["event"] == "capture is at work again"
+    assert line["event"] == "capture works again"
     assert world.look() == []
 
 
@@ -108,7 +108,7 @@ def test_a_capture_that_stands_still_is_not_called_late_although_something_was_j
     world.view.newest = 400.0
     world.view.told_facts = CaptureFacts(True, "NOTHING", (scanned(400.0),))
     (line,) = world.look()
-    assert line["event"] == "no changes come"
+    assert line["event"] == "no changes arrive"
 
 
 def test_changes_that_come_late_are_told_while_they_come(world: World) -> None:
@@ -116,7 +116,7 @@ def test_changes_that_come_late_are_told_while_they_come(world: World) -> None:
     world.view.newest = 90.0
     world.view.told_facts = CaptureFacts(True, "NOTHING", (scanned(5.0, latency=95.0),))
     (line,) = world.look()
-    assert line["event"] == "changes come late"
+    assert line["event"] == "changes arrive late"
     assert world.metrics()["silence", "dbo.Persons", "capture_lagging"] == 1
 
 
@@ -208,13 +208,13 @@ def test_headroom_that_shrinks_is_told_at_each_step_and_once(world: World) -> No
         return [(line["log_level"], line["event"]) for line in world.look(1)]
 
     assert told(53) == []
-    assert told(55) == [("warning", "cleanup comes near to what the table has not read")]
+    assert told(55) == [("warning", "CDC cleanup is close to the table's offset")]
     assert told(56) == []
-    assert told(69) == [("warning", "cleanup is about to remove what the table has not read")]
-    assert told(73) == [("warning", "cleanup may have removed what the table has not read")]
+    assert told(69) == [("warning", "CDC cleanup is about to remove unread changes")]
+    assert told(73) == [("warning", "CDC cleanup may have removed unread changes")]
     assert told(60) == []
-    assert told(10) == [("info", "cleanup is far from what the table has not read again")]
-    assert told(55) == [("warning", "cleanup comes near to what the table has not read")]
+    assert told(10) == [("info", "CDC cleanup is no longer close to the table's offset")]
+    assert told(55) == [("warning", "CDC cleanup is close to the table's offset")]
 
 
 def test_the_warning_says_what_is_left_and_what_can_be_done(world: World) -> None:
@@ -260,7 +260,7 @@ def test_times_that_may_not_be_seen_are_told_once_and_silence_is_explained_all_t
     world.view.times = refused  # type: ignore[method-assign]
     world.view.told_facts = CaptureFacts(False, "NOTHING", ())
     lines = world.look(70)
-    assert [line["event"] for line in lines] == ["lag and retention headroom are not known", "no changes come"]
+    assert [line["event"] for line in lines] == ["lag and retention headroom unknown", "no changes arrive"]
     assert world.look() == []
 
 

@@ -1,4 +1,4 @@
-"""Why no changes come: nothing is written, capture stands still, or capture lags. Pure: what the server told in, a state and its text out.
+"""Why no changes arrive: nothing is written, capture stands still, or capture lags. Pure: what the server told in, a state and its text out.
 
 What it may not see it does not guess: the state is UNKNOWN then. Sources: the pages sys.dm_cdc_log_scan_sessions, sys.dm_cdc_errors and
 "Administer and monitor change data capture" under https://learn.microsoft.com/sql/relational-databases/
@@ -6,13 +6,10 @@ What it may not see it does not guess: the state is UNKNOWN then. Sources: the p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
+from dataclasses import dataclass, replace
 
-from ingester.capture_status import CaptureFacts, CaptureJobs, Scan
-
-LAG_SECONDS = 60.0
-"""From commit to capture, or for one scan: so long is no lag yet. Capture looks every five seconds by default, Azure's every twenty."""
+from ingester.capture_status import LAG_SECONDS, CaptureError, Explanation, Retention, Silence
+from ingester.sqlserver.hints import ENABLE_AGAIN, SEE_JOBS, SEE_SCANS
 
 _RECENT_SECONDS = 300.0
 """A scan that ended longer ago says nothing of today's latency."""
@@ -24,32 +21,60 @@ _ENTRY_SECONDS = 900.0
 """An idle capture enters a moment in cdc.lsn_time_mapping every few minutes; so long without one is a sign, but no proof."""
 
 
-class Silence(Enum):
-    """FLOWING: there is no silence. The next three are the ones to tell apart."""
+@dataclass(frozen=True, slots=True)
+class CaptureJobs:
+    """The settings of the jobs. `polling`: seconds between two scans, None where a scan is not followed by another of the same run.
 
-    FLOWING = "flowing"
-    IDLE = "idle"
-    STOPPED = "capture_stopped"
-    LAGGING = "capture_lagging"
-    UNKNOWN = "unknown"
+    `capture`: there is a capture job. `retention`: seconds that changes are kept, None without a cleanup job: then nothing is removed.
+    """
+
+    capture: bool
+    polling: float | None
+    retention: float | None
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
-    """`text`: why, with the numbers. `hint`: what a person can do; None when there is nothing to do."""
+class Scan:
+    """A row of sys.dm_cdc_log_scan_sessions. `ended`: seconds ago, None while it runs. `latency`: from commit to capture, if it captured."""
 
-    state: Silence
-    text: str
-    hint: str | None = None
+    began: float
+    ended: float | None
+    transactions: int
+    latency: float
+    failed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureFacts:
+    """`scans`: the latest first; None where this login may not see them. `log_wait`: log_reuse_wait_desc of sys.databases.
+
+    `errors`: rows of sys.dm_cdc_errors. `tracked`: some table is under CDC; the first one brings the database its jobs.
+    """
+
+    enabled: bool
+    log_wait: str
+    scans: tuple[Scan, ...] | None
+    errors: tuple[CaptureError, ...] = ()
+    tracked: bool = True
+
+
+def retention(jobs: CaptureJobs | None) -> Retention:
+    """`jobs`: None where this login may not see them."""
+    longer = "EXEC sys.sp_cdc_change_job N'cleanup', @retention = MINUTES"
+    return Retention(None, longer, SEE_JOBS) if jobs is None else Retention(jobs.retention, longer)
 
 
 def explain(facts: CaptureFacts, jobs: CaptureJobs | None, newest: float | None) -> Explanation:
     """Why nothing comes. `jobs`: None where this login may not see them; `newest`: seconds since the newest captured commit, None: never."""
+    return replace(_why(facts, jobs, newest), errors=facts.errors)
+
+
+def _why(facts: CaptureFacts, jobs: CaptureJobs | None, newest: float | None) -> Explanation:
     if not facts.enabled:
         return Explanation(
             Silence.STOPPED,
             "Change Data Capture is switched off for the database",
-            "EXEC sys.sp_cdc_enable_db, then sys.sp_cdc_enable_table for each table",
+            ENABLE_AGAIN,
         )
     if not facts.tracked:
         return Explanation(Silence.IDLE, "nothing to read: no table of the database is under Change Data Capture")
@@ -120,7 +145,7 @@ def _unseen(newest: float | None) -> Explanation:
     return Explanation(
         Silence.UNKNOWN,
         f"there is nothing to read, and this login may not see whether capture runs; {told}",
-        "GRANT VIEW DATABASE STATE to the login's user",
+        SEE_SCANS,
     )
 
 

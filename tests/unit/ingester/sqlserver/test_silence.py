@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ingester.capture_status import CaptureFacts, CaptureJobs, Scan
-from ingester.watch.silence import Explanation, Silence, explain
+from ingester.capture_status import Explanation, Silence
+from ingester.sqlserver.silence import CaptureFacts, CaptureJobs, Scan, explain
 
 JOBS = CaptureJobs(capture=True, polling=5.0, retention=259_200.0)
 
