@@ -1,6 +1,6 @@
-"""`dstream emulators`: the two emulators as processes of their own, for development, and the demo's ground to stand on.
+"""`dstream emulators`: both emulators as processes, for development. The demo runs on them, too.
 
-They hold their data only as long as they run, unless Service Bus is given a directory to keep it in.
+They keep their data only while they run, unless Service Bus is given a directory for it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dstream.children import Process, start, stop_all
 
 USER, PASSWORD = "sa", "DStream-local-1"
 SQLSERVER_PORT, AMQP_PORT, MANAGEMENT_PORT = 1433, 5672, 5300
-"""The ports of the real services and of Microsoft's emulator, so that the example configuration fits."""
+"""The ports of the real services and of Microsoft's emulator: the example configuration has them."""
 SHOP = "shop"
 _MISUSED = 2
 """argparse's exit status for bad usage."""
@@ -40,7 +40,7 @@ _SHOP_TABLES = (
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Where the emulators listen; 0 takes a free port."""
+    """Where the emulators listen; 0: any free port."""
 
     sqlserver: int = 0
     amqp: int = 0
@@ -49,7 +49,7 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class Bus:
-    """What the Service Bus emulator is asked for besides; see `python -m emulators.servicebus --help`."""
+    """Further options of the Service Bus emulator; see `python -m emulators.servicebus --help`."""
 
     config: Path | None = None
     data: Path | None = None
@@ -58,7 +58,7 @@ class Bus:
 
     @property
     def arguments(self) -> list[str]:
-        """For its command line."""
+        """Its command line."""
         single = (("config", self.config), ("data", self.data), ("credits-per-second", self.credits_per_second))
         return [f"--{name}={value}" for name, value in single if value is not None] + [
             f"--fault={fault}" for fault in self.faults
@@ -70,7 +70,7 @@ STANDARD = Ports(SQLSERVER_PORT, AMQP_PORT, MANAGEMENT_PORT)
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """How an ordinary client reaches a database."""
+    """How any client connects to the database."""
 
     host: str
     port: int
@@ -79,7 +79,7 @@ class Login:
     database: str
 
     def connect(self) -> Any:
-        """A pymssql connection in autocommit, as any application would open it."""
+        """A pymssql connection with autocommit, as any application opens it."""
         import pymssql
 
         return pymssql.connect(
@@ -96,7 +96,7 @@ class Login:
 
 
 class Emulators:
-    """Both emulators, each a process: they take a core of their own, and dying with them is nobody else."""
+    """Both emulators, each in a process of its own: it has a core, and its death ends nothing else."""
 
     def __init__(
         self,
@@ -108,9 +108,7 @@ class Emulators:
         faults: Sequence[str] = (),
         bus: Bus = Bus(),
     ) -> None:
-        """`tls`: SQL Server offers encryption, and the connection string asks for it. `faults`: SQL Server's, see
-        `begin_faults`.
-        """
+        """`tls`: SQL Server offers encryption, and its connection string requires it. `faults`: of SQL Server; they act from `begin_faults` on."""
         self._directory = tempfile.TemporaryDirectory(prefix="dstream-emulators-") if tls else None
         self._faults = faults
         self._commands: Mapping[str, list[str]] = {
@@ -130,7 +128,7 @@ class Emulators:
     def start(self) -> None:
         """Start both and wait until they listen.
 
-        Raises PermanentError when one cannot (a port that is taken), ConfigurationError when it was asked for what it does not know.
+        Raises PermanentError when one cannot start (its port is taken), and ConfigurationError when it does not accept its options.
         """
         for name, arguments in self._commands.items():
             command = [sys.executable, "-m", f"emulators.{name}", *arguments, "--json", "--stop-with-stdin"]
@@ -165,14 +163,14 @@ class Emulators:
             self._directory.cleanup()
 
     def begin_faults(self) -> None:
-        """Let the faults act from now on: what went before had to succeed."""
+        """Let the faults act from now on: what came before had to succeed."""
         pipe = self._children["sqlserver"].stdin
         if self._faults and pipe is not None:
             pipe.write(b"begin\n")
             pipe.flush()
 
     def pid(self, name: str) -> int:
-        """The process id of one of them."""
+        """The process id of an emulator."""
         return self._children[name].pid
 
     def died(self) -> str | None:
@@ -190,7 +188,7 @@ class Emulators:
 
     @property
     def login(self) -> Login:
-        """How an application reaches the database."""
+        """How an application connects to the database."""
         return Login("localhost", self._addresses["sqlserver"]["port"], USER, PASSWORD, self._database)
 
     @property
@@ -202,7 +200,7 @@ class Emulators:
 
     @property
     def authority(self) -> Path | None:
-        """The certificate that SQL Server's is signed with; None without TLS."""
+        """The certificate that signed SQL Server's; None without TLS."""
         return Path(self._directory.name) / "authority.pem" if self._directory is not None else None
 
     @property
@@ -234,7 +232,7 @@ def run(
     bus: Bus = Bus(),
     ports: Ports = STANDARD,
 ) -> int:
-    """Run the emulators until `stop`, with a small database to try things on, made before SQL Server's faults begin."""
+    """Run the emulators until `stop`. A small database to experiment with is created before SQL Server's faults begin."""
     with Emulators(database=SHOP, capture_interval=1.0, ports=ports, tls=tls, faults=faults, bus=bus) as emulators:
         _create_shop(emulators.login)
         print(_welcome(emulators, bus.data), flush=True)
@@ -254,11 +252,11 @@ def _create_shop(login: Login) -> None:
 def _welcome(emulators: Emulators, data: Path | None) -> str:
     kept = "They keep their data only while they run." if data is None else f"Service Bus keeps its data in {data}."
     return f"""\
-The emulators are up; dstream.hcl fits them as it stands. Press Ctrl-C to stop.
+The emulators are running, and dstream.hcl works with them as it is. Press Ctrl-C to stop.
 
   SQL Server    {emulators.db_connection_string}
                 database {SHOP}, tables dbo.Persons and sales.Orders under CDC
   Service Bus   {emulators.bus_connection_string}
-  management    {emulators.management_endpoint} (open it in a browser to see what is inside)
+  management    {emulators.management_endpoint} (open it in a browser to see what it holds)
 
 {kept}"""

@@ -1,4 +1,4 @@
-"""What the demo shows: a live table while it runs, some messages, and the verdict. Prints; decides nothing."""
+"""What the demo prints: a live table while it runs, some messages, and the verdict. Decides nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def progress(
     ingested: Mapping[TableName, int],
     delivered: Mapping[TableName, int],
 ) -> Group:
-    """The live table: per table changes committed, ingested and delivered, and how many are on their way."""
+    """The live table: changes committed, ingested and delivered for each table, and how many are on their way."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("table", min_width=16)
     for name in ("committed", "ingested", "delivered", "behind"):
@@ -33,7 +33,7 @@ def progress(
 
 
 def messages(console: Console, received: Mapping[TableName, Sequence[Received]]) -> None:
-    """One message of each topic, as it arrived."""
+    """One message of each topic as it arrived."""
     console.print("\n[bold]What arrived[/bold], one message of each topic:")
     for name in TABLES:
         if found := received.get(name):
@@ -43,7 +43,7 @@ def messages(console: Console, received: Mapping[TableName, Sequence[Received]])
 
 
 def verdict(console: Console, result: Verdict, facts: Sequence[tuple[str, str]]) -> None:
-    """The counts that must be 0, by table and in all, and what was measured."""
+    """The counts that must be 0, for each table and in total, and the measurements."""
     console.print("\n[bold]Verdict[/bold]")
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("table", min_width=16)
@@ -53,7 +53,7 @@ def verdict(console: Console, result: Verdict, facts: Sequence[tuple[str, str]])
     rows: list[tuple[str, Sequence[int]]] = [
         (name.key, [getattr(found, count) for count in counts]) for name, found in result.tables.items()
     ]
-    rows.append(("in all", [result.total(count) for count in counts]))
+    rows.append(("total", [result.total(count) for count in counts]))
     for label, numbers in rows:
         table.add_row(label, *(_cell(count, number) for count, number in zip(counts, numbers, strict=True)))
     console.print(table)

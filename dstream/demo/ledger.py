@@ -1,6 +1,6 @@
 """What the workload committed, in its own words: the truth that the verdict compares with. Knows nothing of CDC or DStream.
 
-A statement's changes form a group; groups of a table are in commit order, changes inside a group in no promised order.
+The changes of one statement form a group. The groups of a table are in commit order; within a group no order is promised.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ INSERT, UPDATE, DELETE = "Insert", "Update", "Delete"
 
 
 class Anything:
-    """Equal to every value but null: for what the server makes up (rowversion)."""
+    """Equal to every value except null: for values that the server generates (rowversion)."""
 
     def __eq__(self, other: object) -> bool:
         return other is not None
@@ -37,7 +37,7 @@ class Committed:
 
     @property
     def identity(self) -> tuple[str, object]:
-        """No two changes of a table share it: every insert and update gives the row a new Version, and only one delete ends it."""
+        """Unique among the changes of a table: every insert and update gives the row a new Version, and one delete ends it."""
         return ("Delete" if self.operation == DELETE else "Write"), self.row["Version"]
 
 
@@ -57,7 +57,7 @@ class Ledger:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def commit(self, groups: Sequence[Sequence[Committed]], at: float) -> None:
-        """A transaction of these statements was committed; the server said so at Unix time `at`."""
+        """Record a transaction of these statements, whose commit the server confirmed at Unix time `at`."""
         with self._lock:
             for group in groups:
                 self._groups += 1

@@ -14,7 +14,7 @@ _ROWS_A_STATEMENT = 100
 
 
 class OrderDesk(Writer):
-    """Customers, orders and their lines: transactions over several tables, a large one, moves of keys, and some taken back."""
+    """Customers, orders and their lines: transactions on several tables, a large one, changed keys, and rollbacks."""
 
     def __init__(self, login: Login, ledger: Ledger, seed: int) -> None:
         super().__init__(login, ledger, seed)
@@ -43,7 +43,7 @@ class OrderDesk(Writer):
         self._random.choices([k for k, _ in kinds], [w for _, w in kinds])[0]()
 
     def new_customers(self, count: int) -> None:
-        """`count` customers in one transaction, a hundred rows a statement; none: no transaction."""
+        """`count` customers in one transaction, a hundred rows in a statement. For 0, no transaction."""
         if not count:
             return
         with self._transaction():
@@ -135,7 +135,7 @@ class OrderDesk(Writer):
             self._note(ORDERS, UPDATE, [order])
 
     def change_mind(self) -> None:
-        """Work that is rolled back must never be seen."""
+        """Changes that are rolled back must never arrive."""
         with self._transaction(undo=True):
             self._execute(f"UPDATE dbo.Customers SET Balance = -1, Version = {self._versions()}")
             self._execute(f"DELETE FROM dbo.OrderLines WHERE Version > {self._random.randint(0, self._version)}")
@@ -173,7 +173,7 @@ class OrderDesk(Writer):
         lines[_number(new["LineNumber"])] = new
 
     def shift_lines(self) -> None:
-        """The keys of several rows move over each other in one statement: all deletes, then all inserts."""
+        """The keys of several rows shift in one statement: all deletes, then all inserts."""
         found = self._some_lines()
         if found is None:
             return
@@ -194,7 +194,7 @@ class OrderDesk(Writer):
         self._lines[order] = {_number(r["LineNumber"]): r for r in new}
 
     def cancel_order(self) -> None:
-        """An order and its lines go, in one transaction."""
+        """Delete an order and its lines in one transaction."""
         if not self._orders:
             return
         number = self._random.choice(list(self._orders))

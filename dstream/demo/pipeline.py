@@ -1,4 +1,4 @@
-"""Emulators, both stages, a workload and a subscriber, put together: what the demo shows and what the tests break on purpose."""
+"""Emulators, both stages, a workload and a subscriber, put together: the demo shows them, and tests break them on purpose."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from dstream.emulators import Emulators
 
 DATABASE = "demo"
 CAPTURE_INTERVAL = 0.5
-"""Seconds between scans of the capture job: SQL Server's default is 5, and nobody wants to watch that."""
+"""Seconds between scans of the capture job. SQL Server's default is 5, too slow to watch."""
 POLL_INTERVAL = "500ms"
 
 
 class Pipeline:
-    """Starts everything on entering and stops it on leaving. Changes go to `ledger`, messages to `subscriber`."""
+    """A `with` block starts everything and stops it at its end. Changes go to `ledger`, messages to `subscriber`."""
 
     def __init__(self, folder: Path, *, pace: Pace, seed: int = 1) -> None:
         self._folder = folder
@@ -64,7 +64,7 @@ class Pipeline:
         self.emulators.stop()
 
     def check_alive(self) -> None:
-        """Raises PermanentError, with the end of its log, when a process has ended by itself."""
+        """Raises PermanentError when a process has ended by itself, with the end of its log."""
         for service in (self.ingester, self.router):
             status = service.died()
             if status is not None:
@@ -73,12 +73,12 @@ class Pipeline:
             raise PermanentError(f"the {name} emulator ended by itself")
 
     def delivered(self) -> bool:
-        """Whether as many messages arrived on every topic as changes were committed."""
+        """Whether as many messages have arrived on every topic as changes were committed."""
         committed, received = self.ledger.counts(), self.subscriber.counts()
         return all(received.get(table, 0) >= count for table, count in committed.items())
 
     def settle(self, timeout: float, *, quiet: float = 2.0) -> None:
-        """Wait until everything arrived, and then a little for what should not arrive; or until `timeout` seconds are over."""
+        """Wait until everything has arrived, at most `timeout` seconds; then `quiet` seconds for messages that should not arrive."""
         deadline = time.monotonic() + timeout
         while not self.delivered() and time.monotonic() < deadline:
             self.check_alive()
@@ -86,7 +86,7 @@ class Pipeline:
         time.sleep(quiet)
 
     def verdict(self) -> Verdict:
-        """Both ends compared."""
+        """Compare both ends."""
         return judge(self.ledger, self.subscriber.received(), TABLES)
 
     def first_arrival(self) -> float | None:

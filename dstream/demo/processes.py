@@ -1,4 +1,4 @@
-"""The services as a user runs them: `dstream ingester` and `dstream router`, processes with a configuration file and a log."""
+"""The services as a user runs them: `dstream ingester` and `dstream router` as processes, with a configuration file and a log."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ router {{
 
 
 class Addresses(Protocol):
-    """Where the services find what they connect."""
+    """The addresses that the services connect to."""
 
     @property
     def db_connection_string(self) -> str: ...
@@ -80,9 +80,9 @@ def write_config(
     routing: str = "",
     tasks: int = 4,
 ) -> Path:
-    """A `dstream.hcl` for the demo's tables; secrets stay in the environment.
+    """Write a `dstream.hcl` for the demo's tables; secrets stay in the environment.
 
-    `locks`: the inside of that block. `more`, `routing`: settings of the ingester and of the router besides. `tasks`: Spark's at a time.
+    `locks`: the content of that block. `more`, `routing`: further settings of the ingester and of the router. `tasks`: how many Spark runs at once.
     """
     path = folder / "dstream.hcl"
     path.write_text(
@@ -100,7 +100,7 @@ def write_config(
 
 
 def environment(addresses: Addresses) -> dict[str, str]:
-    """The variables that the configuration asks for."""
+    """The variables that the configuration reads."""
     return {
         "DSTREAM_DB_CONNECTION_STRING": addresses.db_connection_string,
         "DSTREAM_INGEST_CONNECTION_STRING": addresses.bus_connection_string,
@@ -109,7 +109,7 @@ def environment(addresses: Addresses) -> dict[str, str]:
 
 
 class Service:
-    """One stage as a process. Started again it appends to the same log."""
+    """One stage as a process. When started again it appends to the same log."""
 
     def __init__(self, stage: str, config: Path, variables: Mapping[str, str], log: Path) -> None:
         self.stage = stage
@@ -129,26 +129,26 @@ class Service:
 
     @property
     def running(self) -> bool:
-        """Whether it was started, and neither stopped nor has it ended."""
+        """Whether it was started, was not stopped, and has not ended."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def pid(self) -> int:
-        """The process id of a service that was started."""
+        """The process id; it must have been started."""
         assert self._process is not None
         return self._process.pid
 
     def wait(self, timeout: float) -> int:
-        """Its exit status, once it has ended by itself. Raises subprocess.TimeoutExpired."""
+        """Wait until it ends by itself, and return its exit status. Raises subprocess.TimeoutExpired."""
         assert self._process is not None
         return self._process.wait(timeout)
 
     def stop(self, timeout: float = 30) -> int:
-        """SIGTERM; the exit status. What does not stop in time is killed."""
+        """Send SIGTERM, kill it if it does not stop in time, and return the exit status."""
         return self._end(timeout, signal.SIGTERM)
 
     def kill(self) -> int:
-        """SIGKILL, as if the machine lost power."""
+        """Send SIGKILL, as if the machine had lost power."""
         return self._end(10, signal.SIGKILL)
 
     def _end(self, timeout: float, how: signal.Signals) -> int:

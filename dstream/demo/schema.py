@@ -1,4 +1,4 @@
-"""The demo's database: four tables, one of them in a schema of its own and one with every type, all under CDC."""
+"""The demo's database: four tables under CDC, one in a schema of its own and one with every type."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ CREATE TABLE dbo.OrderLines (
 
 
 def create(login: Login) -> None:
-    """Make the tables and put them under CDC."""
+    """Create the tables and enable CDC for them."""
     with login.connect() as connection, connection.cursor() as cursor:
         for statement in _CREATE:
             cursor.execute(statement)

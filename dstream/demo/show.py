@@ -1,4 +1,4 @@
-"""The demo's course: start, workload with a live table, verdict."""
+"""The steps of the demo: start, workload with a live table, verdict."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from dstream.demo.verdict import Verdict
 from dstream.demo.workload import Pace
 
 CHANGES = 6000
-"""Changes of a demo that is not told a number."""
+"""The number of changes without `--changes`."""
 
 _SETTLE_SECONDS = 120.0
-"""How long the last messages are waited for before they count as lost."""
+"""How long to wait for the last messages before they count as lost."""
 _QUIET_SECONDS = 2.0
 _WARM_SECONDS = 2.0
-"""After the first message: by then what had piled up during the start is on its way."""
+"""After the first message. By then the changes that accumulated during the start are on their way."""
 
 _OFFSETS = "SELECT OBJECT_ID(N'dbo.cdc_offsets', N'U')"
 
@@ -44,7 +44,7 @@ class Show:
         self._console = Console()
 
     def run(self) -> int:
-        """The exit status: 0 for a good verdict, 1 for any other and for a demo that was stopped."""
+        """Return the exit status: 0 for a good verdict, 1 for a bad one and for a demo that was stopped."""
         self._console.print(
             "Starting the SQL Server and Service Bus emulators, the ingester (Spark) and the router ..."
         )
@@ -54,7 +54,7 @@ class Show:
             if self._stop.is_set():
                 return 1
             pipeline.workload.join()
-            self._stop.wait(_QUIET_SECONDS)  # for what should not arrive any more
+            self._stop.wait(_QUIET_SECONDS)  # for messages that should not arrive any more
             result = pipeline.verdict()
             display.messages(self._console, pipeline.subscriber.received())
             display.verdict(self._console, result, _facts(pipeline, result))
@@ -63,7 +63,7 @@ class Show:
         return 0 if result.good else 1
 
     def _watch(self, pipeline: Pipeline) -> None:
-        """Show the table until everything has arrived, or for as long as one would wait for the rest."""
+        """Show the table until everything has arrived, or until the wait for the rest is over."""
         counter = Ingested(pipeline)
         deadline = float("inf")
         try:
@@ -84,7 +84,7 @@ class Show:
     def _stay(self, pipeline: Pipeline) -> None:
         emulators = pipeline.emulators
         self._console.print(
-            f"\nEverything stays up until Ctrl-C.\n  SQL Server   {emulators.db_connection_string}\n"
+            f"\nEverything keeps running until you press Ctrl-C.\n  SQL Server   {emulators.db_connection_string}\n"
             f"  Service Bus  {emulators.bus_connection_string}\n  management   {emulators.management_endpoint}\n"
             f"  configuration and logs in {self._folder}",
             soft_wrap=True,
@@ -95,7 +95,7 @@ class Show:
 
 
 class Ingested:
-    """How many captured changes lie at or before each table's offset, asked of the database as anyone could."""
+    """How many captured changes are at or before each table's offset: plain queries that anyone can run."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._connection = pipeline.emulators.login.connect()
@@ -104,7 +104,7 @@ class Ingested:
     def counts(self) -> dict[TableName, int]:
         with self._connection.cursor() as cursor:
             cursor.execute(_OFFSETS)
-            if cursor.fetchone()[0] is None:  # the ingester has not made its table yet
+            if cursor.fetchone()[0] is None:  # the ingester has not created its table yet
                 return self._known
             for table in TABLES:
                 cursor.execute(_INGESTED.format(instance=f"{table.schema}_{table.table}", key=table.key))
@@ -116,7 +116,7 @@ class Ingested:
 
 
 def _pace(changes: int, seconds: float) -> Pace:
-    """A demo of a few changes has a large transaction of a few rows."""
+    """With few changes, the large transaction has few rows."""
     return Pace(changes, seconds, large=min(Pace.large, changes // 2))
 
 
@@ -131,7 +131,7 @@ def _facts(pipeline: Pipeline, result: Verdict) -> list[tuple[str, str]]:
         ("From the start to the first message", f"{first - pipeline.started_at:.1f} s, Spark included"),
         (
             "From commit to topic, once warm",
-            "not measured: nothing was committed after that"
+            "not measured: nothing was committed later"
             if median is None or most is None
             else f"median {median:.2f} s, 99 % within {most:.2f} s",
         ),

@@ -1,7 +1,7 @@
-"""A subscriber of every topic, on the public SDK: what it receives is what any careful user of DStream would.
+"""Subscribes to every topic with the public SDK, as any careful user of DStream does.
 
-Careful: azure-servicebus 7.15 starts a keep-alive thread that reads frames beside `receive_messages`, every 5 seconds with prefetch 0. What
-that thread read can come out behind what was read after it, so a consumer that minds order turns it off (docs/guarantees.md).
+Careful: azure-servicebus 7.15 starts a keep-alive thread that also reads frames, every 5 seconds with prefetch 0. A message that this thread
+reads can be returned after a later one, so a consumer that needs order turns the thread off (docs/guarantees.md).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from common.names import TableName
 from dstream.demo.verdict import Received
 
 _WAIT = 0.5
-"""Seconds a receive waits, and so the longest that a stop takes."""
+"""Seconds that a receive waits, and so the longest that a stop takes."""
 
 
 class Subscriber:
-    """One thread a topic. `topics`: topic by table; each is read through its subscription `subscription`."""
+    """One thread for each topic. `topics`: topic by table; each is read through its subscription `subscription`."""
 
     def __init__(self, connection_string: str, topics: Mapping[TableName, str], subscription: str = "sub1") -> None:
         self._connection_string = connection_string
@@ -34,12 +34,12 @@ class Subscriber:
         ]
 
     def start(self) -> None:
-        """Begin to receive; a topic that is not there yet is waited for."""
+        """Begin to receive; wait for topics that do not exist yet."""
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
-        """End; returns when every receiver is closed."""
+        """Stop, and return when every receiver is closed."""
         self._stop.set()
         for thread in self._threads:
             thread.join()
@@ -56,7 +56,7 @@ class Subscriber:
         while not self._stop.is_set():
             try:
                 self._receive(table, topic)
-            except ServiceBusError:  # the router has not made the topic yet, or the link was lost
+            except ServiceBusError:  # the router has not created the topic yet, or the link was lost
                 self._stop.wait(_WAIT)
 
     def _receive(self, table: TableName, topic: str) -> None:

@@ -10,7 +10,7 @@ from dstream.emulators import Login
 
 
 class TypeBench(Writer):
-    """dbo.Everything: rows of every type written, changed in some columns, and deleted."""
+    """dbo.Everything: rows with every type are inserted, updated in some columns, and deleted."""
 
     def __init__(self, login: Login, ledger: Ledger, seed: int) -> None:
         super().__init__(login, ledger, seed)
@@ -49,7 +49,7 @@ class TypeBench(Writer):
             self._note(EVERYTHING, UPDATE, [row | types_table.ROWVERSION])
 
     def delete(self) -> None:
-        """A deleted row's old text columns are not captured."""
+        """The captured row lacks its columns of the old text types."""
         number = self._random.choice(list(self._rows))
         row = self._rows.pop(number)
         with self._transaction():

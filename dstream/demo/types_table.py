@@ -1,5 +1,7 @@
-"""Random values of every type for dbo.Everything: what is written in T-SQL, and what must arrive as JSON. Two spellings of one
-fact, side by side and made without each other's help: no code of the product takes part."""
+"""Random values of every type for dbo.Everything: the T-SQL literal that is written, and the JSON value that must arrive.
+
+Both are generated here, neither from the other, and without code of the product.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,7 @@ def _float(random: Random) -> Pair:
 
 
 def _real(random: Random) -> Pair:
-    """Six significant digits survive 32 bits, so the shortest form is the one written."""
+    """32 bits keep six significant digits, so the shortest form is the one that was written."""
     text = f"{random.uniform(-9.9, 9.9):.5f}e{random.randint(-30, 30)}"
     return text, float(text)
 

@@ -1,4 +1,4 @@
-"""Compares what was committed with what a subscriber received: lost, duplicated, out of order, wrong. Pure."""
+"""Compares what was committed with what a subscriber received, and counts what is lost, duplicated, out of order or wrong. Pure."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ class Verdict:
         return sum(getattr(table, count) for table in self.tables.values())
 
     def lag(self, share: float, *, since: float = 0.0) -> float | None:
-        """Seconds from commit to arrival that `share` of the changes committed after Unix time `since` stayed below; None if none was."""
+        """Seconds from commit to arrival, at most, for `share` of the changes committed since Unix time `since`; None if there are none."""
         lags = sorted(lag for table in self.tables.values() for at, lag in table.lags if at >= since)
         return lags[min(len(lags) - 1, int(share * len(lags)))] if lags else None
 
 
 def judge(ledger: Ledger, received: Mapping[TableName, Sequence[Received]], tables: Sequence[TableName]) -> Verdict:
-    """The verdict over `tables`; `received` holds each topic's messages in the order of arrival."""
+    """The verdict on `tables`. `received`: the messages of each table's topic in the order of arrival."""
     return Verdict({table: _judge_table(table, ledger, received.get(table, ())) for table in tables})
 
 
@@ -116,15 +116,12 @@ def _difference(change: Committed, body: bytes) -> str | None:
     """How the message differs from the committed change, in words."""
     message = json.loads(body)
     metadata, data = message["metadata"], message["data"]
-    for key, want in (
-        ("OperationType", change.operation),
-        ("TableName", change.table.table),
-        ("Schema", change.table.schema),
-    ):
-        if metadata.get(key) != want:
-            return f"{key} is {metadata.get(key)!r}, was {want!r}"
+    committed = {"OperationType": change.operation, "TableName": change.table.table, "Schema": change.table.schema}
+    for key, expected in committed.items():
+        if metadata.get(key) != expected:
+            return f"{key} is {metadata.get(key)!r}, was {expected!r}"
     if data.keys() != change.row.keys():
-        return f"columns {sorted(data.keys() ^ change.row.keys())} should be on both sides"
+        return f"columns {sorted(data.keys() ^ change.row.keys())} are on one side only"
     for column, value in change.row.items():
         if not _same(value, data[column]):
             return f"{change.table}.{column} of Version {change.row['Version']} is {data[column]!r}, was {value!r}"
@@ -132,7 +129,7 @@ def _difference(change: Committed, body: bytes) -> str | None:
 
 
 def _same(value: object, arrived: object) -> bool:
-    """Python holds True equal to 1; JSON does not."""
+    """In Python True equals 1; in JSON it does not."""
     return value == arrived and isinstance(value, bool) == isinstance(arrived, bool)
 
 

@@ -15,9 +15,9 @@ from dstream.emulators import Login
 
 @dataclass(frozen=True)
 class Pace:
-    """Spreads `changes` over `seconds`; a machine that cannot keep up takes longer, none goes faster.
+    """Spreads `changes` over `seconds`, or longer on a machine that cannot keep up.
 
-    `large`: rows of the one large transaction, which is among the changes but takes no time of its own; 0: there is none.
+    `large`: rows of the one large transaction, which are among the changes but are given no time; 0: there is none.
     """
 
     changes: int
@@ -30,7 +30,7 @@ class Pace:
 
 
 class Workload:
-    """Both shops at once, until `pace.changes` changes are committed or `stop` is set. `error`: what ended it early."""
+    """Both parts at once, until `pace.changes` changes are committed or `stop` is called. `error`: what ended it early."""
 
     def __init__(self, login: Login, ledger: Ledger, pace: Pace, *, seed: int = 1) -> None:
         self._login = login
@@ -47,13 +47,13 @@ class Workload:
         self.error: Exception | None = None
 
     def start(self) -> None:
-        """Begin; returns at once."""
+        """Begin, and return at once."""
         self._started = time.monotonic()
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
-        """End after the transactions that run."""
+        """End after the present transactions."""
         self._stop.set()
 
     @property
@@ -62,7 +62,7 @@ class Workload:
         return any(thread.is_alive() for thread in self._threads)
 
     def join(self) -> None:
-        """Wait for the end; raises what ended the workload early."""
+        """Wait for the end. Raises what ended the workload early."""
         for thread in self._threads:
             thread.join()
         if self.error is not None:

@@ -33,7 +33,7 @@ class Writer:
         self._connection.close()
 
     def _versions(self, count: int = 1) -> int:
-        """The first of `count` Versions that nobody has had."""
+        """The first of `count` Versions that no row has had."""
         first = self._version + 1
         self._version += count
         return first
@@ -53,5 +53,5 @@ class Writer:
         self._ledger.commit(self._groups, time.time())
 
     def _note(self, table: TableName, operation: str, rows: Sequence[Mapping[str, object]]) -> None:
-        """The statement just run did `operation` to `rows`."""
+        """Note that the last statement did `operation` to `rows`."""
         self._groups.append([Committed(table, operation, dict(row)) for row in rows])
