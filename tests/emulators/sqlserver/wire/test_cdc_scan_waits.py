@@ -82,6 +82,7 @@ def test_disabling_that_may_not_wait_leaves_capture_as_it_was(engine: SqlEngine,
     holder = login(engine)
     assert not errors(holder, "BEGIN TRAN INSERT t VALUES (1)")
     assert errors(session, "SET LOCK_TIMEOUT 0 EXEC sys.sp_cdc_disable_db") == [1222]
+    assert not errors(session, "IF USER_ID(N'cdc') IS NULL RAISERROR(N'its user is gone', 16, 1)")
     assert not errors(holder, "COMMIT")
     assert not errors(
         session, "EXEC sys.sp_cdc_scan IF (SELECT COUNT(*) FROM cdc.dbo_t_CT) <> 1 RAISERROR(N'lost', 16, 1)"
