@@ -14,8 +14,8 @@ from ingester.change import Change, Operation
 from ingester.position import Position
 from ingester.source import CaptureInstance, PageQuery, Part, ProbeRequest, Stride
 from tests.contracts.source.conftest import Log, Places
+from tests.contracts.source.log_shapes import SHAPES, Told, told
 from tests.contracts.source.test_source import PERSONS, Place
-from tests.emulators.sqlserver.wire.test_cdc_injected import SHAPES, Told, told
 
 
 def first(place: Place, instance: CaptureInstance, rows: int, after: Position | None = None) -> Stride | None:

@@ -144,7 +144,7 @@ def test_the_number_of_texts_does_not_grow_with_time(places: Places, engine: Sql
     with recorded(engine, place.login, query_mode=mode) as (source, sent):
         texts: list[int] = []
         offsets: dict[TableName, Position] = {}
-        for turn in range(60):
+        for turn in range(40):
             for table in tables[: turn % 3 + 1]:
                 place.execute(f"INSERT INTO {table.quoted} VALUES ({4 * turn}, N'a'), ({4 * turn + 1}, N'b')")
             place.scan()

@@ -14,7 +14,7 @@ from common.sqladdress import SqlAddress
 from dstream.emulators import Login
 from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
-from ingester.change import Change, Operation
+from ingester.change import Change
 from ingester.source import PageQuery, ProbeRequest
 from ingester.sqlserver.change_table import ChangeTable, change_table
 from ingester.sqlserver.connection import Connection
@@ -138,39 +138,6 @@ def test_a_probe_tells_for_every_table_whether_it_holds_anything_past_its_offset
     again = place.source.probe([ProbeRequest(place.instance(), last)])
     assert again.answers["dbo_Persons"].pending is False
     assert again.answers["dbo_Persons"].low_watermark is not None
-
-
-@pytest.mark.parametrize("rows", range(2, 9))
-def test_pages_of_any_size_hold_every_change_once_in_order(place: Place, rows: int) -> None:
-    place.enable()
-    place.execute("INSERT INTO dbo.Persons (ID) VALUES (1), (2), (3), (4), (5)")
-    place.execute("UPDATE dbo.Persons SET Name = N'x' WHERE ID < 3")
-    place.execute("UPDATE dbo.Persons SET ID = ID + 1 WHERE ID > 2")
-    place.execute("DELETE FROM dbo.Persons WHERE ID = 1")
-    place.scan()
-    found = place.read(rows)
-    assert what(found[:5]) == [("INSERT", n) for n in (1, 2, 3, 4, 5)]
-    assert sorted(what(found[5:7])) == [("UPDATE", 1), ("UPDATE", 2)]
-    assert sorted(what(found[7:10])) == [("DELETE", n) for n in (3, 4, 5)]
-    assert sorted(what(found[10:13])) == [("INSERT", n) for n in (4, 5, 6)]
-    assert what(found[13:]) == [("DELETE", 1)]
-    assert [c.position for c in found] == sorted(c.position for c in found)
-
-
-@pytest.mark.parametrize("rows", range(2, 7))
-def test_before_images_travel_inside_their_update_wherever_a_page_ends(login: Login, rows: int) -> None:
-    place = Place(login, before_images=True)
-    place.enable()
-    place.execute("INSERT INTO dbo.Persons (ID, Name, Bio) VALUES (1, N'a', N'long'), (2, N'b', NULL)")
-    place.execute("UPDATE dbo.Persons SET Name = N'c'")
-    place.scan()
-    found = place.read(rows)
-    place.close()
-    assert [c.operation for c in found] == [Operation.INSERT, Operation.INSERT, Operation.UPDATE, Operation.UPDATE]
-    assert [c.before for c in found[2:]] == [{"ID": 1, "Name": "a"}, {"ID": 2, "Name": "b"}]
-    assert [c.data for c in found[2:]] == [{"ID": 1, "Name": "c", "Bio": "long"}, {"ID": 2, "Name": "c", "Bio": None}]
-    assert [c.changed_columns for c in found[2:]] == [("Name",), ("Name",)]
-    assert found[2].unavailable == ("Bio",)
 
 
 def test_a_change_captured_after_the_probe_waits_for_the_next_window(place: Place) -> None:
