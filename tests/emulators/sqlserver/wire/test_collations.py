@@ -4,10 +4,12 @@ captured there, and what the ingester reads of them. On the emulator and, where 
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pymssql
 import pytds
@@ -16,19 +18,31 @@ from pydantic import SecretStr
 
 from common.names import TableName
 from common.sqladdress import SqlAddress
+from emulators.sqlserver.build import build_engine
+from emulators.sqlserver.server import SqlServerEmulator
 from ingester.change import Change
 from ingester.source import PageQuery, ProbeRequest
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.source import SqlServerSource
-from tests.emulators.sqlserver.wire.cdc_client import server
 
 Connect = Callable[[str], Any]
 
 
 @pytest.fixture(scope="module")
 def options() -> Iterator[dict[str, Any]]:
-    with server() as found:
-        yield found
+    """Where to connect: the real server (sqlserver://user:password@host:port), or an emulator."""
+    address = os.environ.get("DSTREAM_TEST_SQLSERVER")
+    if address:
+        parts = urlsplit(address)
+        yield {
+            "server": parts.hostname or "",
+            "port": str(parts.port or 1433),
+            "user": unquote(parts.username or ""),
+            "password": unquote(parts.password or ""),
+        }
+        return
+    with closing(build_engine(users={"sa": "secret"})) as engine, SqlServerEmulator(engine) as server:
+        yield {"server": "127.0.0.1", "port": str(server.port), "user": "sa", "password": "secret"}
 
 
 @pytest.fixture(params=["pymssql", "pytds"])
