@@ -127,10 +127,10 @@ class Interpreter:
             st.Print: partial(print_text, session),
             st.Execute: self._procedures.execute,
             st.ExecuteText: self._procedures.execute_text,
-            st.BeginTransaction: lambda s: session.begin_transaction(s.name),
-            st.CommitTransaction: lambda s: session.commit_transaction(),
-            st.RollbackTransaction: lambda s: session.rollback_transaction(s.name),
-            st.SaveTransaction: lambda s: session.save_transaction(s.name),
+            st.BeginTransaction: lambda s: session.transaction.begin(s.name),
+            st.CommitTransaction: lambda s: session.transaction.commit(),
+            st.RollbackTransaction: lambda s: session.transaction.rollback(s.name),
+            st.SaveTransaction: lambda s: session.transaction.save(s.name),
             st.Throw: partial(throw, session),
             st.RaiseError: partial(raise_error, session),
             st.Reconfigure: partial(reconfigure, session),
@@ -164,13 +164,13 @@ class Interpreter:
         except (_BreakLoop, _ContinueLoop):
             raise errors.keyword_syntax("BREAK") from None
         except SqlError:
-            if session.doomed:  # it does not outlive its batch
-                yield TransactionChanged("rollback", session.undo())
+            if session.transaction.doomed:  # it does not outlive its batch
+                yield TransactionChanged("rollback", session.transaction.undo())
             raise
         finally:
             session.caught = None
-        if session.doomed:
-            ended = session.undo()
+        if session.transaction.doomed:
+            ended = session.transaction.undo()
             yield TransactionChanged("rollback", ended)
             raise SqlError(
                 3998,
@@ -209,8 +209,8 @@ class Interpreter:
             raise _ReturnBatch
         session.settle()
         session.statement_time = session.engine.clock()
-        if session.settings.implicit_transactions and not session.transactions and _opens_transaction(statement):
-            yield from session.begin_transaction()
+        if session.settings.implicit_transactions and not session.transaction.count and _opens_transaction(statement):
+            yield from session.transaction.begin()
         try:
             check_statement(session, statement)
             yield from self._handlers[type(statement)](statement)
@@ -236,14 +236,14 @@ class Interpreter:
         )  # RAISERROR does not heed XACT_ABORT, THROW does
         abort = (session.settings.xact_abort and not raised) or error.number in _ROLL_BACK
         if self._tries:
-            if abort and session.transactions:
-                session.doomed = True
+            if abort and session.transaction.count:
+                session.transaction.doomed = True
             if error.number in _BINDING:
                 self._unbound.setdefault(id(error), self._level)
             raise error
         if abort:
-            if session.transactions:
-                yield TransactionChanged("rollback", session.undo())
+            if session.transaction.count:
+                yield TransactionChanged("rollback", session.transaction.undo())
             raise error
         if not isinstance(error, Thrown) and (error.number in _GO_ON or error.number in _PROCEDURE_ERRORS):
             yield ErrorMessage(error.number, error.message, error.severity, error.state, error.procedure, error.line)

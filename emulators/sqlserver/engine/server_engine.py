@@ -22,7 +22,7 @@ from emulators.sqlserver.engine.extension import Database, Extension
 from emulators.sqlserver.engine.locks import Cancelled
 from emulators.sqlserver.engine.plan_cache import PlanCache
 from emulators.sqlserver.engine.security import Security
-from emulators.sqlserver.engine.session import SqlSession
+from emulators.sqlserver.engine.session.session import SqlSession
 from emulators.sqlserver.engine.store import archive
 from emulators.sqlserver.engine.store.data_directory import DatabaseRecord, DataDirectory, Home, TemporaryHome, file_of
 from emulators.sqlserver.engine.store.database import StoredDatabase

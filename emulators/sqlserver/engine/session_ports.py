@@ -1,6 +1,6 @@
 """What the statements of a session ask of it, and of the server behind it.
 
-session.py and server_engine.py implement these Protocols and stand above everything else in the engine; whatever runs a statement,
+session/ and server_engine.py implement these Protocols and stand above everything else in the engine; whatever runs a statement,
 answers a function or fills a view knows them alone. A module asks for the smallest one that holds what it uses.
 """
 
@@ -144,35 +144,36 @@ class Connections(Protocol):
     def rows_in(self, database: StoredDatabase, table: Table) -> int: ...
 
 
-class Transactions(Protocol):
+class Transaction(Protocol):
     """The session's transaction."""
 
     doomed: bool
+    """It can only be rolled back."""
 
     @property
-    def transactions(self) -> int:
+    def count(self) -> int:
         """How many are open inside one another (@@TRANCOUNT)."""
         ...
 
     @property
-    def transaction_name(self) -> str: ...
+    def name(self) -> str: ...
 
-    def begin_transaction(self, name: str = "") -> Iterator[Event]: ...
+    def begin(self, name: str = "") -> Iterator[Event]: ...
 
-    def commit_transaction(self) -> Iterator[Event]:
+    def commit(self) -> Iterator[Event]:
         """Raises 3902, 3930."""
         ...
 
-    def rollback_transaction(self, name: str = "") -> Iterator[Event]:
+    def rollback(self, name: str = "") -> Iterator[Event]:
         """Raises 3903, 6401."""
         ...
 
-    def save_transaction(self, name: str) -> Iterator[Event]:
+    def save(self, name: str) -> Iterator[Event]:
         """Raises 628."""
         ...
 
     def undo(self) -> int:
-        """End the transaction, rolling back what is open; the descriptor of the one that ended, 0 without."""
+        """End it, rolling back what is open; the descriptor of the one that ended, 0 without."""
         ...
 
 
@@ -215,7 +216,7 @@ class Queries(Protocol):
     def context(self, database: StoredDatabase) -> CallContext: ...
 
 
-class StatementSession(DatabaseAccess, Connections, Transactions, Outcome, Protocol):
+class StatementSession(DatabaseAccess, Connections, Outcome, Protocol):
     """The session as a statement knows it."""
 
     settings: SessionSettings
@@ -223,6 +224,9 @@ class StatementSession(DatabaseAccess, Connections, Transactions, Outcome, Proto
 
     @property
     def session_id(self) -> int: ...
+
+    @property
+    def transaction(self) -> Transaction: ...
 
     @property
     def runner(self) -> Queries: ...

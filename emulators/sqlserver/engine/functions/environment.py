@@ -98,7 +98,7 @@ class Environment:
             "APP_NAME": lambda: self.session.login_request.application,
             **Identity(session, self._objects).calls,
             **LockProcedures(session).calls,
-            "XACT_STATE": lambda: -1 if self.session.doomed else int(self.session.transactions > 0),
+            "XACT_STATE": lambda: -1 if self.session.transaction.doomed else int(self.session.transaction.count > 0),
             "ROWCOUNT_BIG": lambda: self.session.row_count,
             "CURRENT_TIMEZONE_ID": lambda: "UTC",
             "CURRENT_TIMEZONE": lambda: "(UTC) Coordinated Universal Time",
@@ -136,7 +136,7 @@ class Environment:
         values: dict[str, Callable[[], Value]] = {
             "VERSION": lambda: VERSION,
             "ROWCOUNT": lambda: session.row_count,
-            "TRANCOUNT": lambda: session.transactions,
+            "TRANCOUNT": lambda: session.transaction.count,
             "ERROR": lambda: session.last_error,
             "IDENTITY": lambda: session.identity,
             "SPID": lambda: session.session_id,

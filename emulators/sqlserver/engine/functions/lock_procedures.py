@@ -75,7 +75,7 @@ class LockProcedures:
         wanted = "transaction" if value is None else str(value).lower()
         if wanted not in ("transaction", "session"):
             raise SqlError(1226, f"An invalid application lock owner was passed to {function}.", 16)
-        if wanted == "transaction" and not self._session.transactions:
+        if wanted == "transaction" and not self._session.transaction.count:
             text = "The statement or function must be executed in the context of a user transaction."
             raise SqlError(3918, text, 16)
         return Owner(self._session.session_id, wanted == "transaction")

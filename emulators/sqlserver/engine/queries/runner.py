@@ -204,7 +204,7 @@ class Runner:
         session = self.session
         rights = session.rights(database)
         await_end = partial(session.await_end, database)
-        return CallContext(database, rights.login, session.session_id, session.transactions > 0, rights, await_end)
+        return CallContext(database, rights.login, session.session_id, session.transaction.count > 0, rights, await_end)
 
     def row(self, fragment: Fragment) -> tuple[Plan, Row]:
         """The one row of a query without tables or with a scalar result."""

@@ -93,7 +93,7 @@ class Administration:
         yield StatementDone()
 
     def _outside_transaction(self, statement: str) -> None:
-        if self.session.transactions:
+        if self.session.transaction.count:
             raise SqlError(226, f"{statement} statement not allowed within multi-statement transaction.", 16, 6)
 
     def _alter_database(self, statement: df.AlterDatabase) -> Iterator[Event]:

@@ -44,7 +44,7 @@ def procedures(session: StatementSession) -> dict[str, ProcedureSpec]:
 
 def reconfigure(session: StatementSession, statement: st.Reconfigure) -> Iterator[Event]:
     """https://learn.microsoft.com/sql/t-sql/language-elements/reconfigure-transact-sql"""
-    if session.transactions:
+    if session.transaction.count:
         raise SqlError(574, "RECONFIGURE statement not allowed within multi-statement transaction.", 16)
     _require_settings(session)
     session.engine.configuration.reconfigure()

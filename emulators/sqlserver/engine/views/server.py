@@ -94,7 +94,7 @@ def _sessions(view: Viewpoint) -> Iterator[Row]:
             b"\1",
             request.user,
             session.current().database_id,
-            session.transactions,
+            session.transaction.count,
             1,
             "us_english",
             "mdy",
@@ -113,13 +113,13 @@ def _requests(view: Viewpoint) -> Iterator[Row]:
     session = view.session
     database = session.current().database_id
     isolation = _ISOLATION[session.settings.isolation]
-    yield session.session_id, 0, STARTED, "running", "SELECT", database, 0, None, session.transactions, isolation
+    yield session.session_id, 0, STARTED, "running", "SELECT", database, 0, None, session.transaction.count, isolation
 
 
 def _transactions(view: Viewpoint) -> Iterator[Row]:
     for session in view.session.engine.sessions():
-        if session.transactions:
-            yield 1000 + session.session_id, session.transaction_name or "user_transaction", STARTED, 1, 2
+        if session.transaction.count:
+            yield 1000 + session.session_id, session.transaction.name or "user_transaction", STARTED, 1, 2
 
 
 def _services(view: Viewpoint) -> Iterator[Row]:

@@ -1,9 +1,9 @@
-"""One logged-in session: its settings, variables and transaction, and which connection each statement uses.
+"""One logged-in session: what it runs, its settings and variables, and which connection and which waits each statement gets.
 
-Isolation: READ COMMITTED reads what is committed, holds nothing and waits for exclusive locks on whole tables alone (TABLOCKX);
-SNAPSHOT holds a SQLite read transaction, and a write after another commit in that database is update conflict 3960 (coarser than
-the real server's, which looks at rows); REPEATABLE READ and SERIALIZABLE take the writer lock at their first read in a transaction,
-which is stricter than they ask.
+Its transaction, its connections and its private databases are objects of their own, which it holds. Isolation: READ COMMITTED reads
+what is committed, holds nothing and waits for exclusive locks on whole tables alone (TABLOCKX); SNAPSHOT holds a SQLite read
+transaction, and a write after another commit in that database is update conflict 3960 (coarser than the real server's, which looks at
+rows); REPEATABLE READ and SERIALIZABLE take the writer lock at their first read in a transaction, which is stricter than they ask.
 """
 
 from __future__ import annotations
@@ -23,25 +23,15 @@ from emulators.sqlserver.engine.locks import Cancelled
 from emulators.sqlserver.engine.queries.runner import Runner
 from emulators.sqlserver.engine.rights import DatabaseRights
 from emulators.sqlserver.engine.row_stream import RowStream
+from emulators.sqlserver.engine.session.links import SessionLinks
+from emulators.sqlserver.engine.session.private_databases import PrivateDatabases
+from emulators.sqlserver.engine.session.transaction import SessionTransaction
 from emulators.sqlserver.engine.session_ports import DatabaseServer
 from emulators.sqlserver.engine.session_settings import SessionSettings
-from emulators.sqlserver.engine.store import storage
-from emulators.sqlserver.engine.store.catalog import TableEntry
 from emulators.sqlserver.engine.store.database import RUNNING, StoredDatabase
 from emulators.sqlserver.engine.store.links import Link
-from emulators.sqlserver.engine.store.private import remove_files
-from emulators.sqlserver.results import (
-    Cancel,
-    Event,
-    LoginRequest,
-    Parameter,
-    SqlError,
-    StatementDone,
-    TransactionChanged,
-    Value,
-)
+from emulators.sqlserver.results import Cancel, Event, LoginRequest, Parameter, SqlError, Value
 from emulators.sqlserver.sqltypes import SqlType
-from emulators.sqlserver.tsql.errors import snapshot_refused
 from emulators.sqlserver.tsql.planning.apply import APPLIED, packed
 from emulators.sqlserver.tsql.planning.plans import StoredTable
 
@@ -68,10 +58,11 @@ class SqlSession:
         self.session_id = session_id
         self.login_request = request
         self.settings = SessionSettings()
+        self.links = SessionLinks(self)
+        self.transaction = SessionTransaction(
+            self, engine.next_descriptor, lambda: engine.application_locks.release_transaction(session_id)
+        )
         self.variables: dict[str, tuple[SqlType, Value]] = {}
-        self.transactions = 0
-        self.transaction_name = ""
-        self.doomed = False
         self.killed = False
         """Set by KILL from another session: what runs here ends as if the client had gone."""
         self.row_count = 0
@@ -84,12 +75,7 @@ class SqlSession:
         self.stream: RowStream | None = None
         self._database = database
         self._environment = Environment(self)
-        self._links: dict[str, Link] = {}
-        self._private: dict[str, StoredDatabase] = {}
-        self._snapshots: dict[str, int] = {}
-        self._savepoints: list[str] = []
-        self._descriptor = 0
-        self._entered: set[StoredDatabase] = set()
+        self._private = PrivateDatabases(self, engine)
         self._interpreter = Interpreter(self)
         self._closed = False
 
@@ -105,10 +91,10 @@ class SqlSession:
 
     @property
     def in_transaction(self) -> bool:
-        return self.transactions > 0
+        return self.transaction.count > 0
 
     def batch(self, sql: str, parameters: Mapping[str, Parameter], cancelled: Cancel) -> Iterator[Event]:
-        self.forget_private("@")
+        self._private.forget("@")
         self.variables = {name.lower(): (item.type, item.value) for name, item in parameters.items()}
         return self._driven(self._interpreter.batch(sql, scoped=bool(parameters)), cancelled)
 
@@ -136,28 +122,28 @@ class SqlSession:
                     self.settle()
                     return
         finally:
-            self._leave()
+            self.links.leave()
 
     def begin(self, isolation: str | None = None, name: str = "") -> Iterator[Event]:
         if isolation is not None:
             self.settings = replace(self.settings, isolation=isolation.upper())
-        return self._driven(self.begin_transaction(name), _never)
+        return self._driven(self.transaction.begin(name), _never)
 
     def commit(self, name: str = "") -> Iterator[Event]:
-        return self._driven(self.commit_transaction(), _never)
+        return self._driven(self.transaction.commit(), _never)
 
     def rollback(self, name: str = "") -> Iterator[Event]:
-        return self._driven(self.rollback_transaction(name), _never)
+        return self._driven(self.transaction.rollback(name), _never)
 
     def save(self, name: str) -> Iterator[Event]:
-        return self._driven(self.save_transaction(name), _never)
+        return self._driven(self.transaction.save(name), _never)
 
     def reset(self) -> None:
         self.settle()
         self._end_all()
         self.engine.application_locks.release_session(self.session_id)
-        self.forget_private("#")
-        self.forget_private("@")
+        self._private.forget("#")
+        self._private.forget("@")
         self.settings = SessionSettings()
         self.variables = {}
         self.identity = None
@@ -170,20 +156,16 @@ class SqlSession:
         self.settle()
         self._end_all()
         self.engine.application_locks.release_session(self.session_id)
-        self.forget_private("#")
-        self.forget_private("@")
-        links, self._links = self._links, {}
-        for name, link in list(links.items()):  # a DROP DATABASE of another session may be taking one away
-            database = self.engine.find(name)
-            if database is not None:
-                database.close_link(link)
+        self._private.forget("#")
+        self._private.forget("@")
+        self.links.close(self.engine.find)
         self.engine.forget(self)
 
     def _end_all(self) -> None:
         before = getattr(RUNNING, "session", None)
         RUNNING.session = self
         try:
-            self.undo()
+            self.transaction.undo()
         finally:
             RUNNING.session = before
 
@@ -208,28 +190,16 @@ class SqlSession:
 
     def private(self, mark: str) -> StoredDatabase:
         """The session's own database of temporary tables ("#") or of table variables ("@"), which a rollback does not touch."""
-        found = self._private.get(mark)
-        if found is None:
-            found = self._private[mark] = self.engine.private_database(f"{mark}{self.session_id}")
-        return found
+        return self._private.of(mark)
 
     def private_versions(self) -> tuple[int, ...]:
-        return tuple(database.catalog_for(self).version for database in self._private.values())
+        return tuple(database.catalog_for(self).version for database in self._private.all())
 
     def find(self, name: str) -> StoredDatabase | None:
         """A database by name, the session's private ones included."""
         if name[:1] in ("#", "@") and name[1:].isdigit():
             return self._private.get(name[0])
         return self.engine.find(name)
-
-    def forget_private(self, mark: str) -> None:
-        """Drop all temporary tables, or all table variables."""
-        found = self._private.pop(mark, None)
-        if found is not None:
-            self.settle()
-            self.forget_database(found)
-            found.close()
-            remove_files(found)
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -238,31 +208,11 @@ class SqlSession:
         https://learn.microsoft.com/sql/t-sql/statements/set-statements-transact-sql (Considerations)
         """
         settings = self.settings
-        outer = self._private.pop("@", None)
-        outer_link = self._links.pop(outer.name, None) if outer is not None else None
-        before = self._private["#"].catalog_for(self).tables if "#" in self._private else {}
-        try:
-            yield
-        finally:
-            self.settings = settings
-            self.forget_private("@")
-            if outer is not None:
-                self._private["@"] = outer
-                if outer_link is not None:
-                    self._links[outer.name] = outer_link
-            self._drop_newer(before)
-
-    def _drop_newer(self, before: Mapping[int, TableEntry]) -> None:
-        database = self._private.get("#")
-        if database is None:
-            return
-        newer = [e for number, e in database.catalog_for(self).tables.items() if number not in before]
-        if newer:
-            self.settle()
-            with self.writing(database) as link:
-                for entry in newer:
-                    storage.drop(link, entry.table)
-                    database.change(database.catalog_for(self).without_table(entry.table.object_id))
+        with self._private.scope():
+            try:
+                yield
+            finally:
+                self.settings = settings
 
     def rights(self, database: StoredDatabase) -> DatabaseRights:
         return DatabaseRights(self.engine.security, self.login_request.user, database, self)
@@ -290,28 +240,20 @@ class SqlSession:
     def read_link(self, database: StoredDatabase, touched: bool, locks: bool) -> Link:
         """The connection that a read in `database` uses. Raises 1222, 3952."""
         if database is self._private.get("@"):
-            return self._own_link(database)
+            return self.links.of(database)
         strict = self.settings.isolation in ("REPEATABLE READ", "SERIALIZABLE") or locks
-        if touched and strict and self.transactions and not database.owned_by(self):
+        if touched and strict and self.transaction.count and not database.owned_by(self):
             self.acquire(database)
         if database.owned_by(self):
             database.write_link.session = self
             return database.write_link
-        link = self._own_link(database)
+        link = self.links.of(database)
         if touched and self.settings.isolation == "SNAPSHOT" and database is not self._private.get("#"):
-            self._enter_snapshot(database, link)
+            self.transaction.enter_snapshot(database, link)
         return link
 
     def enter(self, database: StoredDatabase) -> None:
-        """Keep a database from being dropped until the request that runs has ended. Raises 911 when it is gone already."""
-        if database not in self._entered:
-            database.enter(self)
-            self._entered.add(database)
-
-    def _leave(self) -> None:
-        entered, self._entered = self._entered, set()
-        for database in entered:
-            database.leave(self)
+        self.links.enter(database)
 
     def patience(self) -> tuple[float | None, Cancel]:
         timeout = self.settings.lock_timeout
@@ -346,51 +288,25 @@ class SqlSession:
             if database is not None:
                 database.exclude(self, table)
 
-    def _own_link(self, database: StoredDatabase) -> Link:
-        self.enter(database)
-        link = self._links.get(database.name)
-        if link is None:
-            link = self._links[database.name] = database.open_link()
-            link.session = self
-        return link
-
     def forget_database(self, database: StoredDatabase) -> None:
-        link = self._links.pop(database.name, None)
-        if link is not None:
-            database.close_link(link)
+        """It is dropped."""
+        self.links.forget(database)
 
-    def _enter_snapshot(self, database: StoredDatabase, link: Link) -> None:
-        if not database.snapshot_allowed:
-            raise snapshot_refused(database.name)
-        if self.transactions and database.name not in self._snapshots:
-            link.execute("BEGIN")
-            self._snapshots[database.name] = database.commits
-
-    # -- transactions
+    def owned(self) -> list[StoredDatabase]:
+        return [d for d in (*self.engine.databases(), *self._private.all()) if d.owned_by(self)]
 
     def acquire(self, database: StoredDatabase) -> None:
         """Open this session's write transaction in `database`. Raises 911, 1222, 3960, Cancelled."""
         self.enter(database)
         database.begin_write(self, *self.patience(), user=True)
-        seen = self._snapshots.get(database.name)
-        if seen is not None and seen != database.commits:
-            database.rollback_write(self)
-            text = (
-                "Snapshot isolation transaction aborted due to update conflict. You cannot use snapshot isolation to access "
-                f"a table directly or indirectly in database '{database.name}' to update, delete, or insert the row that has "
-                "been modified or deleted by another transaction. Retry the transaction or change the isolation level for "
-                "the update/delete statement."
-            )
-            raise SqlError(3960, text, 16, 2)
-        for name in self._savepoints:
-            database.save(name)
+        self.transaction.join(database)
 
     @contextmanager
     def writing(self, database: StoredDatabase) -> Iterator[Link]:
         """One writing statement: atomic; outside a transaction it commits itself. Raises SqlError 3930."""
         variables = database is self._private.get("@")
-        if self.doomed and not variables:
-            raise _doomed()
+        if not variables:
+            self.transaction.require_healthy()
         began = not database.owned_by(self)
         if began and variables:
             database.begin_write(self, None, self.cancelled, user=False)
@@ -401,92 +317,11 @@ class SqlSession:
                 link.session = self
                 yield link
         except BaseException:
-            if began and (variables or not self.transactions):
+            if began and (variables or not self.transaction.count):
                 database.rollback_write(self)
             raise
-        if began and (variables or not self.transactions):
+        if began and (variables or not self.transaction.count):
             database.commit_write(self)
-
-    def _owned(self) -> list[StoredDatabase]:
-        return [d for d in (*self.engine.databases(), *self._private.values()) if d.owned_by(self)]
-
-    def begin_transaction(self, name: str = "") -> Iterator[Event]:
-        self.transactions += 1
-        if self.transactions > 1:
-            yield StatementDone()
-            return
-        self.transaction_name = name
-        self._descriptor = self.engine.next_descriptor()
-        yield TransactionChanged("begin", self._descriptor)
-        yield StatementDone()
-
-    def commit_transaction(self) -> Iterator[Event]:
-        if self.transactions == 0:
-            raise SqlError(3902, "The COMMIT TRANSACTION request has no corresponding BEGIN TRANSACTION.", 16)
-        if self.doomed:
-            raise _doomed()
-        if self.transactions == 1:
-            try:
-                for database in self._owned():
-                    database.commit_write(self)
-            finally:
-                descriptor = self._descriptor
-                self.undo()
-            yield TransactionChanged("commit", descriptor)
-        else:
-            self.transactions -= 1
-        yield StatementDone()
-
-    def rollback_transaction(self, name: str = "") -> Iterator[Event]:
-        if self.transactions == 0:
-            raise SqlError(3903, "The ROLLBACK TRANSACTION request has no corresponding BEGIN TRANSACTION.", 16)
-        if name and name.lower() in self._savepoints:
-            last = len(self._savepoints) - 1 - self._savepoints[::-1].index(name.lower())
-            del self._savepoints[last + 1 :]
-            for database in self._owned():
-                database.rollback_to(name)
-            yield StatementDone()
-            return
-        if name and name.lower() != self.transaction_name.lower():
-            text = f"Cannot roll back {name}. No transaction or savepoint of that name was found."
-            raise SqlError(6401, text, 16)
-        descriptor = self._descriptor
-        self.undo()
-        yield TransactionChanged("rollback", descriptor)
-        yield StatementDone()
-
-    def save_transaction(self, name: str) -> Iterator[Event]:
-        if self.transactions == 0:
-            raise SqlError(628, "Cannot issue SAVE TRANSACTION when there is no active transaction.", 16)
-        self._savepoints.append(name.lower())
-        for database in self._owned():
-            database.save(name)
-        yield StatementDone()
-
-    def undo(self) -> int:
-        """End the transaction, rolling back what is open; the descriptor of the one that ended, 0 without."""
-        for database in self._owned():
-            database.rollback_write(self)
-        for name in self._snapshots:
-            link = self._links.get(name)
-            if link is not None and link.raw.in_transaction:
-                link.execute("ROLLBACK")
-        self.engine.application_locks.release_transaction(self.session_id)
-        ended = self._descriptor if self.transactions else 0
-        self._snapshots = {}
-        self._savepoints = []
-        self.transactions = 0
-        self.transaction_name = ""
-        self.doomed = False
-        return ended
-
-
-def _doomed() -> SqlError:
-    text = (
-        "The current transaction cannot be committed and cannot support operations that write to the log file. "
-        "Roll back the transaction."
-    )
-    return SqlError(3930, text, 16)
 
 
 def _never() -> bool:
