@@ -32,7 +32,7 @@ from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.source import SqlServerSource
 from ingester.watch.stats import IngesterStats
-from ingester.worker import first_task, run_bucket
+from ingester.worker import first_task, run_bundle
 from ingester.worker_settings import WorkerSettings
 
 log = structlog.get_logger("ingester")
@@ -64,7 +64,7 @@ def _run(settings: IngesterSettings, stop: threading.Event, stats: IngesterStats
         _open_queue(settings)
         local, needed = is_local(settings.spark.master), WorkerSettings.of(settings)
         executor = SparkExecutor(
-            partial(run_bucket, None if local else needed),
+            partial(run_bundle, None if local else needed),
             master=settings.spark.master,
             conf=settings.spark.conf,
             slots=settings.spark.slots,

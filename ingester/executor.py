@@ -8,28 +8,28 @@ from typing import Protocol
 from ingester.slices import Slice, SliceResult
 
 Early = Callable[[SliceResult], None]
-"""Told the result of a slice whose bucket still runs. From any thread."""
+"""Told the result of a slice whose bundle still runs. From any thread."""
 
 
 class Executor(Protocol):
-    """Thread-safe: as many callers as `slots` may run buckets at once."""
+    """Thread-safe: as many callers as `slots` may run bundles at once."""
 
     @property
     def slots(self) -> int:
-        """How many buckets may run at once: at least 2. It changes with the machines that are there."""
+        """How many bundles may run at once: at least 2. It changes with the machines that are there."""
         ...
 
-    def run(self, bucket: Sequence[Slice], *, number: int, early: Early) -> Sequence[SliceResult]:
-        """Drain every slice of `bucket`, one result each. Results that `early` was told are among them again.
+    def run(self, bundle: Sequence[Slice], *, number: int, early: Early) -> Sequence[SliceResult]:
+        """Drain every slice of `bundle`, one result each. Results that `early` was told are among them again.
 
         Raises WorkerLost when the worker died, and TransientError when there was none: nothing is known of the slices. May never return:
         whoever calls gives up on it.
-        `number`: tells this bucket from others.
+        `number`: tells this bundle from others.
         """
         ...
 
     def give_up(self, number: int) -> None:
-        """Have the bucket's work ended, wherever it runs. May take long or never return; raises nothing."""
+        """Have the bundle's work ended, wherever it runs. May take long or never return; raises nothing."""
         ...
 
     def check(self) -> str | None:

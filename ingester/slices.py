@@ -97,7 +97,7 @@ class SliceResult:
     `unsent`: seconds that the queue had accepted nothing when a send failed; None if the trouble is another one.
     `lost`: the trouble is a lost connection to SQL Server.
     `clock`: the worker's; None if the slice reached no worker.
-    `unreached`: why the worker could not report results before their bucket ended, reported once.
+    `unreached`: why the worker could not report results before their bundle ended, reported once.
     """
 
     table: TableName
@@ -126,7 +126,7 @@ class Expired(DStreamError):
 
 
 class WorkerLost(TransientError):
-    """The worker of a bucket died: by itself, or because of one of the bucket's tables."""
+    """The worker of a bundle died: by itself, or because of one of the bundle's tables."""
 
 
 class Overdue(DStreamError):

@@ -1,4 +1,4 @@
-"""What a Python worker keeps between tasks, and how it drains a bucket: the worker's half of wiring.
+"""What a Python worker keeps between tasks, and how it drains a bundle: the worker's half of wiring.
 
 A connection and a sender cost up to half a second to open, so they live as long as the worker. Spark closes workers after 60 s
 of quiet; the next task opens them again.
@@ -34,7 +34,7 @@ from ingester.task.read_ahead import ReadAhead
 from ingester.worker_settings import WorkerSettings, from_environment
 
 THREADS = 8
-"""Tables of a bucket whose waiting overlaps in one task: cheaper than as many worker processes."""
+"""Tables of a bundle whose waiting overlaps in one task: cheaper than as many worker processes."""
 IDLE_SECONDS = 60.0
 """After so long without use a bench is closed: a connection costs the server something, and opening one again half a second."""
 
@@ -86,14 +86,14 @@ class Worker:
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="table")
 
-    def run(self, bucket: Sequence[Slice], driver: Driver | None = None) -> list[SliceResult]:
+    def run(self, bundle: Sequence[Slice], driver: Driver | None = None) -> list[SliceResult]:
         """Drain every slice; what goes wrong with one is its result. `driver` is told of those that end before the last."""
-        if len(bucket) == 1:
-            return [self._run(bucket[0])]
+        if len(bundle) == 1:
+            return [self._run(bundle[0])]
         results: list[SliceResult] = []
-        for ended in as_completed([self._threads.submit(self._run, todo) for todo in bucket]):
+        for ended in as_completed([self._threads.submit(self._run, todo) for todo in bundle]):
             results.append(ended.result())
-            if driver is not None and len(results) < len(bucket):
+            if driver is not None and len(results) < len(bundle):
                 self._reach.tell(driver, results[-1])
         return [*results[:-1], replace(results[-1], unreached=self._reach.news())]
 
@@ -170,15 +170,15 @@ def _close(benches: Sequence[_Bench]) -> None:
 _worker: Worker | None = None
 
 
-def run_bucket(
-    settings: WorkerSettings | None, bucket: Sequence[Slice], stopping: Path, driver: Driver | None
+def run_bundle(
+    settings: WorkerSettings | None, bundle: Sequence[Slice], stopping: Path, driver: Driver | None
 ) -> list[SliceResult]:
     """The task that Spark runs: `settings` and `stopping` are the same for all tasks of an ingester. None: they are in the environment."""
     global _worker
     if _worker is None:
         tell_stacks_on_signal()
         _worker = Worker(settings or from_environment(), stopping)
-    return _worker.run(bucket, driver)
+    return _worker.run(bundle, driver)
 
 
 def first_task(settings: WorkerSettings | None) -> str | None:

@@ -31,7 +31,7 @@ def main(path: Path) -> None:
     written = path.with_suffix(".new")
     os.environ[_OPTIONS] = f"-XX:ArchiveClassesAtExit={written} {_QUIET}"
     spark_jvm._END_SECONDS = _SECONDS
-    executor = spark.SparkExecutor(lambda bucket, stopping, driver: [], master="local[2]", conf={})
+    executor = spark.SparkExecutor(lambda bundle, stopping, driver: [], master="local[2]", conf={})
     try:
         executor.begin(lambda: "a task", threading.Event())
     finally:

@@ -1,6 +1,6 @@
 """Which slices go to the executor together, how many at once, and when they must be back. Knows no state of tables.
 
-A bucket that is not back in time is given up: its work is cancelled, its slices fail, its slot is free, and its later
+A bundle that is not back in time is given up: its work is cancelled, its slices fail, its slot is free, and its later
 results are ignored. That is safe although its work may go on somewhere for a while. It sends nothing after
 `send_before`, and its commit names the position that it began at. So if it and the next slice reach the same page, one
 of them commits and the other is refused. Either way the queue accepted the page before its end was committed: nothing
@@ -29,7 +29,7 @@ from ingester.source import Part
 
 log = structlog.get_logger("ingester")
 
-BUCKET_SIZE = 64
+BUNDLE_SIZE = 64
 """Most slices of one task: what its eight threads can handle within a poll interval."""
 DEATHS = 3
 """After so many dead workers in a row that read only one table, the table is the cause."""
@@ -46,7 +46,7 @@ def backlog_room(slots: int, running: int, running_backlogs: int) -> int:
     return max(0, min(slots - running, max(1, slots - 1) - running_backlogs))
 
 
-def buckets(
+def bundles(
     quick: Sequence[Slice],
     backlogs: Sequence[Slice],
     *,
@@ -55,9 +55,9 @@ def buckets(
     running_backlogs: int,
     quick_next: bool = False,
 ) -> tuple[list[list[Slice]], list[list[Slice]]]:
-    """(buckets of quick slices, buckets of one backlog each) to start now.
+    """(bundles of quick slices, bundles of one backlog each) to start now.
 
-    A backlog has a bucket to itself. Quick slices are spread over the free slots, so that none waits without need.
+    A backlog has a bundle to itself. Quick slices are spread over the free slots, so that none waits without need.
     `quick_next`: whether quick slices are next if both wait for a single slot.
     """
     free = slots - running
@@ -67,7 +67,7 @@ def buckets(
     count = min(free, len(quick))
     if count <= 0:
         return [], lone
-    taken = quick[: count * BUCKET_SIZE]
+    taken = quick[: count * BUNDLE_SIZE]
     size = ceil(len(taken) / count)
     return [list(taken[i : i + size]) for i in range(0, len(taken), size)], lone
 
@@ -80,8 +80,8 @@ def seconds_out(todo: Slice) -> float:
 
 
 @dataclass(slots=True)
-class _Bucket:
-    """A bucket that is out. `slices`: those without a result. `lone`: it began with a single slice, not a part."""
+class _Bundle:
+    """A bundle that is out. `slices`: those without a result. `lone`: it began with a single slice, not a part."""
 
     backlog: bool
     lone: bool
@@ -95,7 +95,7 @@ class _Bucket:
 
 
 class Dispatcher:
-    """Runs buckets on the executor's slots. Only `_run` and `give_up` leave the caller's thread.
+    """Runs bundles on the executor's slots. Only `_run` and `give_up` leave the caller's thread.
 
     `stamped`: completes a slice when it starts. Values from before would be out of date after the wait for a slot.
     """
@@ -104,13 +104,13 @@ class Dispatcher:
         self._executor = executor
         self._stamped = stamped
         self._clock = clock
-        self._threads = Threads("bucket")
+        self._threads = Threads("bundle")
         self._told: queue.SimpleQueue[tuple[int, Sequence[SliceResult], bool]] = queue.SimpleQueue()
-        """(bucket, results, whether they are all)"""
+        """(bundle, results, whether they are all)"""
         self._quick: list[Slice] = []
         self._backlogs: list[Slice] = []
         self._numbers: Iterator[int] = count()
-        self._out: dict[int, _Bucket] = {}
+        self._out: dict[int, _Bundle] = {}
         self._quick_next = False
         self._suspects: dict[TableName, int] = {}
         """Tables whose last worker died: how many workers in a row died that had only this table."""
@@ -121,7 +121,7 @@ class Dispatcher:
 
     def start(self) -> None:
         """Give waiting slices to the free slots."""
-        quick, lone = buckets(
+        quick, lone = bundles(
             self._quick,
             self._backlogs,
             slots=self._executor.slots,
@@ -133,10 +133,10 @@ class Dispatcher:
             self._quick_next = bool(lone)
         del self._backlogs[: len(lone)]
         del self._quick[: sum(map(len, quick))]
-        for bucket in quick:
-            self._submit(bucket, backlog=False)
-        for bucket in lone:
-            self._submit(bucket, backlog=True)
+        for bundle in quick:
+            self._submit(bundle, backlog=False)
+        for bundle in lone:
+            self._submit(bundle, backlog=True)
 
     def results(self, timeout: float) -> list[SliceResult]:
         """The slices that ended or were given up. Waits up to `timeout` seconds for the first."""
@@ -156,7 +156,7 @@ class Dispatcher:
 
     @property
     def running(self) -> int:
-        """How many buckets are out."""
+        """How many bundles are out."""
         return len(self._out)
 
     def close(self) -> None:
@@ -164,14 +164,14 @@ class Dispatcher:
         self._threads.close()
 
     def _backlogs_out(self) -> int:
-        return sum(bucket.backlog for bucket in self._out.values())
+        return sum(bundle.backlog for bundle in self._out.values())
 
     def _submit(self, slices: list[Slice], *, backlog: bool) -> None:
         stamped = [self._stamped(todo) for todo in slices]
         number, now = next(self._numbers), self._clock()
         deadline = SteadyTime(now + max(map(seconds_out, stamped)))
         lone = len(stamped) == 1 and stamped[0].part is None
-        self._out[number] = _Bucket(backlog, lone, {(todo.table, todo.part): todo for todo in stamped}, now, deadline)
+        self._out[number] = _Bundle(backlog, lone, {(todo.table, todo.part): todo for todo in stamped}, now, deadline)
         self._threads.run(partial(self._run, number, stamped))
 
     def _run(self, number: int, slices: list[Slice]) -> None:
@@ -185,37 +185,37 @@ class Dispatcher:
         self._told.put((number, results, True))
 
     def _heard(self, number: int, results: Sequence[SliceResult], ended: bool) -> list[SliceResult]:
-        bucket = self._out.get(number)
-        if bucket is None:  # it was given up
+        bundle = self._out.get(number)
+        if bundle is None:  # it was given up
             return []
         if ended:
             del self._out[number]
-        return [self._judged(found, bucket) for found in bucket.heard(results)]
+        return [self._judged(found, bundle) for found in bundle.heard(results)]
 
-    def _judged(self, result: SliceResult, bucket: _Bucket) -> SliceResult:
+    def _judged(self, result: SliceResult, bundle: _Bundle) -> SliceResult:
         """`result`, with KILLS_WORKER if so many workers died that the table must be the cause."""
         if result.trouble is not Trouble.WORKER_LOST:
             self._suspects.pop(result.table, None)
             return result
-        deaths = self._suspects[result.table] = self._suspects.get(result.table, 0) + bucket.lone
+        deaths = self._suspects[result.table] = self._suspects.get(result.table, 0) + bundle.lone
         return replace(result, trouble=Trouble.KILLS_WORKER) if deaths >= DEATHS else result
 
     def _given_up(self) -> list[SliceResult]:
         now = self._clock()
-        overdue = [number for number, bucket in self._out.items() if now >= bucket.deadline]
+        overdue = [number for number, bundle in self._out.items() if now >= bundle.deadline]
         return [result for number in overdue for result in self._give_up(number, self._out.pop(number), now)]
 
-    def _give_up(self, number: int, bucket: _Bucket, now: SteadyTime) -> list[SliceResult]:
+    def _give_up(self, number: int, bundle: _Bundle, now: SteadyTime) -> list[SliceResult]:
         self._threads.run(partial(self._executor.give_up, number))
         error = Overdue(
-            f"no result came within {now - bucket.begun:.0f} s after the slice was given to Spark",
+            f"no result came within {now - bundle.begun:.0f} s after the slice was given to Spark",
             hint="Service Bus, SQL Server or the executor accepts connections but does not answer, or no executor took the task",
         )
-        if bucket.slices:
+        if bundle.slices:
             log.error(
                 "slices did not come back in time, given up",
-                tables=sorted({table.key for table, _ in bucket.slices}),
-                seconds=round(now - bucket.begun),
+                tables=sorted({table.key for table, _ in bundle.slices}),
+                seconds=round(now - bundle.begun),
                 hint=error.hint,
             )
-        return [failed(todo, error) for todo in bucket.slices.values()]
+        return [failed(todo, error) for todo in bundle.slices.values()]

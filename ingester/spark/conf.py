@@ -26,7 +26,7 @@ _DEFAULTS = {
     "spark.redaction.regex": r"(?i)secret|password|passphrase|token|credential|signature|access[.]?key|account[.]?key|sas",
 }
 RESULTS_PORT = "spark.dstream.results.port"
-"""DStream's own, next to spark.driver.port and spark.blockManager.port: where the driver listens for results of buckets that still run."""
+"""DStream's own, next to spark.driver.port and spark.blockManager.port: where the driver listens for results of bundles that still run."""
 _JVM_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 

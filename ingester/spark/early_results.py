@@ -1,7 +1,7 @@
-"""Sends the result of a slice whose bucket still runs from the worker to the driver, over a connection of its own.
+"""Sends the result of a slice whose bundle still runs from the worker to the driver, over a connection of its own.
 
-Spark returns what a task yields only when the task has ended, so the slowest slice of a bucket would hold up its neighbours
-(docs/decisions/0016-results-slice-by-slice.md). Nothing depends on this path: a result that it does not deliver comes with the bucket. So a
+Spark returns what a task yields only when the task has ended, so the slowest slice of a bundle would hold up its neighbours
+(docs/decisions/0016-results-slice-by-slice.md). Nothing depends on this path: a result that it does not deliver comes with the bundle. So a
 worker tries once, briefly, and after a failure not again for some minutes.
 
 A result is one frame, `HMAC-SHA256 | pickle`, on one connection. The key travels with the task. The driver drops a frame without the key,
@@ -39,16 +39,16 @@ _DIGEST = hashlib.sha256().digest_size
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """Where the results of one bucket go. Travels with its task."""
+    """Where the results of one bundle go. Travels with its task."""
 
     host: str
     port: int
     key: bytes = field(repr=False)
-    bucket: int
+    bundle: int
 
     def tell(self, result: SliceResult) -> bool:
-        """Whether the driver took it; False when its bucket is over. Raises OSError, within seconds, when the driver cannot be reached."""
-        body = pickle.dumps((self.bucket, result))
+        """Whether the driver took it; False when its bundle is over. Raises OSError, within seconds, when the driver cannot be reached."""
+        body = pickle.dumps((self.bundle, result))
         end = time.monotonic() + _SECONDS
         with socket.create_connection((self.host, self.port), _SECONDS) as way:
             way.settimeout(_left(end))
@@ -86,7 +86,7 @@ class Reach:
 
 
 class EarlyResults:
-    """Listens on `host` and `port` (0: any free one), and passes results to the callback of their bucket. Close it with `close`."""
+    """Listens on `host` and `port` (0: any free one), and passes results to the callback of their bundle. Close it with `close`."""
 
     def __init__(self, host: str, told: str, port: int = 0) -> None:
         """`told`: the host name that workers connect to. Raises OSError."""
@@ -97,22 +97,22 @@ class EarlyResults:
         self._server.results = self
         threading.Thread(target=self._server.serve_forever, name="early-results", daemon=True).start()
 
-    def open(self, bucket: int, early: Early) -> Driver:
-        """Pass the bucket's results to `early` from now on."""
-        self._open[bucket] = early
-        return Driver(self._told, self._server.server_address[1], self._key, bucket)
+    def open(self, bundle: int, early: Early) -> Driver:
+        """Pass the bundle's results to `early` from now on."""
+        self._open[bundle] = early
+        return Driver(self._told, self._server.server_address[1], self._key, bundle)
 
-    def done(self, bucket: int) -> None:
+    def done(self, bundle: int) -> None:
         """Pass none of its results any more."""
-        self._open.pop(bucket, None)
+        self._open.pop(bundle, None)
 
     def take(self, frame: bytes) -> bytes:
-        """The answer to `frame`: empty if it is not a result, else whether its bucket is open."""
+        """The answer to `frame`: empty if it is not a result, else whether its bundle is open."""
         body = frame[_DIGEST:]
         if not hmac.compare_digest(frame[:_DIGEST], _sign(self._key, body)):
             return b""
-        bucket, result = cast(tuple[int, SliceResult], pickle.loads(body))
-        early = self._open.get(bucket)
+        bundle, result = cast(tuple[int, SliceResult], pickle.loads(body))
+        early = self._open.get(bundle)
         if early is None:
             return _CLOSED
         early(result)

@@ -1,4 +1,4 @@
-"""Runs buckets of tables on Spark, one small job each. With jvm.py the only module that imports pyspark.
+"""Runs bundles of tables on Spark, one small job each. With jvm.py the only module that imports pyspark.
 
 One-task jobs over the RDD API: rows never enter the JVM, and a slow table holds up no other. The settings in conf.py remove the
 25-50 ms that stock PySpark spends on each small task (docs/decisions/0003-spark-rdd-one-task-jobs.md).
@@ -40,7 +40,7 @@ from ingester.spark.scratch import Scratch
 
 log = structlog.get_logger("spark")
 
-BucketTask = Callable[[Sequence[Slice], Path, Driver | None], Sequence[SliceResult]]
+BundleTask = Callable[[Sequence[Slice], Path, Driver | None], Sequence[SliceResult]]
 """Runs in a Python worker, which imports it by name. The path is that of a file that exists once a stop was requested. The result of a slice
 that ends before others goes to the driver at once, if one is given."""
 FirstTask = Callable[[], Any]
@@ -83,7 +83,7 @@ class SparkExecutor:
 
     def __init__(
         self,
-        task: BucketTask,
+        task: BundleTask,
         *,
         master: str,
         conf: Mapping[str, str],
@@ -161,10 +161,10 @@ class SparkExecutor:
     def slots(self) -> int:
         return self._slots
 
-    def run(self, bucket: Sequence[Slice], *, number: int, early: Early) -> Sequence[SliceResult]:
+    def run(self, bundle: Sequence[Slice], *, number: int, early: Early) -> Sequence[SliceResult]:
         task, stopping, context = self._task, self._stopping, self._context
         assert context is not None
-        line = self._early if len(bucket) > 1 else None
+        line = self._early if len(bundle) > 1 else None
         driver = line.open(number, early) if line is not None else None
 
         def drained(slices: Iterable[Slice]) -> Iterator[SliceResult]:
@@ -173,8 +173,8 @@ class SparkExecutor:
             return iter(results)
 
         try:
-            context.setJobGroup(_group(number), f"{len(bucket)} tables")
-            results = list(context.parallelize(bucket, 1).mapPartitions(drained).collect())
+            context.setJobGroup(_group(number), f"{len(bundle)} tables")
+            results = list(context.parallelize(bundle, 1).mapPartitions(drained).collect())
         except _FAILURES as error:
             why = self._reason(error)
             if "cancelled" not in why:
@@ -337,7 +337,7 @@ def _with(why: str, last_words: str | None) -> str:
 
 
 def _group(number: int) -> str:
-    return f"bucket-{number}"
+    return f"bundle-{number}"
 
 
 def _hush(context: SparkContext) -> None:

@@ -301,16 +301,16 @@ class ThreadExecutor:
     fail: Exception | None = None
     gone: bool = False
     trouble: str | None = None
-    buckets: list[list[Slice]] = field(default_factory=list)
+    bundles: list[list[Slice]] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     cancelled: threading.Event = field(default_factory=threading.Event)
 
-    def run(self, bucket: Sequence[Slice], *, number: int, early: Early) -> Sequence[SliceResult]:
-        self.buckets.append(list(bucket))
+    def run(self, bundle: Sequence[Slice], *, number: int, early: Early) -> Sequence[SliceResult]:
+        self.bundles.append(list(bundle))
         if self.fail is not None:
             error, self.fail = self.fail, None
             raise error
-        return [self.drain.run(todo) for todo in bucket]
+        return [self.drain.run(todo) for todo in bundle]
 
     def give_up(self, number: int) -> None:
         self.asked.append(f"give up {number}")

@@ -15,7 +15,7 @@ from tests.worlds.standalone import CONF
 
 def main(master: str, seconds: str) -> None:
     try:
-        executor = SparkExecutor(lambda bucket, stopping, driver: [], master=master, conf=CONF)
+        executor = SparkExecutor(lambda bundle, stopping, driver: [], master=master, conf=CONF)
     except PermanentError as error:
         print("refused:", error)
         return

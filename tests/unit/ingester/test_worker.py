@@ -148,14 +148,14 @@ class _Telling:
 
 
 @pytest.mark.parametrize(("reached", "told"), [(True, 6), (False, 1)])
-def test_all_but_the_last_result_are_told_early_and_a_driver_out_of_reach_is_tried_once_for_all_buckets(
+def test_all_but_the_last_result_are_told_early_and_a_driver_out_of_reach_is_tried_once_for_all_bundles(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, reached: bool, told: int
 ) -> None:
     staff = worker.Worker(WorkerSettings.of(settings("Persons")), tmp_path / "stopping")
     monkeypatch.setattr(staff, "_run", lambda todo: SliceResult(todo, None))
     driver: Any = _Telling(reached=reached)
-    bucket: Any = [PERSONS, ORDERS, PERSONS, ORDERS]
-    first, second = staff.run(bucket, driver), staff.run(bucket, driver)
+    bundle: Any = [PERSONS, ORDERS, PERSONS, ORDERS]
+    first, second = staff.run(bundle, driver), staff.run(bundle, driver)
     assert (len(first), len(second), driver.told) == (4, 4, told)
     said = [result.unreached for result in (*first, *second) if result.unreached is not None]
     assert [why.partition(" cannot ")[2] for why in said] == ([] if reached else ["reach driver:1: no answer"])

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from common.clock import SteadyTime, UnixTime
 from common.names import TableName
-from ingester.driver.dispatch import BUCKET_SIZE, DEATHS, Dispatcher, buckets, seconds_out
+from ingester.driver.dispatch import BUNDLE_SIZE, DEATHS, Dispatcher, bundles, seconds_out
 from ingester.executor import Early
 from ingester.slices import Slice, SliceResult, Trouble, WorkerLost
 from ingester.source import Part
@@ -37,28 +37,28 @@ def slices(count: int) -> list[Slice]:
 
 def test_few_tables_get_a_slot_each() -> None:
     todo = slices(3)
-    assert buckets(todo, [], slots=8, running=0, running_backlogs=0) == ([[t] for t in todo], [])
+    assert bundles(todo, [], slots=8, running=0, running_backlogs=0) == ([[t] for t in todo], [])
 
 
 def test_many_tables_share_the_free_slots_evenly() -> None:
-    quick, _ = buckets(slices(100), [], slots=4, running=0, running_backlogs=0)
-    assert [len(bucket) for bucket in quick] == [25, 25, 25, 25]
+    quick, _ = bundles(slices(100), [], slots=4, running=0, running_backlogs=0)
+    assert [len(bundle) for bundle in quick] == [25, 25, 25, 25]
 
 
-def test_a_bucket_never_grows_beyond_its_size() -> None:
-    quick, _ = buckets(slices(1000), [], slots=2, running=0, running_backlogs=0)
-    assert [len(bucket) for bucket in quick] == [BUCKET_SIZE, BUCKET_SIZE]
+def test_a_bundle_never_grows_beyond_its_size() -> None:
+    quick, _ = bundles(slices(1000), [], slots=2, running=0, running_backlogs=0)
+    assert [len(bundle) for bundle in quick] == [BUNDLE_SIZE, BUNDLE_SIZE]
 
 
 def test_backlogs_leave_one_slot_to_the_others() -> None:
-    quick, lone = buckets(slices(1), slices(9), slots=4, running=0, running_backlogs=0)
+    quick, lone = bundles(slices(1), slices(9), slots=4, running=0, running_backlogs=0)
     assert (len(quick), len(lone)) == (1, 3)
-    quick, lone = buckets([], slices(9), slots=4, running=3, running_backlogs=3)
+    quick, lone = bundles([], slices(9), slots=4, running=3, running_backlogs=3)
     assert (quick, lone) == ([], [])
 
 
 def test_a_single_slot_still_serves_a_backlog() -> None:
-    assert len(buckets([], slices(2), slots=1, running=0, running_backlogs=0)[1]) == 1
+    assert len(bundles([], slices(2), slots=1, running=0, running_backlogs=0)[1]) == 1
 
 
 def test_quick_tables_and_backlogs_take_turns_in_a_single_slot() -> None:
@@ -76,19 +76,19 @@ def test_quick_tables_and_backlogs_take_turns_in_a_single_slot() -> None:
         dispatcher.add(backlog, backlog=True)
         dispatcher.add(quick, backlog=False)
     dispatcher.close()
-    kinds = ["backlog" if bucket == [backlog] else "quick" for bucket in executor.buckets]
+    kinds = ["backlog" if bundle == [backlog] else "quick" for bundle in executor.bundles]
     assert kinds == ["backlog", "quick"] * 3
 
 
 def test_one_kind_alone_has_a_single_slot_whoever_had_it_last() -> None:
     todo = slices(1)
     for turn in (True, False):
-        assert buckets([], todo, slots=1, running=0, running_backlogs=0, quick_next=turn) == ([], [todo])
-        assert buckets(todo, [], slots=1, running=0, running_backlogs=0, quick_next=turn) == ([todo], [])
+        assert bundles([], todo, slots=1, running=0, running_backlogs=0, quick_next=turn) == ([], [todo])
+        assert bundles(todo, [], slots=1, running=0, running_backlogs=0, quick_next=turn) == ([todo], [])
 
 
 def test_nothing_starts_while_every_slot_is_taken() -> None:
-    assert buckets(slices(2), slices(2), slots=2, running=2, running_backlogs=1) == ([], [])
+    assert bundles(slices(2), slices(2), slots=2, running=2, running_backlogs=1) == ([], [])
 
 
 def test_an_executor_that_breaks_gives_every_slice_back_as_failed() -> None:
@@ -105,7 +105,7 @@ def test_an_executor_that_breaks_gives_every_slice_back_as_failed() -> None:
 
 
 class Hanging:
-    """An executor whose buckets end when the test says so; `told` keeps each bucket's way to speak early."""
+    """An executor whose bundles end when the test says so; `told` keeps each bundle's way to speak early."""
 
     slots = 2
 
@@ -115,11 +115,11 @@ class Hanging:
         self.given_up: list[int] = []
         self.called, self.asked = threading.Semaphore(0), threading.Semaphore(0)
 
-    def run(self, bucket: Sequence[Slice], *, number: int, early: Early) -> Sequence[SliceResult]:
+    def run(self, bundle: Sequence[Slice], *, number: int, early: Early) -> Sequence[SliceResult]:
         self.end[number], self.told[number] = threading.Event(), early
         self.called.release()
         assert self.end[number].wait(60)
-        return [done(todo.table) for todo in bucket]
+        return [done(todo.table) for todo in bundle]
 
     def give_up(self, number: int) -> None:
         self.given_up.append(number)
@@ -148,7 +148,7 @@ class Hung:
         self.dispatcher = Dispatcher(self.executor, lambda todo: todo, clock=lambda: SteadyTime(self.now))
 
     def start(self, *tables: TableName, backlog: bool = False) -> int:
-        """One bucket with these; its number."""
+        """One bundle with these; its number."""
         for table in tables:
             self.dispatcher.add(replace(slices(1)[0], table=table), backlog=backlog)
         self.dispatcher.start()
@@ -166,7 +166,7 @@ def test_a_finished_slice_does_not_wait_for_a_slow_neighbour() -> None:
     assert [result.table for result in hung.dispatcher.results(60)] == [PERSONS]
 
 
-def test_a_bucket_that_does_not_come_back_is_given_up_and_its_slot_is_free_again() -> None:
+def test_a_bundle_that_does_not_come_back_is_given_up_and_its_slot_is_free_again() -> None:
     hung = Hung()
     number = hung.start(PERSONS, backlog=True)
     assert (hung.dispatcher.running, hung.dispatcher.room) == (1, 0)
@@ -183,7 +183,7 @@ def test_a_bucket_that_does_not_come_back_is_given_up_and_its_slot_is_free_again
     assert (hung.dispatcher.running, hung.dispatcher.room) == (0, 1)
 
 
-def test_what_a_bucket_says_after_it_was_given_up_is_not_heard() -> None:
+def test_what_a_bundle_says_after_it_was_given_up_is_not_heard() -> None:
     hung = Hung()
     first = hung.start(PERSONS)
     hung.now = 1000
@@ -213,7 +213,7 @@ def test_hung_backlogs_do_not_keep_backlogs_from_being_read_for_ever() -> None:
     assert [result.trouble for result in hung.dispatcher.results(60)] == [None]
 
 
-def test_of_a_bucket_that_is_given_up_only_what_was_not_heard_fails() -> None:
+def test_of_a_bundle_that_is_given_up_only_what_was_not_heard_fails() -> None:
     hung = Hung()
     hung.start(PERSONS, backlog=True)
     number = hung.start(PERSONS, ORDERS)
@@ -234,19 +234,19 @@ def test_an_end_does_not_wait_for_what_hangs() -> None:
     hung = Hung()
     hung.start(PERSONS)
     hung.dispatcher.close()
-    assert all(thread.daemon for thread in threading.enumerate() if thread.name == "bucket")
+    assert all(thread.daemon for thread in threading.enumerate() if thread.name == "bundle")
 
 
 class Deadly(ThreadExecutor):
-    """Its worker dies of the table `deadly`, whatever else is in the bucket."""
+    """Its worker dies of the table `deadly`, whatever else is in the bundle."""
 
     deadly: TableName | None = PERSONS
 
-    def run(self, bucket: Sequence[Slice], *, number: int, early: Early) -> Sequence[SliceResult]:
-        self.buckets.append(list(bucket))
-        if any(todo.table == self.deadly for todo in bucket):
+    def run(self, bundle: Sequence[Slice], *, number: int, early: Early) -> Sequence[SliceResult]:
+        self.bundles.append(list(bundle))
+        if any(todo.table == self.deadly for todo in bundle):
             raise WorkerLost("running a Spark task: Python worker exited unexpectedly (crashed)")
-        return [done(todo.table) for todo in bucket]
+        return [done(todo.table) for todo in bundle]
 
 
 class Dying:
@@ -269,19 +269,19 @@ class Dying:
         return {result.table: result.trouble for result in heard}
 
     @property
-    def buckets(self) -> list[list[TableName]]:
-        return [[todo.table for todo in bucket] for bucket in self.executor.buckets]
+    def bundles(self) -> list[list[TableName]]:
+        return [[todo.table for todo in bundle] for bundle in self.executor.bundles]
 
 
 def test_tables_whose_worker_died_have_one_each_until_they_come_back() -> None:
     dying = Dying()
     assert dying.turn(PERSONS, ORDERS) == {PERSONS: Trouble.WORKER_LOST, ORDERS: Trouble.WORKER_LOST}
     assert dying.turn(PERSONS, ORDERS) == {PERSONS: Trouble.WORKER_LOST, ORDERS: None}
-    assert dying.buckets == [[PERSONS, ORDERS], [PERSONS], [ORDERS]]
+    assert dying.bundles == [[PERSONS, ORDERS], [PERSONS], [ORDERS]]
     dying.executor.deadly = None
     assert dying.turn(PERSONS, ORDERS) == {PERSONS: None, ORDERS: None}
     dying.turn(PERSONS, ORDERS)
-    assert dying.buckets[-1] == [PERSONS, ORDERS], "who came back has neighbours again"
+    assert dying.bundles[-1] == [PERSONS, ORDERS], "who came back has neighbours again"
 
 
 def test_a_table_that_alone_kills_one_worker_after_the_other_is_told_from_bad_luck() -> None:

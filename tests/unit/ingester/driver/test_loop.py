@@ -215,9 +215,9 @@ def test_an_executor_whose_clock_is_ahead_is_reported_once_and_blamed_for_what_e
     world = World(shared=True)
     run = world.executor.run
 
-    def far_ahead(bucket: Any, **how: Any) -> Any:
+    def far_ahead(bundle: Any, **how: Any) -> Any:
         clock = WorkerClock("executor-1", world.unix(), UnixTime(world.unix() + 600), UnixTime(world.unix() + 600))
-        return [replace(result, trouble=Trouble.EXPIRED, changes=0, clock=clock) for result in run(bucket, **how)]
+        return [replace(result, trouble=Trouble.EXPIRED, changes=0, clock=clock) for result in run(bundle, **how)]
 
     world.executor.run = far_ahead  # type: ignore[method-assign]
     world.at(3, lambda: world.commit(2, 3))
@@ -259,7 +259,7 @@ def test_only_tables_that_hold_something_are_read() -> None:
     world = World()
     world.at(3, lambda: world.commit(2))
     world.run(30)
-    assert {todo.table for bucket in world.executor.buckets for todo in bucket} == {PERSONS}
+    assert {todo.table for bundle in world.executor.bundles for todo in bundle} == {PERSONS}
 
 
 def test_all_tables_that_are_due_are_asked_for_in_one_question() -> None:
@@ -521,11 +521,11 @@ def test_a_table_that_kills_its_workers_is_said_once_tried_seldom_and_shown_unti
     world = World(tables=[PERSONS, ORDERS])
     run, deaths = world.executor.run, list[float]()
 
-    def dies(bucket: Any, **more: Any) -> Any:
-        if world.clock < 1600 and any(todo.table == PERSONS for todo in bucket):
+    def dies(bundle: Any, **more: Any) -> Any:
+        if world.clock < 1600 and any(todo.table == PERSONS for todo in bundle):
             deaths.append(world.clock)
             raise WorkerLost("running a Spark task: Python worker exited unexpectedly (crashed)")
-        return run(bucket, **more)
+        return run(bundle, **more)
 
     world.executor.run = dies  # type: ignore[method-assign]
     ready: list[str | None] = []
@@ -695,12 +695,12 @@ def test_a_failure_that_lasts_is_told_once_and_so_is_its_end() -> None:
     world = World()
     run, failures = world.executor.run, 0
 
-    def broken(bucket: Any, **rest: Any) -> Any:
+    def broken(bundle: Any, **rest: Any) -> Any:
         nonlocal failures
         if world.clock < 1300:
             failures += 1
             raise TransientError("running a Spark task: worker died")
-        return run(bucket, **rest)
+        return run(bundle, **rest)
 
     world.executor.run = broken  # type: ignore[method-assign]
     world.at(3, lambda: world.commit(2))
@@ -983,7 +983,7 @@ def test_a_slice_that_waited_for_a_slot_starts_with_what_its_lease_is_worth_then
     world = World(shared=True)
     world.at(30, lambda: world.commit(2))
     world.run(60)
-    [todo] = [todo for bucket in world.executor.buckets for todo in bucket]
+    [todo] = [todo for bundle in world.executor.bundles for todo in bundle]
     assert todo.lease_seconds is not None
     assert todo.send_before is not None
     assert LEASE_SECONDS / 2 < todo.lease_seconds <= LEASE_SECONDS - MARGIN
@@ -1009,7 +1009,7 @@ def test_a_hot_table_is_spread_over_the_slots_but_one_and_each_keys_order_holds(
     world = World(slots=4, ordering="key")
     world.at(3, lambda: world.commit(*range(2, 202)))
     _, logs = world.run(60)
-    parts = [[todo.part for todo in bucket] for bucket in world.executor.buckets if bucket[0].part is not None]
+    parts = [[todo.part for todo in bundle] for bundle in world.executor.bundles if bundle[0].part is not None]
     assert len(parts) > 3
     assert all(part is not None and part.of <= 3 for (part,) in parts)
     expected = [[f"database.dbo.Persons:{lsn(n).hex}-1-{s:020x}-2" for n in range(2, 202)] for s in (1, 2, 3)]
@@ -1027,7 +1027,7 @@ def test_a_hot_table_recovers_from_a_share_that_broke() -> None:
     broken: list[int] = []
 
     def once() -> None:
-        if world.executor.buckets[-1][0].part is not None and not broken:
+        if world.executor.bundles[-1][0].part is not None and not broken:
             broken.append(1)
             world.sender.fail_after = 1
 
@@ -1047,7 +1047,7 @@ def test_without_keys_order_a_hot_table_stays_with_one_task() -> None:
     world.at(3, lambda: world.commit(*range(2, 202)))
     world.run(60)
     assert len(world.sent()) == 600
-    assert all(todo.part is None for bucket in world.executor.buckets for todo in bucket)
+    assert all(todo.part is None for bundle in world.executor.bundles for todo in bundle)
 
 
 def test_columns_that_differ_from_what_is_captured_are_told_once_and_so_is_their_end(

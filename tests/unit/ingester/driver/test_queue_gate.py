@@ -57,9 +57,9 @@ def test_the_queue_is_tried_by_one_table_at_a_growing_pace_however_many_wait(cou
     world.at(5, lambda: setattr(world.sender, "fail", REFUSED))
     for name in [instance(table).name for table in tables]:
         world.at(6, lambda name=name: world.commit(2, name=name))  # type: ignore[misc]
-    world.at(30, world.executor.buckets.clear)
+    world.at(30, world.executor.bundles.clear)
     _, logs = world.run(630)
-    tried = [len(bucket) for bucket in world.executor.buckets]
+    tried = [len(bundle) for bundle in world.executor.bundles]
     assert set(tried) == {1}
     assert 9 <= len(tried) <= 13
     assert told(logs) == [ENDS]

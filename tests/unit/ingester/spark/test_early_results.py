@@ -28,7 +28,7 @@ def listening() -> Iterator[EarlyResults]:
         yield early
 
 
-def test_a_result_arrives_while_its_bucket_is_open_and_not_afterwards() -> None:
+def test_a_result_arrives_while_its_bundle_is_open_and_not_afterwards() -> None:
     with listening() as early:
         heard: list[SliceResult] = []
         driver = early.open(7, heard.append)
@@ -79,7 +79,7 @@ def test_a_driver_that_cannot_be_reached_is_left_alone_for_minutes_and_told_of_o
     assert reach.news() is None
 
 
-def test_a_bucket_that_is_over_does_not_count_as_a_driver_out_of_reach() -> None:
+def test_a_bundle_that_is_over_does_not_count_as_a_driver_out_of_reach() -> None:
     reach = Reach(lambda: SteadyTime(0.0))
     with listening() as early:
         heard: list[SliceResult] = []

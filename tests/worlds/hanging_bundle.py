@@ -1,4 +1,4 @@
-"""`python -m tests.worlds.hanging_bucket`: two buckets on a local Spark, of which one slice each hangs, and what the dispatcher makes of it.
+"""`python -m tests.worlds.hanging_bundle`: two bundles on a local Spark, of which one slice each hangs, and what the dispatcher makes of it.
 
 A program because a process has one Spark.
 """
@@ -30,9 +30,9 @@ def todo(table: TableName, lease: float) -> Slice:
     return Slice(table, instance, *ends, epoch=1, rows=1, seconds=1, lease_seconds=lease)
 
 
-def task(bucket: Sequence[Slice], stopping: Path, driver: Driver | None) -> list[SliceResult]:
+def task(bundle: Sequence[Slice], stopping: Path, driver: Driver | None) -> list[SliceResult]:
     """Tells of the quick one, never returns where one hangs, and dies of the fatal one."""
-    for one in bucket:
+    for one in bundle:
         if one.table == FATAL:
             os._exit(1)
         if one.table == HUNG:
@@ -40,17 +40,17 @@ def task(bucket: Sequence[Slice], stopping: Path, driver: Driver | None) -> list
             threading.Event().wait()
         if driver is not None:
             driver.tell(SliceResult(one.table, None))
-    return [SliceResult(one.table, None) for one in bucket]
+    return [SliceResult(one.table, None) for one in bundle]
 
 
 def main() -> None:
-    from tests.worlds import hanging_bucket  # as the workers import it: they have no main module
+    from tests.worlds import hanging_bundle  # as the workers import it: they have no main module
 
-    executor = SparkExecutor(hanging_bucket.task, master="local[2]", conf={}, slots=2)
+    executor = SparkExecutor(hanging_bundle.task, master="local[2]", conf={}, slots=2)
     dispatcher = Dispatcher(executor, lambda slice: slice)
     story: list[tuple[str, str | None]] = []
     try:
-        executor.begin(hanging_bucket.nothing, threading.Event())
+        executor.begin(hanging_bundle.nothing, threading.Event())
         dispatcher.add(todo(LATER, 600), backlog=True)
         dispatcher.start()
         story += heard(dispatcher, 1)

@@ -14,7 +14,7 @@ import pytest
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for the worker in /proc")
 def test_a_hung_slice_is_given_up_and_everything_else_goes_on(tmp_path: Path) -> None:
     ran = subprocess.run(
-        [sys.executable, "-m", "tests.worlds.hanging_bucket"],
+        [sys.executable, "-m", "tests.worlds.hanging_bundle"],
         capture_output=True,
         text=True,
         env={**os.environ, "HANGS": str(tmp_path / "pid")},
