@@ -11,7 +11,7 @@ from ingester.position import Position
 
 
 class Operation(IntEnum):
-    """`__$operation` of a change table's row."""
+    """As a message's `OperationID` has it. BEFORE_UPDATE is a row of an update, and never a change."""
 
     DELETE = 1
     INSERT = 2

@@ -13,10 +13,10 @@ from ingester.position import Position
 
 @dataclass(frozen=True, slots=True)
 class CapturedColumn:
-    """A row of cdc.captured_columns. `ordinal` counts from 1 in the capture instance; `key_ordinal` from 1 in the key, or None.
+    """A column as it is captured. `ordinal` counts from 1 in the capture instance; `key_ordinal` from 1 in the key, or None.
 
-    `large`: a (max) type or xml. `length`: in bytes, as sys.columns tells it; None where it does not. `gone`: the source has it no longer,
-    whether or not it has another of that name: capture holds what it was before.
+    `large`: of a type without a limit. `length`: in bytes, None if not known. `gone`: the table no longer has this column, even if it has another
+    one of that name; nothing more is captured of it.
     """
 
     name: str

@@ -86,7 +86,7 @@ def gap_error(instance: CaptureInstance, found: Gap) -> PermanentError:
     return PermanentError(
         f"reading {instance.table.key}: changes were lost: the offset is at {found.offset}, "
         f"but {instance.name} begins at its low watermark, {found.low_watermark}",
-        hint='CDC cleanup passed the offset; set on_gap = "skip" to go on from the watermark, and lengthen the retention',
+        hint='cleanup has passed the offset; set on_gap = "skip" to continue at the low watermark, and lengthen the retention',
     )
 
 

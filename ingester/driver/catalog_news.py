@@ -18,7 +18,7 @@ _CATALOG_SECONDS = 30.0
 class CatalogAge:
     """When to read the list of capture instances again, and whether the server refuses it.
 
-    If the server refuses the list, for example during an ALTER TABLE, the known one is used. A probe notices instances
+    If the server refuses the list, for example while a table is altered, the known one is used. A probe notices instances
     that are created or dropped, and a page notices altered columns.
     """
 

@@ -22,6 +22,7 @@ from ingester.driver.reload import TableChanges
 from ingester.driver.schedule import Rhythm
 from ingester.local.locks import LocalLocks
 from ingester.slices import Trouble, WorkerClock, WorkerLost
+from ingester.source import Source
 from ingester.spark import executor as spark
 from ingester.spark import jvm as spark_jvm
 from ingester.sqlserver.position import LogPosition
@@ -44,7 +45,10 @@ from tests.fakes.locks import LEASE_SECONDS, MARGIN, FakeLocks, LockService
 
 
 class World:
-    """A loop over two tables. `at`: what happens when the clock passes a time. `shared`: locks that run out, of a service that others use."""
+    """A loop over two tables. `at`: what happens when the clock passes a time. `shared`: locks that run out, of a service that others use.
+
+    `source`: what is read in place of `self.source`.
+    """
 
     def __init__(
         self,
@@ -56,6 +60,7 @@ class World:
         slots: int = 2,
         ordering: Ordering = "table",
         tables: Sequence[TableName] = (PERSONS, ORDERS),
+        source: Source | None = None,
     ) -> None:
         self.clock = 1000.0
         self.date = 1_700_000_000.0
@@ -82,7 +87,7 @@ class World:
             places=places,
         )
         self.executor = ThreadExecutor(
-            Drain(self.source, self.offsets, self.sender, encoder(), self.unix, self.now, stand_ins), slots
+            Drain(source or self.source, self.offsets, self.sender, encoder(), self.unix, self.now, stand_ins), slots
         )
         self.events: list[tuple[float, Callable[[], None]]] = []
         rhythm = Rhythm(5.0, 60.0)
@@ -97,7 +102,7 @@ class World:
                 skip_gaps=skip_gaps,
                 ordering=ordering,
             ),
-            source=self.source,
+            source=source or self.source,
             offsets=self.offsets,
             leases=self.leases,
             executor=self.executor,
