@@ -64,9 +64,8 @@ def _through(change: Change, transforms: Sequence[Transform]) -> Change | None:
     for transform in transforms:
         try:
             made = transform(found)
-        except (
-            Exception
-        ) as error:  # a transform is foreign code; its text may quote the row's values, so only its type is shown
+        except Exception as error:
+            # The error's text may quote the row's values, so only its type is shown.
             raise _failure(transform, change, f"raised {type(error).__name__}") from error
         if made is None:
             return None
