@@ -73,8 +73,8 @@ def routing(emulator: ServiceBusEmulator, stop: threading.Event, tally: Tally) -
         "connection_string": emulator.connection_string,
         "management_endpoint": management(emulator),
     }
-    destinations = {PERSONS: TableName("dbo", "Persons"), ORDERS: TableName("sales", "Orders")}
-    given: dict[str, Any] = {"source": namespace, "output": namespace, "destinations": destinations}
+    topics = {PERSONS: TableName("dbo", "Persons"), ORDERS: TableName("sales", "Orders")}
+    given: dict[str, Any] = {"source": namespace, "output": namespace, "topics": topics}
     settings = RouterSettings(queue_name="ingest-queue", ordering="table", **given)
     ended: list[int] = []
     thread = threading.Thread(target=lambda: ended.append(run(settings, stop, tally=tally)))
