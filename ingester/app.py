@@ -1,6 +1,6 @@
-"""Settings -> running ingester. With its half in the workers (worker.py) the only module that names adapters.
+"""Settings to a running ingester; `worker.py` does the same inside Spark's workers.
 
-What can be known to be wrong before Spark starts is found before Spark starts: it takes seconds, and a wrong password none.
+Database, offsets, locks and queue are tried before Spark starts: Spark takes seconds, and a wrong password fails at once.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from ingester.worker_settings import WorkerSettings
 log = structlog.get_logger("ingester")
 
 SettingsWatch = Callable[[Callable[[IngesterSettings], None]], AbstractContextManager[object]]
-"""Calls what it is given, from any thread, with each configuration that is to hold from then on, for as long as its context is open."""
+"""While its context is open, it calls the given function, from any thread, with each changed configuration."""
 
 
 def run(
     settings: IngesterSettings, stop: threading.Event, *, watched: SettingsWatch = lambda take: nullcontext()
 ) -> int:
-    """Run stage 1 until `stop`; the exit status.
+    """Run stage 1 until `stop`. Returns the exit status.
 
-    Raises ConfigurationError, and PermanentError or TransientError when it could not start.
+    Raises ConfigurationError, and PermanentError or TransientError when it cannot start.
     """
     with observed(settings, stop) as stats:
         return _run(settings, stop, stats, watched)
@@ -102,9 +102,9 @@ def _run(settings: IngesterSettings, stop: threading.Event, stats: IngesterStats
 
 
 class _Reload:
-    """Takes over what a later configuration says of the tables; what else it says is told. `keys`: those of the locks, to be kept complete.
+    """Applies changed settings of tables to the running loop, and logs those that need a restart. Called by one thread.
 
-    Called by one thread.
+    `keys`: the offset's key of each lock; locks of added tables are added to it.
     """
 
     def __init__(self, settings: IngesterSettings, loop: Loop, leases: LeaseKeeper, keys: dict[str, str]) -> None:
@@ -115,7 +115,7 @@ class _Reload:
     def __call__(self, new: IngesterSettings) -> None:
         decided = plan(self._settings, self._tables, new)
         if decided.restart:
-            log.warning("settings were changed that only a restart will bring", settings=list(decided.restart))
+            log.warning("changed settings need a restart", settings=list(decided.restart))
         if not decided.changes:
             return
         added = list(decided.changes.added)
@@ -124,11 +124,11 @@ class _Reload:
         self._leases.count_by(places(self._settings, self._most))
         self._loop.reconfigure(decided.changes, lock_names(self._settings, added))
         self._tables = decided.tables
-        log.info("configuration taken over", tables=len(decided.tables), rhythms_changed=len(decided.changes.paced))
+        log.info("configuration reloaded", tables=len(decided.tables), rhythms_changed=len(decided.changes.paced))
 
 
 def _open_queue(settings: IngesterSettings) -> None:
-    """The queue is there before anything is read; the router does the same, whoever comes first."""
+    """Provide the queue before anything is read. The router provides it too, because either may start first."""
     queue = settings.queue
     need = QueueNeed(queue.name, sessions=queue.ordering != "none", duplicate_window=queue.duplicate_window)
     with closing(bus_of(queue)) as bus:
@@ -146,6 +146,6 @@ def _loop_settings(settings: IngesterSettings) -> LoopSettings:
         coalesce_seconds=settings.coalesce.total_seconds(),
         skip_gaps=settings.on_gap == "skip",
         ordering=settings.queue.ordering if settings.query_mode == "direct" else "table",
-        # Slots mostly wait; the tasks of one hot table compute, and more of them than cores are only processes more to start.
+        # A slot mostly waits, but the tasks of one hot table compute: more of them than cores would only start more processes.
         most_parts=usable_cores() if is_local(settings.spark.master) else None,
     )

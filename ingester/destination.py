@@ -1,7 +1,7 @@
-"""Where changes are sent, as one text that is stored beside each offset: namespace, queue, and the source's name in every topic.
+"""Where changes are sent, as one text that is stored with each offset: the namespace, the queue, and the source's name in every topic.
 
-Two ingesters that read one database for two destinations would take changes away from each other, so an offset says whose it is. Ports
-are left out: a namespace has one, and an emulator that is started again may have another.
+Two ingesters that read one database for two destinations would take changes from each other, so each offset belongs to one destination.
+The text has no port: a namespace has only one, and an emulator may have another after a restart.
 """
 
 from __future__ import annotations

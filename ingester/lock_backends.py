@@ -1,4 +1,4 @@
-"""Settings -> the locks of the tables: what kind they are, and what each is called. Takes none."""
+"""Settings to the locks of the tables: their type and their names. Takes no lock."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.locks import QUERY_SECONDS, SqlServerLocks
 
 MOST_SHARING = 64
-"""Ingesters that can be counted; more of them, or more than there are tables, stand by."""
+"""The most ingesters that are counted. Further ones, and more than there are tables, stand by."""
 
 
 def locks_of(settings: IngesterSettings, keys: Mapping[str, str]) -> Locks:
-    """`keys`: `lock_keys` of all tables, which may grow. Opens nothing. Raises ConfigurationError."""
+    """`keys`: the `lock_keys` of all tables; later ones may be added. Opens nothing. Raises ConfigurationError."""
     match settings.locks:
         case LocalLockSettings():
             return LocalLocks(unix)
@@ -50,7 +50,7 @@ def lock_keys(settings: IngesterSettings, tables: Sequence[TableName]) -> dict[s
 
 
 def places(settings: IngesterSettings, tables: int) -> list[str]:
-    """Locks by which ingesters count each other, beside those of the tables, as many as those. A name of one dot is no table's."""
+    """Names of the locks by which ingesters count each other, as many as there are tables. A name with one dot is never that of a table's lock."""
     if isinstance(settings.locks, LocalLockSettings):
         return []
     folder = posixpath.dirname(settings.origin.lock_path(settings.tables[0]))

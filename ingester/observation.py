@@ -1,4 +1,4 @@
-"""Settings -> what watches the ingester while it runs: its figures, the look at the server's capture, and the port of health and metrics."""
+"""Settings to what observes a running ingester: its figures, the watch of the server's capture, and the port of health and metrics."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ingester.watch.metrics import samples
 from ingester.watch.stats import IngesterStats
 
 _QUERY_SECONDS = 30
-"""A view that answers later is asked again at the next look."""
+"""A view that needs longer is asked again at the next check."""
 
 
 @contextmanager
 def observed(settings: IngesterSettings, stop: threading.Event) -> Iterator[IngesterStats]:
-    """What the loop is to write into. The port is open from here on: a start that takes long is seen.
+    """The figures that the loop writes. The port is open at once, so that a slow start can be seen.
 
-    Raises PermanentError when the port cannot be had. The server is not asked before the loop has reached it.
+    The server is not asked before the loop has reached it. Raises PermanentError when the port cannot be opened.
     """
     stats = IngesterStats(settings.tables, login_seconds=settings.db.login_seconds)
     view = SqlServerCapture(Connection(settings.db, proven=True, query_seconds=_QUERY_SECONDS, stop=stop))

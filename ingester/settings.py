@@ -27,15 +27,15 @@ def _conf_value(value: Any) -> Any:
 
 
 class PollIntervals(Settings):
-    """How often a table is looked at: `poll_interval` after a change, doubling to `max_poll_interval` while it is idle."""
+    """How often a table is checked: `poll_interval` after a change, doubling to `max_poll_interval` while it is idle."""
 
     poll_interval: PositiveDuration = Field(
         default=timedelta(seconds=5),
-        description="Shortest time between two looks at a table. `5s` is SQL Server's own pause between two captures.",
+        description="Shortest time between two checks of a table. `5s` is SQL Server's own pause between two captures.",
     )
     max_poll_interval: PositiveDuration = Field(
         default=timedelta(minutes=2),
-        description="Longest time between two looks at an idle table, and so the worst delay of its next change. `2m` spares the database.",
+        description="Longest time between two checks of an idle table, and so the longest delay of its next change. `2m` spares the database.",
     )
 
     @model_validator(mode="after")
@@ -46,7 +46,7 @@ class PollIntervals(Settings):
 
 
 class TableOverride(Settings):
-    """Settings of one table. What is not given is taken from `poll_interval_defaults`."""
+    """Settings of one table. Those that are missing are taken from `poll_interval_defaults`."""
 
     table_name: Table = Field(description="One of `tables`.")
     poll_interval: PositiveDuration | None = Field(
@@ -61,7 +61,7 @@ class TablesOverrides(Settings):
     """Holds one `overrides` block for each table that differs."""
 
     overrides: tuple[TableOverride, ...] = Field(
-        default=(), description="May repeat; none, the default: every table has the defaults."
+        default=(), description="May repeat. None, the default: every table has the defaults."
     )
 
 
@@ -71,8 +71,8 @@ class SparkSettings(Settings):
     master: Annotated[str, Field(min_length=1)] = Field(
         default="local[8]",
         description=(
-            "Where the job runs: `local[n]` or a cluster's address. 8 slots, whatever the cores: a slot mostly waits for the "
-            "database or the bus."
+            "Where the job runs: `local[n]` or a cluster's address. The default is 8 slots on any number of cores, because a slot mostly waits "
+            "for the database or the bus."
         ),
     )
     slots: int | None = Field(
@@ -80,15 +80,15 @@ class SparkSettings(Settings):
         ge=2,
         le=1024,
         description=(
-            "Tasks at a time, 2 to 1024. None, the default: as many as the executors that are there have cores, looked at every few seconds, "
-            "and 2 at least; with `local[n]` that is n. Set it where tasks mostly wait, so that a core may have several."
+            "Tasks at a time, 2 to 1024. None, the default: as many as the present executors have cores, checked every few seconds, and at "
+            "least 2; with `local[n]` that is n. Set it where tasks mostly wait, so that a core can have several."
         ),
     )
     conf: Mapping[str, Annotated[str, BeforeValidator(_conf_value)]] = Field(
         default_factory=dict,
         repr=False,
         description=(
-            'Further Spark settings, `{ "spark.executor.memory" = "1g" }`, laid over DStream\'s own. Their values are not shown. '
+            'Further Spark settings, `{ "spark.executor.memory" = "1g" }`, which override DStream\'s own. Their values are never shown. '
             "Empty by default."
         ),
     )
@@ -96,7 +96,7 @@ class SparkSettings(Settings):
 
 @dataclass(frozen=True, slots=True)
 class TableSettings:
-    """One table with the intervals that hold for it."""
+    """One table with its intervals."""
 
     name: TableName
     poll_interval: timedelta
@@ -117,35 +117,36 @@ class IngesterSettings(Topology):
     on_gap: Literal["fail", "skip"] = Field(
         default="fail",
         description=(
-            "What happens when cleanup removed changes that were not read: `fail` stops that table with the remedy, `skip` goes on "
-            "after a warning. `fail`, because a person should decide about a loss."
+            "What happens when cleanup removed changes that were not read: `fail` stops that table and logs how to go on, `skip` goes on "
+            "after a warning. The default is `fail`, because a person should decide about a loss."
         ),
     )
     on_oversize: Literal["fail", "dead_letter"] = Field(
         default="fail",
         description=(
-            "What happens to a change that fits no message: `fail` stops that table, naming the row's key and the position; `dead_letter` "
-            "leaves a dead letter with the key in the ingest queue and goes on. `fail`, because subscribers do not get the change then."
+            "What happens to a change that fits no message: `fail` stops that table and logs the row's key and the position; `dead_letter` "
+            "leaves a dead letter with the key in the ingest queue and goes on. The default is `fail`, because otherwise subscribers do not get "
+            "the change."
         ),
     )
     query_mode: Literal["direct", "function"] = Field(
         default="direct",
         description=(
-            "How changes are read: `direct` from the change tables, `function` through `cdc.fn_cdc_get_all_changes_...` alone (and a table by "
-            "one task whatever `queue.ordering` is), for a login "
-            "that may not SELECT from change tables. `direct`, because the functions have no command id: with them the changes of a "
-            "statement that moves several keys come row by row, not deletes before inserts, and a large transaction is sorted for each page."
+            "How changes are read: `direct` from the change tables, or `function` only through `cdc.fn_cdc_get_all_changes_...`, for a login "
+            "that may not SELECT from change tables. The default is `direct`, because the functions have no command id: a statement that moves "
+            "several keys then comes row by row, not deletes before inserts, a large transaction is sorted for each page, and one task reads "
+            "a table whatever `queue.ordering` is."
         ),
     )
     before_images: bool = Field(
         default=False,
-        description="Whether updates and deletes carry the row before the change as well. Off: it doubles an update's size.",
+        description="Whether updates and deletes have the row before the change as well. Off by default, because it doubles an update's size.",
     )
     decimals: Literal["string", "number"] = Field(
         default="string",
         description=(
-            "How decimal and money values are written: `string` or `number`, the same digits. `string`, because most JSON readers "
-            "round long numbers."
+            "How decimal and money values are written: `string` or `number`, with the same digits. The default is `string`, because most JSON "
+            "readers round long numbers."
         ),
     )
     page_rows: int = Field(
@@ -153,21 +154,23 @@ class IngesterSettings(Topology):
         ge=1,
         le=100_000,
         description=(
-            "Most rows a page, and so the most that is sent again after a crash: of a table that several tasks read, about a page a task. "
-            "2000 keeps a page near a second. Tables of wide rows "
-            "have fewer: a page follows their encoded size, to eight full batches (2 MB on Standard), and ends after 4 MiB in any case."
+            "The most rows of a page, and so the most that each task sends again after a crash. 2000 keep a page near a second. Pages of wide "
+            "rows have fewer: at most eight full batches (2 MB on Standard), and never more than 4 MiB."
         ),
     )
     slice: PositiveDuration = Field(
         default=timedelta(seconds=10),
-        description="Longest time a task reads one backlog before it hands back. `10s` lets a stop finish well within 20 s.",
+        description="Longest time that a task reads one backlog before others get their turn. `10s` lets a stop finish well within 20 s.",
     )
     coalesce: Duration = Field(
         default=timedelta(milliseconds=100),
-        description="How long due tables are gathered into one Spark job. `100ms` is short compared with a poll interval. `0s`: not at all.",
+        description=(
+            "How long the ingester waits for further due tables before it starts a Spark job. `100ms` is short compared with a poll interval. "
+            "`0s`: it does not wait."
+        ),
     )
     health: HealthSettings | None = Field(
-        default=None, description="Where this stage tells metrics and health. None, the default: no port is opened."
+        default=None, description="Where this stage serves metrics and health. None, the default: no port is opened."
     )
     spark: SparkSettings = Field(default_factory=SparkSettings, description="Spark's own settings.")
 
@@ -187,7 +190,7 @@ class IngesterSettings(Topology):
 
     @property
     def reaches(self) -> dict[str, object]:
-        """What a start waits for, for the log."""
+        """The addresses that a start waits for, for the log."""
         return {
             "server": self.db.host,
             "database": self.db.database,
@@ -220,7 +223,7 @@ def from_document(document: Document, *, unset: UnsetPolicy = "refuse") -> Bound
 
 
 def _check_overrides(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
-    """Overrides against the tables and the defaults, on plain data: the rest of the block may be wrong."""
+    """Checks overrides against the tables and the defaults, on plain data, because the rest of the block may be wrong."""
     tables = [name for text in listed(data) if (name := _name(text)) is not None]
     usual = data.get("poll_interval_defaults")
     usual = usual if isinstance(usual, dict) else {}
@@ -265,7 +268,7 @@ def _name(text: Any) -> TableName | None:
 
 
 def _duration(text: Any, setting: str) -> timedelta | None:
-    """What is written, what holds when nothing is, or None when it is written wrongly (the model says so)."""
+    """The given value, the default when there is none, or None for a value that is not a duration (the model reports it)."""
     if text is None:
         default = PollIntervals.model_fields[setting].default
         return default if isinstance(default, timedelta) else None

@@ -1,7 +1,7 @@
-"""What a Python worker keeps between tasks, and how it drains a bundle: the worker's half of wiring.
+"""Settings to a running worker: what a Python worker keeps between tasks, and how it drains a bundle.
 
-A connection and a sender cost up to half a second to open, so they live as long as the worker. Spark closes workers after 60 s
-of quiet; the next task opens them again.
+Opening a connection and a sender takes up to half a second, so they live as long as the worker. Spark closes a worker that was idle for
+60 s; the next task opens them again.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from ingester.task.read_ahead import ReadAhead
 from ingester.worker_settings import WorkerSettings, from_environment
 
 THREADS = 8
-"""Tables of a bundle whose waiting overlaps in one task: cheaper than as many worker processes."""
+"""Tables of a bundle that one task drains at a time: they mostly wait, and threads are cheaper than processes."""
 IDLE_SECONDS = 60.0
-"""After so long without use a bench is closed: a connection costs the server something, and opening one again half a second."""
+"""A bench that was idle for so long is closed: a connection costs the server memory, and opening it again takes half a second."""
 
 
 @dataclass(slots=True)
 class _Bench:
-    """One thread's tools: nothing in it may be used by two at once. `connection`: beside the source's own, opened when that is busy."""
+    """What one thread works with; never used by two threads at once. `connection`: next to the source's own, opened when that one is busy."""
 
     drain: Drain
     connection: Connection
@@ -55,8 +55,9 @@ class _Bench:
 
 
 class OffsetsBeside:
-    """Offsets over the source's connection while nothing is read ahead over it, and over one of their own otherwise: most slices read one page,
-    and need one session at the server. Called by the one thread that also asks the source for pages."""
+    """Offsets over the source's connection, and over a second one while the source reads ahead. Most slices read one page and so need only one
+    session at the server. Called by the thread that also asks the source for pages.
+    """
 
     def __init__(self, beside: TakenOffsets, own: TakenOffsets, busy: Callable[[], bool]) -> None:
         self._beside, self._own, self._busy = beside, own, busy
@@ -73,13 +74,13 @@ class OffsetsBeside:
 
 
 class Worker:
-    """The benches of one process; as many as were lately needed at once. `stopping`: a file that is there once a stop was asked for."""
+    """The benches of one process, as many as were recently needed at once. `stopping`: a file that exists once a stop was requested."""
 
     def __init__(self, settings: WorkerSettings, stopping: Path, *, clock: SteadyClock = steady) -> None:
         self._settings = settings
         self._stopping = stopping
         self._clock = clock
-        # One for all benches, so that an identity is asked for a token once; the driver has signed in before any task was sent.
+        # One for all benches, so that they share an identity's token. Proven, because the driver has signed in before it sent a task.
         self._bus = bus_of(settings.queue, proven=True)
         self._reach = Reach(clock)
         self._idle: list[_Bench] = []
@@ -87,7 +88,7 @@ class Worker:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="table")
 
     def run(self, bundle: Sequence[Slice], driver: Driver | None = None) -> list[SliceResult]:
-        """Drain every slice; what goes wrong with one is its result. `driver` is told of those that end before the last."""
+        """Drain every slice. A failure is the result of its slice. `driver` gets each result but the last as soon as it is there."""
         if len(bundle) == 1:
             return [self._run(bundle[0])]
         results: list[SliceResult] = []
@@ -109,9 +110,7 @@ class Worker:
             return failed(todo, error)
         try:
             result = bench.drain.run(todo)
-        except (
-            Exception
-        ) as error:  # a defect of ours or of a driver: said with its type, and the tools are not trusted again
+        except Exception as error:  # unexpected: report its type, and close this thread's bench below
             result = failed(todo, error)
         if result.trouble is None:
             self._put_back(bench)
@@ -120,7 +119,7 @@ class Worker:
         return result
 
     def _put_back(self, bench: _Bench) -> None:
-        """The last used is used first, so what is not needed grows old, and is closed by another thread: a result does not wait for it."""
+        """The bench used last is taken first, so those that are not needed stay idle. Another thread closes them: no result waits for that."""
         now = bench.used = self._clock()
         with self._lock:
             self._idle.append(bench)
@@ -134,7 +133,7 @@ class Worker:
             if self._idle:
                 return self._idle.pop()
         settings = self._settings
-        connection = Connection(settings.db, proven=True)  # the driver has logged in before any task was sent
+        connection = Connection(settings.db, proven=True)  # the driver has logged in before it sent a task
         sources = Connection(settings.db, proven=True)
         sender: Sender = self._bus.sender(settings.queue.name)
         source = ReadAhead(
@@ -173,7 +172,7 @@ _worker: Worker | None = None
 def run_bundle(
     settings: WorkerSettings | None, bundle: Sequence[Slice], stopping: Path, driver: Driver | None
 ) -> list[SliceResult]:
-    """The task that Spark runs: `settings` and `stopping` are the same for all tasks of an ingester. None: they are in the environment."""
+    """The task that Spark runs. `settings` (None: those in the environment) and `stopping` are the same for all tasks of an ingester."""
     global _worker
     if _worker is None:
         tell_stacks_on_signal()
@@ -182,7 +181,7 @@ def run_bundle(
 
 
 def first_task(settings: WorkerSettings | None) -> str | None:
-    """What an executor lacks for its tasks, None if nothing. Connects to nothing."""
+    """What an executor needs for its tasks and does not have; None: nothing. Opens no connection."""
     found = settings or from_environment()
     try:
         if found.db.verified:

@@ -1,7 +1,7 @@
-"""What a Python worker needs of the configuration, and no more: no lock, no storage account, no list of tables, nothing of Spark.
+"""The part of the configuration that a Python worker needs: no locks, no storage account, no list of tables, no Spark settings.
 
-Where all tasks run on this machine it comes to the workers in their environment, so that a task carries no secret at all; on a cluster it
-travels with each task, which Spark encrypts (spark_conf.py).
+Where all tasks run on this machine, workers get it in their environment, so that a task carries no secret. On a cluster it travels with
+each task, which Spark encrypts (`ingester/spark/conf.py`).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from ingester.settings import IngesterSettings
 from ingester.transform import Transform
 
 VARIABLE = "DSTREAM_WORKER"
-"""Of the environment: as readable as those that the configuration's secrets come from, to this user and root (proc(5), /proc/PID/environ)."""
+"""The environment variable. Only this user and root can read it (proc(5), /proc/PID/environ), as with the configuration's own variables."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """`db` and `queue` hold secrets, and show none. `stand_ins`: `on_oversize = "dead_letter"`."""
+    """`db` and `queue` hold secrets and do not show them. `stand_ins`: whether `on_oversize` is "dead_letter"."""
 
     db: SqlAddress = field(repr=False)
     queue: QueueSettings
@@ -39,7 +39,7 @@ class WorkerSettings:
 
     @classmethod
     def of(cls, settings: IngesterSettings) -> Self:
-        """Raises ConfigurationError for a variable that is not set."""
+        """Raises ConfigurationError for an environment variable that is not set."""
         return cls(
             db=settings.db,
             queue=settings.queue,
@@ -51,18 +51,18 @@ class WorkerSettings:
         )
 
     def environment(self) -> dict[str, str]:
-        """For `from_environment` in a process that inherits it."""
+        """The environment from which `from_environment` reads these settings in a child process."""
         return {VARIABLE: base64.b64encode(pickle.dumps(self)).decode()}
 
 
 @cache
 def from_environment() -> WorkerSettings:
-    """Raises PermanentError where nobody has put it there."""
+    """Raises PermanentError in a process that this ingester did not start."""
     text = os.environ.get(VARIABLE)
     if text is None:
         raise PermanentError(
             f"starting a worker: {VARIABLE} is not in its environment",
-            hint="a task of a local Spark ran in a process that this ingester has not started; see spark.master",
+            hint="check spark.master: this ingester expects to start its workers itself, on this machine",
         )
     found = pickle.loads(base64.b64decode(text))
     assert isinstance(found, WorkerSettings)

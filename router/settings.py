@@ -105,9 +105,9 @@ class RouterBlock(Settings):
     memory: Annotated[MemorySize, AfterValidator(_enough)] = Field(
         default=Size(256 << 20),
         description=(
-            "Memory of each worker for messages that are fetched ahead, worked on or parked. To stay within it, large messages are fetched a few at "
-            "a time, at least one, whatever `prefetch` and `batch` are. At least `16MB`; units are KB, MB and GB. A process takes about 60 MB more. "
-            "With `256MB`, 8 sessions with the largest messages of Standard are not slowed down."
+            "Memory of each worker for messages that are fetched ahead, worked on or parked; at least `16MB`. Large messages are fetched a few at "
+            "a time to stay within it, whatever `prefetch` and `batch` are. A process takes about 60 MB more. `256MB` is enough for 8 sessions with "
+            "the largest messages of Standard."
         ),
     )
     batch: int = Field(
@@ -131,21 +131,17 @@ class RouterBlock(Settings):
         default="dead_letter",
         description=(
             "What to do with a message that no retry can deliver: it cannot be read, names no known topic, or is larger than its topic accepts. "
-            "`dead_letter`: it goes to the queue's dead-letter queue with a reason and a description, and its session goes on. `stop`: its "
-            "session stops there, with an error in the log. Earlier messages are delivered; the message and all behind it stay in the queue "
-            "in their order, and the process that found it keeps the session locked, so that no other router goes past it. All other "
-            "sessions go on. It is tried again after a restart, when that lock is lost, or when the configuration names other topics. A process "
-            "holds up to `slots` times 8 such sessions; then slots wait with further ones. Each loss of the lock raises the message's delivery "
-            "count, and the queue's own limit (`MaxDeliveryCount`) still applies. Needs a queue with sessions."
+            "`dead_letter`: it goes to the queue's dead-letter queue with a reason, and its session goes on. `stop`: its session stops there, with "
+            "an error in the log, and its messages stay in the queue in their order until a restart or until the configuration names other topics; "
+            "needs a queue with sessions. See guarantees.md."
         ),
     )
     unknown_destination: UnknownDestination = Field(
         default="dead_letter",
         description=(
             "What to do with a message for a topic that belongs to no configured table. `dead_letter`: it is poison after `unknown_grace`, see "
-            "`on_poison`. `create`: a topic under `create_under` is created with its `subscriptions` if `provision` allows it, up to "
-            "`create_at_most`, and used from then on (one that was deleted while the router runs is created again); with `provision` other than "
-            "`create` the topic must exist. An invalid topic name, or the ingest queue's name, is poison in any case."
+            "`on_poison`. `create`: a topic under `create_under` is created with its `subscriptions`, up to `create_at_most`; with `provision` "
+            "other than `create` it must exist. An invalid topic name, or the ingest queue's name, is poison in any case."
         ),
     )
     create_under: Annotated[tuple[str, ...] | None, AfterValidator(_in_lower_case)] = Field(
@@ -169,10 +165,8 @@ class RouterBlock(Settings):
         default=timedelta(minutes=5),
         description=(
             "How long a change for a topic that belongs to no configured table waits before it is poison. Meanwhile the router reads the "
-            "configuration again and again, and once it has the table the changes go through in their order. While the configuration cannot be "
-            "read, or the topic cannot be created because a right or room is missing, they keep waiting. `5m` covers a "
-            "ConfigMap that reaches the router's pod after the ingester's. `0s`: poison at the first answer. "
-            "A topic whose name has neither a prefix of this configuration nor one in `create_under` is poison at once."
+            "configuration again and again; once it has the table, the changes go on in their order. `5m` covers a ConfigMap that reaches the "
+            "router's pod after the ingester's. `0s`: poison at the first answer. See guarantees.md."
         ),
     )
     duplicate_window: DuplicateWindow = Field(

@@ -29,7 +29,7 @@ M = TypeVar("M", bound=Settings)
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed file: the blocks of its top level, and what was wrong with single values while reading it."""
+    """A parsed file: its top-level blocks, and the problems of single values that could not be read."""
 
     path: str
     root: Block
@@ -51,9 +51,9 @@ class Document:
         return block.line
 
     def problems(self, known: Sequence[tuple[str, ...]]) -> list[Problem]:
-        """What is wrong at the top level: unreadable values, unknown names, and a block given twice.
+        """The problems of the top level: unreadable values, unknown names, and a block given twice.
 
-        `known` holds the names of each block: today's first, the older ones after it.
+        `known` holds the names of each block: the present one first, then the older ones.
         """
         found = list(self.unreadable)
         first: dict[str, tuple[str, int]] = {}
@@ -66,7 +66,8 @@ class Document:
                 found.append(Problem(line, f'"{key}" is a block: write {key} {{ ... }}'))
             elif names[0] in first:
                 told, before = first[names[0]]
-                found.append(Problem(line, f'"{key}" is one block too many: "{told}" is already on line {before}'))
+                twice = "is given twice" if told == key else f'is the same block as "{told}"'
+                found.append(Problem(line, f'"{key}" {twice} (first on line {before})'))
             else:
                 first[names[0]] = key, line
         return found
@@ -74,7 +75,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Bound(Generic[M]):
-    """The result of a block: the settings, or None and the reasons."""
+    """The settings of a block, or None and its problems."""
 
     value: M | None
     problems: list[Problem]
@@ -82,7 +83,7 @@ class Bound(Generic[M]):
 
 def read(path: str | Path, environ: Mapping[str, str]) -> Document:
     """Read and parse a file. Raises ConfigurationError: it cannot be read, or template or syntax are wrong."""
-    # Here and not above: Spark's workers have use for settings, but none for two parsers.
+    # Here and not above: Spark's workers need settings, but neither parser.
     from common.config.hcl import parse
     from common.config.template import render
 
@@ -167,7 +168,7 @@ class _Plain:
     def _twice(self, key: str, name: str, at: Location) -> str:
         first = self.renamed.get(at)
         if (key == name) == (first is None):
-            return f'"{key}" stands here a second time (first on line {self.lines[at]})'
+            return f'"{key}" is given twice (first on line {self.lines[at]})'
         older = key if first is None else first.older.rpartition(".")[2]
         return f'"{older}" is the older name of "{name}", and both are given (first on line {self.lines[at]}): remove "{older}"'
 

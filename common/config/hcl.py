@@ -116,7 +116,7 @@ def _data(node: Any, rendered: Rendered, setting: str) -> Any:
             for item in node.elements
         }
     if isinstance(node, IdentifierRule):
-        raise _Refused(line, f'"{setting}": text stands in double quotes')
+        raise _Refused(line, f'"{setting}": text must be in double quotes')
     raise _Refused(line, f'"{setting}" {_NOT_LITERAL}')
 
 
@@ -185,13 +185,13 @@ def _unquoted(value: str | Unset | Unreadable) -> Any:
 
 
 def _syntax_problem(error: UnexpectedInput, text: str) -> Problem:
-    """Where and why, without the text itself: it may hold a secret."""
+    """Line and cause, without the text itself: it may hold a secret."""
     ended = isinstance(error, UnexpectedToken) and error.token.type == "$END"
     if (opened := _unclosed_quote(text, error.line)) is not None:
         return Problem(opened, "syntax: a quote is not closed on this line")
     if ended:
         return Problem(_unclosed_brace(text), "syntax: the bracket or block opened here is not closed")
-    return Problem(error.line, f"syntax: column {error.column} is not what HCL expects there")
+    return Problem(error.line, f"syntax: column {error.column} is not valid HCL")
 
 
 _LEXEME = re.compile(r'"(?:[^"\\\n]|\\.)*("|$)|#.*|//.*|/\*.*?\*/|[{}\[\]()]', re.MULTILINE | re.DOTALL)

@@ -1,4 +1,4 @@
-"""What a configuration file is made of once it is read: blocks, values, and complaints, each with its line. Reads nothing itself."""
+"""The parts of a configuration file that was read: blocks, values and problems, each with its line. Reads nothing itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from common.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True)
 class Unset:
-    """In place of the value of an environment variable that is not set: an error for each setting that needs it."""
+    """Stands for the value of an environment variable that is not set: an error for each setting that needs it."""
 
     variable: str
     path: str
@@ -21,7 +21,7 @@ class Unset:
 
 
 class Unreadable:
-    """In place of a value that was already reported, so that the rest of the file is still checked."""
+    """Stands for a value whose problem was already reported, so that the rest of the file is still checked."""
 
 
 UNREADABLE = Unreadable()

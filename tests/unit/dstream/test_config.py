@@ -161,7 +161,7 @@ def test_router_and_publisher_at_once_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "f.hcl"
     path.write_text((GOLDEN / "existing.hcl").read_text(encoding="utf-8") + "router {\n}\n", encoding="utf-8")
     for loader in LOADERS:
-        assert 'f.hcl:37: "router" is one block too many: "publisher" is already on line 27' in problems(
+        assert 'f.hcl:37: "router" is the same block as "publisher" (first on line 27)' in problems(
             loader, path, ENVIRON
         )
 

@@ -121,7 +121,7 @@ def test_spark_takes_its_own_settings_as_text(tmp_path: Path) -> None:
         ('health {\nhost = ""\n}', 14, "must be an address of this machine"),
         ("health {\npath = 1\n}", 14, 'unknown key "path"'),
         ("health = 8080", 13, "is a block"),
-        ("health {\n}\nhealth {\n}", 15, "second time (first on line 13)"),
+        ("health {\n}\nhealth {\n}", 15, "given twice (first on line 13)"),
         ('page_rows = "10"', 13, "must be a whole number"),
         ("page_rows = 0", 13, "must be at least 1"),
         ("page_rows = true", 13, "must be a whole number"),
@@ -135,7 +135,7 @@ def test_spark_takes_its_own_settings_as_text(tmp_path: Path) -> None:
         ("on_gap {\n}", 13, "is a setting"),
         ('spark {\nconf = "x"\n}', 14, "must be a map"),
         ('spark {\nconf = { a = ["x"] }\n}', 14, "must be text"),
-        ('tables = ["B"]', 13, "second time (first on line 12)"),
+        ('tables = ["B"]', 13, "given twice (first on line 12)"),
         ('poll_interval_defaults {\npoll_interval = "-5s"\n}', 14, "must be more than zero"),
         ('poll_interval_defaults {\npoll_interval = "3m"\n}', 13, "longer than its max_poll_interval"),
         (
