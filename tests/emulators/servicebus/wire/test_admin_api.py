@@ -109,23 +109,6 @@ def test_lists_are_paged_beyond_one_hundred(server: AdminServer, entities: Entit
         assert [queue.name for queue in client.list_queues()] == [f"q{number:03d}" for number in range(205)]
 
 
-def test_runtime_counts_are_told(server: AdminServer, entities: Entities) -> None:
-    entities.counts = RuntimeCounts(active=7, dead_letter=2, scheduled=1, size_in_bytes=4096)
-    with connect(server) as client:
-        client.create_queue("busy")
-        counts = client.get_queue_runtime_properties("busy")
-
-    assert (counts.active_message_count, counts.dead_letter_message_count) == (7, 2)
-    assert (counts.scheduled_message_count, counts.total_message_count, counts.size_in_bytes) == (1, 10, 4096)
-
-
-def test_what_is_fixed_at_creation_cannot_be_updated(client: ServiceBusAdministrationClient) -> None:
-    queue = client.create_queue("plain")
-    queue.requires_session = True
-    with pytest.raises(HttpResponseError, match="requires_session is fixed"):
-        client.update_queue(queue)
-
-
 def test_every_setting_comes_back_as_it_was_set(client: ServiceBusAdministrationClient) -> None:
     outlet: dict[str, Any] = {
         "lock_duration": timedelta(seconds=45),
