@@ -211,9 +211,12 @@ def test_an_address_that_takes_no_connection_is_given_up() -> None:
             assert "no answer within 1 s" in given_up(Connection(address(full.getsockname()[1], "optional")))
 
 
-@pytest.mark.parametrize("trickles", [False, True], ids=["silent", "trickling"])
+@pytest.mark.parametrize(
+    ("encrypt", "trickles"),
+    [("mandatory", True), ("disable", False), ("disable", True)],
+    ids=["mandatory-trickling", "disable-silent", "disable-trickling"],
+)
 @pytest.mark.parametrize("more", [0, 5, 3_000])
-@pytest.mark.parametrize("encrypt", ["mandatory", "disable"])
 def test_a_statement_ends(tap: Tap, certificate: str, encrypt: str, more: int, trickles: bool) -> None:
     """Before its answer, in the first packet, and in the middle of its rows."""
     connection = Connection(address(tap.port, encrypt, certificate), query_seconds=1)
