@@ -221,7 +221,7 @@ class AzureBlobLocks:
             ) from error
 
     def _raise_epoch(self, blob: BlobClient, lease_id: str) -> int:
-        """An epoch above all earlier ones of this blob and of other kinds of locks, which are times in milliseconds too."""
+        """An epoch above all earlier ones of this blob and of other kinds of locks, which are milliseconds too."""
         metadata = dict(blob.get_blob_properties(lease=lease_id).metadata)
         stored = metadata.get("epoch", "0")
         if not stored.isdecimal():

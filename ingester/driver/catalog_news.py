@@ -18,8 +18,8 @@ _CATALOG_SECONDS = 30.0
 class CatalogAge:
     """When to read the list of capture instances again, and whether the server refuses it.
 
-    If the server refuses the list, for example while a table is altered, the known one is used. A probe notices instances
-    that are created or dropped, and a page notices altered columns.
+    If the server refuses the list, for example while a table is altered, the known one is used. A probe notices
+    instances that are created or dropped, and a page notices altered columns.
     """
 
     def __init__(self, clock: SteadyClock) -> None:

@@ -209,7 +209,8 @@ class Dispatcher:
         self._threads.run(partial(self._executor.give_up, number))
         error = Overdue(
             f"no result came within {now - bundle.begun:.0f} s after the slice was given to Spark",
-            hint="Service Bus, SQL Server or the executor accepts connections but does not answer, or no executor took the task",
+            hint="Service Bus, SQL Server or the executor accepts connections but does not answer, or no executor took "
+            "the task",
         )
         if bundle.slices:
             log.error(

@@ -38,7 +38,7 @@ class ExecutorClocks:
         self._reported: set[str] = set()
 
     def looked(self, result: SliceResult) -> SliceResult:
-        """`result`, just received; if the slice expired because of the clock, it says so. Logs each such machine once."""
+        """`result`, just received; a slice that expired because of the clock says so. Logs each such machine once."""
         clock = result.clock
         if clock is None or clock.host == self._here:
             return result
@@ -56,5 +56,5 @@ class ExecutorClocks:
             )
         if result.trouble is not Trouble.EXPIRED or seconds < 0:
             return result
-        why = f"the clock of {clock.host} is {seconds:.1f} s ahead of the driver's, so that the lease seemed to have run out there"
+        why = f"the clock of {clock.host} is {seconds:.1f} s ahead of the driver's, so there the lease seemed to have run out"
         return replace(result, message=f"sending changes of {result.table.key}: {why}", hint=_HINT)

@@ -316,7 +316,7 @@ class Loop:
             self._dispatcher.add(one, backlog=table.backlog)
 
     def _go_over(self, table: TrackedTable, upto: Position) -> None:
-        """Nothing of the former table is left up to `upto`, so it ends there once capture has passed the change of name."""
+        """Nothing of the former table is left up to `upto`: it ends there once capture has passed the change of name."""
         assert table.successor is not None
         over = self._source.passed(upto, table.successor.moment) and self._gone_over(table)
         self._roster.put(table.name, TableOutcome.MORE if over else TableOutcome.CHANGED)

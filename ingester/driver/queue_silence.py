@@ -18,8 +18,8 @@ PATIENCE_SECONDS = 10.0
 """A broken link is open again sooner, even if the namespace moves to other machines."""
 
 _HINT = (
-    "check that the machines that run tasks can reach the namespace (DNS, firewall, private endpoint; `dstream check` tries it from "
-    "here), and the status of Azure Service Bus in its region; sending is retried all the time"
+    "check that the machines that run tasks can reach the namespace (DNS, firewall, private endpoint; `dstream check` tries "
+    "it from here), and the status of Azure Service Bus in its region; sending is retried all the time"
 )
 
 

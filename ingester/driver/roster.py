@@ -50,7 +50,7 @@ class Roster:
         return 1
 
     def begin(self, rhythms: Mapping[TableName, Rhythm]) -> None:
-        """Make every table due. From here on only the schedule knows its intervals, because a reload may change them."""
+        """Make every table due. From now on only the schedule knows its intervals, as a reload may change them."""
         for name, rhythm in rhythms.items():
             self._begin(name, rhythm)
 
@@ -145,7 +145,8 @@ class Roster:
                 table=table.name.key,
                 error=why,
                 hint="a value is probably too large for the worker's memory: raise the container's memory (or "
-                "spark.executor.memoryOverhead), lower ingester.page_rows, or leave the column out of the capture instance",
+                "spark.executor.memoryOverhead), lower ingester.page_rows, or leave the column out of the capture "
+                "instance",
             )
 
     def ours(self, table: TrackedTable) -> bool:

@@ -59,8 +59,8 @@ def next_interval(rhythm: Rhythm, last: float, outcome: TableOutcome) -> float:
 class Schedule:
     """The tables in the order in which they are due. A table handed out by `take` comes back by `put`.
 
-    An operation on one table costs the logarithm of their number. It leaves older entries of the table in the heap; they
-    are skipped when they come up, and the heap is rebuilt once most of it is such leftovers.
+    An operation on one table costs the logarithm of their number. It leaves older entries of the table in the heap.
+    They are skipped when they come up, and the heap is rebuilt once most of it is such leftovers.
     """
 
     def __init__(self, chance: Callable[[], float]) -> None:

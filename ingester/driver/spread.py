@@ -40,7 +40,7 @@ def slices(
 
 
 def whole(results: Sequence[SliceResult]) -> SliceResult:
-    """The result of a stride: the gravest trouble of its parts, or all that they sent. `position`: the stored offset."""
+    """The result of a stride: its parts' gravest trouble, or all that they sent. `position`: the stored offset."""
     troubled = [result for result in results if result.trouble is not None]
     if troubled:
         worst = min(troubled, key=lambda result: _GRAVITY.index(result.trouble or Trouble.TRANSIENT))

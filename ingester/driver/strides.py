@@ -106,8 +106,9 @@ class Strides:
         return failed(
             pending.one,
             TransientError(
-                f"reading {table.key}: {rows} rows were shared out among {pending.part.of} tasks, and {changes} changes were read",
-                hint="nothing is lost, and one task reads the rows again; if it repeats without a cleanup in between, set "
+                f"reading {table.key}: {rows} rows were shared out among {pending.part.of} tasks, "
+                f"and {changes} changes were read",
+                hint="nothing is lost, and one task reads the rows again; if it repeats without a cleanup between, set "
                 f'ordering = "table" for now and report it with the key\'s types: {", ".join(pending.part.columns)}',
             ),
         )

@@ -6,18 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from common.clock import SteadyTime
 from common.names import TableName
 from ingester.locks import Lease
 from ingester.position import Position
 from ingester.source import CaptureInstance, Hints, ProbeAnswer, TableState
 from ingester.window import Gap, Window, gap, source_of, superseded, window
 
+_NEVER = SteadyTime(float("-inf"))
+
 
 @dataclass(frozen=True, slots=True)
 class Successor:
     """Another table that has the configured name now, while the offset still counts the changes of the former one.
 
-    `lost`: the former table's changes are gone with it. `moment`: a time of the server when the name had changed already.
+    `lost`: the former table's changes are gone with it. `moment`: the server's time when the name had changed already.
     """
 
     source: str
@@ -47,7 +50,7 @@ class TrackedTable:
     failing: bool = False
     deadly: bool = False
     """Whether the log says that this table kills its workers."""
-    stored_at: float = field(default=float("-inf"))
+    stored_at: SteadyTime = _NEVER
     absence: str | None = None
     """Why the table cannot be read, as last logged; None if it can."""
     row_bytes: float | None = None
@@ -94,8 +97,8 @@ class TrackedTable:
 def _renamed(table: TrackedTable, bearer: str) -> str:
     key = table.name.key
     return (
-        f"table {key} is another one now (object {bearer}; the offset belongs to object {table.source}): the remaining changes "
-        f"of the former one are sent first, as {key}, then all captured changes of the present one"
+        f"table {key} is another one now (object {bearer}; the offset belongs to object {table.source}): the remaining "
+        f"changes of the former one are sent first, as {key}, then all captured changes of the present one"
     )
 
 
@@ -124,7 +127,7 @@ IDLE_COMMIT_SECONDS = 60.0
 """How often an idle table's offset follows the log: often enough for any retention, rarely enough to cost nothing."""
 
 
-def decide(table: TrackedTable, answer: ProbeAnswer, captured: Position | None, now: float) -> Decision:
+def decide(table: TrackedTable, answer: ProbeAnswer, captured: Position | None, now: SteadyTime) -> Decision:
     """What to do with `table` after the probe's answer."""
     chosen = window(table.instances, table.offset, captured)
     low = answer.low_watermark

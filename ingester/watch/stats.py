@@ -33,7 +33,7 @@ _NAMED = 5
 
 
 class Standing(Enum):
-    """The state of a table. ELSEWHERE: another ingester has its lock, or none has. ABSENT: missing, or not under CDC."""
+    """The state of a table. ELSEWHERE: another ingester or none has its lock. ABSENT: missing, or not under CDC."""
 
     READ = "read"
     ELSEWHERE = "elsewhere"
