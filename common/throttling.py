@@ -8,11 +8,11 @@ Source: https://learn.microsoft.com/azure/service-bus-messaging/service-bus-thro
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 
 import structlog
 
+from common.clock import steady
 from common.retry import Backoff
 
 THROTTLED_BACKOFF = Backoff(first=0.5, longest=2.0)
@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 class ThrottleLog:
     """Shared by all that send to a namespace, from any thread."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = steady) -> None:
         self._clock = clock
         self._guard = threading.Lock()
         self._began = self._last = 0.0

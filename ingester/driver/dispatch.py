@@ -105,7 +105,7 @@ class Dispatcher:
         self._stamped = stamped
         self._clock = clock
         self._threads = Threads("bundle")
-        self._told: queue.SimpleQueue[tuple[int, Sequence[SliceResult], bool]] = queue.SimpleQueue()
+        self._reports: queue.SimpleQueue[tuple[int, Sequence[SliceResult], bool]] = queue.SimpleQueue()
         """(bundle, results, whether they are all)"""
         self._quick: list[Slice] = []
         self._backlogs: list[Slice] = []
@@ -142,10 +142,10 @@ class Dispatcher:
         """The slices that ended or were given up. Waits up to `timeout` seconds for the first."""
         found: list[SliceResult] = []
         try:
-            told = self._told.get(timeout=timeout) if timeout > 0 else self._told.get_nowait()
+            report = self._reports.get(timeout=timeout) if timeout > 0 else self._reports.get_nowait()
             while True:
-                found += self._heard(*told)
-                told = self._told.get_nowait()
+                found += self._heard(*report)
+                report = self._reports.get_nowait()
         except queue.Empty:
             return found + self._given_up()
 
@@ -176,13 +176,13 @@ class Dispatcher:
 
     def _run(self, number: int, slices: list[Slice]) -> None:
         def early(result: SliceResult) -> None:
-            self._told.put((number, [result], False))
+            self._reports.put((number, [result], False))
 
         try:
             results = self._executor.run(slices, number=number, early=early)
         except Exception as error:  # the loop must hear of any failure, or the tables would never be due again
             results = [failed(todo, error) for todo in slices]
-        self._told.put((number, results, True))
+        self._reports.put((number, results, True))
 
     def _heard(self, number: int, results: Sequence[SliceResult], ended: bool) -> list[SliceResult]:
         bundle = self._out.get(number)

@@ -271,7 +271,7 @@ class LeaseKeeper:
                 self._refused[name] = error
             return None
         if lease is not None and not self._kept(lease):
-            self._tell(lease, self._locks.release)
+            self._notify(lease, self._locks.release)
         return None
 
     def _kept(self, lease: Lease) -> bool:
@@ -289,7 +289,7 @@ class LeaseKeeper:
         ends_at = held.lease.ends_at
         return held.ended is None and (ends_at is None or seconds_left(ends_at, now=self._clock()) > 0)
 
-    def _let_go(self, lease: Lease, tell: Callable[[Lease], None]) -> None:
+    def _let_go(self, lease: Lease, notify: Callable[[Lease], None]) -> None:
         with self._guard:
             held = self._held.get(lease.name)
             if held is None or held.lease.epoch != lease.epoch:
@@ -297,10 +297,10 @@ class LeaseKeeper:
             del self._held[lease.name]
             self._mine -= lease.name in self._wanted
             self._releases = [release for release in self._releases if not release.done()]
-            self._releases.append(self._pool.submit(self._tell, lease, tell))
+            self._releases.append(self._pool.submit(self._notify, lease, notify))
 
-    def _tell(self, lease: Lease, tell: Callable[[Lease], None]) -> None:
+    def _notify(self, lease: Lease, notify: Callable[[Lease], None]) -> None:
         try:
-            tell(lease)
+            notify(lease)
         except DStreamError as error:
             log.debug("lock not given back, its lease will run out", lock=lease.name, error=error.message)

@@ -76,10 +76,10 @@ class Outage:
         if self._unanswered:
             log.info("SQL Server answers for the tables again")
         self._since, self._unanswered = None, False
-        self._tell_slowness(self._stats.waited)
+        self._report_slowness(self._stats.waited)
         return ended
 
-    def _tell_slowness(self, seconds: float) -> None:
+    def _report_slowness(self, seconds: float) -> None:
         slow = seconds > SILENT_SECONDS
         if slow and not self._slow:
             log.warning(

@@ -29,7 +29,7 @@ class QueueSilence:
         self._clock = clock
         self._failing: float | None = None
         self._taken_at = float("-inf")
-        self._told = False
+        self._reported = False
 
     def look(self, result: SliceResult) -> None:
         """Take in how a slice, or a part of a stride, ended."""
@@ -45,13 +45,13 @@ class QueueSilence:
         if now - self._failing <= PATIENCE_SECONDS:
             return
         self._stats.unsent(f"{result.message} ({result.hint or _HINT})")
-        if not self._told:
-            self._told = True
+        if not self._reported:
+            self._reported = True
             log.error("nothing can be sent to the queue, retrying", error=result.message, hint=result.hint or _HINT)
 
     def _over(self) -> None:
         self._taken_at, self._failing = self._clock(), None
-        if self._told:
-            self._told = False
+        if self._reported:
+            self._reported = False
             self._stats.unsent(None)
             log.info("changes can be sent to the queue again")

@@ -113,5 +113,5 @@ class Returns:
             self._roster.put(table.name, TableOutcome.DEADLY)
             return
         elif result.trouble is not Trouble.QUEUE:
-            self._roster.fails(table, result.message, result.hint, told=result.lost and self._outage.lately)
+            self._roster.fails(table, result.message, result.hint, logged=result.lost and self._outage.lately)
         self._roster.put(table.name, TableOutcome.FAILED)

@@ -130,9 +130,9 @@ class Roster:
         else:
             self.fails(table, error.message, error.hint)
 
-    def fails(self, table: TrackedTable, why: str, hint: str | None, *, told: bool = False) -> None:
-        """`table` is tried again. Logged once until it recovers. `told`: an error of all tables was logged already."""
-        if not table.failing and not told:
+    def fails(self, table: TrackedTable, why: str, hint: str | None, *, logged: bool = False) -> None:
+        """`table` is tried again. Logged once until it recovers. `logged`: an error of all tables was logged already."""
+        if not table.failing and not logged:
             table.failing = True
             log.warning("table failed, retrying", table=table.name.key, error=why, hint=hint)
 
