@@ -1,4 +1,4 @@
-"""Port: where slices are drained. In everything a user runs that is Spark; in unit tests, threads."""
+"""Port: where slices are drained. For users that is always Spark; in unit tests it is threads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 from ingester.slices import Slice, SliceResult
 
 Early = Callable[[SliceResult], None]
-"""Told the result of a slice whose bundle still runs. From any thread."""
+"""Called with the result of a slice whose bundle still runs. From any thread."""
 
 
 class Executor(Protocol):
@@ -16,35 +16,34 @@ class Executor(Protocol):
 
     @property
     def slots(self) -> int:
-        """How many bundles may run at once: at least 2. It changes with the machines that are there."""
+        """How many bundles may run at once, at least 2. The number changes with the available machines."""
         ...
 
     def run(self, bundle: Sequence[Slice], *, number: int, early: Early) -> Sequence[SliceResult]:
-        """Drain every slice of `bundle`, one result each. Results that `early` was told are among them again.
+        """Drain every slice of `bundle` and return one result each, including those that `early` was called with.
 
-        Raises WorkerLost when the worker died, and TransientError when there was none: nothing is known of the slices. May never return:
-        whoever calls gives up on it.
-        `number`: tells this bundle from others.
+        Raises WorkerLost if the worker died, and TransientError if there was none; nothing is then known of the slices.
+        May never return, so the caller needs a deadline. `number`: identifies the bundle.
         """
         ...
 
     def give_up(self, number: int) -> None:
-        """Have the bundle's work ended, wherever it runs. May take long or never return; raises nothing."""
+        """End the bundle's work, wherever it runs. May take long or never return. Raises nothing."""
         ...
 
     def check(self) -> str | None:
-        """What keeps everything from running for now, None if nothing does. Waits for nothing.
+        """What keeps everything from running for now; None if nothing does. Waits for nothing.
 
-        Raises PermanentError when nothing can be run here any more.
+        Raises PermanentError if nothing can run here any more.
         """
         ...
 
     def finish(self) -> None:
-        """Have what runs come to an end: no further page is begun where that can be told to the workers. Waits for nothing."""
+        """Ask running slices to end: workers that can be reached begin no further page. Waits for nothing."""
         ...
 
     def cancel(self) -> None:
-        """Give up what runs. Work may go on for up to 3 seconds after this returns."""
+        """Cancel running bundles. Work may go on for up to 3 seconds after this returns."""
         ...
 
     def close(self) -> None: ...

@@ -14,8 +14,14 @@ from ingester.slices import Slice, SliceResult, Trouble
 from ingester.source import Part, Stride
 
 _GRAVITY = (
-    *(Trouble.LEASE_LOST, Trouble.PERMANENT, Trouble.QUEUE, Trouble.UNEXPECTED),
-    *(Trouble.OVERDUE, Trouble.WORKER_LOST, Trouble.EXPIRED, Trouble.TRANSIENT),
+    Trouble.LEASE_LOST,
+    Trouble.PERMANENT,
+    Trouble.QUEUE,
+    Trouble.UNEXPECTED,
+    Trouble.OVERDUE,
+    Trouble.WORKER_LOST,
+    Trouble.EXPIRED,
+    Trouble.TRANSIENT,
 )
 """If several parts fail, the trouble that is first here decides what happens to the table."""
 

@@ -1,4 +1,4 @@
-"""The ingester's metrics: their names, and what they are at a moment. docs/run.md has them in a table that a test holds to this."""
+"""The ingester's metrics: their names, and their values at a moment. A test holds the table in docs/run.md to this module."""
 
 from __future__ import annotations
 
@@ -80,30 +80,29 @@ SLICES = Metric(
 )
 
 METRICS = (
-    *(
-        CHANGES,
-        PAGES,
-        OVERSIZE,
-        GAPS,
-        FAILURES,
-        STATE,
-        STOPPED,
-        LOCK,
-        LAG,
-        HEADROOM,
-        RETENTION,
-        SILENCE,
-        CAPTURED,
-        CONNECTED,
-        QUEUE,
-        QUIET,
-    ),
-    *(PASSES, SLICES),
+    CHANGES,
+    PAGES,
+    OVERSIZE,
+    GAPS,
+    FAILURES,
+    STATE,
+    STOPPED,
+    LOCK,
+    LAG,
+    HEADROOM,
+    RETENTION,
+    SILENCE,
+    CAPTURED,
+    CONNECTED,
+    QUEUE,
+    QUIET,
+    PASSES,
+    SLICES,
 )
 
 
 def samples(stats: IngesterStats, found: CaptureFigures) -> Iterator[Sample]:
-    """Every metric as it is now."""
+    """Every metric with its present value."""
     figures = stats.figures()
     for name, table in sorted(figures.tables.items()):
         key = name.key
