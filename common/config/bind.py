@@ -284,9 +284,10 @@ def _unknown(given: object, at: Location, holder: type[BaseModel], data: _Plain)
     if at[:-1] in data.typed:
         types, content = data.typed[at[:-1]]
         if others := types.types_with(key):
-            return f"{data.dotted(at)} is a setting of type {_quoted(others)}, and the type here is {_quoted([content[SETTING]])}"
-    kind = "block" if given is _MISPLACED_BLOCK else "key"
+            here = content.get(SETTING, types.default)
+            return f'{data.dotted(at)} is a setting of type {_quoted(others)}, and the type here is "{here}"'
     older = holder.older_names if issubclass(holder, Settings) else {}
+    kind = "block" if given is _MISPLACED_BLOCK else "key"
     return f'{block}: unknown {kind} "{key}"{_near(key, [*holder.model_fields, *older], older)}'
 
 

@@ -1,17 +1,20 @@
-"""What wiring does with a later configuration: the loop, the locks and the log hear of it."""
+"""What wiring does at the start, and with a later configuration: the loop, the locks and the log hear of it."""
 
 from __future__ import annotations
 
 from typing import Any, cast
 
+import pytest
 from structlog.testing import capture_logs
 
 from common.names import TableName
+from ingester import app as wiring
 from ingester.app import _Reload
 from ingester.driver.lease_keeper import LeaseKeeper
 from ingester.driver.loop import Loop
 from ingester.driver.reload import TableChanges
 from ingester.settings import IngesterSettings
+from tests.fakes.bus import FakeBroker
 from tests.unit.ingester.driver.test_reload import BUS, SECRET, settings
 
 ITEMS = TableName("dbo", "Items")
@@ -75,3 +78,11 @@ def test_the_same_settings_change_nothing() -> None:
     world = World(shared("Persons"))
     assert world.take(shared("Persons")) == []
     assert world.changes == []
+
+
+def test_the_queue_is_made_and_opened_on_any_bus(monkeypatch: pytest.MonkeyPatch) -> None:
+    bus = FakeBroker()
+    monkeypatch.setattr(wiring, "bus_of", lambda settings: bus)
+    started = settings("Persons")
+    wiring._open_queue(started)
+    assert bus.entity(started.queue.name).sessions is True

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import threading
+import time
 from unittest.mock import Mock
 
 import pytest
 from structlog.testing import capture_logs
 
+from common.message import Message
 from common.names import TableName
 from router import app as wiring
 from router.publishing.publishers import MOST_OPEN, OPENED_AT_ONCE
 from router.receiving.parking import PARKED_PER_SLOT
+from tests.fakes.bus import FakeBroker
 from tests.unit.router.test_restarts import SETTINGS
 
 
@@ -49,6 +52,38 @@ def test_a_start_warns_of_settings_that_create_no_topics(provided: Mock) -> None
     assert [(line["log_level"], line["event"], line["setting"]) for line in logs] == [
         ("warning", "setting creates no topics", "router.create_under")
     ]
+
+
+def test_a_router_creates_opens_and_routes_on_any_bus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that wiring needs is the port: queue and topic are created, and what waits in the queue arrives in order."""
+    bus, topic, stop = FakeBroker(), "a.b.c.events", threading.Event()
+    monkeypatch.setattr(wiring, "bus_of", lambda settings, *, proven=False: bus)
+    monkeypatch.setattr(wiring, "provide_descriptors", lambda needed: None)
+    ended: list[int] = []
+    bodies = [b"%d" % number for number in range(20)]
+
+    def begun() -> None:
+        sender = bus.sender(SETTINGS.queue_name)
+        sender.send(
+            [
+                Message(
+                    body=body, message_id=body.decode(), session_id="s", application_properties={"destination": topic}
+                )
+                for body in bodies
+            ]
+        )
+
+    settings = SETTINGS.model_copy(update={"workers": 1, "slots": 2})
+    router = threading.Thread(target=lambda: ended.append(wiring.route(settings, stop, started=begun)))
+    router.start()
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and (topic not in bus.entities_by_name or len(bus.entity(topic).bodies) < 20):
+        time.sleep(0.01)
+    stop.set()
+    router.join(60)
+    assert bus.entity(topic).bodies == bodies
+    assert bus.entity(SETTINGS.queue_name).bodies == []
+    assert ended == [0]
 
 
 def _topics(count: int) -> dict[str, TableName]:
