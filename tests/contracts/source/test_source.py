@@ -164,22 +164,6 @@ def test_a_window_that_ends_before_a_transaction_leaves_it_out(place: Place) -> 
     assert what(list(page.changes)) == [("INSERT", 1)]
 
 
-def test_the_low_watermark_that_comes_with_a_page_is_the_one_after_it_was_read(place: Place) -> None:
-    place.enable()
-    place.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
-    place.execute("WAITFOR DELAY '00:00:00.010'")  # commits of one tick of the clock keep a watermark in common
-    place.execute("INSERT INTO dbo.Persons (ID) VALUES (2)")
-    place.scan()
-    second = in_the_log(place.read()[1].position)
-    place.execute(
-        f"EXEC sys.sp_cdc_cleanup_change_table @capture_instance = N'dbo_Persons', @low_water_mark = {second.lsn}"
-    )
-    page = place.source.page(
-        PageQuery(place.instance(), after=LogPosition.before(second.lsn), upto=LogPosition.end_of(second.lsn), rows=5)
-    )
-    assert page.low_watermark == LogPosition.before(second.lsn)
-
-
 def test_commit_times_are_utc_with_milliseconds(place: Place) -> None:
     place.enable()
     place.execute("INSERT INTO dbo.Persons (ID) VALUES (1)")
@@ -188,16 +172,6 @@ def test_commit_times_are_utc_with_milliseconds(place: Place) -> None:
     assert time is not None
     assert len(time) == len("2018-07-13T13:23:45.780Z")
     assert (time[10], time[19], time[-1]) == ("T", ".", "Z")
-
-
-def test_odd_names_are_quoted_and_never_pasted(place: Place) -> None:
-    odd = TableName("a]b", "it's 100%s [odd]")
-    place.execute("CREATE SCHEMA [a]]b]")
-    place.execute("CREATE TABLE [a]]b].[it's 100%s [odd]]] ([key] INT PRIMARY KEY, [%d ] NVARCHAR(9), [sel]]ect] INT)")
-    place.enable("a]b", "it''s 100%s [odd]", capture_instance="odd]%s")
-    place.execute("INSERT INTO [a]]b].[it's 100%s [odd]]] VALUES (1, N'%s', 2)")
-    place.scan()
-    assert [dict(c.data) for c in place.read(table=odd)] == [{"key": 1, "%d ": "%s", "sel]ect": 2}]
 
 
 def test_a_login_that_is_refused_is_permanent_and_names_no_password(sqlserver: SqlServerEmulator) -> None:
