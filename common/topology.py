@@ -86,19 +86,19 @@ class Topology(Settings):
 
     @property
     def nameless(self) -> Unset | None:
-        """The setting that names still need; None when `origin` is known."""
+        """The setting without which names cannot be made; None when `origin` is known."""
         named = self.server_name is not None and self.database is not None
         return None if named or isinstance(self.db_connection_string, SqlAddress) else self.db_connection_string
 
     @property
     def origin(self) -> Origin:
-        """The parts of every name. Raises ConfigurationError as `db` does, when a part has to come from the address."""
+        """The parts of every name. Raises ConfigurationError as `db` does, if a part has to come from the address."""
         server = self.server_name if self.server_name is not None else server_label(self.db.host)
         return Origin(server.lower(), self.database if self.database is not None else self.db.database)
 
 
 def twice_listed(data: Any) -> list[tuple[Location, str]]:
-    """A check for `bind`: tables that would share a topic, because they are the same or differ in case alone."""
+    """A check for `bind`: tables that would share a topic, because they are the same or differ only in case."""
     numbers: dict[int, TableName] = {}
     for number, text in enumerate(listed(data)):
         try:
@@ -113,11 +113,11 @@ def twice_listed(data: Any) -> list[tuple[Location, str]]:
 
 
 def _shared(first: TableName, later: TableName) -> str:
-    """The error for two entries of one topic, with the way out."""
+    """The error for two entries that share a topic, and how to fix it."""
     shares = "they would share a topic and a session"
     if first == later:
-        return f"names {later}, and {first} before it: {shares}; remove one of the two"
-    return f"names {later}, and {first} before it: {shares}, since Service Bus ignores case; remove one, or rename one of the tables"
+        return f"lists {later} twice: {shares}; remove one of the two"
+    return f"lists {later} after {first}: {shares}, because Service Bus ignores case; remove one, or rename one of the tables"
 
 
 def listed(data: Any) -> tuple[Any, ...]:

@@ -31,7 +31,7 @@ UnknownDestination = Literal["dead_letter", "create"]
 
 CREATES_NOTHING = 'it creates no topic, because router.unknown_destination is not "create"'
 CREATE_OR_REMOVE = 'set router.unknown_destination = "create", or remove the setting'
-"""What `creating_nothing` means, and what to do about it. (Changes under `create_under` wait nevertheless.)"""
+"""What `creating_nothing` means, and how to fix it. (Changes under `create_under` wait all the same.)"""
 
 MOST_WORKERS = 4
 """The most workers started by default. Each may have a link to every topic, and a namespace limits connections."""

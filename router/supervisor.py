@@ -87,13 +87,13 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Reported:
     """What the worker has done so far, reported every few seconds."""
 
     figures: Figures
 
 
-Word = Started | Failed | Told
+Word = Started | Failed | Reported
 
 
 @dataclass(slots=True)
@@ -133,7 +133,7 @@ class _Worker:
         match word:
             case Failed(error):
                 self.error = error
-            case Told(figures):
+            case Reported(figures):
                 self.figures = figures
 
 
@@ -219,7 +219,7 @@ class Workers:
                 match word:
                     case Started():
                         self._begun = True
-                    case Told(figures):
+                    case Reported(figures):
                         self._reports.told(worker.number, figures)
 
     def _look(self) -> None:

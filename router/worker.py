@@ -18,7 +18,7 @@ from common.observability.logs import configure_logging, register_secrets
 from common.observability.stacks import tell_stacks_on_signal
 from router.app import route
 from router.health import TELL_SECONDS
-from router.supervisor import GRACE, STOP, Failed, Started, Told, Word, WorkerOrder
+from router.supervisor import GRACE, STOP, Failed, Reported, Started, Word, WorkerOrder
 from router.tally import Tally
 
 SOON = 0.5
@@ -83,7 +83,7 @@ def tell(parent: Parent, tally: Tally) -> None:
         time.sleep(TELL_SECONDS if well else SOON)
         figures = tally.figures()
         well = figures.ready() is None
-        parent.say(Told(figures))
+        parent.say(Reported(figures))
 
 
 def main() -> int:
@@ -113,7 +113,7 @@ def main() -> int:
             started=lambda: parent.say(Started()),
             latest=order.latest,
         )
-        parent.say(Told(tally.figures()))
+        parent.say(Reported(tally.figures()))
         return status
     except DStreamError as error:
         parent.say(Failed(error))

@@ -84,7 +84,7 @@ class ServiceBusSettings(BusSettings):
 
     type: BusType = Field(
         default="azure_service_bus",
-        description="The technology. `servicebus` means the same. There is only one, so it is the default.",
+        description="The type of bus. `servicebus` means the same. There is only one type, so it is the default.",
     )
     connection_string: BusString | None = Field(
         default=None,
@@ -180,7 +180,7 @@ def _ways_in(given: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
     if by_identity and isinstance(endpoint, str) and endpoint.lower().startswith("http:"):
         yield ("management_endpoint",), "must be https:// with a namespace: a token must not travel in clear text"
     if given.get("proxy") not in (None, "") and given.get("transport") != "websocket":
-        yield ("proxy",), 'needs transport = "websocket": AMQP as it is passes no HTTP proxy'
+        yield ("proxy",), 'needs transport = "websocket": plain AMQP cannot pass an HTTP proxy'
     scope, name = _scope_of(given.get("connection_string")), given.get("name")
     if scope is not None and isinstance(name, str) and scope.lower() != name.lower():
         yield ("connection_string",), f"is for {scope} alone (EntityPath), and the queue is {name}: {_WHOLE_NAMESPACE}"

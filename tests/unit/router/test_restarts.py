@@ -17,7 +17,7 @@ from common.retry import Backoff
 from common.servicebus.settings import ServiceBusSettings
 from router.health import Reports
 from router.settings import RouterSettings
-from router.supervisor import BLINK, FIRST_WORD_SECONDS, STEADY, Told, Workers
+from router.supervisor import BLINK, FIRST_WORD_SECONDS, STEADY, Reported, Workers
 from router.tally import Tally
 
 REACH = ServiceBusSettings(
@@ -64,7 +64,7 @@ def test_a_worker_is_started_again_at_once_then_after_pauses_by_chance_and_at_on
 STAND_IN = """
 import pickle, sys, time
 from router.tally import STUCK_SECONDS, Tally
-from router.supervisor import Started, Told
+from router.supervisor import Started, Reported
 
 def say(word):
     pickle.dump(word, sys.stdout.buffer)
@@ -79,7 +79,7 @@ while stuck and now <= STUCK_SECONDS:
     now += 1
     tally.figures()
 while True:
-    say(Told(tally.figures()))
+    say(Reported(tally.figures()))
     time.sleep(0.1)
 """
 """A worker of which a slot stands still, if it is the first."""
@@ -190,9 +190,9 @@ def test_a_worker_that_falls_silent_is_replaced_after_three_words_that_did_not_c
     workers, process = watched(clock, monkeypatch)
     workers._begun = True
     worker = workers._workers[0]
-    worker.heard(Told(Tally().figures()))
+    worker.heard(Reported(Tally().figures()))
     looks(workers, clock, 14)
-    worker.heard(Told(Tally().figures()))
+    worker.heard(Reported(Tally().figures()))
     looks(workers, clock, 15)
     assert process.signals == []
     with capture_logs() as logs:
@@ -222,7 +222,7 @@ def test_a_worker_that_is_killed_as_the_router_starts_is_started_again_and_not_f
 def test_a_parent_that_stood_still_itself_blames_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     workers, process = watched(clock, monkeypatch)
-    workers._workers[0].heard(Told(Tally().figures()))
+    workers._workers[0].heard(Reported(Tally().figures()))
     clock.now += 3600
     workers._look()
     assert process.signals == []
