@@ -25,6 +25,6 @@ def test_every_known_gap_is_of_a_test_that_exists(pytestconfig: pytest.Config) -
 
 
 def test_the_page_has_the_table_of_the_tests() -> None:
-    """Write it anew with: python -m tests.emulators.servicebus.contract.overview"""
+    """Write it again with: python -m tests.emulators.servicebus.contract.overview"""
     page = overview.PAGE.read_text(encoding="utf-8")
     assert written(page) == CONTRACT.table(overview.claims())

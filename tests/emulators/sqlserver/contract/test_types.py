@@ -231,7 +231,7 @@ def test_an_lsn_becomes_text_and_back(connection: Connection) -> None:
 
 @item(14, "documented")
 def test_a_text_that_is_no_hexadecimal_is_refused(connection: Connection) -> None:
-    """Style 1 wants the 0x and pairs of digits.
+    """Style 1 needs the 0x and pairs of digits.
 
     Source: Microsoft, "CAST and CONVERT (Transact-SQL)", binary styles; errors, 8114.
     """
