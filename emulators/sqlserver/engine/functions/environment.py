@@ -10,12 +10,11 @@ from emulators.sqlserver.engine.functions.lock_procedures import LockProcedures
 from emulators.sqlserver.engine.functions.object_lookup import ObjectLookup, split_name
 from emulators.sqlserver.engine.functions.properties import SERVER_NAME, Properties
 from emulators.sqlserver.engine.session_ports import StatementSession
-from emulators.sqlserver.engine.store.database import moment_of
 from emulators.sqlserver.results import Value
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.errors import unsupported
 from emulators.sqlserver.tsql.functions.functions import stored_size
-from emulators.sqlserver.tsql.values.temporal import write
+from emulators.sqlserver.tsql.values.temporal import moment_of, write
 from emulators.sqlserver.tsql.values.types import DATETIME
 
 VERSION = "Microsoft SQL Server 2022 (RTM) - 16.0.1000.6 (X64) - SQL Server emulator: T-SQL subset over SQLite"

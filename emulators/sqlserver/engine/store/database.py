@@ -1,4 +1,4 @@
-"""One database: its SQLite file, catalog, writer lock and write transaction. Speaks no T-SQL.
+"""One database: its SQLite file, its catalog, its one writer, and who is in it. Speaks no T-SQL.
 
 A write transaction belongs to an owner (a session, or one `writer()` block), whatever thread acts for it. A procedure that an
 extension runs inside a session's open write transaction joins it: `writer()` is then a savepoint of that transaction.
@@ -9,24 +9,25 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
 from emulators.sqlserver.collation import SERVER_DEFAULT, known
-from emulators.sqlserver.engine.extension import ChangeObserver, KeyIndex, Table, TableColumn, Transaction
+from emulators.sqlserver.engine.extension import ChangeObserver, Table, Transaction
 from emulators.sqlserver.engine.locks import WriterLock
-from emulators.sqlserver.engine.store import storage
-from emulators.sqlserver.engine.store.catalog import Catalog, TableEntry
+from emulators.sqlserver.engine.store import storage, system_tables
+from emulators.sqlserver.engine.store.catalog import Catalog
+from emulators.sqlserver.engine.store.held import HeldTables
 from emulators.sqlserver.engine.store.kept_catalog import Kept, KeptCatalog, counters
-from emulators.sqlserver.engine.store.links import Link
+from emulators.sqlserver.engine.store.links import Link, ThreadsLink
+from emulators.sqlserver.engine.store.write_transaction import WriteTransaction
 from emulators.sqlserver.results import Cancel, Column
 from emulators.sqlserver.sqltypes import SqlType
-from emulators.sqlserver.tsql.errors import object_exists, truncated, unknown_database
-from emulators.sqlserver.tsql.values.conversions.steps import Truncation
-from emulators.sqlserver.tsql.values.temporal import Moment, write
+from emulators.sqlserver.tsql.errors import object_exists, unknown_database
+from emulators.sqlserver.tsql.values.temporal import moment_of, write
 from emulators.sqlserver.tsql.values.text_order import name_folding
 from emulators.sqlserver.tsql.values.types import DATETIME, collated, collation_named
 
@@ -52,38 +53,8 @@ def running_session() -> Running | None:
     return getattr(RUNNING, "session", None)
 
 
-def moment_of(when: datetime) -> Moment:
-    ticks = ((when.hour * 60 + when.minute) * 60 + when.second) * 10_000_000 + when.microsecond * 10
-    return Moment(when.toordinal(), ticks, 0)
-
-
 def _never() -> bool:
     return False
-
-
-@dataclass(slots=True)
-class WriteTransaction:
-    """The open write transaction: its catalog, and what each savepoint goes back to."""
-
-    owner: object
-    transaction: Transaction | None
-    catalog: Catalog
-    savepoints: dict[str, Catalog] = field(default_factory=dict)
-    depth: int = 0
-    """How many statements run inside one another: a procedure that writes runs inside the one that calls it."""
-    excluded: set[str] = field(default_factory=set)
-    """Tables, as they are stored, that nobody else may read."""
-
-
-class _ThreadsLink:
-    """A connection of one thread, closed when that has ended: each client has a thread, and clients come and go."""
-
-    def __init__(self, database: StoredDatabase) -> None:
-        self._database = database
-        self.link = database.open_link()
-
-    def __del__(self) -> None:
-        self._database.close_link(self.link)
 
 
 class StoredDatabase:
@@ -130,8 +101,7 @@ class StoredDatabase:
         self._local = threading.local()
         self._readers: list[Link] = []
         self._guard = threading.Lock()
-        self._held: list[tuple[str, str]] = []
-        self._held_ends: list[tuple[str, str]] = []
+        self._held = HeldTables(self.lock)
         self._users: set[object] = set()
         self._retired = False
 
@@ -170,7 +140,7 @@ class StoredDatabase:
         if user:
             self._transactions += 1
             transaction = Transaction(self._transactions, self.now())
-        self.active = WriteTransaction(owner, transaction, self.catalog)
+        self.active = WriteTransaction(owner, transaction, self.catalog, self.write_link, lambda: self.observer)
 
     def owned_by(self, owner: object) -> bool:
         active = self.active
@@ -183,42 +153,25 @@ class StoredDatabase:
             active.excluded.add(table)
 
     def excludes(self, reader: object, table: str) -> bool:
-        if self._held and table in self._held_tables():
+        if self._held.any_table and table in self._held_tables():
             return True
         active = self.active
         return active is not None and active.owner is not reader and table in active.excluded
 
-    @contextmanager
-    def held(self, schema: str, name: str) -> Iterator[None]:
+    def held(self, schema: str, name: str) -> AbstractContextManager[None]:
         """Nobody reads this table, which need not be there yet; whoever waits for it does so as for `exclude`."""
-        wanted = (schema, name)
-        with self._guard:
-            self._held.append(wanted)
-        try:
-            yield
-        finally:
-            with self._guard:
-                self._held.remove(wanted)
+        return self._held.table(schema, name)
 
-    @contextmanager
-    def held_end(self, schema: str, name: str) -> Iterator[None]:
+    def held_end(self, schema: str, name: str) -> AbstractContextManager[None]:
         """Whoever reads a table from its end waits, as behind a last row that is not committed; the rows before are free."""
-        with self._guard:
-            self._held_ends.append((schema, name))
-        try:
-            yield
-        finally:
-            with self._guard:
-                self._held_ends.remove((schema, name))
+        return self._held.end(schema, name)
 
     def await_end(self, schema: str, name: str, timeout: float | None, cancelled: Cancel) -> None:
         """Wait until `held_end` is over. Raises SqlError 1222, Cancelled."""
-        if self._held_ends:
-            self.lock.wait_while(lambda: (schema, name) in self._held_ends, timeout, cancelled)
+        self._held.await_end(schema, name, timeout, cancelled)
 
     def _held_tables(self) -> set[str]:
-        with self._guard:
-            found = [self.table(schema, name) for schema, name in self._held]
+        found = [self.table(schema, name) for schema, name in self._held.tables()]
         return {self.storage(table) for table in found if table is not None}
 
     def await_table(self, reader: object, table: str, timeout: float | None, cancelled: Cancel) -> None:
@@ -263,42 +216,14 @@ class StoredDatabase:
 
     def save(self, name: str) -> None:
         """A user's savepoint."""
-        active = self._open()
-        self.write_link.execute(f"SAVEPOINT {storage.quote('u_' + name.lower())}")
-        active.savepoints[name.lower()] = active.catalog
-        if self.observer is not None and active.transaction is not None:
-            self.observer.saved(active.transaction, name)
+        self._open().save(name)
 
     def rollback_to(self, name: str) -> None:
-        active = self._open()
-        self.write_link.execute(f"ROLLBACK TO {storage.quote('u_' + name.lower())}")
-        active.catalog = active.savepoints[name.lower()]
-        if self.observer is not None and active.transaction is not None:
-            self.observer.rolled_back_to(active.transaction, name)
+        self._open().rollback_to(name)
 
-    @contextmanager
-    def statement(self) -> Iterator[Link]:
+    def statement(self) -> AbstractContextManager[Link]:
         """What a statement does inside the open write transaction, undone when it raises."""
-        active = self._open()
-        catalog = active.catalog
-        active.depth += 1
-        mark = f"<statement {active.depth}>"  # no user can name a savepoint so
-        self.write_link.execute("SAVEPOINT statement")
-        if self.observer is not None and active.transaction is not None:
-            self.observer.saved(active.transaction, mark)
-        try:
-            yield self.write_link
-        except BaseException:
-            if self.write_link.raw.in_transaction:
-                self.write_link.execute("ROLLBACK TO statement")
-                self.write_link.execute("RELEASE statement")
-            active.catalog = catalog
-            if self.observer is not None and active.transaction is not None:
-                self.observer.rolled_back_to(active.transaction, mark)
-            raise
-        finally:
-            active.depth -= 1
-        self.write_link.execute("RELEASE statement")
+        return self._open().statement()
 
     def _open(self) -> WriteTransaction:
         if self.active is None:
@@ -349,9 +274,9 @@ class StoredDatabase:
         session = running_session()
         if session is not None:
             session.enter(self)
-        own: _ThreadsLink | None = getattr(self._local, "reader", None)
+        own: ThreadsLink | None = getattr(self._local, "reader", None)
         if own is None:
-            own = self._local.reader = _ThreadsLink(self)
+            own = self._local.reader = ThreadsLink(self.open_link(), self.close_link)
         return own.link.raw
 
     def open_link(self) -> Link:
@@ -389,21 +314,10 @@ class StoredDatabase:
         columns: Sequence[Column],
         order: Sequence[str] = (),
     ) -> Table:
-        catalog = self._open().catalog
-        if catalog.find(schema, name) is not None:
-            raise object_exists(name)
-        object_id, catalog = catalog.new_id()
-        made = tuple(
-            TableColumn(index, column.name, self.stored_type(column.type), column.nullable)
-            for index, column in enumerate(columns, 1)
+        table, catalog = system_tables.create(
+            self.write_link, self._open().catalog, (schema, name), columns, order, self.now(), self.stored_type
         )
-        ids = {column.name: column.column_id for column in made}
-        keys = (KeyIndex(f"{name}_clustered_idx", tuple(ids[column] for column in order), False),) if order else ()
-        table = Table(object_id, schema, name, made, keys, system=True)
-        entry = TableEntry(table, created=self.now(), next_column=len(made) + 1, fold=self.fold)
-        storage.create(self.write_link, entry)
-        storage.create_indexes(self.write_link, entry)
-        self.change(catalog.with_table(entry))
+        self.change(catalog)
         return table
 
     def stored_type(self, kind: SqlType, written: str = "") -> SqlType:
@@ -418,15 +332,7 @@ class StoredDatabase:
     def alter_system_table(self, connection: sqlite3.Connection, table: Table, column: str, kind: SqlType) -> None:
         """The caller's write transaction is not to go on when this fails."""
         catalog = self._open().catalog
-        entry = catalog.tables[table.object_id]
-        old = next(c for c in entry.table.columns if c.name == column)
-        columns = tuple(replace(c, type=kind) if c is old else c for c in entry.table.columns)
-        after = replace(entry, table=replace(entry.table, columns=columns))
-        try:
-            storage.convert_column(self.write_link, entry.table, after, old, kind)
-        except Truncation as cut:
-            raise truncated(f"{self.name}.{table.schema}.{table.name}", column, cut.value) from None
-        self.change(catalog.with_table(after))
+        self.change(system_tables.alter(self.write_link, catalog, self.name, table, column, kind))
 
     def drop_system_table(self, connection: sqlite3.Connection, table: Table) -> None:
         storage.drop(self.write_link, table)

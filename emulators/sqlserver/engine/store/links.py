@@ -91,5 +91,16 @@ class Link:
         self.raw.close()
 
 
+class ThreadsLink:
+    """A connection of one thread, closed when that has ended: each client has a thread, and clients come and go."""
+
+    def __init__(self, link: Link, close: Callable[[Link], None]) -> None:
+        self.link = link
+        self._close = close
+
+    def __del__(self) -> None:
+        self._close(self.link)
+
+
 def _call(number: int, *arguments: Value) -> Value:
     return CALLS[number](*arguments)

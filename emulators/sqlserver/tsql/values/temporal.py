@@ -7,7 +7,7 @@ Times are counted in ticks of 100 ns, SQL Server's finest unit. Sources: the pag
 from __future__ import annotations
 
 import re
-from datetime import MAXYEAR, date
+from datetime import MAXYEAR, date, datetime
 from typing import NamedTuple
 
 from emulators.sqlserver.sqltypes import SqlType
@@ -59,6 +59,11 @@ class Moment(NamedTuple):
     days: int
     ticks: int
     offset: int | None = None
+
+
+def moment_of(when: datetime) -> Moment:
+    ticks = ((when.hour * 60 + when.minute) * 60 + when.second) * 10_000_000 + when.microsecond * 10
+    return Moment(when.toordinal(), ticks, 0)
 
 
 def parse(text: str, style: int = 0) -> Moment:
