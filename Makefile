@@ -9,7 +9,7 @@ SCRIPTDOM := $(VENV)/scriptdom
 CLIENTS := tests/emulators
 FETCHED := $(CLIENTS)/.cache
 AZURITE := tests/azurite
-MISSING := echo "It cannot be had here: the tests that need it are skipped, and fail in CI." >&2
+MISSING := echo "It is not available here: the tests that need it are skipped, and fail in CI." >&2
 
 .PHONY: demo test test-emulators check format bench soak lock setup scriptdom archive clients azurite clean
 
@@ -19,7 +19,7 @@ demo: setup
 test: setup scriptdom archive azurite
 	$(BIN)/python -m tests.side_by_side dstream
 
-# The emulators' own: every statement, every frame, and clients that are not ours. What DStream builds on is in `make test`.
+# The tests of the emulators: every statement, every frame, and foreign clients. What DStream needs of them is in `make test`.
 test-emulators: setup clients
 	$(BIN)/python -m tests.side_by_side emulators
 
@@ -55,16 +55,16 @@ soak: setup archive azurite
 
 setup: $(READY)
 
-# pyspark comes as a source archive of 456 MB that pip builds once; afterwards pip's cache serves it.
+# pyspark is a source archive of 456 MB that pip builds once; afterwards it comes from pip's cache.
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "DStream needs Python 3.11 or newer; '$(PYTHON)' is older. Try: make PYTHON=python3.11 ..." >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "Installing the pinned dependencies into $(VENV) (the first time Spark, 456 MB, is fetched and built: a few minutes) ..."
+	@echo "Installing the pinned dependencies into $(VENV) (the first time it fetches and builds Spark, 456 MB, which takes a few minutes) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-# Microsoft's T-SQL parser, for tests/scriptdom alone (docs/decisions/0004-scriptdom.md). Where it cannot be had its tests say so.
+# Microsoft's T-SQL parser, only for tests/scriptdom (docs/decisions/0004-scriptdom.md), which report when it is missing.
 scriptdom: $(SCRIPTDOM)/.ready
 
 $(SCRIPTDOM)/.ready: tests/scriptdom/requirements.txt | $(READY)
@@ -72,14 +72,14 @@ $(SCRIPTDOM)/.ready: tests/scriptdom/requirements.txt | $(READY)
 	@echo "Fetching Microsoft's T-SQL parser into $(@D) (75 MB) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --no-compile --target $(@D) -r $< && touch $@ || $(MISSING)
 
-# The classes of Spark's JVM, read and checked once instead of with every start that a test makes.
+# The classes of Spark's JVM, loaded and verified once and not at every start in a test.
 archive: $(VENV)/spark.jsa
 
 $(VENV)/spark.jsa: tests/jvm_archive.py $(READY)
 	@echo "Keeping the classes of Spark's JVM in $@ (70 MB) ..."
-	@$(BIN)/python -m tests.jvm_archive $@ || echo "It cannot be had here: Spark starts more slowly in the tests." >&2
+	@$(BIN)/python -m tests.jvm_archive $@ || echo "It cannot be created here: Spark starts more slowly in the tests." >&2
 
-# Clients that are not ours, for tests/emulators/*/clients alone (docs/emulators/foreign-clients.md): each where its tool chain is found.
+# Foreign clients, only for tests/emulators/*/clients (docs/emulators/foreign-clients.md): each where its tool chain is found.
 clients: $(foreach client,sqlserver/python sqlserver/node sqlserver/java sqlserver/go servicebus/node servicebus/go servicebus/sdk,$(FETCHED)/$(client)/.ready)
 
 $(FETCHED)/sqlserver/python/.ready: $(CLIENTS)/sqlserver/clients/python/requirements.txt | $(READY)
@@ -115,7 +115,7 @@ $(FETCHED)/servicebus/sdk/.ready: $(CLIENTS)/servicebus/clients/sdk_suite/requir
 	@echo "Fetching the SDK's own tests into $(@D) ..."
 	@$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --no-binary :all: --require-hashes --dest $(@D) -r $< && tar -xzf $(@D)/*.tar.gz -C $(@D) --strip-components 1 && touch $@ || $(MISSING)
 
-# Microsoft's emulator of Blob storage, for the tests of blob leases alone (186 MB; it runs on Node.js).
+# Microsoft's emulator of Blob storage, only for the tests of blob leases (186 MB; it runs on Node.js).
 azurite: $(AZURITE)/.cache/.ready
 
 $(AZURITE)/.cache/.ready: $(AZURITE)/package.json $(AZURITE)/package-lock.json
@@ -124,7 +124,7 @@ $(AZURITE)/.cache/.ready: $(AZURITE)/package.json $(AZURITE)/package-lock.json
 	@echo "Fetching Azurite into $(@D) ..."
 	@cd $(@D) && npm ci --silent --no-audit --no-fund --ignore-scripts && touch .ready || $(MISSING)
 
-# Writes requirements.lock anew: names, versions and hashes, never an address.
+# Writes requirements.lock again: names, versions and hashes, never an address.
 lock: setup
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 -o requirements.lock --quiet

@@ -141,7 +141,7 @@ class ServiceBusEmulator:
             self._calls.begin()
             self._loop.call_soon(self._bound.set_result, ports)  # told from inside: by then the loop serves
             self._loop.run_forever()
-        except BaseException as error:  # whoever waits for the ports is told, whatever it is
+        except BaseException as error:  # raised in the thread that waits for the ports, whatever it is
             self._bound.set_exception(error)
         finally:
             self._loop.run_until_complete(self._amqp.close())

@@ -137,9 +137,7 @@ sys.exit(server.run(stop_on_signals(second=server.kill)))
     with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, start_new_session=True) as process:
         try:
             wait_for(ready(one), ready(deaf))
-            os.killpg(
-                process.pid, number
-            )  # as a terminal does: the whole group; the children are in groups of their own
+            os.killpg(process.pid, number)  # the whole group, as a terminal does; the children have groups of their own
             wait_for(drained(one))
             assert process.poll() is None
             process.send_signal(number)
