@@ -85,9 +85,8 @@ def started(module: str, *settings: Any, within: float | None = None, **choices:
     """
     from dstream.signals import ended_within, stop_on_signals
 
-    stop = (
-        stop_on_signals()
-    )  # before the import: it takes a second, and a signal meanwhile must already be a clean stop
+    # Before the import, which takes a second: a signal meanwhile must already be a clean stop.
+    stop = stop_on_signals()
     with nullcontext() if within is None else ended_within(within, stop):
         return int(imported(module).run(*settings, stop=stop, **choices))
 
