@@ -75,13 +75,8 @@ class Ownership:
                 continue
             if lease is not None:
                 taken.append((table, lease))
-        found = (
-            self._offsets.claim_many(
-                [Claim(table.name, lease.epoch, source_of(table.instances)) for table, lease in taken]
-            )
-            if taken
-            else ()
-        )
+        claims = [Claim(table.name, lease.epoch, source_of(table.instances)) for table, lease in taken]
+        found = self._offsets.claim_many(claims) if claims else ()
         for (table, lease), outcome in zip(taken, found, strict=True):
             if isinstance(outcome, Claimed):
                 table.lease, table.offset, table.source, table.successor = lease, outcome.position, outcome.source, None

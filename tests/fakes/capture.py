@@ -1,4 +1,4 @@
-"""A stand-in for what the server tells of its capture."""
+"""A stand-in for what the server reports of its capture."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def scanned(ended: float | None = 3.0, *, latency: float = 0.0, failed: bool = F
 
 @dataclass
 class FakeCapture:
-    """Tells what it was told to tell. `asked`: the questions. `fail`: raised by every question while it is set."""
+    """Reports what the test has set. `asked`: the questions. `fail`: raised by every question while it is set."""
 
     newest: float | None = 5.0
     offsets: dict[str, OffsetTimes] = field(default_factory=dict)

@@ -63,7 +63,7 @@ def test_without_any_known_table_all_wait_and_it_is_told_as_such() -> None:
 
 
 def test_a_newer_capture_instance_is_handed_over_to_although_it_was_made_behind_a_refused_catalog() -> None:
-    """Until the list tells of it nobody reads past what a probe with another stamp says, so no row of either is left out or sent twice."""
+    """Until the list has the new instance, nothing is read past a probe with another stamp: no row is lost or sent twice."""
     world = World()
 
     def made() -> None:

@@ -105,7 +105,7 @@ def test_an_executor_that_breaks_gives_every_slice_back_as_failed() -> None:
 
 
 class Hanging:
-    """An executor whose bundles end when the test says so; `told` keeps each bundle's way to speak early."""
+    """An executor whose bundles end when the test wants; `told` has each bundle's callback for early results."""
 
     slots = 2
 

@@ -1,4 +1,4 @@
-"""What an ingester takes beside others: its share at once, the rest when nobody comes for it."""
+"""What an ingester takes next to others: its share at once, the rest if nobody else takes it."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class World:
         return keeper, locks
 
     def pass_time(self, seconds: float, *keepers: LeaseKeeper) -> None:
-        """Turn by turn, each of a second; what others want is given back at once."""
+        """Turn by turn, each of a second; tables that others are due are given back at once."""
         for _ in range(int(seconds)):
             self.clock += 1
             for keeper in keepers:
@@ -122,7 +122,7 @@ def test_a_lease_that_could_not_be_renewed_ends_at_its_local_deadline_and_says_w
 
 
 def test_a_lease_whose_deadline_has_passed_is_not_renewed_any_more(world: World) -> None:
-    """As after a pause of the whole process: it is given up, and taken anew with a larger epoch."""
+    """As after a pause of the whole process: it is given up, and taken again with a larger epoch."""
     keeper, _ = world.ingester(places=[])
     keeper.turn()
     lease = taken(keeper)

@@ -1,4 +1,4 @@
-"""A queue that cannot be reached or does not answer: told once when it lasts, known to health, and over with the first batch that is taken."""
+"""A queue that cannot be reached or does not answer: logged once, shown by health, over with the first accepted batch."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ def test_a_lock_that_was_being_taken_while_its_table_was_removed_is_given_back()
 
 
 def test_a_lock_that_was_taken_and_not_claimed_is_free_once_its_table_is_removed() -> None:
-    """At once: not only when the ingester has lost its patience with a database that is away."""
+    """At once: not only after the ingester's patience with an unavailable database."""
     world = World(shared=True)
     world.offsets.refused = {PERSONS: ConnectionLost("SQL Server is away")}
     world.at(5, change(world, ORDERS))

@@ -1,4 +1,4 @@
-"""Old settings and new ones: what is taken over at once, and what is only told."""
+"""Old settings and new ones: which are taken over at once, and which are only reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A configured name that another table has taken: whose changes are read, in which order, and when what is lost is told."""
+"""A configured name that another table has taken: whose changes are read, in which order, and when a loss is reported."""
 
 from __future__ import annotations
 

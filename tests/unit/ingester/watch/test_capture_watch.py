@@ -1,4 +1,4 @@
-"""Lag, headroom and silence as they are told, with a server that says what the test wants; no thread, and a clock that is set."""
+"""Lag, headroom and silence as they are reported, with a server and a clock that the test sets; no thread."""
 
 from __future__ import annotations
 

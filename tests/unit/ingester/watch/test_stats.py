@@ -1,4 +1,4 @@
-"""What the loop tells of itself and its tables while it runs, with its ports in memory."""
+"""What the loop reports of itself and its tables while it runs, with its ports in memory."""
 
 from __future__ import annotations
 
