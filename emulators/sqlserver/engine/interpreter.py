@@ -231,9 +231,8 @@ class Interpreter:
         session.last_error = error.number
         session.row_count = 0
         error.line = line if error.line == 1 else error.line
-        raised = error.number == 50000 and not isinstance(
-            error, Thrown
-        )  # RAISERROR does not heed XACT_ABORT, THROW does
+        # RAISERROR does not heed XACT_ABORT, THROW does.
+        raised = error.number == 50000 and not isinstance(error, Thrown)
         abort = (session.settings.xact_abort and not raised) or error.number in _ROLL_BACK
         if self._tries:
             if abort and session.transaction.count:

@@ -68,9 +68,8 @@ class CaptureState:
                 yield connection
                 self._set(metadata.load_instances(self.database, connection))
         except BaseException:
-            if (
-                before is not None
-            ):  # else it was the wait for the lock that ended, and another may have set them meanwhile
+            # Without them it was the wait for the lock that ended, and another thread may have set them meanwhile.
+            if before is not None:
                 self._set(before)
             raise
 
