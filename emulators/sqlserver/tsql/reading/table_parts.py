@@ -122,26 +122,35 @@ def read_column(reader: Reader, found: TableParts) -> df.ColumnSpec:
             identity = _identity(reader)
         elif reader.accept("CONSTRAINT"):
             constraint = reader.name()
-        elif reader.accept("CHECK"):
-            found.checks.append(_check(reader, constraint, name))
-        elif reader.at("REFERENCES") or reader.at("FOREIGN", "KEY"):
-            reader.accept("FOREIGN", "KEY")
-            reader.expect("REFERENCES")
-            found.foreign_keys.append(_references(reader, constraint, (name,)))
         elif reader.accept("DEFAULT"):
             default = _default(reader, constraint)
             if reader.accept("WITH"):
                 reader.expect("VALUES")
-        elif reader.at("PRIMARY", "KEY") or reader.at("UNIQUE"):
-            primary = reader.accept("PRIMARY", "KEY")
-            if not primary:
-                reader.advance()
-            found.keys.append(df.KeySpec((name,), primary, constraint, clustered=clustering(reader)))
-            storage_options(reader)
+        elif _column_constraint(reader, found, constraint, name):
+            pass
         elif reader.here.key in (",", ")", ";") or reader.here.kind == END or reader.here.key in STARTS:
             return df.ColumnSpec(name, kind, nullable, identity, default, collation=collation)
         else:
             raise unsupported(f"column option {reader.here.text}")
+
+
+def _column_constraint(reader: Reader, found: TableParts, constraint: str, column: str) -> bool:
+    """A CHECK, REFERENCES, PRIMARY KEY or UNIQUE of one column, put into `found`; False when none stands here."""
+    if reader.accept("CHECK"):
+        found.checks.append(_check(reader, constraint, column))
+    elif reader.at("REFERENCES") or reader.at("FOREIGN", "KEY"):
+        reader.accept("FOREIGN", "KEY")
+        reader.expect("REFERENCES")
+        found.foreign_keys.append(_references(reader, constraint, (column,)))
+    elif reader.at("PRIMARY", "KEY") or reader.at("UNIQUE"):
+        primary = reader.accept("PRIMARY", "KEY")
+        if not primary:
+            reader.advance()
+        found.keys.append(df.KeySpec((column,), primary, constraint, clustered=clustering(reader)))
+        storage_options(reader)
+    else:
+        return False
+    return True
 
 
 def _computed(reader: Reader, name: str) -> df.ColumnSpec:
