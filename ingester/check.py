@@ -35,7 +35,7 @@ def _locks(settings: IngesterSettings) -> Iterator[Finding]:
     keys = lock_keys(settings, settings.tables)
     with closing(locks_of(settings, keys)) as locks:
         if isinstance(settings.locks, AzureBlobLockSettings) and _container_missing(locks):
-            text = f"the container {settings.locks.container_name} does not exist yet, and is made at the first start"
+            text = f"the container {settings.locks.container_name} does not exist yet and is created at the first start"
             yield ok("locks", text)
             return
         yield _judge_locks(settings.locks.type, held=len(locks.held(list(keys))), tables=len(keys))

@@ -1,4 +1,4 @@
-"""Port: the log's bounds, the capture instances, and pages of changes. What it hands out was committed; it never reads dirty."""
+"""Port: the log's bounds, the capture instances, and pages of changes. Every change it returns was committed: it never reads dirty."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class CaptureInstance:
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """What the database says of a configured table. `instances`: in the order in which they were made.
+    """A configured table as the database has it. `instances`: in the order in which they were created.
 
     `database_has_cdc`: whether the database has Change Data Capture at all.
-    `former`: those of the table that the name meant when its offset was stored, where it means another now; they tell the present name.
-    `moment`: the server's time after that was seen.
-    `renamed`: what that table is named now, where none has the configured name.
+    `former`: those of the table that had the name when its offset was stored, where another has it now; they have the present name.
+    `moment`: the server's time after that was observed.
+    `renamed`: that table's present name, where no table has the configured one.
     """
 
     exists: bool
@@ -65,7 +65,7 @@ class TableState:
 
 @dataclass(frozen=True, slots=True)
 class ProbeRequest:
-    """Has `instance` anything in (after, the log's end], and below `before` if a newer instance takes over there? Both are filled on."""
+    """Does `instance` hold changes in (after, the log's end], and below `before` if a newer instance takes over there? Both are still filled."""
 
     instance: CaptureInstance
     after: Position | None
@@ -74,7 +74,7 @@ class ProbeRequest:
 
 @dataclass(frozen=True, slots=True)
 class ProbeAnswer:
-    """Of one request. `low_watermark`: the position before the oldest transaction that the instance still holds."""
+    """The answer to one request. `low_watermark`: the position before the oldest transaction that the instance still holds."""
 
     low_watermark: Position | None
     pending: bool
@@ -85,10 +85,10 @@ class Probe:
     """How far capture has come, and an answer for every request, by capture instance. `upto`: everything up to there is captured; None before
     the first scan.
 
-    `stale`: capture instances were made or dropped since `states` was last asked, so the answers may be about the wrong ones, or missing.
+    `stale`: capture instances were created or dropped since the last `states`, so answers may be missing or about the wrong ones.
     `locked`: by capture instance, what another session holds exclusively of it, as the source names it; there is no answer for these.
-    `capture_holds`: capture is at a transaction, and how far it has come by now is not told: `upto` is as it was, None if it was never
-    told; then there are no answers.
+    `capture_holds`: capture is processing a transaction, and how far it has come cannot be seen: `upto` is the last known one. If that is None
+    there are no answers.
     """
 
     upto: Position | None
@@ -114,7 +114,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Stride:
-    """The first rows of a window, as many as were asked for or all: how many (before images not counted), and the last one's position."""
+    """The first rows of a window, as many as requested or all: how many (before images not counted), and the last one's position."""
 
     rows: int
     end: Position
@@ -179,7 +179,7 @@ class Hints(Protocol):
 
 
 class Source(Protocol):
-    """Not thread-safe: one a thread. Every method raises TransientError (connection, deadlock) or PermanentError (rights, objects)."""
+    """Not thread-safe: one for each thread. Every method raises TransientError (connection, deadlock) or PermanentError (rights, objects)."""
 
     @property
     def hints(self) -> Hints: ...
@@ -187,9 +187,9 @@ class Source(Protocol):
     def states(
         self, tables: Sequence[TableName], sources: Mapping[TableName, str] | None = None
     ) -> Mapping[TableName, TableState]:
-        """What is there now; a table that is missing or not under CDC is an answer, not an error.
+        """The present state. A table that is missing or not under CDC is an answer, not an error.
 
-        `sources`: of the tables that have an offset, `CaptureInstance.source` of the table whose changes it counts.
+        `sources`: for tables with an offset, `CaptureInstance.source` of the table whose changes the offset counts.
         """
         ...
 
@@ -198,7 +198,7 @@ class Source(Protocol):
         ...
 
     def probe(self, requests: Sequence[ProbeRequest]) -> Probe:
-        """Two round trips at most for all; a table that somebody holds exclusively is waited for for a second, and holds up no other."""
+        """At most two round trips for all. It waits a second for a table that a session holds exclusively; other tables do not wait."""
         ...
 
     def page(self, query: PageQuery) -> Page:

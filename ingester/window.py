@@ -30,9 +30,9 @@ def choose_instance(
 ) -> tuple[CaptureInstance, CaptureInstance | None]:
     """The capture instance that holds the changes after `after`, and the one that takes over from it.
 
-    `instances` come in the order in which they were made, and it is the later one that takes over: the old one is read up to its
-    `start`, and it from there. Between that point and the next both are filled, so neither a gap nor a duplicate can arise. Cleanup
-    raises `start`, of both to the same position or of one alone: it says from where on an instance is whole, not which of two is newer.
+    `instances` are in the order in which they were created, and the later one takes over: the old one is read up to its
+    `start`, and the later one from there. Both are filled from that point on, so neither a gap nor a duplicate can arise. Cleanup
+    raises `start`, of both to the same position or of one alone: it shows from where on an instance is complete, not which of two is newer.
     Without an offset, and with one below all of them, reading starts with the one that reaches back furthest.
     """
     starts = [instance.start for instance in instances]
@@ -43,13 +43,13 @@ def choose_instance(
 
 
 def probe_request(instances: Sequence[CaptureInstance], after: Position | None) -> ProbeRequest:
-    """What to ask about a table before its window is known."""
+    """The question about a table whose window is not known yet."""
     instance, successor = choose_instance(instances, after)
     return ProbeRequest(instance, after, successor.start if successor else None)
 
 
 def superseded(instances: Sequence[CaptureInstance], after: Position | None) -> tuple[CaptureInstance, ...]:
-    """The capture instances that nobody needs any more: the offset has come to the start of a newer one."""
+    """The capture instances that are no longer needed: the offset has reached the start of a newer one."""
     if after is None or not instances:
         return ()
     chosen, _ = choose_instance(instances, after)
@@ -57,7 +57,7 @@ def superseded(instances: Sequence[CaptureInstance], after: Position | None) -> 
 
 
 def window(instances: Sequence[CaptureInstance], after: Position | None, captured: Position | None) -> Window:
-    """What may be read now. `captured`: how far capture has come, None while nothing was captured yet."""
+    """The window that may be read now. `captured`: how far capture has come, None while nothing was captured yet."""
     instance, successor = choose_instance(instances, after)
     if captured is None:
         return Window(instance, after, None, hands_over=False)
@@ -82,7 +82,7 @@ def gap(after: Position, low_watermark: Position | None) -> Gap | None:
 
 
 def gap_error(instance: CaptureInstance, found: Gap) -> PermanentError:
-    """Changes were removed before they were read: which, and what can be done."""
+    """Changes were removed before they were read: which, and what to do."""
     return PermanentError(
         f"reading {instance.table.key}: changes were lost: the offset is at {found.offset}, "
         f"but {instance.name} begins at its low watermark, {found.low_watermark}",
@@ -91,16 +91,16 @@ def gap_error(instance: CaptureInstance, found: Gap) -> PermanentError:
 
 
 def source_of(instances: Sequence[CaptureInstance]) -> str | None:
-    """Which table they are of; None where that is not known."""
+    """Their table; None where that is not known."""
     return instances[0].source or None if instances else None
 
 
 def lost_error(table: TableName, offset: Position | None, source: str | None, hints: Hints) -> PermanentError:
-    """The table that had the name is gone, and with it whatever was not read. `source`: whose changes the offset counts."""
+    """The table that had the name was dropped, and its unread changes with it. `source`: the table whose changes the offset counts."""
     at = "no offset" if offset is None else str(offset)
     return PermanentError(
-        f"reading {table.key}: changes may be lost: it was dropped and made again, or its CDC was; the offset ({at}) is of object {source}, "
-        "whose changes are gone with it",
-        hint='set on_gap = "skip" to go on with all that capture holds of the present one, or, with the ingester stopped, '
-        f"{hints.first_start(table)}, which is a first start",
+        f"reading {table.key}: changes may be lost: the table or its capture instance was dropped and created "
+        f"again; the offset ({at}) is of object {source}, and its changes were dropped with it",
+        hint='set on_gap = "skip" to continue with all captured changes of the present table, or, with the ingester stopped, run '
+        f"{hints.first_start(table)} for a first start",
     )

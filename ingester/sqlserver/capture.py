@@ -1,4 +1,4 @@
-"""What SQL Server tells of its capture, through pymssql. A view that this login may not see is None, not an error."""
+"""The state of SQL Server's capture, through pymssql. A view that this login may not see is None, not an error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ https://learn.microsoft.com/azure/azure-sql/database/change-data-capture-overvie
 
 
 class SqlServerCapture:
-    """Wants the rights of the ingester, and for `jobs` and the scans of `facts` some more: docs/install.md."""
+    """Needs the rights of the ingester, and some more for `jobs` and the scans of `facts`: docs/install.md."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -54,7 +54,7 @@ class SqlServerCapture:
         jobs = {kind: (interval, continuous, retention) for kind, interval, continuous, retention in found}
         cleanup = jobs.get("cleanup")
         retention = None if cleanup is None else cleanup[2] * 60.0
-        if self._of_service:  # its scheduler runs whatever this table says
+        if self._of_service:  # the service's scheduler runs regardless of this table
             return CaptureJobs(True, _SCHEDULER_SECONDS, retention)
         if (capture := jobs.get("capture")) is None:
             return CaptureJobs(False, None, retention)
@@ -89,7 +89,7 @@ class SqlServerCapture:
         except PermanentError as error:
             if lacks_rights(error):
                 return None
-            if is_error(error, _UNKNOWN_OBJECT):  # the table of jobs is made with a server's first job
+            if is_error(error, _UNKNOWN_OBJECT):  # a server's first job creates the table of jobs
                 return []
             raise
 

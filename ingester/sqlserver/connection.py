@@ -1,4 +1,4 @@
-"""A connection to SQL Server for polling: statements, how long they are waited for, and what their errors mean.
+"""A connection to SQL Server for polling: statements, their deadlines, and the meaning of their errors.
 
 Connections are in autocommit: an open read transaction would block sp_cdc_disable_table and hold the log.
 """
@@ -26,8 +26,8 @@ pymssql.set_wait_callback(wait)
 class Connection:
     """One connection, opened at first use and again after it was lost. Not thread-safe.
 
-    `proven`: this login has worked before. From then on a refusal is a server that is failing over or recovering, and transient.
-    `stop`: when it is set, a statement that waits for the server is soon given up.
+    `proven`: this login has worked before. A later refusal means that the server is failing over or recovering, and is transient.
+    `stop`: once set, a statement that waits for the server is soon given up.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Connection:
         return self._result_sets(rendered(sql, parameters))
 
     def batch(self, statements: Sequence[Statement], *, within: float | None = None) -> list[list[tuple[Any, ...]]]:
-        """All rows of every result set of several statements, which are one round trip. `within`: seconds, where fewer than usual will do."""
+        """All rows of every result set of several statements, in one round trip. `within`: a shorter deadline than the usual one, in seconds."""
         return self._result_sets(batch(statements), within)
 
     def _result_sets(self, text: str, within: float | None = None) -> list[list[tuple[Any, ...]]]:
@@ -68,10 +68,10 @@ class Connection:
     def rows_until(
         self, sql: str, parameters: Sequence[object], enough: Callable[[tuple[Any, ...]], bool]
     ) -> tuple[list[list[tuple[Any, ...]]], bool]:
-        """The result sets of a batch as far as they are wanted, and whether that is all of it.
+        """The result sets of a batch up to the first row that is `enough`, and whether that is all of it.
 
-        Rows are fetched one by one and asked about: the first that is `enough` is the last. What the server still has to send is
-        cancelled with the next statement (the driver sends an attention), so no more than what was fetched is ever held.
+        Rows are fetched one by one. What the server has not sent yet is cancelled with the next statement (the driver sends an attention), so only
+        fetched rows are in memory.
         """
         with self._cursor() as cursor:
             cursor.execute(rendered(sql, parameters))
@@ -87,7 +87,7 @@ class Connection:
             return found, True
 
     def execute(self, sql: str, parameters: Sequence[object] = ()) -> int:
-        """Run a statement; the number of rows it touched, asked for in words since SET NOCOUNT may be a server's default."""
+        """Run a statement and return the number of rows it changed, by @@ROWCOUNT, since SET NOCOUNT may be a server's default."""
         return int(self.result_sets(f"{sql}\nSELECT @@ROWCOUNT", parameters)[-1][0][0])
 
     def close(self) -> None:
@@ -95,7 +95,7 @@ class Connection:
         if connection is not None:
             try:
                 connection.close()
-            except pymssql.Error:  # it was lost already
+            except pymssql.Error:  # already lost
                 return
             finally:
                 self._wire.close()
@@ -123,7 +123,7 @@ class Connection:
         return self._connection
 
     def translate(self, error: pymssql.Error) -> DStreamError:
-        """Which of our errors `error` of a statement is: the edge between the driver and the rest."""
+        """The project's error for the driver's `error` of a statement."""
         return meaning(*number_and_text(error), f"SQL Server {self._login.where}")
 
 
@@ -134,5 +134,5 @@ def is_error(error: BaseException, number: int) -> bool:
 
 
 def lacks_rights(error: BaseException) -> bool:
-    """Whether `error` was translated from one of SQL Server's refusals for want of a permission."""
+    """Whether `error` was translated from a SQL Server error about a missing permission."""
     return any(is_error(error, number) for number in RIGHTS)

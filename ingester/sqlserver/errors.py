@@ -1,7 +1,7 @@
-"""What SQL Server's errors mean to the ingester: a table of numbers, pure, so that each can be tested without a server.
+"""What SQL Server's errors mean to the ingester: a table of numbers. Pure, so that each can be tested without a server.
 
-What is not in it may heal by itself and is tried again: a retry never loses anything, a table that stops waits for a person. So the table
-names what time cannot heal, with a hint, and for the rest what a person could do meanwhile.
+An error that is not in the table is retried: a retry never loses anything, while a stopped table waits for a person. So the table
+lists the errors that retrying cannot fix, and hints for some of the others.
 https://learn.microsoft.com/sql/relational-databases/errors-events/database-engine-events-and-errors
 https://learn.microsoft.com/azure/azure-sql/database/troubleshoot-common-errors-issues
 """
@@ -15,10 +15,10 @@ from common.errors import ConnectionLost, DStreamError, PermanentError, Transien
 from ingester.sqlserver.hints import ENABLE_AGAIN, READ_SCHEMA_CDC
 
 RIGHTS = frozenset({229, 230, 262, 297, 300, 371, 916, 1088, 2760, 15151, 15247})
-"""Refusals for want of a permission."""
+"""A permission is missing."""
 
 _SHAPE = frozenset({102, 105, 156, 170, 195, 201, 207, 208, 209, 214, 2812, 4104, 8144, 8145, 8146, 8155})
-"""What the statement speaks of is not there, or is of another shape."""
+"""An object that the statement names does not exist, or has another shape."""
 
 _TOO_SMALL = frozenset({2628, 8152})
 
@@ -53,32 +53,32 @@ _STORAGE = frozenset({823, 824, 829})
 _TRANSIENT: tuple[tuple[frozenset[int], str | None], ...] = (
     (
         _FAILOVER,
-        "the replica is not the primary, or on its way to be: connect to the availability group's listener, without ApplicationIntent=ReadOnly",
+        "the replica is not the primary yet or any more: connect to the availability group's listener, without ApplicationIntent=ReadOnly",
     ),
     (_UNAVAILABLE, "the server or the database is starting, stopping, offline or being restored"),
     (
         _AZURE,
-        "the service moves the database, or an update or a failure of its own is under way: most take less than a minute",
+        "the service is moving the database, or has an update or a failure of its own: most last less than a minute",
     ),
     (
         _RESUMING,
-        "the service moves the database, or it is serverless and resumes, which takes about a minute: Connect Timeout=60 waits for that",
+        "the service is moving the database, or the serverless database is resuming, which takes about a minute: Connect Timeout=60 covers that",
     ),
     (_AZURE_LIMITS, "a limit of the tier is reached (sessions, workers, requests): if it lasts, choose a larger tier"),
     (
         _SESSION_LIMITS,
-        "the service ended the session for what it used (time, locks, tempdb, log, memory): choose a larger tier",
+        "the service ended the session for its resource usage (time, locks, tempdb, log, memory): choose a larger tier",
     ),
     (_MEMORY, "the server is short of memory or locks"),
     (_SPACE, "the server is out of space for data, log or tempdb"),
-    (_ENDED, "the session was ended by KILL, or by the server"),
-    (_LOCKED, "another session holds a lock for long: sys.dm_tran_locks and sys.dm_exec_requests tell which"),
+    (_ENDED, "KILL or the server ended the session"),
+    (_LOCKED, "another session has held a lock for long: sys.dm_tran_locks and sys.dm_exec_requests show which"),
     (_CONFLICT, None),
-    (_STORAGE, "the server cannot read its files: DBCC CHECKDB tells more"),
+    (_STORAGE, "the server cannot read its files: run DBCC CHECKDB"),
 )
 
 NOT_READY = _FAILOVER | _UNAVAILABLE - {4060} | _AZURE | _RESUMING | _AZURE_LIMITS | _MEMORY
-"""Of the errors that a login may meet those that are over some time; 4060 may as well be a wrong name."""
+"""Errors of a login that pass by themselves. Not 4060, which may also mean a wrong name."""
 
 _LOST = _FAILOVER | _UNAVAILABLE | _AZURE | _RESUMING | _AZURE_LIMITS | _SESSION_LIMITS | _ENDED
 
@@ -90,18 +90,18 @@ _REMARKS: Mapping[int, str] = {
     20003: "no answer in time",
     20004: "the connection broke while reading",
     20006: "the connection broke while writing",
-    20017: "the server hung up",
-    20020: "the answer was cut off or garbled",
+    20017: "the server closed the connection",
+    20020: "the answer was truncated or corrupt",
     20047: "the connection is dead",
     0: "the connection is closed",
 }
-"""What the driver's own numbers say; it says it in longer words or none. https://www.freetds.org/ (sybdb.h)"""
+"""The driver's own numbers, whose texts are long or missing. https://www.freetds.org/ (sybdb.h)"""
 
 
 def meaning(number: int, text: str, where: str) -> DStreamError:
-    """Which of our errors a statement's error is. `where`: a participle or a place; `text`: the server's own words, if any.
+    """The project's error for a statement's error. `where`: a participle or a place; `text`: the server's own words, if any.
 
-    A ConnectionLost is all that concerns the server, the database or the session; and whatever the driver says without the server.
+    ConnectionLost: errors of the server, the database or the session, and all errors of the driver itself.
     """
     said = f"error {number}: {text}" if text else _REMARKS.get(number, f"error {number}")
     for numbers, hint in _PERMANENT:
@@ -113,7 +113,7 @@ def meaning(number: int, text: str, where: str) -> DStreamError:
 
 
 def _of_schema_cdc(number: int, text: str) -> str | None:
-    """The hint where the server names an object of schema cdc; only the text of the error tells."""
+    """The hint where the text names an object of schema cdc."""
     if number in RIGHTS and "'cdc'" in text:
         return READ_SCHEMA_CDC
     if number in _SHAPE and "'cdc." in text:
@@ -122,12 +122,12 @@ def _of_schema_cdc(number: int, text: str) -> str | None:
 
 
 def hint_for(number: int) -> str | None:
-    """What a person could do meanwhile about an error that is tried again."""
+    """What a person can do about an error that is retried."""
     return next((hint for numbers, hint in _TRANSIENT if number in numbers), None)
 
 
 def number_and_text(error: Exception) -> tuple[int, str]:
-    """Of an error of the driver's, which nests (number, text) and appends its own remarks to the server's text."""
+    """From a driver's error, which nests (number, text) and appends its own remarks to the server's text."""
     arguments: Any = error.args
     while arguments and isinstance(arguments[0], tuple):
         arguments = arguments[0]

@@ -49,12 +49,14 @@ def judge_encryption(address: SqlAddress) -> Iterator[Finding]:
     hint = "encrypt=true (the default) without TrustServerCertificate in ingester.db_connection_string; certificate=FILE names an authority"
     if address.encryption == "mandatory":
         yield warn(
-            "encryption", f"the server's certificate is not verified: whoever is in between gets the {secret}", hint
+            "encryption",
+            f"the server's certificate is not verified: anyone on the network path can get the {secret}",
+            hint,
         )
     elif address.encryption == "disable":
         yield warn("encryption", "password and rows travel in clear text", hint)
     else:
-        yield warn("encryption", "rows travel in clear text, and the login to a server that nobody verified", hint)
+        yield warn("encryption", "rows travel in clear text, and the server that gets the login is not verified", hint)
 
 
 def no_cdc(database: str) -> Finding:
@@ -74,8 +76,8 @@ def judge_offsets(found: OffsetsTable) -> Finding:
     name = "offsets"
     if found.may_make is not None:
         if found.may_make:
-            return ok(name, "dbo.cdc_offsets does not exist yet, and is made at the first start")
-        return fail(name, "dbo.cdc_offsets does not exist, and this login may not make it", MAKE_OFFSETS)
+            return ok(name, "dbo.cdc_offsets does not exist yet and is created at the first start")
+        return fail(name, "dbo.cdc_offsets does not exist, and this login may not create it", MAKE_OFFSETS)
     needed = [right for right in found.lacking_rights if right != "ALTER"]
     if needed:
         return fail(name, f"this login lacks {', '.join(needed)} on dbo.cdc_offsets", USE_OFFSETS)
@@ -85,7 +87,7 @@ def judge_offsets(found: OffsetsTable) -> Finding:
             return fail(
                 name, f"dbo.cdc_offsets lacks the columns {columns}, and this login may not add them", UPGRADE_OFFSETS
             )
-        return ok(name, f"dbo.cdc_offsets is an older installation's: {columns} are added at the first start")
+        return ok(name, f"dbo.cdc_offsets is from an older installation: {columns} are added at the first start")
     return ok(name, "dbo.cdc_offsets may be read and written")
 
 
@@ -103,7 +105,7 @@ def judge_table(
     if lost is not None:
         error = gap_error(instance, lost)
         yield (
-            warn(subject, f'{error.message}; on_gap = "skip" goes on from there')
+            warn(subject, f'{error.message}; on_gap = "skip" continues from there')
             if skips
             else fail(subject, error.message, error.hint)
         )
@@ -113,9 +115,9 @@ def judge_table(
     left_out = [name for name in columns if name not in captured]
     if left_out:
         text = f"{newest.name} captures {len(columns) - len(left_out)} of {len(columns)} columns, not {', '.join(left_out)}"
-        yield warn(subject, text, "a second capture instance takes in columns that were added (docs/change.md)")
+        yield warn(subject, text, "a second capture instance includes the new columns (docs/change.md)")
     if gone:
-        text = f"{newest.name} was made for the columns {', '.join(gone)}, which were dropped since and are captured no more"
+        text = f"{newest.name} was made for the columns {', '.join(gone)}, which have been dropped since and are no longer captured"
         yield warn(subject, text, "a second capture instance has the present columns (docs/change.md)")
     if lost is None and not left_out and not gone:
         yield ok(subject, _told(state.instances, offset))
@@ -127,8 +129,8 @@ def judge_renamed(table: TableName, state: TableState, stored: Claimed, *, skips
     if not state.former:
         error = lost_error(table, stored.position, stored.source, HINTS)
         return warn(subject, error.message) if skips else fail(subject, error.message, error.hint)
-    text = f"its offset is of another table that had the name (object {stored.source}): what is left of that one is sent first"
-    return warn(subject, text, "if that is meant, nothing is to be done (docs/guarantees.md)")
+    text = f"its offset belongs to another table that had the name (object {stored.source}): the rest of that one is sent first"
+    return warn(subject, text, "if this is intended, there is nothing to do (docs/guarantees.md)")
 
 
 def judge_capture(facts: CaptureFacts, jobs: CaptureJobs | None, newest: float | None) -> Finding:
@@ -145,13 +147,13 @@ def judge_retention(jobs: CaptureJobs | None, times: LogTimes | None, tables: Se
         yield warn(subject, "this login may not see how long changes are kept", SEE_JOBS)
         return
     if jobs.retention is None:
-        yield ok(subject, "there is no cleanup job: changes are kept until somebody removes them")
+        yield ok(subject, "without a cleanup job changes are kept until somebody removes them")
         return
     kept = format_duration(timedelta(seconds=round(jobs.retention)))
     hint = "EXEC sys.sp_cdc_change_job @job_type = N'cleanup', @retention = 4320 (minutes)"
     short = jobs.retention < SHORTEST_RETENTION.total_seconds()
     if short:
-        yield warn(subject, f"changes are kept for {kept}: an ingester that stands still for longer loses some", hint)
+        yield warn(subject, f"changes are kept for {kept}: an ingester that is stopped for longer loses some", hint)
     late = [
         key
         for key in tables
@@ -160,7 +162,11 @@ def judge_retention(jobs: CaptureJobs | None, times: LogTimes | None, tables: Se
         and alarm(Alarm.NONE, headroom(jobs.retention, known.age), jobs.retention) is not Alarm.NONE
     ]
     if late:
-        yield warn(subject, f"the offsets of {', '.join(late)} are near its end ({kept}): changes will be lost", hint)
+        yield warn(
+            subject,
+            f"the offsets of {', '.join(late)} are close to the end of the retention ({kept}): changes will be lost",
+            hint,
+        )
     if not short and not late:
         yield ok(subject, f"changes are kept for {kept}")
 

@@ -39,10 +39,10 @@ class SqlServerHints:
         if not state.exists and state.renamed is not None:
             return (
                 f"table {table.key} is now named {state.renamed.key}; rename it back, or configure the new name "
-                "(which begins at its low watermark)"
+                "(which starts at its low watermark)"
             )
         if not state.exists:
-            return f"table {table.key} does not exist in the database, or the login may not see it (GRANT SELECT ON {table.quoted})"
+            return f"table {table.key} does not exist in the database, or this login may not see it (GRANT SELECT ON {table.quoted})"
         if state.instances:
             return None
         enable_table = _enable(table)

@@ -1,9 +1,9 @@
-"""Statements with their parameters, as text: the driver sends nothing else, and its own way to put values in has two traps.
+"""Statements with their parameters, as text. The driver sends only text, and its own substitution of values has two traps.
 
-It finds its placeholders inside quoted names as well, and sends bytes that happen to be ASCII as a varchar.
+It also finds placeholders inside quoted names, and it sends bytes that happen to be ASCII as varchar.
 
-Values go as parameters of sp_executesql, so that a text is the same whatever is asked with it: SQL Server compiles it once and finds the
-plan again. https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sp-executesql-transact-sql
+Values go as parameters of sp_executesql, so that the text stays the same for all values: SQL Server compiles it once and reuses the
+plan. https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sp-executesql-transact-sql
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SHORT = 4000
 
 
 def rendered(sql: str, parameters: Sequence[object]) -> str:
-    """`sql` as a batch that gives its parameters to sp_executesql; as it is without any.
+    """`sql` as a batch that passes its parameters to sp_executesql; unchanged without any.
 
     Raises ValueError and TypeError for parameters that do not fit.
     """
@@ -30,25 +30,25 @@ def rendered(sql: str, parameters: Sequence[object]) -> str:
 
 
 def in_its_scope(sql: str) -> str:
-    """`sql`, which has no parameters, as a batch whose SET options end with it."""
+    """`sql`, which has no parameters, as a batch that keeps its SET options to itself."""
     return _call(sql, [], [])
 
 
 def batch(statements: Sequence[Statement]) -> str:
-    """Several statements as one batch, each a call of its own: none's text depends on which others there are."""
+    """Several statements as one batch, each in a call of its own: no text depends on the other statements."""
     return ";\n".join(rendered(sql, parameters) for sql, parameters in statements)
 
 
 WAITED: Statement = ("DECLARE @waited int", ())
-"""Goes before the statements of a batch that are made by `unless_locked`."""
+"""Must precede the statements that `unless_locked` makes for a batch."""
 
 
 def unless_locked(statement: Statement, instead: Statement, *, held: bool = False) -> Statement:
-    """`statement`, and `instead` where it waited for a lock in vain; any other error is told as it is.
+    """`statement`, and `instead` if it waited for a lock in vain. Any other error is raised unchanged.
 
-    It waits for a second, and for a tenth of one if one before it in the batch has waited in vain, or if it is known to be `held`. The
-    statement is called from the text that catches its error: TRY does not catch what its own text meets while it is compiled, which is
-    where a lock on a table's description is waited for.
+    It waits a second, or a tenth of one if an earlier statement of the batch has waited in vain or the table is known to be `held`. The
+    text that catches the error calls the statement: TRY does not catch errors while its own text is compiled, and that is when a
+    statement waits for a lock on a table's description.
     https://learn.microsoft.com/sql/t-sql/language-elements/try-catch-transact-sql (Errors unaffected by a TRY...CATCH construct)
     """
     (sql, parameters), (other, others) = statement, instead
@@ -69,7 +69,7 @@ def _numbered(sql: str, parameters: int, first: int) -> str:
     """`sql` with the names of its parameters, counted from `first`."""
     begin, *rest = sql.split(P)
     if len(rest) != parameters:
-        raise ValueError(f"{len(rest)} parameters are wanted and {parameters} were given")
+        raise ValueError(f"{len(rest)} parameters are needed and {parameters} were given")
     return begin + "".join(f"@p{number}{part}" for number, part in enumerate(rest, first))
 
 
@@ -83,8 +83,8 @@ def _call(text: str, types: Sequence[str], values: Sequence[str]) -> str:
 
 
 def type_of(value: object) -> str:
-    """What a value is to SQL Server. An LSN has the very type of the columns that it is compared with, so that an index can be sought;
-    nothing but text may be NULL."""
+    """A value's type at SQL Server. An LSN has exactly the type of the columns that it is compared with, so that an index can be sought.
+    Only text may be NULL."""
     match value:
         case bytes():
             return f"binary({_LSN_BYTES})" if len(value) == _LSN_BYTES else "varbinary(max)"

@@ -1,8 +1,8 @@
 """Locks in the source database itself: session-owned application locks, all held by one connection.
 
-The server frees them at once when the session ends, so a lease is no promise of the server's: it says how long this process may go on
-without having seen its session alive. Until it has noticed, another ingester may read the same table; the offset's epoch keeps the
-older one from committing, and duplicate detection removes what both have sent.
+The server frees them as soon as the session ends, so a lease is not a promise by the server: it limits how long this process may continue
+without a sign that its session is alive. Until it notices the end, another ingester may read the same table; the offset's epoch prevents
+the older one from committing, and duplicate detection removes what both have sent.
 
 The epoch is the one in dbo.cdc_offsets, raised by one in the batch that takes the lock: a session that has ended can raise nothing.
 https://learn.microsoft.com/en-us/sql/relational-databases/system-stored-procedures/sp-getapplock-transact-sql
@@ -22,17 +22,17 @@ from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.sql import locks as queries
 
 LEASE_SECONDS = 15.0
-"""How long the session counts as alive after it was seen alive: short, since nothing else tells of its end."""
+"""How long the session counts as alive after the last sign of it: short, since nothing else reports its end."""
 RENEW_SECONDS = 3.0
 QUERY_SECONDS = 5
-"""Seconds before a question counts as hung; they are answered from memory."""
+"""Seconds before a question counts as hung. The server answers it from memory."""
 _RESOURCE_LIMIT = 255
 _REFUSED = -999
 _ASKED_AT_ONCE = 200
 
 
 class SqlServerLocks:
-    """`connection` is used for nothing else. `keys`: the offset's key of each table's lock; a lock that is no table's has epoch 0."""
+    """`connection` must not be used for anything else. `keys`: the offset's key for each table's lock; other locks have epoch 0."""
 
     def __init__(self, connection: Connection, keys: Mapping[str, str], *, clock: SteadyClock = steady) -> None:
         self._connection = connection
@@ -72,7 +72,7 @@ class SqlServerLocks:
     def renew(self, lease: Lease) -> Lease:
         with self._guard:
             if not self._same(lease):
-                raise LeaseLost(f"renewing the lock {lease.name}: it was given back, or its session has ended")
+                raise LeaseLost(f"renewing the lock {lease.name}: it was released, or its session has ended")
             now = self._clock()
             if now - self._seen_alive >= RENEW_SECONDS / 3:
                 self._look(lease, now)
@@ -87,7 +87,7 @@ class SqlServerLocks:
                 self._free(resource(lease.name))
 
     def lost(self, lease: Lease) -> None:
-        """The lock itself is still whole: whoever takes it next raises the epoch past the one that was met."""
+        """The lock itself is still held: its next owner raises the epoch past the newer one."""
         self.release(lease)
 
     def held(self, names: Collection[str]) -> frozenset[str]:
@@ -105,7 +105,7 @@ class SqlServerLocks:
             self._end_session()
 
     def _take(self, wanted: str) -> bool:
-        """Whether `wanted` was free and is ours now."""
+        """Take `wanted`; whether it was free."""
         [(status,)] = self._ask(queries.TAKE, (wanted,))
         if status <= _REFUSED:
             raise PermanentError(f"taking the application lock {wanted}: sp_getapplock answered {status}")
@@ -115,7 +115,7 @@ class SqlServerLocks:
         self._ask(queries.RELEASE, (taken,))
 
     def _raise_epoch(self, name: str) -> int:
-        """In the session that holds the lock: had it ended since, a new one would hold nothing, and raise nothing."""
+        """Run in the session that holds the lock: if that has ended, the new session holds no lock and raises nothing."""
         if (key := self._keys.get(name)) is None:
             return 0
         found = self._ask(queries.RAISE_EPOCH, (resource(name), key, key, key, key))
@@ -125,7 +125,7 @@ class SqlServerLocks:
         return int(found[0][0])
 
     def _look(self, lease: Lease, now: float) -> None:
-        """One session holds all locks, and only its end frees one that we did not free: one that is held shows that all are."""
+        """One session holds all locks, and only its end frees a lock that was not released: one held lock proves all."""
         doing = f"renewing the lock {lease.name}: its session has ended"
         try:
             [(mode,)] = self._ask(queries.MODE, (resource(lease.name),))
@@ -134,11 +134,11 @@ class SqlServerLocks:
             raise LeaseLost(f"{doing}: {error.message}") from error
         if mode != "Exclusive":
             self._end_session()
-            raise LeaseLost(f"{doing}; the new one holds nothing")
+            raise LeaseLost(f"{doing}; the new session holds no locks")
         self._seen_alive = now
 
     def _ask(self, sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
-        """The rows of the last result set. A connection that failed is closed by then, and every lock with it."""
+        """The rows of the last result set. A connection that failed is already closed, and all locks are free."""
         try:
             return (self._connection.result_sets(sql, parameters) or [[]])[-1]
         except TransientError:
@@ -146,7 +146,7 @@ class SqlServerLocks:
             raise
 
     def _end_session(self) -> None:
-        """Nothing is held from here on, there as here."""
+        """Release everything, here and at the server."""
         self._held.clear()
         self._seen_alive = float("-inf")
         self._connection.close()
@@ -156,7 +156,7 @@ class SqlServerLocks:
 
 
 def resource(name: str) -> str:
-    """The name of the application lock: within the procedure's limit, past which it would cut."""
+    """The name of the application lock, within the procedure's limit: it truncates longer ones."""
     wanted = f"dstream/{name}"
     if len(wanted.encode("utf-16-le")) // 2 <= _RESOURCE_LIMIT:
         return wanted

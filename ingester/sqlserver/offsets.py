@@ -1,4 +1,4 @@
-"""Offsets in the source database, table dbo.cdc_offsets: they fail over with it, and no second store has to be kept."""
+"""Offsets in the source database, table dbo.cdc_offsets: they fail over with it, and no second store is needed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ingester.sqlserver.sql import offsets as queries
 from ingester.sqlserver.sql.changes import Parameters
 
 _TABLE_THERE, _COLUMN_THERE, _ROW_THERE = 2714, 2705, 2627
-"""What the slower of two ingesters meets that start together."""
+"""Errors that the slower of two ingesters gets when they start together."""
 
 _ANY_EPOCH = 2**63 - 1
 
@@ -27,9 +27,9 @@ _Found = TypeVar("_Found")
 
 
 class SqlServerOffsets:
-    """Reads both shapes that older installations have (without and with `last_seq`) and adds what they lack.
+    """Reads both shapes of older installations (without and with `last_seq`) and adds the missing columns.
 
-    `destination`: where the changes are sent, as `destination.py` spells it; None for whoever claims nothing.
+    `destination`: where the changes are sent, as `destination.py` spells it; None where nothing is claimed.
     """
 
     def __init__(self, connection: Connection, destination: str | None = None) -> None:
@@ -54,7 +54,7 @@ class SqlServerOffsets:
             return self._ours(table, epoch)
 
     def look(self, table: TableName) -> Claimed:
-        """What `claim` would return, whoever owns the table, with nothing changed; the row must be there."""
+        """The result of `claim`, without claiming: nothing changes, and the owner does not matter. The row must exist."""
         return self._ours(table, _ANY_EPOCH)
 
     def claim_many(self, claims: Sequence[Claim]) -> Sequence[Claimed | DStreamError]:
@@ -89,7 +89,7 @@ class SqlServerOffsets:
         return _in_batches(moves, together, alone)
 
     def _stored(self, statement: tuple[str, Parameters]) -> list[_Row | None]:
-        """The rows that a batch for many tables ends with."""
+        """The rows of the last result set of a batch for many tables."""
         return [row[:-1] if row[-1] is not None else None for row in self._connection.result_sets(*statement)[-1]]
 
     def _ours(self, table: TableName, epoch: int) -> Claimed:
@@ -103,7 +103,7 @@ class SqlServerOffsets:
         return Claimed(position, source)
 
     def _execute_unless(self, there: int, sql: str, parameters: tuple[object, ...] = ()) -> None:
-        """Run a statement that has nothing to do if another ingester was first, which error `there` says."""
+        """Run a statement. Error `there` means that another ingester was first, and there is nothing left to do."""
         try:
             self._connection.execute(sql, parameters)
         except DStreamError as error:
@@ -113,7 +113,7 @@ class SqlServerOffsets:
     def load(self, table: TableName, epoch: int, source: str | None = None) -> Position | None:
         position, _, stored = _read(table, epoch, self._row(table))
         if source is not None and stored is not None and stored != source:
-            raise LeaseLost(f"loading the offset of {table.key}: it counts the changes of another table by now")
+            raise LeaseLost(f"loading the offset of {table.key}: it now counts the changes of another table")
         return position
 
     def _row(self, table: TableName) -> _Row | None:
@@ -129,7 +129,7 @@ class SqlServerOffsets:
             moved = self._connection.execute(queries.MOVE, (*parameters, *_parts(seen)))
         if moved != 1:
             raise LeaseLost(
-                f"committing the offset of {table.key}: a newer owner has taken the table or moved its offset"
+                f"committing the offset of {table.key}: a newer owner has claimed the table or moved its offset"
             )
 
     def go_over(
@@ -147,7 +147,7 @@ class SqlServerOffsets:
         else:
             moved = self._connection.execute(queries.GO_OVER, (*parameters, *_parts(seen)))
         if moved != 1:
-            raise LeaseLost(f"going over to another table as {key}: a newer owner has taken it or moved its offset")
+            raise LeaseLost(f"going over to another table as {key}: a newer owner has claimed it or moved its offset")
         return begin
 
     def close(self) -> None:
@@ -159,7 +159,7 @@ def _in_batches(
     together: Callable[[Sequence[_Asked]], Iterator[Callable[[], _Found]]],
     alone: Callable[[_Asked], _Found],
 ) -> list[_Found | DStreamError]:
-    """What each came to. A batch that is refused as a whole is done one by one, so that whom it was refused for keeps nobody else.
+    """The result of each. A batch that is refused as a whole is repeated one by one, so that one table's error does not affect the others.
 
     Raises ConnectionLost.
     """
@@ -187,7 +187,7 @@ def _outcome(asked: Callable[[], _Found]) -> _Found | DStreamError:
 
 @contextmanager
 def _needing(grant: str) -> Iterator[None]:
-    """Names the right that a statement was refused for want of."""
+    """Adds the missing right to a refusal."""
     try:
         yield
     except PermanentError as error:
@@ -197,27 +197,29 @@ def _needing(grant: str) -> Iterator[None]:
 
 
 _Row = tuple[Any, ...]
-"""What LOAD selects."""
+"""A row of LOAD."""
 
 
 def _read(table: TableName, epoch: int, row: _Row | None) -> tuple[Position | None, str | None, str | None]:
-    """The position, the destination and the source table's identity as they are stored. `row` is None where there is none."""
+    """The stored position, destination and identity of the source table. `row`: None if there is none."""
     if row is None:
         raise PermanentError(
-            f"loading the offset of {table.key}: its row is gone from dbo.cdc_offsets",
+            f"loading the offset of {table.key}: its row in dbo.cdc_offsets has been deleted",
             hint="restart the ingester; without the row the table is read from its low watermark again",
         )
     *place, stored_epoch, destination, source = row
     if stored_epoch > epoch:
-        raise LeaseLost(f"loading the offset of {table.key}: a newer owner (epoch {stored_epoch}) has taken the table")
+        raise LeaseLost(
+            f"loading the offset of {table.key}: a newer owner (epoch {stored_epoch}) has claimed the table"
+        )
     return _stored_position(*place), destination, source
 
 
 def _stands(move: Move, row: _Row | None) -> Position:
-    """Where an offset stands after `move` was tried."""
+    """Where an offset is after an attempt to `move` it."""
     position, _, _ = _read(move.table, move.epoch, row)
     if position is None:
-        raise LeaseLost(f"moving the offset of {move.table.key}: somebody has set it back")
+        raise LeaseLost(f"moving the offset of {move.table.key}: somebody has reset it")
     return position
 
 
@@ -227,15 +229,15 @@ def _refuse_backwards(table: TableName, seen: Position | None, position: Positio
 
 
 def _bare_name(table: TableName) -> str | None:
-    """Under which the original tool kept the offset, if it could; a dot would make it another table's key."""
+    """The original tool's key of the offset, if it had one; with a dot it would be another table's key."""
     return table.table if table.schema.lower() == "dbo" and "." not in table.table else None
 
 
 def _sent_elsewhere(key: str, stored: str, ours: str) -> PermanentError:
-    """Two ingesters with queues of their own would each take changes from the other for good."""
+    """Two ingesters with different queues would permanently take changes from each other."""
     return PermanentError(
-        f"claiming the offset of {key}: its changes are sent to {stored}, and this ingester sends to {ours}",
-        hint="point the ingester at a database of its own; where the destination was moved on purpose, say so with "
+        f"claiming the offset of {key}: its changes are sent to {stored}, but this ingester sends to {ours}",
+        hint="give the ingester a database of its own; if the destination was changed on purpose, run "
         f"{queries.to_send_elsewhere(key, ours)} and start it again",
     )
 
@@ -247,7 +249,7 @@ def _stored_position(
     if lsn is None or (not any(lsn) and command_id is None):  # all zeros: the original tool's "from the beginning"
         return None
     if command_id is None or seqval is None or operation is None:
-        # an older installation's offset: it cannot say where in the transaction it stood, so all of it is read again
+        # an older installation's offset does not say where in the transaction it is, so the whole transaction is read again
         return LogPosition.before(Lsn(_padded(lsn)))
     return LogPosition(Lsn(_padded(lsn)), command_id, bytes(seqval), operation)
 
@@ -258,5 +260,5 @@ def _parts(position: Position) -> tuple[object, ...]:
 
 
 def _padded(value: bytes) -> bytes:
-    """VARBINARY(10) may have lost nothing at its end on the way in; a shorter one is an older tool's literal such as 0x00."""
+    """VARBINARY(10) keeps trailing zeros; a shorter value is an older tool's literal such as 0x00."""
     return bytes(value).ljust(10, b"\0")

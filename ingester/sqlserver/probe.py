@@ -1,7 +1,7 @@
-"""How far capture has come, and which tables hold anything new: what the driver asks before each pass.
+"""How far capture has come, and which tables have new changes: the question before each pass.
 
-One round trip where nothing has happened since, whatever the number of tables; a second one, with a statement for each table that has
-to be looked at, where something has. Each statement's text depends on its table alone, so SQL Server finds its plan again.
+One round trip if nothing has happened since, for any number of tables. Otherwise a second one, with a statement for each table that must
+be checked. Each statement's text depends on its table alone, so SQL Server reuses its plan.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Stamp = tuple[Any, ...]
 
 
 class Prober:
-    """`stamp`: the catalog's when the driver last read it. Not thread-safe, as its connection is not.
+    """Not thread-safe, as its connection is not.
 
-    The max LSN is taken before the rows are looked at: in one SELECT a capture scan could commit between the two, and a table would be
-    called idle up to an LSN whose rows nobody looked for. The low watermarks come after the rows, since cleanup raises one before it
-    deletes: rows that were gone when they were looked for are noticed. The catalog's stamp comes after the max LSN: an instance that is
-    made later starts after that LSN.
+    The max LSN is read before the rows: in one SELECT a capture scan could commit between the two, and a table would count as
+    idle up to an LSN whose rows were never checked. The low watermarks are read after the rows, since cleanup raises one before it
+    deletes: so rows that were already deleted are noticed. The catalog's stamp is read after the max LSN: an instance that is
+    created later starts after that LSN.
 
-    While capture's own transaction holds the newest row of the log's times, what was captured before is gone on with.
+    While capture's own transaction holds the newest row of the log's times, the last known max LSN is used.
     """
 
     def __init__(self, connection: Connection, *, by_function: bool) -> None:
@@ -45,15 +45,15 @@ class Prober:
         self._locked: dict[str, str] = {}
         self._capture_holds = False
         self._empty: dict[str, ProbeRequest] = {}
-        """What was asked of each capture instance that held nothing up to the LSN `_last`; nothing is added to the log before its end."""
+        """The request for each capture instance that was empty up to the LSN `_last`. The log only grows at its end."""
 
     def catalog_read(self, stamp: Stamp | None) -> None:
-        """The capture instances that `probe` is asked about are those of this stamp; None while CDC is off."""
+        """The capture instances in requests are those of this stamp of the catalog; None while CDC is off."""
         if stamp != self._stamp:
             self._stamp, self._empty = stamp, {}
 
     def probe(self, requests: Sequence[ProbeRequest]) -> Probe:
-        """As the port says. Raises PermanentError where the server does not tell."""
+        """See the port. Raises PermanentError where this login may not see the answer."""
         if not requests:
             return Probe(None, {})
         try:
@@ -88,15 +88,15 @@ class Prober:
             self._last, self._empty = last, {}
 
     def _known_empty(self, request: ProbeRequest) -> bool:
-        """Whether the window, or one that begins no later and ends at the same border, was found empty, and the log has not grown since."""
+        """Whether the window, or one that begins no later and ends at the same border, was empty and the log has not grown since."""
         known = self._empty.get(request.instance.name)
         return known is not None and known.before == request.before and _start(known) <= _start(request)
 
     def _looks(self, requests: Sequence[ProbeRequest], asked: Sequence[int]) -> list[Statement]:
-        """Before the first capture there is nothing to look for; but the published functions are where a missing right is seen.
+        """Before the first capture there is nothing to check, but the published functions reveal a missing right.
 
-        Without row versions the capture of a large transaction holds its change table until it commits. The first such table is waited
-        for for a second, and those that were held the last time come at the end.
+        Without row versions the capture of a large transaction locks its change table until it commits. The probe waits a second for the
+        first such table, and asks about tables that were locked the last time at the end.
         """
         if self._last is None and not self._by_function:
             return []
@@ -156,10 +156,10 @@ class Prober:
             raise
 
     def _check_rights(self) -> None:
-        """Raises PermanentError if it is for want of rights that the server does not tell how far capture has come."""
+        """Raises PermanentError if a missing right is why the server does not return how far capture has come."""
         if self._connection.rows(queries.MAY_READ_THE_LOGS_TIMES)[0][0] != 1:
             raise PermanentError(
-                "asking how far capture has come: the server does not tell this login",
+                "asking how far capture has come: this login may not see it",
                 hint=READ_TIMES,
             )
 
@@ -169,13 +169,13 @@ def _start(request: ProbeRequest) -> LogPosition:
 
 
 def start_of(after: LogPosition) -> LogPosition:
-    """Where a reader that sees no command ids begins: a position that names one belongs to another order, so its transaction is read again."""
+    """Where a reader without command ids begins: a position with a command id belongs to another order, so its transaction is read again."""
     return after if after.command_id <= 0 or after == LogPosition.end_of(after.lsn) else LogPosition.before(after.lsn)
 
 
 def no_watermark(capture_instance: str) -> PermanentError:
     """https://learn.microsoft.com/sql/relational-databases/system-functions/sys-fn-cdc-get-min-lsn-transact-sql (Remarks)"""
     return PermanentError(
-        f"asking for the low watermark of {capture_instance}: the server does not tell this login",
+        f"asking for the low watermark of {capture_instance}: this login may not see it",
         hint=READ_SOURCE,
     )

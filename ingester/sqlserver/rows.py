@@ -1,6 +1,6 @@
-"""From a change table's rows to changes: values made ready for JSON, what capture does not hold told apart from NULL. Pure.
+"""From a change table's rows to changes: values ready for JSON, and missing values distinguished from NULL. Pure.
 
-Every row of every table passes through here, so what a column needs is settled once, when its table's reader is made.
+Every row of every table passes through here, so what a column needs is decided once, when its table's reader is created.
 Source: https://learn.microsoft.com/sql/relational-databases/system-tables/cdc-capture-instance-ct-transact-sql (Remarks)
 """
 
@@ -17,11 +17,11 @@ from ingester.sqlserver.pairing import Image, PairedRows
 from ingester.sqlserver.values import LOB_TYPES, Convert, projection, unchanged
 
 _MASKS = 1024
-"""Update masks whose columns' names are remembered: an application has few kinds of updates."""
+"""How many update masks are cached with their columns' names: an application has few kinds of updates."""
 
 
 class RowReader:
-    """Knows one capture instance's columns: what to select, and what the selected values mean."""
+    """Selects the columns of one capture instance and converts their values."""
 
     def __init__(self, instance: ChangeTable, *, decimals_as_numbers: bool, before_images: bool) -> None:
         self._instance = instance
@@ -34,7 +34,7 @@ class RowReader:
             found = projection(column.type, column.length, decimals_as_numbers=decimals_as_numbers)
             if found is None:
                 raise PermanentError(
-                    f"reading {instance.change_table}: column {column.name!r} has type {column.type}, which DStream does not carry",
+                    f"reading {instance.change_table}: column {column.name!r} has type {column.type}, which DStream does not support",
                     hint="leave the column out of the capture instance (@captured_column_list)",
                 )
             if found.convert is not unchanged:
@@ -52,7 +52,7 @@ class RowReader:
         self._changed = lru_cache(_MASKS)(self._columns_of)
 
     def change(self, rows: PairedRows) -> Change:
-        """The change that `rows` are."""
+        """The change in `rows`."""
         image = rows.row
         operation = Operation(image.position.operation)
         values = self._values(image)
@@ -85,7 +85,7 @@ class RowReader:
         return values
 
     def _missing(self, image: Image, operation: Operation) -> list[int]:
-        """The columns, by their place, of which capture does not hold this image's value."""
+        """The indices of the columns whose value in this image was not captured."""
         doubtful = self._doubtful[operation]
         if not doubtful:
             return doubtful
@@ -111,9 +111,9 @@ def _in(mask: int, column: CapturedColumn) -> bool:
 
 
 def _held_back(column: CapturedColumn, operation: Operation, *, changed: bool) -> bool:
-    """Whether a NULL here means that capture does not hold the value; `changed`: the update mask has the column.
+    """Whether a NULL here means that the value was not captured. `changed`: the update mask has the column.
 
-    Nothing is captured of a column that was dropped, though another has its name by now. Computed columns are never captured; text, ntext
+    A dropped column is no longer captured, even if another one has its name by now. Computed columns are never captured; text, ntext
     and image not in deletes and before images; a (max) column's before image only if the column changed.
     """
     if column.computed or column.gone:

@@ -73,7 +73,7 @@ def _why(facts: CaptureFacts, jobs: CaptureJobs | None, newest: float | None) ->
     if not facts.enabled:
         return Explanation(
             Silence.STOPPED,
-            "Change Data Capture is switched off for the database",
+            "Change Data Capture is disabled in the database",
             ENABLE_AGAIN,
         )
     if not facts.tracked:
@@ -96,18 +96,16 @@ def _by_scans(
     if last is None:
         if newest is not None and newest <= _PATIENCE_SECONDS:
             return Explanation(Silence.IDLE, f"nothing to read: the newest change was committed {_age(newest)} ago")
-        return _standing(facts, "nobody has scanned the log since the server started")
+        return _standing(facts, "the log has not been scanned since the server started")
     if last.ended is None:
         if last.began > LAG_SECONDS:
             text = f"one scan of the log has been running for {_age(last.began)}{_held(facts)}"
             return Explanation(
-                Silence.LAGGING, text, "a large transaction takes its time; see that the capture job is not blocked"
+                Silence.LAGGING, text, "a large transaction takes long; check that the capture job is not blocked"
             )
         return _idle(newest, "a scan of the log is running")
     if last.failed:
-        return _standing(
-            facts, f"its scans fail, the last one {_age(last.ended)} ago", "see the errors of sys.dm_cdc_errors"
-        )
+        return _standing(facts, f"its scans fail, the last one {_age(last.ended)} ago", "see sys.dm_cdc_errors")
     patience = _patience(jobs)
     if patience is not None and last.ended > patience:
         return _standing(facts, f"the log was last scanned {_age(last.ended)} ago")
@@ -140,28 +138,28 @@ def _patience(jobs: CaptureJobs | None) -> float | None:
 
 def _unseen(newest: float | None) -> Explanation:
     if newest is not None and newest <= _ENTRY_SECONDS:
-        return Explanation(Silence.IDLE, f"nothing to read: capture was at work {_age(newest)} ago")
-    told = "it has captured nothing yet" if newest is None else f"its last trace is {_age(newest)} old"
+        return Explanation(Silence.IDLE, f"nothing to read: capture was active {_age(newest)} ago")
+    told = "it has captured nothing yet" if newest is None else f"its last entry is {_age(newest)} old"
     return Explanation(
         Silence.UNKNOWN,
-        f"there is nothing to read, and this login may not see whether capture runs; {told}",
+        f"there is nothing to read, and this login may not see whether capture is running; {told}",
         SEE_SCANS,
     )
 
 
 def _standing(facts: CaptureFacts, text: str, hint: str | None = None) -> Explanation:
-    start = "EXEC sys.sp_cdc_start_job N'capture'; is SQL Server Agent running?"
-    return Explanation(Silence.STOPPED, f"capture stands still: {text}{_held(facts)}", hint or start)
+    start = "EXEC sys.sp_cdc_start_job N'capture'; check that SQL Server Agent is running"
+    return Explanation(Silence.STOPPED, f"capture has stopped: {text}{_held(facts)}", hint or start)
 
 
 def _idle(newest: float | None, scanned: str) -> Explanation:
-    told = "nothing was ever captured" if newest is None else f"the newest change was committed {_age(newest)} ago"
+    told = "nothing has ever been captured" if newest is None else f"the newest change was committed {_age(newest)} ago"
     return Explanation(Silence.IDLE, f"nothing to read: {told}, and {scanned}")
 
 
 def _held(facts: CaptureFacts) -> str:
     """What a capture that does not come along does to the log. By itself the column proves nothing: it is as of the last truncation."""
-    return "; the transaction log waits for it and grows" if facts.log_wait == "REPLICATION" else ""
+    return "; the transaction log cannot be truncated and grows" if facts.log_wait == "REPLICATION" else ""
 
 
 def _age(seconds: float) -> str:

@@ -42,16 +42,16 @@ from ingester.window import gap
 QueryMode = Literal["direct", "function"]
 
 _MOST_READERS = 64
-"""Tables whose readers are kept, about 10 KB each: a worker meets every table in time, and reads few of them often."""
+"""How many tables' readers are cached, about 10 KB each: a worker gets every table in time, and few of them often."""
 
 _COMMIT_TIME = 5
-"""Where a row has it."""
+"""Its index in a row."""
 PAGE_BYTES = 4 * 2**20
-"""How much text and binary a page may hold before it ends, whatever its number of rows: a few Service Bus batches, and little beside a
-worker's memory even when all its threads hold one. A row of more is a page of its own."""
+"""How much text and binary a page holds before it ends, whatever its number of rows: a few Service Bus batches, and little of a
+worker's memory even if each of its threads holds one. A larger row is a page of its own."""
 
 _ATTEMPTS = 3
-"""How often a page is read whose table is altered meanwhile."""
+"""How often a page is read again because its table was altered meanwhile."""
 
 _OUTSIDE_THE_WINDOW = 313
 
@@ -78,7 +78,7 @@ class SqlServerSource:
         self._prober = Prober(connection, by_function=self._by_function)
         self._readers: dict[tuple[str, TableName, tuple[CapturedColumn, ...]], RowReader] = {}
         self._altered: dict[tuple[str, Shape | None], ChangeTable] = {}
-        """Instances that were altered since the catalog was read which whoever asks for their pages goes by."""
+        """By the instance in a query: the same after an ALTER that the driver's catalog does not have yet."""
 
     def states(
         self, tables: Sequence[TableName], sources: Mapping[TableName, str] | None = None
@@ -118,7 +118,7 @@ class SqlServerSource:
         return bool(self._connection.rows(queries.COMMITTED_AFTER, (lsn.value, doubt, moment))[0][0])
 
     def _instances(self) -> list[tuple[int, ChangeTable]] | None:
-        """Every capture instance with its source table's object id, in the order in which they were made; None without CDC."""
+        """Every capture instance with its source table's object id, in order of creation; None without CDC."""
         enabled = self._connection.rows(queries.CDC_ENABLED)
         if not enabled or not enabled[0][0]:
             return None
@@ -162,7 +162,7 @@ class SqlServerSource:
         ]
 
     def _told(self, question: str) -> list[tuple[Any, ...]]:
-        """Of the catalog, for which nobody waits long: whoever alters a table holds its rows there, and the loop has other tables."""
+        """Rows of the catalog, with a short wait for locks: a session that alters a table holds some, and the loop has other tables."""
         return self._connection.rows(in_its_scope(f"{queries.SHORT_WAIT};\n{question}"))
 
     def probe(self, requests: Sequence[ProbeRequest]) -> Probe:
@@ -193,7 +193,7 @@ class SqlServerSource:
         try:
             return self._page_of(query)
         except DStreamError as error:
-            if is_error(error, UNKNOWN_OBJECT):  # CDC was switched off between two of a page's questions
+            if is_error(error, UNKNOWN_OBJECT):  # CDC was disabled between two of a page's questions
                 raise self._gone(query.instance) from error
             raise
 
@@ -205,24 +205,22 @@ class SqlServerSource:
             if page is not None:
                 return page
             self._altered[instance.name, instance.shape] = self._as_it_is_now(instance)
-        raise TransientError(
-            f"reading {instance.table.key}: the columns of {instance.change_table} change all the time"
-        )
+        raise TransientError(f"reading {instance.table.key}: the columns of {instance.change_table} keep changing")
 
     def _as_it_is_now(self, instance: ChangeTable) -> ChangeTable:
-        """`instance` with the columns that its change table has been given. Raises TransientError if it is gone."""
+        """`instance` with its change table's present columns. Raises TransientError if it no longer exists."""
         found = next((i for _, i in self._instances() or () if i.name == instance.name), None)
         if found is None or found.shape is None or instance.shape is None:
             raise self._gone(instance)
-        if found.shape.object_id != instance.shape.object_id:  # another of the same name
+        if found.shape.object_id != instance.shape.object_id:  # a new one of the same name
             raise self._gone(instance)
         return replace(instance, columns=found.columns, shape=found.shape)
 
     def _page(self, instance: ChangeTable, query: PageQuery) -> Page | None:
-        """A page; None if the change table's columns are not what `instance` says, so that the values may be cut or missing."""
+        """A page; None if the change table's columns differ from `instance`, so that values may be truncated or missing."""
         reader = self._reader(instance)
         after, rows = in_the_log(query.after), query.rows
-        # one more than asked for, so that a before image which would end the page can take its after image along
+        # one more than requested, so that a before image at the end of the page is read with its after image
         limit = rows + 1 if self._before_images else rows
         wanted = RowsQuery(instance, reader.selected, after, in_the_log(query.upto), limit, self._before_images)
         meter = _Meter(self._page_bytes, look_ahead=self._by_function)
@@ -245,7 +243,7 @@ class SqlServerSource:
         if self._by_function:
             _refuse_ties(instance, images)
             if not whole:
-                images.pop()  # only looked at
+                images.pop()  # read to compare its position only
         if whole and len(images) > rows and images[rows - 1].position.operation != Operation.BEFORE_UPDATE:
             del images[rows:]
         paired = pair(images, full=full)
@@ -270,14 +268,14 @@ class SqlServerSource:
         return found
 
     def _watermark(self, instance: ChangeTable, low: bytes | None) -> Lsn:
-        """The low watermark. Raises TransientError for an instance that is gone, PermanentError where the server does not tell."""
+        """The low watermark. Raises TransientError if the instance no longer exists, PermanentError if this login may not see it."""
         if low is not None and not (watermark := Lsn(bytes(low))).unknown:
             return watermark
         known = self._connection.rows(queries.INSTANCE_KNOWN, (instance.name,))[0][0]
         raise no_watermark(instance.name) if known else self._gone(instance)
 
     def _purged(self, instance: ChangeTable, after: LogPosition, error: DStreamError) -> Page:
-        """A function's window that cleanup has overtaken: the low watermark tells how far. Raises PermanentError for another reason."""
+        """The page of a function's window that cleanup has passed: empty, with the low watermark. Raises PermanentError for another reason."""
         low = LogPosition.before(self._watermark(instance, self._low(instance)))
         if gap(after, low) is None:
             raise PermanentError(f"reading {instance.table.key}: {error.message}") from error
@@ -285,7 +283,7 @@ class SqlServerSource:
 
     def _gone(self, instance: CaptureInstance) -> TransientError:
         return TransientError(
-            f"reading {instance.table.key}: capture instance {instance.name} is gone; its table is looked for again"
+            f"reading {instance.table.key}: capture instance {instance.name} no longer exists; DStream looks for its table again"
         )
 
     def close(self) -> None:
@@ -296,16 +294,16 @@ class SqlServerSource:
         reader = self._readers.pop(known, None) or RowReader(
             instance, decimals_as_numbers=self._decimals_as_numbers, before_images=self._before_images
         )
-        self._readers[known] = reader  # now the last: the first is the one that was not used for longest
+        self._readers[known] = reader  # last in the dict: the first is the least recently used
         if len(self._readers) > _MOST_READERS:
             del self._readers[next(iter(self._readers))]
         return reader
 
 
 class _Meter:
-    """Ends a page when its rows hold so much text and binary, but never between an update's two images.
+    """Ends a page once its rows hold `limit` characters and bytes, but never between an update's two images.
 
-    `look_ahead`: one row later, so that it can be told from the last one by its position.
+    `look_ahead`: one row later, so that its position can be compared with the last one's.
     """
 
     def __init__(self, limit: int, *, look_ahead: bool) -> None:
@@ -315,7 +313,7 @@ class _Meter:
 
     def enough(self, row: Sequence[Any]) -> bool:
         if self._spent:
-            return len(row) > 1  # the low watermark is no row of the page
+            return len(row) > 1  # the low watermark is not a row of the page
         for value in row:
             if isinstance(value, (str, bytes)):
                 self._left -= len(value)
@@ -329,7 +327,7 @@ def _shape(object_id: int, stamps: Mapping[int, str]) -> Shape:
 
 
 def _stamp_of(instance: ChangeTable) -> tuple[str, tuple[object, ...]]:
-    """The statement that ends a page's batch."""
+    """The last statement of a page's batch."""
     return queries_of_columns.STAMP, (instance.shape.object_id if instance.shape is not None else None,)
 
 
@@ -337,18 +335,18 @@ def _refuse_ties(instance: ChangeTable, images: Sequence[Image]) -> None:
     for one, other in pairwise(images):
         if one.position == other.position:
             raise PermanentError(
-                f"reading {instance.name}: two changes at {one.position} that only their command ids could tell apart",
-                hint='the published functions do not have those: set query_mode = "direct" and grant SELECT on schema cdc',
+                f"reading {instance.name}: two changes at {one.position} differ in their command ids only",
+                hint='the published functions do not return command ids: set query_mode = "direct" and grant SELECT on schema cdc',
             )
 
 
 def _position(
     start_lsn: bytes | None, command_id: int | None, seqval: bytes | None, operation: int | None
 ) -> LogPosition:
-    """Raises PermanentError where the server leaves a part of it out: such a row has no place in any order, and is never passed over."""
+    """Raises PermanentError if the server leaves out a part of it: such a row has no place in the order, and is never skipped."""
     if start_lsn is None or command_id is None or seqval is None or operation is None:
         raise PermanentError(
-            "reading a change table: rows come without their place in the log",
+            "reading a change table: the server returns rows without their position in the log",
             hint=READ_SOURCE,
         )
     return LogPosition(Lsn(bytes(start_lsn)), command_id, bytes(seqval), operation)

@@ -1,8 +1,8 @@
-"""When transactions were committed, in UTC: what cdc.lsn_time_mapping holds is the server's local time, and no zone with it.
+"""When transactions were committed, in UTC: cdc.lsn_time_mapping has the server's local time, without a zone.
 
-Only the server knows its zone's rules, and AT TIME ZONE costs it more than the rest of a row. So it is asked once a minute of local time,
-whatever number of rows was committed in it: no zone changes its offset within a minute. In the hour that an autumn has twice the answer is
-AT TIME ZONE's.
+Only the server knows the rules of its zone, and AT TIME ZONE costs more than the rest of a row. So it is asked once for each minute of local
+time, however many rows were committed in it: no zone changes its offset within a minute. In the hour that occurs twice in autumn, the answer
+is that of AT TIME ZONE.
 https://learn.microsoft.com/sql/t-sql/queries/at-time-zone-transact-sql
 """
 
@@ -18,13 +18,13 @@ from ingester.sqlserver.sql import changes as queries
 _UNKNOWN_FUNCTION = 195
 _MINUTE = len("2026-01-02 03:04")
 _HOUR = 60
-"""Minutes: no zone is put back by more."""
+"""Minutes: no zone is set back by more."""
 _KEPT = 10_000
-"""Minutes whose offset is remembered: a week of them."""
+"""How many minutes' offsets are cached: about a week of them."""
 
 
 class CommitTimes:
-    """Of one server. Not thread-safe, as its connection is not."""
+    """For one server. Not thread-safe, as its connection is not."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -33,16 +33,16 @@ class CommitTimes:
         self._minutes: dict[str, timedelta] = {}
 
     def utc(self, local: Iterable[str | None]) -> Mapping[str, str]:
-        """Of each local time in style 121 ("2026-01-02 03:04:05.677") the same in UTC, "2026-01-02T02:04:05.677Z"."""
+        """Each local time in style 121 ("2026-01-02 03:04:05.677") with its UTC, "2026-01-02T02:04:05.677Z"."""
         times = {time for time in local if time is not None}
         self._learn({time[:_MINUTE] for time in times})
         return {time: self._moved(time) for time in times}
 
     def doubt(self, local: str) -> int:
-        """By how many minutes a local time must be later than `local`, in style 126, to be so for certain.
+        """By how many minutes a local time must be later than `local`, in style 126, to be certainly later.
 
-        In autumn an hour comes twice, and its first pass looks later than the second. Where the server does not tell its zone, nobody knows
-        that there was none.
+        In autumn an hour occurs twice, and its first pass looks later than the second. If the server does not report its zone, any hour could
+        be that one.
         """
         if self._server_zone() is None:
             return _HOUR
@@ -71,7 +71,7 @@ class CommitTimes:
         return [timedelta(minutes=rows[0][0]) for rows in answers]
 
     def _server_zone(self) -> str | None:
-        """None where the server does not tell: then all there is to go by is today's offset."""
+        """None if the server does not report it: then only today's offset is known."""
         if not self._zone_known:
             try:
                 self._zone = self._connection.rows(queries.SERVER_TIME_ZONE)[0][0]

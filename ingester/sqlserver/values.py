@@ -1,8 +1,8 @@
-"""How each SQL Server type is read and written (docs/values.md): the expression that selects it, and what makes its JSON value.
+"""How each SQL Server type is read and written (docs/values.md): the expression that selects it, and the conversion to its JSON value.
 
-Types that Python or the driver would shorten are converted to text by the server. Nothing is rounded, shifted or guessed. Text itself comes
-as UTF-16 in binary: the driver (FreeTDS, with iconv) puts a question mark in the place of every character that its tables lack, such as
-half a surrogate pair or byte 0x81 of code page 1252, and tells nobody.
+The server converts types that Python or the driver would truncate to text. Nothing is rounded, shifted or guessed. Text itself arrives as
+UTF-16 in binary: the driver (FreeTDS, with iconv) silently replaces every character that its tables lack with a question mark, such as half
+a surrogate pair or byte 0x81 of code page 1252.
 Source of the styles: https://learn.microsoft.com/sql/t-sql/functions/cast-and-convert-transact-sql
 """
 
@@ -22,14 +22,14 @@ Convert = Callable[[object], object]
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """`select` has one {} for the quoted column; `convert` gets what the driver returns for it, never None."""
+    """`select` has one {} for the quoted column; `convert` gets the driver's value, never None."""
 
     select: str
     convert: Convert
 
 
 def unchanged(value: object) -> object:
-    """For what the driver returns as JSON wants it: readers need not call it."""
+    """For values that the driver returns ready for JSON; readers need not call it."""
     return value
 
 
@@ -38,7 +38,7 @@ def _bool(value: object) -> object:
 
 
 def _real(value: object) -> object:
-    """The shortest digits that read back to the same 32-bit value; the driver hands over its 64-bit widening."""
+    """The shortest digits that read back to the same 32-bit value; the driver returns it widened to 64 bits."""
     assert isinstance(value, float)
     wanted = struct.pack("<f", value)
     for digits in range(6, 9):
@@ -55,7 +55,7 @@ def _iso(text: object) -> object:
 
 
 def _iso_minutes(text: object) -> object:
-    """A smalldatetime has no fraction, whatever the style prints."""
+    """A smalldatetime has no fraction, although the style prints one."""
     assert isinstance(text, str)
     return text.replace(" ", "T", 1)[:19]
 
@@ -70,7 +70,7 @@ def _guid(value: object) -> object:
 
 
 def _unicode(value: object) -> object:
-    """Text from its UTF-16. Half a surrogate pair, which SQL Server stores and UTF-8 cannot hold, becomes the escape that JSON has for it."""
+    """Text from its UTF-16. Half a surrogate pair, which SQL Server stores and UTF-8 cannot encode, becomes its JSON escape."""
     assert isinstance(value, bytes)
     try:
         return value.decode("utf-16-le")
@@ -134,16 +134,16 @@ PROJECTIONS: dict[str, Projection] = {
 _EXACT_NUMBERS = ("decimal", "numeric", "money", "smallmoney")
 
 LOB_TYPES = frozenset({"text", "ntext", "image"})
-"""Capture never holds their value in a delete or a before image."""
+"""Their value is never captured in a delete or a before image."""
 
 
 _LARGE = {"char": _LARGE_TEXT, "varchar": _LARGE_TEXT, "nchar": _LARGE_UNICODE, "nvarchar": _LARGE_UNICODE}
 _SHORT_BYTES = {"char": 4000, "varchar": 4000, "nchar": 8000, "nvarchar": 8000}
-"""What a short text may take in its column and still be converted whole; an unknown length counts as large."""
+"""How long a column may be whose text is converted without truncation; an unknown length counts as large."""
 
 
 def projection(sql_type: str, length: int | None = None, *, decimals_as_numbers: bool) -> Projection | None:
-    """How `sql_type` is read; None for a type that DStream does not carry (sql_variant). `length`: the column's, in bytes; -1 for max."""
+    """How `sql_type` is read; None for a type that DStream does not support (sql_variant). `length`: of the column, in bytes; -1 for max."""
     name = sql_type.lower()
     found = PROJECTIONS.get(name)
     if found is not None and decimals_as_numbers and name in _EXACT_NUMBERS:

@@ -1,9 +1,9 @@
-"""Bounds for every wait on a SQL Server: for a login, for an answer's first packet, and for the rest of it.
+"""Deadlines for every wait on a SQL Server: for a login, for an answer's first packet, and for the rest of it.
 
-A thread that waits in C runs no signal handler, and the main thread is the one that polls: a server that hangs would hold up a stop, and
-even the second signal, for as long as a query may take. So the first packet of an answer is waited for here, in place of the driver; what
-the driver does after that is watched by a thread, which shuts the socket when the time is up. A login has no socket that could be
-reached: it runs in a thread of its own, and is left to the driver's timeout when it is given up.
+A thread that waits in C runs no signal handler, and the main thread is the one that polls: a hanging server would delay a stop, and
+even the second signal, for as long as a query may take. So this module waits for the first packet of an answer in place of the driver, and
+a thread watches the driver after that: it shuts the socket when the time is up. The socket of a login cannot be reached: a login runs in a
+thread of its own, and an abandoned one ends with the driver's timeout.
 https://pymssql.readthedocs.io/en/stable/ref/pymssql.html (set_wait_callback)
 """
 
@@ -24,16 +24,16 @@ TICK = 0.5
 """Seconds after which a stop is noticed at the latest."""
 
 GRACE = 3.0
-"""Seconds that a question may still take when the stop comes: most are answered in a fraction, and an offset is stored."""
+"""Seconds that a question may still take after a stop: most answers take a fraction of that, and an offset gets stored."""
 
 _MOST_GIVEN_UP = 8
-"""Logins that were given up and have not ended. More are not begun: a peer that sends a byte now and then holds each for as long."""
+"""How many abandoned logins may be pending. No more are begun: a peer that sends a byte now and then keeps each from ending."""
 
 
 class Wire:
-    """The socket of one of the driver's connections, once a statement has shown it; ours to shut, the driver's to close.
+    """The socket of one of the driver's connections, known after its first statement. This class shuts it, the driver closes it.
 
-    It has to be closed with the connection: the peer sees none of both ends before.
+    It must be closed with the connection: the peer sees the end only when both are closed.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Wire:
             self._socket = socket.socket(fileno=os.dup(descriptor))
 
     def shut(self) -> None:
-        """Whoever reads or writes finds the connection closed by the server."""
+        """A thread that reads or writes finds the connection closed by the server."""
         if self._socket is not None:
             with suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
@@ -59,14 +59,14 @@ class Wire:
             self._socket = None
 
     def __del__(self) -> None:
-        """With a connection that nobody closed, as the driver does."""
+        """For a connection that was never closed, as the driver does."""
         self.close()
 
 
 class Patience:
-    """For one statement and all of its answer: `seconds` altogether, and GRACE from the moment that `stop` is seen to be set.
+    """The deadline of one statement and its whole answer: `seconds`, or GRACE once `stop` is set.
 
-    `over`: why it was given up; None while it was not.
+    `over`: why the statement was abandoned; None while it was not.
     """
 
     def __init__(self, seconds: float, stop: threading.Event | None, wire: Wire | None = None) -> None:
@@ -78,7 +78,7 @@ class Patience:
         self.over: str | None = None
 
     def wait(self, descriptor: int) -> None:
-        """Until there is something to read. After that the connection is shut, and the driver finds it closed by the server."""
+        """Return when there is something to read, or at the deadline: then the connection is shut, and the driver sees it closed by the server."""
         self.wire.show(descriptor)
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
@@ -87,7 +87,7 @@ class Patience:
                 return
 
     def spent(self) -> bool:
-        """Whether the time is up; the connection is shut then."""
+        """Whether the time is up; if so, the connection is shut."""
         if self._stop is not None and self._stop.is_set() and not self._stopping:
             self._stopping = True
             self._end = min(self._end, time.monotonic() + GRACE)
@@ -99,7 +99,7 @@ class Patience:
 
 
 class _Watch:
-    """A thread that looks after those who may be waiting in C; it sleeps while there are none."""
+    """A thread that watches statements whose answer is read in C. It sleeps while there are none."""
 
     def __init__(self) -> None:
         self._watched: set[Patience] = set()
@@ -111,12 +111,12 @@ class _Watch:
         with self._guard:
             self._watched.add(patience)
             self._some.set()
-            if self._process != os.getpid():  # a fork takes no threads along
+            if self._process != os.getpid():  # a fork does not copy threads
                 self._process = os.getpid()
                 threading.Thread(target=self._run, name="sqlserver-watch", daemon=True).start()
 
     def remove(self, patience: Patience) -> None:
-        """From here on its socket is left alone."""
+        """From now on its socket is not shut."""
         with self._guard:
             self._watched.discard(patience)
 
@@ -137,9 +137,9 @@ _of_this_thread = threading.local()
 
 @contextmanager
 def patient(patience: Patience) -> Iterator[None]:
-    """Statements of this thread are waited for with `patience`, and so are their answers."""
+    """`patience` is the deadline of this thread's statements and their answers."""
     _of_this_thread.patience = patience
-    if patience.wire.known:  # what is left of the answer before is read first
+    if patience.wire.known:  # the driver first reads the rest of the previous answer
         _watch.add(patience)
     try:
         yield
@@ -149,7 +149,7 @@ def patient(patience: Patience) -> Iterator[None]:
 
 
 def wait(descriptor: int) -> None:
-    """What the driver is to call, from any thread, when it has sent a statement."""
+    """The driver calls this, from any thread, when it has sent a statement."""
     patience: Patience | None = getattr(_of_this_thread, "patience", None)
     if patience is not None:
         patience.wait(descriptor)
@@ -157,7 +157,7 @@ def wait(descriptor: int) -> None:
 
 
 class _Attempt:
-    """Something in a thread of its own, that makes what can be closed."""
+    """A call in a thread of its own, whose result can be closed."""
 
     given_up = 0
     guard = threading.Lock()
@@ -183,7 +183,7 @@ class _Attempt:
                 return
 
     def give_up(self) -> bool:
-        """Whether it was not done; whatever comes of it is closed."""
+        """Abandon it, unless it has ended: whether it has not. A late result is closed."""
         with self.guard:
             self._late = not self.done.is_set()
             _Attempt.given_up += self._late
@@ -191,24 +191,24 @@ class _Attempt:
 
 
 def given_up() -> int:
-    """How many logins were given up and have not ended."""
+    """How many abandoned logins have not ended."""
     return _Attempt.given_up
 
 
 def login_in_time(work: Callable[[], Any], seconds: float, stop: threading.Event | None, doing: str) -> Any:
-    """What `work` returns or raises, in `seconds` and a little; ConnectionLost after that, or soon after the stop.
+    """The result or error of `work`; ConnectionLost shortly after `seconds`, or soon after the stop.
 
-    Not common.in_time: a login that comes late is closed here, a stop leaves it GRACE, and those given up are counted.
+    Not common.in_time: here a late login is closed, a stop grants it GRACE, and abandoned logins are counted.
     """
     if given_up() >= _MOST_GIVEN_UP:
-        raise ConnectionLost(f"{doing}: {given_up()} earlier logins are still waiting for an answer")
+        raise ConnectionLost(f"{doing}: {given_up()} earlier logins still have no answer")
     attempt = _Attempt(work)
     patience = Patience(seconds + TICK, stop)
     threading.Thread(target=attempt.run, name="sqlserver-login", daemon=True).start()
     while not attempt.done.wait(TICK):
         if patience.spent() and attempt.give_up():
             raise ConnectionLost(
-                f"{doing}: {_said(patience, seconds)}", hint="does the server hang, or is it overloaded?"
+                f"{doing}: {_said(patience, seconds)}", hint="check whether the server hangs or is overloaded"
             )
     if attempt.error is not None:
         raise attempt.error

@@ -33,7 +33,7 @@ _TELL_IDLE_SECONDS = 300.0
 """An idle source gets one line after so long."""
 
 _FLOWING = Explanation(Silence.FLOWING, "changes flow")
-_IDLE = Explanation(Silence.IDLE, "nothing to read: capture is at work, and nothing of it is of these tables")
+_IDLE = Explanation(Silence.IDLE, "nothing to read: capture is active and finds no changes of these tables")
 _AMISS = (Silence.STOPPED, Silence.LAGGING)
 
 

@@ -1,4 +1,4 @@
-"""The port of a named instance, as the SQL Server Browser tells it on UDP 1434.
+"""The port of a named instance, from the SQL Server Browser at UDP 1434.
 
 https://learn.microsoft.com/openspecs/windows_protocols/mc-sqlr (2.2.3 CLNT_UCAST_INST, 2.2.5 SVR_RESP)
 """
@@ -18,14 +18,14 @@ _AGAIN = 1.0
 
 
 def port_of(host: str, instance: str, doing: str, seconds: float) -> int:
-    """Raises ConnectionLost when nobody answers in time, or the answer has no TCP port."""
+    """Raises ConnectionLost if there is no answer in time, or the answer has no TCP port."""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         with contextlib.suppress(OSError):
             return _told(_asked(host, instance, min(left, _AGAIN)))
     raise ConnectionLost(
-        f"{doing}: the SQL Server Browser does not tell the port of the instance {instance!r}",
-        hint="is the instance's name right, does the service run and UDP 1434 come through? Or give the port instead",
+        f"{doing}: the SQL Server Browser does not report the port of the instance {instance!r}",
+        hint="check the instance's name, that the service runs and that UDP 1434 is open, or set the port instead",
     )
 
 
@@ -44,7 +44,7 @@ def _asked(host: str, instance: str, seconds: float) -> str:
 
 
 def _told(answer: str) -> int:
-    """`ServerName;H;InstanceName;I;...;tcp;49900;;` is names and values by turns."""
+    """`ServerName;H;InstanceName;I;...;tcp;49900;;` has names and values in turn."""
     parts = answer.split(";")
     given = dict(zip(parts[::2], parts[1::2], strict=False))
     if not given.get("tcp", "").isdigit():

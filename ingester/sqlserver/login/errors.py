@@ -1,6 +1,6 @@
-"""What a refused login means: a table of numbers, pure. A person must act on what is permanent; the rest is tried again.
+"""What a refused login means: a table of numbers. Pure. A permanent error needs a person; all others are retried.
 
-Of a login that has worked before everything is tried again: while a server fails over, it refuses good passwords as well.
+Every error of a login that has worked before is retried: a server that fails over also refuses valid passwords.
 https://learn.microsoft.com/azure/azure-sql/database/troubleshoot-common-errors-issues
 https://learn.microsoft.com/sql/relational-databases/errors-events/mssqlserver-18456-database-engine-error
 """
@@ -14,28 +14,30 @@ from ingester.sqlserver.errors import NOT_READY, hint_for
 from ingester.sqlserver.login.refusal import Refusal
 
 _GRAVE = 14
-"""Severity of what a person may be refused for; what is more is the server's own trouble.
+"""The highest severity of a refusal that concerns the login; above it the trouble is the server's own.
 https://learn.microsoft.com/sql/relational-databases/errors-events/database-engine-error-severities"""
 
-_SERVER = "the gateway does not know the server by this name: check the host, or write the user as user@server"
-_NETWORK = "let this machine's address in: the server's firewall rules, virtual network rules, or a private endpoint"
-_ACCOUNT = "have it unlocked or enabled by the server's administrator"
-_PASSWORD = "set a new password, and put it into ingester.db_connection_string"
-_DATABASE = "check the database's name, that it is online, and that the login has a user in it"
+_SERVER = "the gateway does not know a server of this name: check the host, or write the user as user@server"
+_NETWORK = (
+    "allow this machine's address in the server's firewall rules or virtual network rules, or use a private endpoint"
+)
+_ACCOUNT = "ask the server's administrator to unlock or enable the login"
+_PASSWORD = "set a new password and put it into ingester.db_connection_string"
+_DATABASE = "check the database's name, that the database is online, and that the login has a user in it"
 _LOGIN = "check user and password in ingester.db_connection_string"
 
-_CHANGED = "if its password or its rights were changed, restart with the new ones; "
+_CHANGED = "if its password or rights were changed, restart with the new ones; "
 _USER = (
-    "make the identity a user of this very database: CREATE USER [its name] FROM EXTERNAL PROVIDER, by the server's administrator of "
-    "Microsoft Entra ID; and see that it is this identity that DStream runs under"
+    "make the identity a user of this database (CREATE USER [its name] FROM EXTERNAL PROVIDER, run by the server's administrator of "
+    "Microsoft Entra ID), and check that DStream runs under this identity"
 )
-_NO_TOKENS = "set an administrator of Microsoft Entra ID for the server, without whom it takes no tokens"
+_NO_TOKENS = "set a Microsoft Entra ID administrator for the server: without one it accepts no tokens"
 
 _HINTS: Mapping[int, str] = {
     4060: _DATABASE,
     916: _DATABASE,
     **dict.fromkeys(
-        (18450, 18452, 40607), "the server takes no SQL Server logins, or not from here: allow mixed authentication"
+        (18450, 18452, 40607), "the server accepts no SQL Server logins, or none from here: allow mixed authentication"
     ),
     **dict.fromkeys((18470, 18486), _ACCOUNT),
     **dict.fromkeys((18487, 18488, 18463, 18464), _PASSWORD),
@@ -43,10 +45,10 @@ _HINTS: Mapping[int, str] = {
     **dict.fromkeys((40615, 40914, 47073), _NETWORK),
     18456: _LOGIN,
 }
-"""The first of these that was told counts: after 4060 a server says 18456 as well."""
+"""The first of these errors counts: after 4060 a server also sends 18456."""
 
 _OF_IDENTITIES: Mapping[int, str] = {**dict.fromkeys((4060, 916, 18456), _USER), 18452: _NO_TOKENS}
-"""What is otherwise for logins without a password.
+"""What differs for logins without a password.
 https://learn.microsoft.com/azure/azure-sql/database/authentication-aad-configure"""
 
 _STATES: Mapping[int, str] = {
@@ -55,17 +57,17 @@ _STATES: Mapping[int, str] = {
     38: "the database does not exist, or the login may not open it",
     40: "the login's default database cannot be opened",
     46: "the database does not exist, or the login may not open it",
-    58: "the server takes Windows logins only",
+    58: "the server accepts Windows logins only",
     126: "the database does not exist",
 }
-"""Of 18456, where a server tells more than 1, which is all that most do."""
+"""States of 18456. Most servers only send 1."""
 
 
 def refused(
     refusals: Sequence[Refusal], doing: str, who: str, database: str, *, proven: bool, by_token: bool = False
 ) -> DStreamError:
-    """What these errors in the answer to a login mean. `doing`: a participle; `who`: "user 'x'"; `proven`: this login has worked before;
-    `by_token`: an identity's.
+    """The meaning of the errors in the answer to a login. `doing`: a participle; `who`: "user 'x'"; `proven`: this login has worked before;
+    `by_token`: the login of an identity.
     """
     for refusal in refusals:
         if refusal.number in NOT_READY or (refusal.number not in _HINTS and refusal.severity > _GRAVE):
@@ -90,7 +92,9 @@ def _said(refusal: Refusal) -> str:
 
 def _unknown(refusals: Sequence[Refusal], doing: str, who: str, hint: str, *, proven: bool) -> DStreamError:
     if not refusals:
-        return ConnectionLost(f"{doing}: login refused for {who}, and let in a moment later", hint="it is tried again")
+        return ConnectionLost(
+            f"{doing}: login refused for {who}, and accepted a moment later", hint="nothing to do: DStream retries"
+        )
     first = refusals[0]
     return _judged(f"{doing}: login refused for {who}: error {first.number}: {first.text}", hint, proven=proven)
 
@@ -100,5 +104,5 @@ def _judged(said: str, hint: str, *, proven: bool) -> DStreamError:
         return PermanentError(said, hint=hint)
     changed = "" if hint in (_USER, _NO_TOKENS) else _CHANGED  # an identity has nothing to restart with
     return ConnectionLost(
-        f"{said}; it worked before", hint=f"it will while the server fails over; {changed}else {hint}"
+        f"{said}; it worked before", hint=f"the server refuses logins while it fails over; {changed}else {hint}"
     )

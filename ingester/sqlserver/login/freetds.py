@@ -1,13 +1,13 @@
-"""FreeTDS's own file: what pymssql has no parameter for. Held in memory, so that no cleaner of /tmp takes it and nothing is left behind.
+"""FreeTDS's own file: settings that pymssql has no parameter for. In memory, so that no cleaner of /tmp deletes it and nothing is left behind.
 
-FreeTDS reads the file that FREETDSCONF names at each connect. Here that is a file without a name (memfd), seen through /proc, with a
-section for each host that is being connected to, named as the host is: the driver sends a section's name as LOGIN7's ServerName, and
-Azure's gateway finds the server by it. So two connects wait for each other only where they need the same host with different settings.
+FreeTDS reads the file that FREETDSCONF names at each connect. Here that is a file without a name (memfd), accessed through /proc, with a
+section for each host that is being connected to. The section has the host's name: the driver sends it as LOGIN7's ServerName, and
+Azure's gateway finds the server by it. So two connects wait for each other only if they need the same host with different settings.
 
-The variable is set when this module is imported and never changed after that: other threads may be reading the environment in C,
-which setenv does not allow for (https://man7.org/linux/man-pages/man3/setenv.3.html: MT-Unsafe). The content is replaced as a whole,
-by another file under the same descriptor (dup2): whoever has opened the one before reads it to its end. The path names this process, not
-/proc/self: programs started from here inherit the variable, and the same descriptor of theirs may be a pipe that nothing comes through.
+The variable is set when this module is imported and never changed later: other threads may be reading the environment in C,
+which is not safe with setenv (https://man7.org/linux/man-pages/man3/setenv.3.html: MT-Unsafe). The content is replaced as a whole,
+by another file under the same descriptor (dup2): a reader of the previous one reads it to its end. The path names this process, not
+/proc/self: child programs inherit the variable, and their descriptor of that number may be a pipe that never has data.
 https://www.freetds.org/userguide/freetdsconf.html
 https://man7.org/linux/man-pages/man2/memfd_create.2.html
 """
@@ -37,10 +37,10 @@ _written = ""
 
 @contextmanager
 def driver_file(section: str, settings: Mapping[str, str], seconds: float) -> Iterator[None]:
-    """Whatever the driver opens meanwhile, it finds `section` with these `settings`.
+    """Meanwhile the driver finds `section` with these `settings`.
 
-    Whoever needs the section with other settings waits for at most `seconds`, in the order of coming. Raises PermanentError for what fits
-    no such file, ConnectionLost when the time is up.
+    A call that needs the section with other settings waits for at most `seconds`, in order of arrival. Raises PermanentError for texts that
+    the file cannot hold, and ConnectionLost when the time is up.
     """
     refuse_what_fits_no_line(section, *settings.values())
     text = f"[{section}]\n" + "".join(f"{key} = {value}\n" for key, value in settings.items())
@@ -53,13 +53,13 @@ def driver_file(section: str, settings: Mapping[str, str], seconds: float) -> It
 
 
 def refuse_what_fits_no_line(*texts: str) -> None:
-    """Raises PermanentError for a text that would be two lines of the file, a comment or a section. Quotes there are none."""
+    """Raises PermanentError for a text that would be two lines of the file, a comment or a section. The file has no quotes."""
     if any(re.search(r"[\x00-\x20;#\[\]]", text) for text in texts):
-        raise PermanentError("connecting to SQL Server: the driver cannot take such a host name")
+        raise PermanentError("connecting to SQL Server: the driver does not support this host name")
 
 
 def held(content: bytes) -> str:
-    """A path to a file with this content that lives as long as the process, and in whatever is forked from it."""
+    """A path to a file with this content, which exists as long as the process and its forks."""
     with _turn:
         if content not in _held:
             _held[content] = _file(content)
@@ -73,8 +73,8 @@ def _begin(name: str, text: str, seconds: float) -> None:
         try:
             if not _turn.wait_for(lambda: line[0] is ticket and _texts.get(name, text) == text, seconds):
                 raise ConnectionLost(
-                    f"connecting to SQL Server {name}: a login to another address or with other certificates of this host is not over yet",
-                    hint="does that address hang? It is tried again",
+                    f"connecting to SQL Server {name}: another login to this host, with another address or other certificates, has not ended",
+                    hint="check whether that address hangs; DStream retries",
                 )
             _users[name] = _users.get(name, 0) + 1
             _texts[name] = text
@@ -88,7 +88,7 @@ def _begin(name: str, text: str, seconds: float) -> None:
 
 def _end(name: str) -> None:
     with _turn:
-        if name not in _users:  # it was begun before a fork
+        if name not in _users:  # begun before a fork
             return
         _users[name] -= 1
         if _users[name] == 0:
@@ -97,7 +97,7 @@ def _end(name: str) -> None:
 
 
 def _publish() -> None:
-    """What is in use, as the file's content. With the turn."""
+    """Write the sections in use to the file. The caller holds `_turn`."""
     global _descriptor, _written
     if _descriptor is None:
         _descriptor = _file(b"")
@@ -107,7 +107,7 @@ def _publish() -> None:
         os.close(another)
         _written = content
     path = _readable(_descriptor)
-    if os.environ.get(VARIABLE) != path:  # somebody has set it since
+    if os.environ.get(VARIABLE) != path:  # changed since
         os.environ[VARIABLE] = path
 
 
@@ -120,8 +120,8 @@ def _file(content: bytes) -> int:
 
 def _readable(descriptor: int) -> str:
     path = _path(descriptor)
-    if not Path(path).exists():  # the driver would go on with its defaults, and verify nothing
-        raise PermanentError("connecting to SQL Server: /proc is not mounted, and the driver reads its settings there")
+    if not Path(path).exists():  # the driver would use its defaults, and verify nothing
+        raise PermanentError("connecting to SQL Server: /proc is not mounted, but the driver reads its settings there")
     return path
 
 
@@ -130,7 +130,7 @@ def _path(descriptor: int) -> str:
 
 
 def _first() -> None:
-    """Before there are threads that read the environment."""
+    """Called before there are threads that read the environment."""
     global _descriptor
     if hasattr(os, "memfd_create"):
         _descriptor = _file(b"")
@@ -138,7 +138,7 @@ def _first() -> None:
 
 
 def _begin_again() -> None:
-    """After a fork: whoever used or awaited a section is in the parent, whose file stays as it is. There is one thread again."""
+    """After a fork: users of sections are in the parent, whose file does not change. The child has one thread."""
     global _turn
     _turn = threading.Condition()
     for table in (_users, _texts, _waiting):

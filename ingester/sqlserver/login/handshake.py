@@ -1,8 +1,8 @@
-"""The first words with a SQL Server: which of its addresses answers, whether it encrypts, and whether its certificate can be trusted.
+"""The first messages with a SQL Server: which of its addresses answers, whether it encrypts, and whether its certificate can be trusted.
 
-The way is tried here before the driver takes it. FreeTDS compares the names in a certificate letter by letter, where Azure's are
-wildcards, gives no reason when it refuses one, and waits anew for each read; here Python's rules hold, and one deadline for all.
-Says neither user nor password.
+This is tried before the driver connects. FreeTDS compares names in certificates letter by letter although Azure's are wildcards, gives no
+reason for a refusal, and has a timeout for each read; here Python's rules apply, with one deadline for all.
+Sends neither user nor password.
 https://learn.microsoft.com/openspecs/windows_protocols/ms-tds (2.2.6.5 PRELOGIN, 3.2.5.1 TLS inside PRELOGIN packets)
 """
 
@@ -34,24 +34,24 @@ _REQUIRED = 3
 _TOO_OLD = frozenset(
     {"TLSV1_ALERT_PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "WRONG_VERSION_NUMBER", "SSLV3_ALERT_HANDSHAKE_FAILURE"}
 )
-"""What a handshake fails with where both sides know no version or no key exchange in common."""
+"""The reasons of a failed handshake when both sides have no version or no key exchange in common."""
 
 
 _LET_IT = (
-    "does the server offer TLS 1.2 with ECDHE or DHE? One that encrypts with less is not logged in to: "
+    "check that the server offers TLS 1.2 with ECDHE or DHE; DStream does not log in over weaker encryption: "
     "https://learn.microsoft.com/troubleshoot/sql/database-engine/connect/tls-1-2-support-microsoft-sql-server"
 )
 
 
 class Untrusted(Exception):
-    """The server does not encrypt, or its certificate is not to be trusted; the text says why."""
+    """The server does not encrypt, or its certificate cannot be trusted; the text says why."""
 
 
 class Line:
-    """A socket to a server, until `end` of the steady clock. Every method raises ConnectionLost, the deadline's among them."""
+    """A socket to a server, until `end` of the steady clock. Every method raises ConnectionLost, also at the deadline."""
 
     federated = False
-    """Whether the server's PRELOGIN said that it takes a token."""
+    """Whether the server accepts tokens, by its PRELOGIN."""
 
     def __init__(self, connected: socket.socket, doing: str, end: float, seconds: float) -> None:
         self.socket = self._socket = connected
@@ -62,21 +62,21 @@ class Line:
 
     @classmethod
     def to(cls, host: str, port: int, doing: str, end: float, seconds: float) -> Self:
-        """To the first of the host's addresses that answers: all are tried at once, as MultiSubnetFailover asks for.
+        """To the first of the host's addresses that answers: all are tried at once, as MultiSubnetFailover requests.
 
-        `doing`: a participle; `seconds`: what was given until `end`, for errors.
+        `doing`: a participle; `seconds`: the total time until `end`, for errors.
         """
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except OSError as error:
             raise ConnectionLost(
-                f"{doing}: its name is not known", hint="check the host's name, and this machine's DNS"
+                f"{doing}: the host name cannot be resolved", hint="check the host name and this machine's DNS"
             ) from error
         return cls(_first(found, doing, end, seconds), doing, end, seconds)
 
     @property
     def peer(self) -> str:
-        """The address that answered, in numbers."""
+        """The IP address that answered."""
         return str(self._socket.getpeername()[0])
 
     def close(self) -> None:
@@ -87,12 +87,12 @@ class Line:
         return Line(connected, self._doing, self._end, self._seconds)
 
     def shut(self) -> None:
-        """From another thread: whoever reads or writes finds the connection closed."""
+        """From another thread: a thread that reads or writes finds the connection closed."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def prelogin(self, encryption: int, *, federated: bool = False) -> int:
-        """What the server makes of this wish for encryption. `federated`: a token is to follow."""
+        """Request `encryption` and return what the server agrees to. `federated`: a token follows."""
         self.send(PRELOGIN, prelogin(encryption, federated=federated))
         answer = self.receive()
         self.federated = _told(answer).get(_FEDERATED, b"")[:1] == b"\x01"
@@ -124,7 +124,7 @@ class Line:
         return tls.getpeercert() or {}
 
     def clear(self) -> None:
-        """From here on nothing more is encrypted, as when encryption was for the login alone."""
+        """From now on nothing is encrypted: encryption was for the login alone."""
         self._tls = None
 
     def send(self, kind: int, body: bytes) -> None:
@@ -143,14 +143,14 @@ class Line:
         return body
 
     def sealed(self, data: bytes) -> bytes:
-        """What goes over the socket for `data`."""
+        """The bytes to send for `data`."""
         if self._tls is None or not data:
             return data
         self._tls.write(data)
         return self._outgoing.read()
 
     def opened(self, data: bytes) -> bytes:
-        """What the peer said with `data`, as far as its records are whole. Raises ssl.SSLError, for the end of TLS as well."""
+        """The clear text of the complete records in `data`. Raises ssl.SSLError, also for the end of TLS."""
         if self._tls is None:
             return data
         self._incoming.write(data)
@@ -198,7 +198,7 @@ class Line:
         except OSError as error:
             raise self._broken(error) from error
         if not data:
-            raise self._broken(ConnectionAbortedError("the server hung up"))
+            raise self._broken(ConnectionAbortedError("the server closed the connection"))
         return data
 
     def left(self) -> float:
@@ -208,16 +208,18 @@ class Line:
         return left
 
     def _answer(self, *, packets: bool, first: bool) -> bytes:
-        """The next of the server's in a handshake. Windows hangs up without a word where it knows no TLS in common."""
+        """The server's next message in a handshake. Windows closes the connection without one if there is no TLS version in common."""
         try:
             return self.receive() if packets else self._some()
         except ConnectionLost as error:
             if not first or isinstance(error.__cause__, TimeoutError):
                 raise
-            raise ConnectionLost(f"{self._doing}: the server hung up when TLS was to begin", hint=_LET_IT) from error
+            raise ConnectionLost(
+                f"{self._doing}: the server closed the connection when TLS was to begin", hint=_LET_IT
+            ) from error
 
     def _too_old(self, error: ssl.SSLError) -> PermanentError:
-        """Python's defaults; the driver by itself would go on with less."""
+        """By Python's defaults; the driver alone would accept less."""
         return PermanentError(
             f"{self._doing}: the server offers no TLS 1.2 with ECDHE or DHE: {error.reason}",
             hint=_LET_IT,
@@ -229,14 +231,14 @@ class Line:
         tls = isinstance(error, ssl.SSLError)
         return ConnectionLost(
             f"{self._doing}: the {'TLS handshake failed' if tls else 'connection broke while logging in'}: {error}",
-            hint="is this a SQL Server's port, and does the server offer the encryption that is asked for?",
+            hint="check that this is a port of SQL Server and that the server offers the requested encryption",
         )
 
 
 def late(doing: str, seconds: float) -> ConnectionLost:
     return ConnectionLost(
         f"{doing}: no answer within {seconds:g} s",
-        hint="is this a SQL Server's port, and does no firewall drop packets?",
+        hint="check that this is a port of SQL Server and that no firewall drops packets",
     )
 
 
@@ -297,4 +299,4 @@ def _told(answer: bytes) -> dict[int, bytes]:
 def _agreed(answer: bytes, doing: str) -> int:
     if said := _told(answer).get(_ENCRYPTION):
         return ON if said[0] & 3 == _REQUIRED else said[0] & 3
-    raise ConnectionLost(f"{doing}: what answers is not a SQL Server", hint="check host and port")
+    raise ConnectionLost(f"{doing}: the server that answers is not a SQL Server", hint="check host and port")

@@ -1,4 +1,4 @@
-"""LOGIN7, the message that says who logs in: written, read from the driver's, and written again with a token in place of a password. Pure.
+"""LOGIN7, the login message: written, read from the driver, and written again with a token in place of a password. Pure.
 
 https://learn.microsoft.com/openspecs/windows_protocols/ms-tds (2.2.6.4 LOGIN7)
 """
@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 _FIXED = 94
 _TEXTS = 36
-"""Where the places of the texts begin: of nine, each with offset and length in characters."""
+"""The offset of the nine texts' pointers, each with offset and length in characters."""
 _USER, _PASSWORD, _SERVER, _EXTENSION = 1, 2, 4, 5
 _EXTENDED = 27
-"""Where OptionFlags3 is, with the bit that says that features follow."""
+"""The offset of OptionFlags3, with the bit for features."""
 _HAS_FEATURES = 0x10
 _FEDAUTH, _NO_MORE = 0x02, 0xFF
 _SECURITY_TOKEN = 1
@@ -22,7 +22,7 @@ _SECURITY_TOKEN = 1
 
 @dataclass(frozen=True, slots=True)
 class Login7:
-    """`head`: all before the texts. `texts`: host, user, password, application, server, nothing, library, language, database."""
+    """`head`: everything before the texts. `texts`: host, user, password, application, server, nothing, library, language, database."""
 
     head: bytes
     texts: Sequence[str] = field(repr=False)
@@ -44,7 +44,7 @@ class Login7:
         return self._with(texts, struct.pack("<BI", _FEDAUTH, len(data)) + data + bytes([_NO_MORE]))
 
     def _with(self, texts: Sequence[str], features: bytes) -> bytes:
-        """The fixed part, then what it points at; the features' own offset stands after the texts."""
+        """The fixed part, then the data that it points at; the features' offset is after the texts."""
         pointers, data = b"", b""
         for number, text in enumerate(texts):
             encoded = text.encode("utf-16-le")
@@ -66,13 +66,13 @@ class Login7:
 
 
 def login7(texts: Sequence[str], version: int, packet_size: int) -> Login7:
-    """A login of a client of our own. `version`: of TDS; a packet of 0 bytes: as the server likes."""
+    """A login without a driver. `version`: of TDS. A `packet_size` of 0 leaves the choice to the server."""
     head = struct.pack("<IIIIIIBBBBii", 0, version, packet_size, 7, 0, 0, 0xE0, 0x03, 0, 0, 0, 0)
     return Login7(head, texts)
 
 
 def read(body: bytes) -> Login7:
-    """A LOGIN7 that a client wrote, without its features. Raises ValueError where it is none."""
+    """A client's LOGIN7 without its features. Raises ValueError if `body` is not one."""
     try:
         places = [struct.unpack_from("<HH", body, _TEXTS + 4 * number) for number in range(9)]
     except struct.error:

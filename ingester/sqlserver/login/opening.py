@@ -1,8 +1,8 @@
 """Logging in to SQL Server with pymssql, and what it means when that fails.
 
-The way to the server is tried first (sqlserver_handshake, sqlserver_trust): the driver is then given the address that answered and the
-name that its certificate was good for. A login that is refused is sent once more, for the server's own words. An identity's login goes
-through a relay (sqlserver_relay), which hears these itself.
+The server is first tried without the driver (handshake.py, trust.py); the driver then gets the address that answered and the name that its
+certificate is valid for. A refused login is sent once more, to get the server's own words. The login of an identity goes through a relay
+(relay.py), which reads these words itself.
 """
 
 from __future__ import annotations
@@ -33,16 +33,15 @@ from ingester.sqlserver.waiting import Patience, Wire, login_in_time, patient
 QUERY_TIMEOUT = 120
 """Seconds before a query counts as hung. The driver then drops the connection; the next use opens another."""
 QUICK_SECONDS = 30.0
-"""The same for the first questions of a pass, which read no change and wait for no lock for long: a connection that fell silent shows soon."""
+"""The same for the first questions of a pass, which read no changes and wait only shortly for locks: a dead connection is noticed soon."""
 
 _ENCRYPTION = {"disable": "off", "optional": "request", "mandatory": "require", "strict": "strict"}
 """In the words of the driver's file. Strict is TDS 8.0."""
 
 _APPLICATION = "dstream ingester"
-"""What a connection calls itself where the address does not say (`app name`)."""
+"""The application name of a connection, unless the address has one (`app name`)."""
 PATIENT = "SET LOCK_TIMEOUT 10000"
-"""How long a statement waits for another session's lock, in milliseconds, before it gives up with error 1222; without it, for as long as the
-lock is held. https://learn.microsoft.com/sql/t-sql/statements/set-lock-timeout-transact-sql"""
+"""How long a statement waits for another session's lock, in milliseconds, before it fails with error 1222; the default is without limit. https://learn.microsoft.com/sql/t-sql/statements/set-lock-timeout-transact-sql"""
 _SESSION = (
     *("ARITHABORT", "CONCAT_NULL_YIELDS_NULL", "ANSI_NULLS", "ANSI_NULL_DFLT_ON", "ANSI_PADDING", "ANSI_WARNINGS"),
     *("CURSOR_CLOSE_ON_COMMIT", "QUOTED_IDENTIFIER"),
@@ -56,7 +55,7 @@ _SESSION_TEXT = ";".join(
         PATIENT,
     ]
 )
-"""What the driver sets for a session, and that no statement opens a transaction, which a server's "user options" may ask for.
+"""The settings of the driver for a session. In addition, no statement opens a transaction, which a server's "user options" may request.
 https://learn.microsoft.com/sql/database-engine/configure-windows/configure-the-user-options-server-configuration-option"""
 
 
@@ -64,7 +63,7 @@ _words = Words()
 
 
 class Login:
-    """How to get into the database of `address`. Not thread-safe. `stop`: when it is set, a login is soon given up."""
+    """Opens connections to the database of `address`. Not thread-safe. `stop`: once set, a login is soon abandoned."""
 
     def __init__(self, address: SqlAddress, stop: threading.Event | None = None) -> None:
         self._address = address
@@ -79,9 +78,9 @@ class Login:
         return named or f"{address.host}:{address.port or 1433}"
 
     def open(self, *, proven: bool) -> Any:
-        """A connection of the driver's to the address's database. `proven`: this login has worked before.
+        """A connection of the driver to the address's database. `proven`: this login has worked before.
 
-        Raises ConnectionLost for what may heal; PermanentError for what a person must put right, which is never the case once it is proven.
+        Raises ConnectionLost for errors that may pass, and PermanentError for those that a person must fix; once proven, only the former.
         """
         try:
             if self._tokens is None:
@@ -154,7 +153,7 @@ class Login:
         return refused(refusals, self._doing, self._who, database, proven=proven, by_token=True)
 
     def _greeted(self, host: str, port: int, end: float) -> Line:
-        """A line there, ready for a token. The name that its certificate needs is the address's, or after a gateway sent us on that host's own."""
+        """A line to that server, ready for a token. Its certificate must be for the address's name or, after a redirection, for that host."""
         address = self._address
         try:
             return self._trusted(address, host, port, end)
@@ -183,7 +182,7 @@ class Login:
         return address.port or 1433
 
     def _way(self, end: float) -> tuple[str, int, str | None]:
-        """The address that answers, in numbers, its port, and the name in its certificate, where that is looked at."""
+        """The IP address that answers, its port, and the name in its certificate, if that is verified."""
         address, port = self._address, self._port(end)
         with closing(Line.to(address.host, port, self._doing, end, self._seconds)) as line:
             try:
@@ -229,20 +228,20 @@ class Login:
         return max(0.1, end - time.monotonic())
 
     def _error(self, error: pymssql.Error, port: int, *, proven: bool) -> DStreamError:
-        """What the driver's remarks mean. The number and the text of a failed connect may be those of an earlier one in the process."""
+        """The meaning of the driver's remarks. Number and text of a failed connect may belong to an earlier one in the process."""
         said = str(error)
-        if "DB-Lib error message 20018" in said:  # the server had something to say, and that was no
+        if "DB-Lib error message 20018" in said:  # the server has refused the login
             return self._refused(port, proven=proven)
         if "DB-Lib error message 20003" in said:
             return late(self._doing, self._seconds)
         if self._address.verified and not re.search("DB-Lib error message 200(04|06|17)|connection properties", said):
             return ConnectionLost(
-                f"{self._doing}: the driver did not trust the server, which had shown a good certificate a moment ago",
-                hint=f"does another server answer at times, with a certificate that is not for {wanted_name(self._address)}?",
+                f"{self._doing}: the driver does not trust the server, which presented a valid certificate a moment ago",
+                hint=f"check whether another server sometimes answers, with a certificate that is not for {wanted_name(self._address)}",
             )
         return ConnectionLost(
             f"{self._doing}: the connection broke while logging in",
-            hint="does the server offer the encryption that is asked for?",
+            hint="check that the server offers the requested encryption",
         )
 
     def _refused(self, port: int, *, proven: bool) -> DStreamError:
@@ -260,12 +259,12 @@ class Login:
             host, port = answer.route
             try:
                 answer = self._asked(address, host, port)
-            except PermanentError:  # a certificate of that host's own
+            except PermanentError:  # that host has a certificate of its own
                 answer = self._asked(replace(address, host=host), host, port)
         return answer.refusals
 
     def _asked(self, address: SqlAddress, host: str, port: int) -> Answer:
-        """What the login is answered there now, by a server that is trusted as `address` says."""
+        """The present answer to the login there, from a server that is verified as `address` requires."""
         end = time.monotonic() + self._seconds
         with closing(Line.to(host, port, self._doing, end, self._seconds)) as line:
             try:
@@ -279,13 +278,13 @@ class Login:
         if not address.verified:
             return PermanentError(
                 f"{self._doing}: no encrypted connection: {why}",
-                hint="let the server encrypt, or say encrypt=optional or disable",
+                hint="enable encryption on the server, or set encrypt=optional or encrypt=disable",
             )
         return PermanentError(
-            f"{self._doing}: no encrypted connection to a server that can be trusted: {why}",
+            f"{self._doing}: no encrypted connection to a trusted server: {why}",
             hint=(
-                f"is its certificate signed by one in {authorities(address)} and made for {wanted_name(address)}? If it is another's, "
-                "name the authority with certificate=FILE; if it is made for another name, give that with HostNameInCertificate="
-                + ("" if address.encryption == "strict" else "; or go unverified with TrustServerCertificate=true")
+                f"check that an authority in {authorities(address)} signed its certificate for {wanted_name(address)}. For another authority, "
+                "set certificate=FILE; for another name, set HostNameInCertificate="
+                + ("" if address.encryption == "strict" else "; TrustServerCertificate=true turns verification off")
             ),
         )

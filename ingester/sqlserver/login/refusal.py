@@ -1,8 +1,7 @@
-"""Why a server refuses a login, in its own words. The driver keeps the number of the gravest refusal that its process ever met.
+"""Why a server refuses a login, in its own words. The driver only keeps the number of the worst refusal in its process so far.
 
-So the login is sent once more from here, at most once a minute, and the errors in the answer are read.
-Sends the password as the driver does: encrypted where
-that was agreed, in LOGIN7's scrambling otherwise.
+So this module sends the login once more, at most once a minute, and reads the errors in the answer. It sends the password as the driver
+does: encrypted if that was agreed, otherwise scrambled as LOGIN7 requires.
 https://learn.microsoft.com/openspecs/windows_protocols/ms-tds (2.2.6.4 LOGIN7, 2.2.7.10 ERROR, 2.2.7.9 ENVCHANGE)
 """
 
@@ -23,12 +22,12 @@ _ERROR, _INFO, _ENVCHANGE, _LOGINACK = 0xAA, 0xAB, 0xE3, 0xAD
 _ROUTING = 20
 _FEATURES, _FEDAUTH = 0xAE, 0x02
 _COUNTED = frozenset({_ERROR, _INFO, _ENVCHANGE, _LOGINACK, _FEATURES})
-"""Tokens with a length of two bytes, and that of the features; of those that a login is answered with, the rest come after what matters here."""
+"""Tokens with a length of two bytes, and that of the features. Other tokens in the answer to a login come after these."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """One error: its number, the state and severity that the server told, and its text."""
+    """One error: its number, state, severity and text."""
 
     number: int
     state: int
@@ -38,9 +37,9 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """To a login: `refusals` is empty for one that was let in. `route`: host and port that a gateway sends its clients on to.
+    """The answer to a login. `refusals`: empty if it was accepted. `route`: host and port that a gateway redirects its clients to.
 
-    `features`: the token that acknowledges them, b"" without; `federated`: whether a login by token is among them.
+    `features`: the token that acknowledges them, b"" without one. `federated`: a login by token is among them.
     """
 
     refusals: Sequence[Refusal]
@@ -55,9 +54,9 @@ _ASKED_AGAIN = 60.0
 
 
 class Words:
-    """What servers said last to logins whose user or password they refused. Thread-safe.
+    """The latest answers to logins whose user or password was refused. Thread-safe.
 
-    Each of those counts towards the account's lockout, and to ask for the words is one more: so once a minute.
+    Each such login counts towards the account's lockout, and so does the one that asks for the words: so at most once a minute.
     https://learn.microsoft.com/sql/relational-databases/security/password-policy
     """
 
@@ -67,7 +66,7 @@ class Words:
         self._guard = threading.Lock()
 
     def of(self, login: Hashable, ask: Callable[[], Sequence[Refusal]]) -> Sequence[Refusal]:
-        """What `ask` returns, or returned less than a minute ago for the same `login`. Raises what it raises."""
+        """The result of `ask`, or that of less than a minute ago for the same `login`. Raises the errors of `ask`."""
         with self._guard:
             known = self._known.get(login)
         if known is not None and self._clock() - known[0] < _ASKED_AGAIN:
@@ -79,13 +78,13 @@ class Words:
         return said
 
     def forget(self, login: Hashable) -> None:
-        """It was let in."""
+        """The login was accepted."""
         with self._guard:
             self._known.pop(login, None)
 
 
 def ask(line: Line, address: SqlAddress, application: str, *, login_only: bool) -> Answer:
-    """What this login is answered now. `line`: greeted already; `login_only`: encryption ends with the login."""
+    """The present answer to this login. `line`: after `greet`. `login_only`: encryption ends with the login."""
     line.send(LOGIN7, _login(address, application))
     if login_only:
         line.clear()

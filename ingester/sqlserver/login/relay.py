@@ -1,9 +1,9 @@
-"""Logs in to SQL Server with an access token for a driver that cannot: one connection, taken at 127.0.0.1 and carried on to the server.
+"""Logs in to SQL Server with an access token for a driver that cannot: one connection, accepted at 127.0.0.1 and forwarded to the server.
 
-The driver logs in here, unencrypted, with a secret that nobody else knows. Its LOGIN7 goes on over TLS, with the token in place of user and
-password (feature FEDAUTH, library Security Token); after the answer to that, bytes are carried as they are, in both directions. So an
-identity has the same driver as a password: its types, its errors, its deadlines. Whoever shuts one side ends the other.
-It verifies no certificate and gets no token: it is given a line to a server that was greeted, and a token.
+The driver logs in here, unencrypted, with a secret that only it knows. Its LOGIN7 is forwarded over TLS, with the token in place of user and
+password (feature FEDAUTH, library Security Token); after the answer, bytes are forwarded unchanged in both directions. So an identity uses
+the same driver as a password, with its types, errors and deadlines. The end of one side ends the other.
+It verifies no certificate and requests no token: it gets a line to a server after `greet`, and a token.
 https://learn.microsoft.com/openspecs/windows_protocols/ms-tds (2.2.6.4 LOGIN7, 2.2.7.11 FEATUREEXTACK, 3.2.5.4)
 """
 
@@ -24,7 +24,7 @@ from ingester.sqlserver.login.refusal import Answer, read_answer
 
 _REPLY = 0x04
 _MOST = 1 << 18
-"""Bytes on their way to one side; more are not read before some of these are gone."""
+"""The most bytes that wait for one side; no more are read until some are sent."""
 
 _READ = 1 << 16
 _ROUTES = 5
@@ -34,17 +34,17 @@ _KEEPALIVE = (
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30),
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1),
 )
-"""As Microsoft's clients have it. What the driver sets is for the way to here.
+"""As in Microsoft's clients. The driver's own settings are for its connection to the relay.
 https://learn.microsoft.com/sql/connect/odbc/linux-mac/connection-string-keywords-and-data-source-names-dsns"""
 
 Reach = Callable[[str, int], Line]
-"""A line to another host and port, greeted as the first was. Raises DStreamError."""
+"""A line to another host and port, after `greet`. Raises DStreamError."""
 
 
 class Relay:
-    """For one connection of the driver's: to `port` of 127.0.0.1, with `secret` for a password.
+    """For one connection of the driver: to `port` of 127.0.0.1, with `secret` as the password.
 
-    `line`: to the server `host`, greeted, and the relay's from here on. `answer` and `error` say what became of the login.
+    `line`: to the server `host`, after `greet`; the relay owns it from now on. `answer` and `error`: the result of the login.
     """
 
     def __init__(self, line: Line, host: str, token: str, reach: Reach) -> None:
@@ -58,7 +58,7 @@ class Relay:
         self._thread.start()
 
     def give_up(self) -> None:
-        """When the driver has failed. After this nothing is waited for, and `answer` and `error` stand."""
+        """Called when the driver has failed. Afterwards `answer` and `error` are final."""
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._line.shut()
@@ -74,12 +74,12 @@ class Relay:
         except DStreamError as error:
             self.error = error
         except OSError:
-            return  # one side is gone, or nobody came
+            return  # one side has closed, or the driver never connected
         finally:
             self._line.close()
 
     def _driver(self) -> tuple[Line, sqlserver_login7.Login7]:
-        """The driver, known by its secret, and its login; whoever else knocks is let go."""
+        """The driver, identified by its secret, and its login. Other connections are closed."""
         while True:
             self._listener.settimeout(self._line.left())
             driver = self._line.like(self._listener.accept()[0])
@@ -92,7 +92,7 @@ class Relay:
             driver.close()
 
     def _let_in(self, driver: Line, login: sqlserver_login7.Login7) -> bool:
-        """Log in, where a gateway sends its clients on to there; the driver is told all but what it never asked for."""
+        """Log in, and follow a gateway's redirection. The driver gets the answer without the features, which it did not request."""
         received, answer = self._asked(login)
         for _ in range(_ROUTES):
             if answer.route is None or answer.refusals:
@@ -102,7 +102,7 @@ class Relay:
             self._line = self._reach(self._host, port)
             received, answer = self._asked(login)
         if not (answer.refusals or answer.federated):
-            raise ConnectionLost(f"{self._line.doing}: the server let the driver in without a look at the token")
+            raise ConnectionLost(f"{self._line.doing}: the server accepted the login without checking the token")
         self.answer = answer
         driver.send(_REPLY, received.replace(answer.features, b"", 1))
         return not answer.refusals
@@ -114,7 +114,7 @@ class Relay:
 
 
 class _Carrier:
-    """Bytes in both directions until either side ends; what the server said before it did still arrives."""
+    """Forwards bytes in both directions until either side ends. What the server sent before its end still arrives."""
 
     def __init__(self, driver: socket.socket, line: Line) -> None:
         self._driver, self._server, self._line = driver, line.socket, line
@@ -140,7 +140,7 @@ class _Carrier:
             self._pass_on()
 
     def _expect(self, poll: select.poll) -> None:
-        """Of the driver also that it leaves, so that a server which reads nothing more holds up nobody."""
+        """Also wait for the end of the driver, so that a server that stops reading delays nothing."""
         wanted = select.POLLIN if len(self._to_server) < _MOST else 0
         poll.register(self._driver, select.POLLRDHUP | wanted | (select.POLLOUT if self._to_driver else 0))
         wanted = select.POLLIN if len(self._to_driver) < _MOST else 0

@@ -1,6 +1,6 @@
-"""Whether a server's certificate is for the host that was asked for, by an authority that is trusted. Python's ssl decides, as for any client.
+"""Whether a server's certificate is for the requested host and signed by a trusted authority. Python's ssl decides, as for any client.
 
-The driver verifies again when it connects, by name: it is told the name that was found here, which for a wildcard is the wildcard.
+The driver verifies again when it connects, by name: it gets the name that was found here, which for a wildcard is the wildcard itself.
 HostNameInCertificate replaces the host's name, as in SqlClient; one with a wildcard means a certificate with that very wildcard.
 https://learn.microsoft.com/dotnet/api/microsoft.data.sqlclient.sqlconnection.connectionstring
 """
@@ -20,14 +20,16 @@ from ingester.sqlserver.login.handshake import NOT_SUPPORTED, OFF, ON, Line, Unt
 _BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
 _ALPN = "tds/8.0"
 
-_FILE_HINT = "name a PEM file with certificate=FILE in ingester.db_connection_string, on each machine that runs the ingester or its tasks"
+_FILE_HINT = "set certificate=FILE in ingester.db_connection_string to a PEM file, on each machine that runs the ingester or its tasks"
 
 
 def authorities(address: SqlAddress) -> Path:
-    """The certificates to trust: the address's own, else the system's. Raises PermanentError when there are none."""
+    """The certificates to trust: the address's, otherwise the system's. Raises PermanentError if there are none."""
     if (given := address.options.get("server_certificate")) is not None:
         if not Path(given).is_file():
-            raise PermanentError(f"verifying the server's certificate: there is no file {given}", hint=_FILE_HINT)
+            raise PermanentError(
+                f"verifying the server's certificate: the file {given} does not exist", hint=_FILE_HINT
+            )
         return Path(given).absolute()
     known = (ssl.get_default_verify_paths().cafile, *_BUNDLES)
     for path in known:
@@ -35,7 +37,7 @@ def authorities(address: SqlAddress) -> Path:
             return Path(path)
     raise PermanentError(
         "verifying the server's certificate: this machine has no bundle of certificate authorities",
-        hint="name a file with certificate=FILE in the connection string, or say TrustServerCertificate=true",
+        hint="set certificate=FILE in the connection string, or TrustServerCertificate=true",
     )
 
 
@@ -45,14 +47,14 @@ def wanted_name(address: SqlAddress) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """`name`: what the certificate was good for, None where none was verified. `login_only`: encryption ends with the login."""
+    """`name`: the name that the certificate is valid for, None if none was verified. `login_only`: encryption ends with the login."""
 
     name: str | None
     login_only: bool = False
 
 
 def greet(line: Line, address: SqlAddress, *, to_log_in: bool = False) -> Greeting:
-    """The first words on `line`, as far as a login: `to_log_in` whether one is to follow, which is encrypted if the server can.
+    """The first messages on `line`, up to the login. `to_log_in`: a login follows, which is encrypted if the server supports that.
 
     Raises Untrusted, ConnectionLost, and PermanentError without authorities.
     """
@@ -72,7 +74,7 @@ def greet(line: Line, address: SqlAddress, *, to_log_in: bool = False) -> Greeti
 
 
 def _trusting() -> ssl.SSLContext:
-    """As the address asks for: what is encrypted for whoever answers."""
+    """As the address requests: encryption with any server that answers."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -100,12 +102,12 @@ def _verified(line: Line, address: SqlAddress, *, packets: bool) -> str:
         context.set_alpn_protocols([_ALPN])
     names = _names(line.secure(context, wanted.replace("*", "any"), packets=packets))
     if "*" in wanted and wanted.lower() not in names:
-        raise Untrusted(f"the certificate is not for {wanted}, but for {', '.join(names) or 'nobody'}")
+        raise Untrusted(f"the certificate is not for {wanted} but for {', '.join(names) or 'no name'}")
     return _matching(wanted.lower(), names)
 
 
 def _names(certificate: Mapping[str, Any]) -> Sequence[str]:
-    """Lower-cased: the alternative names; the common name where there are none."""
+    """In lower case: the alternative names, or the common name if there are none."""
     others = [str(name).lower() for _, name in certificate.get("subjectAltName", ())]
     common = [
         str(value).lower() for part in certificate.get("subject", ()) for key, value in part if key == "commonName"
@@ -114,6 +116,6 @@ def _names(certificate: Mapping[str, Any]) -> Sequence[str]:
 
 
 def _matching(wanted: str, names: Sequence[str]) -> str:
-    """The wildcard, where nothing but that made the certificate good."""
+    """The wildcard, if only that makes the certificate valid."""
     wildcard = f"*.{wanted.partition('.')[2]}"
     return wildcard if wanted not in names and wildcard in names else wanted

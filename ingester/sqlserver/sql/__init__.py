@@ -1,1 +1,1 @@
-"""The T-SQL, one module a subject. Values travel as parameters."""
+"""The T-SQL, one module for each subject. Values are parameters."""

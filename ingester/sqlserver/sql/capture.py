@@ -1,4 +1,4 @@
-"""The T-SQL about the server's own capture. Asked every half a minute at most, on a connection of its own; nothing here reads a change table."""
+"""The T-SQL about the server's own capture. Run at most every half a minute, on a connection of its own. Nothing here reads a change table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SELECT o.table_name,
            @now) AS waiting
 FROM dbo.cdc_offsets AS o
 WHERE o.last_lsn IS NOT NULL"""
-"""Two seeks in the clustered index of the log's times for each offset. One that cleanup has overtaken is as old as the oldest entry."""
+"""Two seeks in the clustered index of the log's times for each offset. An offset that cleanup has passed is as old as the oldest entry."""
 
 SERVICE_HAS_NO_AGENT = "SELECT CASE WHEN SERVERPROPERTY(N'EngineEdition') = 5 THEN 1 ELSE 0 END"
 """5: Azure SQL Database, where a scheduler of the service runs capture and cleanup.
@@ -32,7 +32,7 @@ JOBS_OF_AGENT = f"{_JOBS.format('msdb.dbo.cdc_jobs')} WHERE j.database_id = DB_I
 """https://learn.microsoft.com/sql/relational-databases/system-tables/dbo-cdc-jobs-transact-sql"""
 
 JOBS_OF_SERVICE = _JOBS.format("cdc.cdc_jobs")
-"""There the table is in schema cdc of the database, and interval and mode are of no meaning.
+"""There the table is in schema cdc of the database, and interval and mode have no meaning.
 https://learn.microsoft.com/azure/azure-sql/database/change-data-capture-overview"""
 
 DATABASE = """\
@@ -47,7 +47,7 @@ SELECT TOP (50) DATEDIFF(second, s.start_time, GETDATE()) AS began, DATEDIFF(sec
 FROM sys.dm_cdc_log_scan_sessions AS s
 WHERE s.session_id <> 0
 ORDER BY s.session_id DESC"""
-"""Session 0 is the sum of all. Wants VIEW DATABASE STATE.
+"""Session 0 is the sum of all. Needs VIEW DATABASE STATE.
 https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/change-data-capture-sys-dm-cdc-log-scan-sessions"""
 
 ERRORS = "SELECT DISTINCT TOP (20) e.error_number, e.error_message FROM sys.dm_cdc_errors AS e ORDER BY e.error_number, e.error_message"

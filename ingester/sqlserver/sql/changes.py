@@ -17,7 +17,7 @@ Statement = tuple[str, Parameters]
 """A text and its parameters. The text says which table and which columns, never a value: so SQL Server makes one plan of it."""
 
 P = "\x00"
-"""Where a parameter goes. The driver's own %s would also be found inside a name; no name can hold a NUL."""
+"""The place of a parameter. The driver would also find its own %s inside a name; no name can contain a NUL."""
 
 SERVER_TIME_ZONE = "SELECT CURRENT_TIMEZONE_ID()"
 OFFSET_IN_ZONE = f"SELECT DATEPART(TZOFFSET, CONVERT(datetime2(0), {P}, 121) AT TIME ZONE {P}) AS minutes"
@@ -33,41 +33,41 @@ SELECT ct.source_object_id, OBJECT_SCHEMA_NAME(ct.source_object_id) AS source_sc
        CONVERT(nvarchar(12), ct.source_object_id) + N' ' + CONVERT(nvarchar(23), t.create_date, 126) AS source
 FROM cdc.change_tables AS ct LEFT JOIN sys.tables AS t ON t.object_id = ct.source_object_id
 ORDER BY ct.create_date, ct.object_id"""
-"""The name of a table is told to those only who have a right on it. `source` is its object id and when it was made: a table keeps both when it
-is renamed or goes to another schema, and an id alone might be given again."""
+"""Only a login with a right on a table gets its name. `source` is its object id and creation date: a table keeps both when it is
+renamed or moved to another schema, and an id alone may be reused."""
 
 SERVER_TIME = "SELECT CONVERT(nvarchar(23), GETDATE(), 126) AS moment"
 
 COMMITTED_AFTER = f"""\
 SELECT COUNT(*) AS passed FROM cdc.lsn_time_mapping AS tm
 WHERE tm.start_lsn = {P} AND tm.tran_end_time > DATEADD(minute, {P}, CONVERT(datetime, {P}, 126))"""
-"""Both are local times of the server. Transactions come into the log in the order in which they end. The minutes are what a local time may be
-later than another without being so: see `sqlserver_times`."""
+"""Both are local times of the server. The log has transactions in the order in which they end. The minutes are by how much a local time may
+look later than another without being so: see `times.py`."""
 
 CATALOG_STAMP = "SELECT COUNT(*) AS instances, MAX(create_date) AS newest FROM cdc.change_tables"
-"""Changes when a capture instance is made or dropped."""
+"""Changes when a capture instance is created or dropped."""
 
 INSTANCE_KNOWN = f"SELECT COUNT(*) FROM cdc.change_tables WHERE capture_instance = {P}"
 
 LOW_WATERMARK = f"SELECT (SELECT start_lsn FROM cdc.change_tables WHERE capture_instance = {P}) AS low_watermark"
 FUNCTION_LOW_WATERMARK = f"SELECT sys.fn_cdc_get_min_lsn({P}) AS low_watermark"
-"""The same for those who may call the published functions only, and 0x00 for those who may not: the column says nothing of rights.
+"""The same for logins that may call the published functions only. 0x00 where the login may not; the column says nothing about rights.
 https://learn.microsoft.com/sql/relational-databases/system-functions/sys-fn-cdc-get-min-lsn-transact-sql"""
 
 MAX_LSN = "DECLARE @last binary(10) = sys.fn_cdc_get_max_lsn(); SELECT @last AS max_lsn, 0 AS held"
 MAX_LSN_HELD = "SELECT NULL AS max_lsn, 1 AS held"
-"""Instead of `MAX_LSN` where the newest row is of a transaction of capture's own that is not committed. A SELECT of the function itself would
+"""In place of `MAX_LSN` if the newest row belongs to an uncommitted transaction of capture itself. A SELECT of the function would already
 have begun its result when it meets the lock."""
 
 MAY_READ_THE_LOGS_TIMES = "SELECT HAS_PERMS_BY_NAME(N'cdc.lsn_time_mapping', N'OBJECT', N'SELECT')"
-"""sys.fn_cdc_get_max_lsn answers NULL before the first capture, and to those who may not look."""
+"""sys.fn_cdc_get_max_lsn returns NULL before the first capture, and to logins without the right."""
 
 TABLES_A_STATEMENT = 100
-"""How many tables one statement asks for: a batch may hold any number of statements, a plan should not hold any number of tables."""
+"""Tables in one statement: a batch may have any number of statements, but a plan should not have any number of tables."""
 
 
 def tables_found(tables: Sequence[TableName]) -> list[Statement]:
-    """(number in `tables`, object id or NULL) of each. The server resolves the names itself: only its collation knows which are equal."""
+    """(number in `tables`, object id or NULL) of each. The server resolves the names: only its collation knows which are equal."""
     statements: list[Statement] = []
     for first in range(0, len(tables), TABLES_A_STATEMENT):
         some = tables[first : first + TABLES_A_STATEMENT]
@@ -84,13 +84,13 @@ def tables_found(tables: Sequence[TableName]) -> list[Statement]:
 def after(position: LogPosition, has_command_id: bool) -> Statement:
     """The rows of a change table past a position, and the condition's parameters.
 
-    Most offsets stand between two transactions, and one comparison says it. Inside a transaction it takes a ladder of comparisons, in
-    which SQL Server finds no bound by itself: the comparison in front is what the clustered index, which begins with the LSN, is sought
-    by; without it each page would read what cleanup has left from the table's beginning.
+    Most offsets are between two transactions, where one comparison is enough. Inside a transaction it takes a ladder of comparisons, in
+    which SQL Server does not find a bound by itself: the comparison in front lets it seek in the clustered index, which begins with the LSN.
+    Without it each page would read the table from its beginning.
     https://learn.microsoft.com/sql/relational-databases/sql-server-index-design-guide (seek predicates)
 
-    What was captured before an upgrade added the command id holds NULL there: it counts as 0 and sorts first in its transaction, and a
-    comparison with a NULL would leave the rest of that transaction out.
+    Rows from before the upgrade that added the command id have NULL there. It counts as 0 and sorts first in its transaction; a
+    comparison with NULL would leave out the rest of that transaction.
     """
     lsn, command, seqval = position.lsn.value, position.command_id, position.seqval
     if position == LogPosition.end_of(position.lsn):
@@ -124,18 +124,18 @@ def window(start: LogPosition, before: Lsn | None, has_command_id: bool) -> Stat
 
 
 SHORT_WAIT = "SET LOCK_TIMEOUT 1000"
-"""In a text that is handed to sp_executesql: the session has its own again when that ends, also by an error.
+"""In a text for sp_executesql: when that ends, also by an error, the session's own setting is restored.
 https://learn.microsoft.com/sql/t-sql/statements/set-statements-transact-sql (Considerations)"""
 SHORTER_WAIT = "SET LOCK_TIMEOUT 100"
 
 
 def locked(number: int, found: int) -> Statement:
-    """(number, found) of a change table that somebody holds exclusively."""
+    """(number, found) for a change table that another session holds exclusively."""
     return f"SELECT {P} AS number, {P} AS found", (number, found)
 
 
 def pending(number: int, change_table: str, rows: Statement, last: Lsn) -> Statement:
-    """(number, 1) if a change table holds any of the `rows` up to `last`. One text a table, however often it is asked."""
+    """(number, 1) if a change table has any of the `rows` up to `last`. Always the same text for a table."""
     condition, values = rows
     return (
         f"IF EXISTS (SELECT 1 FROM [cdc].{quote_name(change_table)} AS ct "
@@ -144,10 +144,10 @@ def pending(number: int, change_table: str, rows: Statement, last: Lsn) -> State
 
 
 def function_pending(number: int, instance: str, start: LogPosition | None, rows: Statement, last: Lsn) -> Statement:
-    """`pending` for those who may call the published functions only; (number, -1) where they may not call this one.
+    """`pending` for logins that may call the published functions only; (number, -1) where they may not call this one.
 
-    A function answers error 313 to a window that is not within its bounds, so it is asked about one that is: below the low watermark
-    there is a gap to be told, and nothing to look for. Without a `start` that is where it begins.
+    A function returns error 313 for a window outside its bounds, so the window is limited to them: below the low watermark there
+    is a gap to report, and nothing to look for. Without a `start` the window begins at the low watermark.
     """
     condition, values = rows
     first = "@low" if start is None else first_lsn(start == LogPosition.end_of(start.lsn))
@@ -162,10 +162,10 @@ def function_pending(number: int, instance: str, start: LogPosition | None, rows
 
 
 def low_watermarks(instances: Sequence[str]) -> Statement:
-    """(capture instance, low watermark) of each of `instances`, and perhaps of others.
+    """(capture instance, low watermark) for each of `instances`, and perhaps for others.
 
-    The list is filled up to a few lengths, so that there are a few texts; a long one is left out, and all are told. What the column
-    holds is what sys.fn_cdc_get_min_lsn returns.
+    The list is padded to one of a few lengths, so that there are few texts; for a long list all instances are returned. The column has
+    what sys.fn_cdc_get_min_lsn returns.
     https://learn.microsoft.com/sql/relational-databases/system-functions/sys-fn-cdc-get-min-lsn-transact-sql
     """
     length = next((length for length in _LENGTHS if len(instances) <= length), None)
@@ -209,7 +209,7 @@ def page(query: RowsQuery) -> Statement:
 def function_page(query: RowsQuery) -> Statement:
     """`page` through the published function, which has no command id, and no rows outside the low watermark and the max LSN: error 313.
 
-    WITH TIES, so that rows which only a command id could tell apart are seen together. No rows come back for an empty window, not even
+    WITH TIES, so that rows that differ in their command id only are read together. An empty window returns no rows, not even
     a result set.
     https://learn.microsoft.com/sql/relational-databases/system-functions/cdc-fn-cdc-get-all-changes-capture-instance-transact-sql
     """
@@ -234,20 +234,21 @@ def first_lsn(starttransaction: bool) -> str:
 _BY_COMMAND = "ct.[__$start_lsn], ct.[__$command_id], ct.[__$seqval], ct.[__$operation]"
 _BY_SEQVAL = "ct.[__$start_lsn], ct.[__$seqval], ct.[__$operation]"
 _NO_PLACE = "ct.[__$start_lsn] IS NULL"
-"""A published function tells who may not read its source table so, by a row of NULLs: never to be left out, and taken for nothing to read."""
+"""A published function returns a row of NULLs to a login that may not read its source table. It must not be filtered out, which would look
+like nothing to read."""
 TIMES = "LEFT JOIN cdc.lsn_time_mapping AS tm ON tm.start_lsn = ct.[__$start_lsn]"
 
 
 def selected_of(command: str, columns: Sequence[str]) -> str:
-    """What is selected of a row, whatever it is read through: its place in the log, when it was committed by the server's clock on the
-    wall (sqlserver_times.py has the rest), and `columns`."""
+    """The select list of a row, however it is read: its position in the log, the commit time in the server's local time (see times.py), and
+    `columns`."""
     meta = ("ct.[__$start_lsn]", f"{command} AS [__$command_id]", "ct.[__$seqval]", "ct.[__$operation]")
     time = "CONVERT(varchar(23), tm.tran_end_time, 121) AS [__$commit_time]"
     return ", ".join([*meta, "ct.[__$update_mask]", time, *columns])
 
 
 def command_id_of(has_command_id: bool) -> str:
-    """The command id of a row; see `after` for those of an older server."""
+    """The command id of a row; see `after` for rows of an older server."""
     return "ISNULL(ct.[__$command_id], 0)" if has_command_id else "0"
 
 

@@ -1,4 +1,4 @@
-"""The T-SQL of `dstream check` besides what the ingester asks anyway. Nothing here changes anything.
+"""The T-SQL of `dstream check` that the ingester itself does not need. Nothing here changes anything.
 
 https://learn.microsoft.com/sql/t-sql/functions/has-perms-by-name-transact-sql
 """
@@ -25,6 +25,6 @@ MAY_USE_OFFSETS = "SELECT " + ", ".join(
 )
 
 OFFSETS_COLUMNS_THERE = "SELECT " + ", ".join(f"COL_LENGTH(N'dbo.cdc_offsets', N'{name}')" for name in COLUMNS)
-"""Of each column that an older installation's table may lack, in that order; NULL where it does."""
+"""For each column that an older installation's table may lack, in that order; NULL if it does."""
 
 OFFSET_KNOWN = f"SELECT COUNT(*) FROM dbo.cdc_offsets WHERE table_name = {P}"

@@ -1,7 +1,7 @@
-"""The T-SQL about the columns of change tables: what they are, and a stamp that says whether they still are. As in `queries`, values are parameters.
+"""The T-SQL about the columns of change tables: which they are, and a stamp that shows whether they have changed. Values are parameters.
 
-ALTER COLUMN on a captured table alters the change table too, when capture comes to it: at any moment, as a reader sees it. What
-cdc.captured_columns says then is not documented, so types come from the change table itself.
+ALTER COLUMN on a captured table also alters the change table, when capture gets to it: to a reader, at any moment. What
+cdc.captured_columns has then is not documented, so types come from the change table itself.
 https://learn.microsoft.com/sql/relational-databases/track-changes/about-change-data-capture-sql-server (Handling changes to source tables)
 """
 
@@ -12,10 +12,10 @@ from ingester.sqlserver.sql.changes import P
 _STAMP = """\
 CONVERT(varchar(23), MAX(o.modify_date), 121) + '/' + CONVERT(varchar(20), SUM(CAST(c.column_id AS bigint)
     * (((CAST(c.max_length AS bigint) + 1) * 256 + c.system_type_id) * 2048 + c.precision * 32 + c.scale))) AS stamp"""
-"""When the table was last altered, and a sum over its columns' types, for whatever alters one without that date.
+"""When the table was last altered, and a sum over its columns' types, for changes that do not update that date.
 
-A page carries it as read after its rows. Equal to the one that was read before the columns were, it says that the table was not altered in
-between: while a statement runs it holds its tables against that. It is two lookups by the table's id, and no further round trip.
+A page reads it after its rows. If it equals the one that was read before the columns, the table was not altered in between: while a
+statement runs, its tables cannot be altered. It costs two lookups by the table's id, and no further round trip.
 https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-objects-transact-sql (modify_date)
 """
 
@@ -23,7 +23,7 @@ STAMP = f"""\
 SELECT {_STAMP}
 FROM sys.columns AS c JOIN sys.objects AS o ON o.object_id = c.object_id
 WHERE c.object_id = {P}"""
-"""NULL for a table that is gone, or that this login may not see."""
+"""NULL for a table that no longer exists, or that this login may not see."""
 
 STAMPS = f"""\
 SELECT c.object_id, {_STAMP}
@@ -43,13 +43,13 @@ LEFT JOIN sys.columns AS c ON c.object_id = cc.object_id AND c.name = cc.column_
 LEFT JOIN sys.columns AS s ON s.object_id = ct.source_object_id AND s.column_id = cc.column_id
 LEFT JOIN cdc.index_columns AS ic ON ic.object_id = cc.object_id AND ic.column_id = cc.column_id
 ORDER BY cc.object_id, cc.column_ordinal"""
-"""Types and lengths are the change table's, or the source's to those who may not see the change table; 240 is the system's type of all CLR
-types. `gone`: dropped from the source; one that was added under the same name later is another column, with another id. In Azure SQL
-Database names in sys may have another collation than those in cdc, and a comparison of the two would be refused."""
+"""Types and lengths are those of the change table, or of the source if the login may not see the change table; 240 is the system type of all
+CLR types. `gone`: dropped from the source; a later column of the same name is another one, with another id. In Azure SQL
+Database names in sys may have another collation than those in cdc, and the server would refuse to compare them."""
 
 ADDED = """\
 SELECT ct.object_id, s.name
 FROM cdc.change_tables AS ct JOIN sys.columns AS s ON s.object_id = ct.source_object_id
 WHERE s.column_id > (SELECT MAX(cc.column_id) FROM cdc.captured_columns AS cc WHERE cc.object_id = ct.object_id)
 ORDER BY ct.object_id, s.column_id"""
-"""The source's columns that came after all that are captured. Others were left out on purpose."""
+"""The source's columns that were added after all captured ones. Others were left out on purpose."""

@@ -1,4 +1,4 @@
-"""The T-SQL of application locks and of the epoch that goes with them. As in `queries`, values travel as parameters.
+"""The T-SQL of application locks and of the epoch that goes with them. Values are parameters.
 
 https://learn.microsoft.com/en-us/sql/relational-databases/system-stored-procedures/sp-getapplock-transact-sql
 """
@@ -26,11 +26,11 @@ BEGIN
     UPDATE dbo.cdc_offsets SET epoch = epoch + 1 WHERE table_name = {P};
     SELECT epoch FROM dbo.cdc_offsets WHERE table_name = {P};
 END"""
-"""One batch of the session that holds the lock; nobody else raises this epoch while it does."""
+"""One batch, in the session that holds the lock: no other session raises this epoch meanwhile."""
 
 
 def free_for_us(resources: Sequence[str]) -> tuple[str, Parameters]:
-    """(number, 1 or 0) of each of `resources`: whether this session could take it, or has it."""
+    """(number, 1 or 0) for each of `resources`: whether this session could take it, or holds it."""
     sql = "\nUNION ALL ".join(
         f"SELECT {number} AS number, APPLOCK_TEST(N'public', {P}, N'Exclusive', N'Session') AS free"
         for number in range(len(resources))

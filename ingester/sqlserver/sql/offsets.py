@@ -1,4 +1,4 @@
-"""The T-SQL of dbo.cdc_offsets, one named text a question. As in `queries`, values travel as parameters."""
+"""The T-SQL of dbo.cdc_offsets, one named text for each question. Values are parameters."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COLUMNS = {
     "destination": "NVARCHAR(900) NULL",
     "source_object": "NVARCHAR(60) NULL",
 }
-"""What an offsets table of an older installation may lack."""
+"""Columns that the offsets table of an older installation may lack."""
 
 LOAD = f"""\
 SELECT last_lsn, last_command_id, last_seq, last_operation, epoch, destination, source_object
@@ -51,7 +51,7 @@ CLAIM = f"""\
 UPDATE dbo.cdc_offsets
 SET epoch = {P}, destination = ISNULL(destination, {P}), source_object = ISNULL(source_object, {P})
 WHERE table_name = {P} AND epoch <= {P} AND (destination IS NULL OR destination = ISNULL({P}, destination))"""
-"""An offset of an older installation says neither where its changes are sent nor whose they are: it is stamped by the first that claims it."""
+"""An offset of an older installation has neither the destination of its changes nor their table: its first claim stores both."""
 
 _MOVE = f"""\
 UPDATE dbo.cdc_offsets
@@ -59,7 +59,7 @@ SET last_lsn = {P}, last_command_id = {P}, last_seq = {P}, last_operation = {P},
 WHERE table_name = {P} AND epoch <= {P} AND """
 
 SET_FIRST = _MOVE + "last_command_id IS NULL"
-"""For a row that holds no four-part position yet: a first start, or an older installation's offset."""
+"""For a row without a four-part position: a first start, or an older installation's offset."""
 
 MOVE = _MOVE + (
     f"(last_command_id IS NULL OR (last_lsn = {P} AND last_command_id = {P} AND last_seq = {P} AND last_operation = {P}))"
@@ -72,7 +72,7 @@ SET last_lsn = o.last_lsn, last_command_id = o.last_command_id, last_seq = o.las
     source_object = o.source_object, destination = o.destination, updated_at = GETDATE()
 FROM dbo.cdc_offsets AS kept JOIN dbo.cdc_offsets AS o ON o.table_name = {P}
 WHERE kept.table_name = {P} AND o.source_object = {P} AND o.epoch <= {P}"""
-"""How far a table was read that has lost its name: it may get it back."""
+"""How far a table was read when it lost its name: it may get it back."""
 
 KEPT = f"SELECT last_lsn, last_command_id, last_seq, last_operation FROM dbo.cdc_offsets WHERE table_name = {P}"
 
@@ -89,7 +89,7 @@ GO_OVER = _GO_OVER + (
 
 
 def key_of_former(key: str, source: str) -> str:
-    """Under which key the position in a table is kept that has lost the name `key`: no table's key begins with a number and a blank."""
+    """The key for the position in a table that has lost the name `key`: no table's key begins with a number and a space."""
     return f"{source} {key}"[:255]
 
 
@@ -101,12 +101,12 @@ def add_column(name: str) -> str:
 
 
 def to_send_elsewhere(key: str, destination: str) -> str:
-    """The statement with which a person lets a table's changes go to `destination` from now on."""
+    """The statement for a person that changes the destination of a table's changes."""
     return f"UPDATE dbo.cdc_offsets SET destination = {literal(destination)} WHERE table_name = {literal(key)}"
 
 
 A_STATEMENT = 100
-"""How many offsets one batch claims or moves: a row of it has up to 11 parameters, and a statement may have 2,100."""
+"""How many offsets one batch claims or moves: a row has up to 11 parameters, and a statement may have 2,100."""
 
 _STORED = (
     "o.last_lsn, o.last_command_id, o.last_seq, o.last_operation, o.epoch, o.destination, o.source_object, o.table_name"
@@ -114,7 +114,7 @@ _STORED = (
 
 
 _LENGTHS = (1, 4, 16, 64, A_STATEMENT)
-"""So many rows a batch has, the last of them empty: a few texts, and a few plans."""
+"""The numbers of rows that a batch may have; it is padded with empty ones. So there are few texts, and few plans."""
 
 
 def _empty_rows(rows: int) -> int:
@@ -152,7 +152,7 @@ SELECT {_STORED} FROM @claims AS c LEFT JOIN dbo.cdc_offsets AS o ON o.table_nam
 Place = tuple[object, ...]
 """lsn, command id, seqval, operation"""
 _NEVER: Place = (bytes(10), -1, bytes(10), -1)
-"""Where no offset stands: no operation is negative."""
+"""A position that no offset has: no operation is negative."""
 _OF_A_MOVE = (
     "table_name, epoch, lsn, command_id, seqval, operation, seen_lsn, seen_command_id, seen_seqval, seen_operation"
 )

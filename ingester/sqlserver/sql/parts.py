@@ -1,7 +1,7 @@
-"""The T-SQL of a stride, which several tasks read at once: where it ends, and the pages of one part of it.
+"""The T-SQL of a stride, which several tasks read at the same time: where it ends, and the pages of one part of it.
 
-A row's part is a hash of some of its columns, made by the server: CHECKSUM gives one number for what the columns' types and collations
-hold equal, NULLs too. https://learn.microsoft.com/sql/t-sql/functions/checksum-transact-sql (Remarks)
+The server decides a row's part by a hash of some of its columns: CHECKSUM is the same for values that are equal by their types and
+collations, NULLs included. https://learn.microsoft.com/sql/t-sql/functions/checksum-transact-sql (Remarks)
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ingester.sqlserver.sql.changes import (
 )
 
 _PRIME = 1009
-"""Many times the tasks that any table will have, so that each gets about as many remainders."""
+"""Many times the number of tasks of any table, so that each gets about as many remainders."""
 _POSITION = ("[__$start_lsn]", "[__$command_id]", "[__$seqval]", "[__$operation]")
 
 
@@ -50,8 +50,8 @@ def stride(instance: ChangeTable, *, start: LogPosition, upto: LogPosition, rows
 def page(query: RowsQuery, part: Part) -> Statement:
     """`changes.page` of one part of a stride, which ends with `query.upto`, any change's position.
 
-    What is looked at ends with the stride's number of rows: a condition on the position alone would have each part read to the
-    transaction's end.
+    The inner query is limited to the stride's number of rows: with a condition on the position alone, each part would read to the
+    end of the transaction.
     """
     instance, upto = query.table, query.upto
     has_command_id, table = instance.has_command_id, f"[cdc].{quote_name(instance.change_table)}"
@@ -84,7 +84,7 @@ def _until(upto: LogPosition, has_command_id: bool) -> Statement:
 
 
 def _belongs(part: Part, table: str, has_command_id: bool, before_images: bool) -> Statement:
-    """Whether a row is of `part`. A before image goes with its after image, whose key may be another."""
+    """Whether a row is in `part`. A before image goes with its after image, whose key may differ."""
     values = (part.of, part.number, part.number - part.of)
     if not before_images:
         return _hashed(part, "ct"), values
@@ -102,9 +102,9 @@ def _belongs(part: Part, table: str, has_command_id: bool, before_images: bool) 
 def _hashed(part: Part, alias: str) -> str:
     """Whether the hash of the row called `alias` is the part's number; a negative remainder counts from the end.
 
-    Parameters: how many parts there are, the number, the number less how many. ABS would overflow at the least int. CHECKSUM may give
-    an int as itself, and keys that step by ten would all be of one part of two: the remainder by a prime, which has nothing in common
-    with a step, is what is shared out.
+    Parameters: how many parts there are, the number, the number less how many. ABS would overflow at the least int. CHECKSUM may return
+    an int unchanged, and keys in steps of ten would all be in one of two parts: so the remainder by a prime, which has no factor in common
+    with a step, is used.
     """
     listed = ", ".join(f"{alias}.{quote_name(name)}" for name in part.columns)
     return f"CHECKSUM({listed}) % {_PRIME} % {P} IN ({P}, {P})"

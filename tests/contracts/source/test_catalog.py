@@ -193,7 +193,7 @@ def test_an_instance_that_is_gone_has_no_answer_and_no_page_and_stops_nobody(
     place.execute(gone)
     probe = place.source.probe([ProbeRequest(instance, None)])
     assert (probe.answers, probe.stale) == ({}, True)
-    with pytest.raises(TransientError, match="dbo_Persons is gone; its table is looked for again"):
+    with pytest.raises(TransientError, match="dbo_Persons no longer exists; DStream looks for its table again"):
         place.source.page(PageQuery(instance, after=instance.start, upto=upto, rows=5))
 
 
@@ -444,7 +444,7 @@ def test_cdc_that_is_switched_off_between_two_questions_of_a_page_stops_nobody(
         return found
 
     monkeypatch.setattr(place.connection, "rows_until", read_and_switched_off)
-    with pytest.raises(TransientError, match="dbo_Persons is gone; its table is looked for again"):
+    with pytest.raises(TransientError, match="dbo_Persons no longer exists; DStream looks for its table again"):
         place.source.page(PageQuery(instance, after=instance.start, upto=upto, rows=5))
 
 
@@ -458,7 +458,7 @@ def test_an_instance_that_was_made_again_under_its_name_is_another(places: Place
     place.enable()
     place.execute("INSERT INTO dbo.Persons (ID) VALUES (2)")
     place.scan()
-    with pytest.raises(TransientError, match="dbo_Persons is gone; its table is looked for again"):
+    with pytest.raises(TransientError, match="dbo_Persons no longer exists; DStream looks for its table again"):
         place.source.page(PageQuery(instance, after=instance.start, upto=_end(place, instance), rows=9))
 
 

@@ -266,7 +266,7 @@ def test_logins_that_were_given_up_do_not_pile_up(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(ConnectionLost, match="no answer within 0 s"):
         sqlserver_waiting.login_in_time(lambda: over.wait(BOUND), 0, None, "connecting")
     monkeypatch.setattr(sqlserver_waiting, "_MOST_GIVEN_UP", 1)
-    with pytest.raises(ConnectionLost, match="earlier logins are still waiting"):
+    with pytest.raises(ConnectionLost, match="earlier logins still have no answer"):
         sqlserver_waiting.login_in_time(lambda: over.wait(BOUND), 0, None, "connecting")
     over.set()
     deadline = time.monotonic() + BOUND

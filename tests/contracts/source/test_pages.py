@@ -250,7 +250,7 @@ def test_changes_that_only_a_command_id_tells_apart_are_refused_by_the_function_
         seqval = t.change("Persons", DELETE, person(1), command_id=command, seqval=seqval)
     t.commit()
     place.scan()
-    with pytest.raises(PermanentError, match="only their command ids could tell apart"):
+    with pytest.raises(PermanentError, match="differ in their command ids only"):
         place.read(rows)
 
 

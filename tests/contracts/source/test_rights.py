@@ -138,7 +138,7 @@ def test_a_row_of_nulls_is_a_missing_right_and_never_nothing_to_read(
     probe = source.probe([ProbeRequest(instance, offset)])
     assert probe.answers["dbo_Persons"].pending
     after, upto = offset or instance.start, probe.upto
-    with pytest.raises(PermanentError, match="without their place in the log") as refused:
+    with pytest.raises(PermanentError, match="without their position in the log") as refused:
         source.page(PageQuery(instance, after=after, upto=upto, rows=5))
     assert "gating role" in (refused.value.hint or "")
 
@@ -163,9 +163,9 @@ def test_a_place_in_the_log_that_is_told_in_part_is_refused(
     monkeypatch.setattr(place.connection, "rows_until", paged)
     monkeypatch.setattr(place.connection, "rows", lambda *asked: [without(row) for row in rows(*asked)])
     start = instance.start
-    with pytest.raises(PermanentError, match="without their place in the log"):
+    with pytest.raises(PermanentError, match="without their position in the log"):
         place.source.page(PageQuery(instance, after=start, upto=upto, rows=5))
-    with pytest.raises(PermanentError, match="without their place in the log"):
+    with pytest.raises(PermanentError, match="without their position in the log"):
         place.source.stride(instance, after=start, upto=upto, rows=5)
 
 

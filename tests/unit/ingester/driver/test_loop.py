@@ -376,7 +376,7 @@ def test_a_missing_table_is_reported_once_and_found_when_it_appears() -> None:
     _, logs = world.run(300)
     warnings = [entry["event"] for entry in logs if entry["log_level"] == "warning"]
     (warning,) = warnings
-    assert warning.startswith("table dbo.Persons does not exist in the database, or the login may not see it")
+    assert warning.startswith("table dbo.Persons does not exist in the database, or this login may not see it")
     assert len(world.sent()) == 3
 
 

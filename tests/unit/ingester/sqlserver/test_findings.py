@@ -30,7 +30,7 @@ def test_capture_at_work_is_ok() -> None:
 @pytest.mark.parametrize(
     ("scan", "says"),
     [
-        (Scan(began=90_000, ended=86_400, transactions=0, latency=0, failed=False), "stands still"),
+        (Scan(began=90_000, ended=86_400, transactions=0, latency=0, failed=False), "capture has stopped"),
         (Scan(began=3, ended=2, transactions=1, latency=1, failed=True), "scans fail"),
         (Scan(began=3, ended=2, transactions=9, latency=3_000, failed=False), "after their commit"),
         (Scan(began=3_000, ended=None, transactions=0, latency=0, failed=False), "one scan"),
@@ -51,7 +51,7 @@ def test_an_offset_near_the_end_of_the_retention_is_warned_of_and_others_are_not
     times = LogTimes(1.0, {"dbo.Late": OffsetTimes(2.9 * DAY, None), "dbo.Fine": OffsetTimes(60, None)})
     [found] = judge_retention(JOBS, times, ["dbo.Late", "dbo.Fine", "dbo.New"])
     assert found.outcome is Outcome.WARN
-    assert "the offsets of dbo.Late are near its end (72h)" in found.text
+    assert "the offsets of dbo.Late are close to the end of the retention (72h)" in found.text
 
 
 def test_a_retention_of_less_than_a_day_is_warned_of() -> None:

@@ -53,7 +53,7 @@ def test_statements_of_a_batch_do_not_know_of_each_other() -> None:
 
 @pytest.mark.parametrize("parameters", [(), (1, 2)])
 def test_a_wrong_number_of_parameters_is_refused(parameters: tuple[object, ...]) -> None:
-    with pytest.raises(ValueError, match="1 parameters are wanted"):
+    with pytest.raises(ValueError, match="1 parameters are needed"):
         rendered(f"SELECT {P}", parameters)
 
 

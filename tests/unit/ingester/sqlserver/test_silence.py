@@ -62,7 +62,7 @@ def test_a_stopped_capture_is_told_with_the_remedy_and_what_it_does_to_the_log()
     found = explained(scan(700.0), log_wait="REPLICATION")
     assert (
         found.text
-        == "capture stands still: the log was last scanned 12 min ago; the transaction log waits for it and grows"
+        == "capture has stopped: the log was last scanned 12 min ago; the transaction log cannot be truncated and grows"
     )
     assert "sys.sp_cdc_start_job" in (found.hint or "")
 

@@ -93,7 +93,7 @@ def test_a_stopped_capture_is_told_once_with_the_remedy_and_so_is_its_end(world:
     world.view.told_facts = CaptureFacts(True, "REPLICATION", (scanned(400.0),))
     (line,) = world.look(70)
     assert (line["event"], line["log_level"]) == ("no changes arrive", "warning")
-    assert "capture stands still: the log was last scanned 7 min ago" in line["why"]
+    assert "capture has stopped: the log was last scanned 7 min ago" in line["why"]
     assert "sp_cdc_start_job" in line["hint"]
     assert world.look() == []
     assert world.metrics()["silence", "dbo.Persons", "capture_stopped"] == 1

@@ -99,4 +99,4 @@ def test_an_identity_that_is_not_let_in_is_to_be_made_a_user(number: int, proven
 
 
 def test_a_server_that_takes_no_tokens_needs_an_administrator_of_entra() -> None:
-    assert "administrator of Microsoft Entra ID" in (meaning(told(18452), by_token=True).hint or "")
+    assert "Microsoft Entra ID administrator" in (meaning(told(18452), by_token=True).hint or "")

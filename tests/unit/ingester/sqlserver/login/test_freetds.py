@@ -65,7 +65,7 @@ def test_a_host_with_other_settings_waits_and_not_for_ever() -> None:
     """The driver compares names without regard to case."""
     with (
         driver_file("a.example", ONE, LONG),
-        pytest.raises(ConnectionLost, match=r"a\.example.*is not over yet"),
+        pytest.raises(ConnectionLost, match=r"a\.example.*has not ended"),
         driver_file("A.example", OTHER, 0.01),
     ):
         pass
