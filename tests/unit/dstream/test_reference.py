@@ -9,6 +9,7 @@ import pytest
 
 from common.config.bind import bind, read
 from common.config.values import Block
+from dstream.config import load_both
 from dstream.examples import EXAMPLES
 from dstream.reference import METRICS, SETTINGS, Described, blocks, marks, settings, updated
 
@@ -63,3 +64,16 @@ def test_an_example_is_a_block_as_a_file_may_have_it(block: Described, tmp_path:
 def test_every_block_that_stands_alone_has_an_example() -> None:
     without = {block.heading for block in blocks() if (block.path, block.kind) not in EXAMPLES}
     assert without == {"`ingester.tables_overrides.overrides`"}
+
+
+def test_the_examples_of_both_stages_are_a_whole_file(tmp_path: Path) -> None:
+    file = tmp_path / "dstream.hcl"
+    file.write_text(EXAMPLES["ingester", ""] + EXAMPLES["router", ""], encoding="utf-8")
+    bus = "Endpoint=sb://ns.servicebus.windows.net/;SharedAccessKeyName=p;SharedAccessKey=k"
+    environ = {f"DSTREAM_{stage}_CONNECTION_STRING": bus for stage in ("INGEST", "ROUTER")} | {
+        "DSTREAM_DB_CONNECTION_STRING": "sqlserver://u:p@sql01:1433?database=shop",
+        "DSTREAM_LOCKS_CONNECTION_STRING": "UseDevelopmentStorage=true",
+    }
+    ingester, router = load_both(file, environ)
+    assert (ingester.locks.type, ingester.queue.name) == ("azure_blob", router.queue_name)
+    assert (router.slots, router.subscriptions) == (16, ("billing", "search"))
