@@ -1,7 +1,7 @@
-"""How long until cleanup may remove unread changes of a table, and when to warn about it. Pure.
+"""How long until cleanup may remove unread changes of a table, and when that deserves a warning. Pure.
 
-Cleanup keeps changes that were committed within the retention before the newest captured transaction. An offset whose transaction is older
-is a gap (ingester/window.py).
+Cleanup keeps changes that were committed within the retention before the newest captured transaction. An offset whose
+transaction is older is a gap (ingester/window.py).
 https://learn.microsoft.com/sql/relational-databases/track-changes/administer-and-monitor-change-data-capture-sql-server
 """
 
@@ -10,9 +10,9 @@ from __future__ import annotations
 from enum import IntEnum
 
 LOW, LOWER, RECOVERED = 1 / 4, 1 / 20, 1 / 2
-"""Shares of the retention that are left. A quarter of SQL Server's default of three days is 18 hours: a night to fix the cause, and more than
-any ordinary backlog takes. A twentieth, 3.6 hours, is the last call. The alarm is over at a half, so that a table near a quarter is not
-reported again and again."""
+"""Fractions of the retention that are left. A quarter of SQL Server's default of three days is 18 hours: a night to fix
+the cause, and more than an ordinary backlog uses up. A twentieth, 3.6 hours, is the last call. The alarm ends at the half,
+so that a table near a quarter is not reported again and again."""
 
 
 class Alarm(IntEnum):
@@ -25,14 +25,22 @@ class Alarm(IntEnum):
 
 
 def headroom(retention: float, age: float) -> float:
-    """Seconds that are left, below 0 when it is too late. `age`: from the offset to the newest captured transaction."""
+    """Seconds that are left; below 0: too late. `age`: of the offset, against the newest captured transaction."""
     return retention - age
 
 
 def alarm(former: Alarm, left: float, retention: float) -> Alarm:
-    """The alarm for `left` seconds of `retention`, after `former`: it rises at once, and falls only when all is well again."""
-    share = left / retention
-    now = Alarm.PASSED if share <= 0 else Alarm.LOWER if share < LOWER else Alarm.LOW if share < LOW else Alarm.NONE
+    """The alarm for `left` seconds of `retention` after `former`. It rises at once, and ends only at RECOVERED."""
+    fraction = left / retention
+    now = _level(fraction)
     if now >= former:
         return now
-    return Alarm.NONE if share >= RECOVERED else former
+    return Alarm.NONE if fraction >= RECOVERED else former
+
+
+def _level(fraction: float) -> Alarm:
+    if fraction <= 0:
+        return Alarm.PASSED
+    if fraction < LOWER:
+        return Alarm.LOWER
+    return Alarm.LOW if fraction < LOW else Alarm.NONE
