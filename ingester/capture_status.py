@@ -1,7 +1,7 @@
 """Port: what the source reports of its own capture: when changes were committed, why none come, how long they are kept.
 
-Ages are in seconds and are the server's: both ends of a difference come from its clock. Where a server keeps local times they are off by an
-hour while summer time begins or ends.
+Ages are in seconds and are the server's: both ends of a difference come from its clock. Where a server keeps local
+times they are off by an hour while summer time begins or ends.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ LAG_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class OffsetTimes:
-    """About a stored offset. `age`: from its transaction's commit to the newest captured one's, which is what cleanup counts by.
+    """About a stored offset. `age`: from its transaction's commit to the newest captured one's, which is what cleanup
+    counts by.
 
     `waiting`: since the commit of the first captured transaction after it, of whatever table; None if there is none.
     """
@@ -28,7 +29,8 @@ class OffsetTimes:
 
 @dataclass(frozen=True, slots=True)
 class LogTimes:
-    """`newest`: since the commit of the newest captured transaction; None before the first. `offsets`: by `TableName.key`."""
+    """`newest`: since the commit of the newest captured transaction; None before the first. `offsets`: by
+    `TableName.key`."""
 
     newest: float | None
     offsets: Mapping[str, OffsetTimes]
@@ -36,7 +38,8 @@ class LogTimes:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long changes are kept. `seconds`: None where nothing is removed, or where this login may not see it; then `unseen` is the hint.
+    """How long changes are kept. `seconds`: None where nothing is removed, or where this login may not see it; then
+    `unseen` is the hint.
 
     `longer`: how it is lengthened.
     """

@@ -26,9 +26,10 @@ OPERATION_NAMES = {Operation.DELETE: "Delete", Operation.INSERT: "Insert", Opera
 class Change:
     """What happened to one row. The two images of an update are one change.
 
-    `data`: the row after the change, or the deleted row: every captured column whose value capture has, ready for JSON (docs/values.md).
-    `before`: the row before an update or delete, if before images are configured. `changed_columns`: those that an update wrote, by its mask.
-    `unavailable`: columns left out of `data` or `before`, because capture does not have their value. `commit_time`: UTC, ISO 8601 with a Z.
+    `data`: the row after the change, or the deleted row: every captured column whose value capture has, ready for JSON
+    (docs/values.md). `before`: the row before an update or delete, if before images are configured. `changed_columns`:
+    those that an update wrote, by its mask. `unavailable`: columns left out of `data` or `before`, because capture does
+    not have their value. `commit_time`: UTC, ISO 8601 with a Z.
     """
 
     table: TableName

@@ -1,4 +1,5 @@
-"""`dstream check` of stage 1: the machine, the source database, the locks and the queue, asked as the ingester would ask them. Starts no Spark."""
+"""`dstream check` of stage 1: the machine, the source database, the locks and the queue, asked as the ingester would
+ask them. Starts no Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Port: the log's bounds, the capture instances, and pages of changes. Every change it returns was committed: it never reads dirty."""
+"""Port: the log's bounds, the capture instances, and pages of changes. Every change it returns was committed: it never
+reads dirty."""
 
 from __future__ import annotations
 
@@ -13,10 +14,11 @@ from ingester.position import Position
 
 @dataclass(frozen=True, slots=True)
 class CapturedColumn:
-    """A column as it is captured. `ordinal` counts from 1 in the capture instance; `key_ordinal` from 1 in the key, or None.
+    """A column as it is captured. `ordinal` counts from 1 in the capture instance; `key_ordinal` from 1 in the key, or
+    None.
 
-    `large`: of a type without a limit. `length`: in bytes, None if not known. `gone`: the table no longer has this column, even if it has another
-    one of that name; nothing more is captured of it.
+    `large`: of a type without a limit. `length`: in bytes, None if not known. `gone`: the table no longer has this
+    column, even if it has another one of that name; nothing more is captured of it.
     """
 
     name: str
@@ -33,8 +35,9 @@ class CapturedColumn:
 class CaptureInstance:
     """What captures a table's changes, with the columns that it captures. A source adds what it needs to read it.
 
-    `start`: nothing before it is captured. `source`: what distinguishes the source table from any other that has, had or will have its name;
-    empty where that is not known. `added`: columns that the source table was given since, which are not captured.
+    `start`: nothing before it is captured. `source`: what distinguishes the source table from any other that has, had
+    or will have its name; empty where that is not known. `added`: columns that the source table was given since, which
+    are not captured.
     """
 
     name: str
@@ -49,10 +52,9 @@ class CaptureInstance:
 class TableState:
     """A configured table as the database has it. `instances`: in the order in which they were created.
 
-    `database_has_cdc`: whether the database has Change Data Capture at all.
-    `former`: those of the table that had the name when its offset was stored, where another has it now; they have the present name.
-    `moment`: the server's time after that was observed.
-    `renamed`: that table's present name, where no table has the configured one.
+    `database_has_cdc`: whether the database has Change Data Capture at all. `former`: those of the table that had the
+    name when its offset was stored, where another has it now; they have the present name. `moment`: the server's time
+    after that was observed. `renamed`: that table's present name, where no table has the configured one.
     """
 
     exists: bool
@@ -65,7 +67,8 @@ class TableState:
 
 @dataclass(frozen=True, slots=True)
 class ProbeRequest:
-    """Does `instance` hold changes in (after, the log's end], and below `before` if a newer instance takes over there? Both are still filled."""
+    """Does `instance` hold changes in (after, the log's end], and below `before` if a newer instance takes over there?
+    Both are still filled."""
 
     instance: CaptureInstance
     after: Position | None
@@ -74,7 +77,8 @@ class ProbeRequest:
 
 @dataclass(frozen=True, slots=True)
 class ProbeAnswer:
-    """The answer to one request. `low_watermark`: the position before the oldest transaction that the instance still holds."""
+    """The answer to one request. `low_watermark`: the position before the oldest transaction that the instance still
+    holds."""
 
     low_watermark: Position | None
     pending: bool
@@ -82,13 +86,13 @@ class ProbeAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """How far capture has come, and an answer for every request, by capture instance. `upto`: everything up to there is captured; None before
-    the first scan.
+    """How far capture has come, and an answer for every request, by capture instance. `upto`: everything up to there is
+    captured; None before the first scan.
 
-    `stale`: capture instances were created or dropped since the last `states`, so answers may be missing or about the wrong ones.
-    `locked`: by capture instance, what another session holds exclusively of it, as the source names it; there is no answer for these.
-    `capture_holds`: capture is processing a transaction, and how far it has come cannot be seen: `upto` is the last known one. If that is None
-    there are no answers.
+    `stale`: capture instances were created or dropped since the last `states`, so answers may be missing or about the
+    wrong ones. `locked`: by capture instance, what another session holds exclusively of it, as the source names it;
+    there is no answer for these. `capture_holds`: capture is processing a transaction, and how far it has come cannot
+    be seen: `upto` is the last known one. If that is None there are no answers.
     """
 
     upto: Position | None
@@ -102,8 +106,9 @@ class Probe:
 class Page:
     """Changes in the order of their positions.
 
-    `end`: the position of the last row read, so that the next page begins after it; None for an empty page. `full`: there may be
-    more in the window. `low_watermark`: read after the rows were, since cleanup raises it before it deletes.
+    `end`: the position of the last row read, so that the next page begins after it; None for an empty page. `full`:
+    there may be more in the window. `low_watermark`: read after the rows were, since cleanup raises it before it
+    deletes.
     """
 
     changes: Sequence[Change]
@@ -114,7 +119,8 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Stride:
-    """The first rows of a window, as many as requested or all: how many (before images not counted), and the last one's position."""
+    """The first rows of a window, as many as requested or all: how many (before images not counted), and the last one's
+    position."""
 
     rows: int
     end: Position
@@ -124,7 +130,8 @@ class Stride:
 class Part:
     """One of the `of` parts of a stride of `rows` rows: those whose `columns` hash to `number`, which is 0 to `of` - 1.
 
-    What the columns' types and collations hold equal is in one part, NULLs too. `stride`: tells the parts of one stride from another's.
+    What the columns' types and collations hold equal is in one part, NULLs too. `stride`: tells the parts of one stride
+    from another's.
     """
 
     stride: int
@@ -149,7 +156,8 @@ class PageQuery:
 
 
 class Hints(Protocol):
-    """What a person can do about a table, in the terms of its source: sentences, and statements to run. Pure: no question to a server."""
+    """What a person can do about a table, in the terms of its source: sentences, and statements to run. Pure: no
+    question to a server."""
 
     def absence(self, table: TableName, state: TableState) -> str | None:
         """Why `table` cannot be read, and what to do; None when it can."""
@@ -179,7 +187,8 @@ class Hints(Protocol):
 
 
 class Source(Protocol):
-    """Not thread-safe: one for each thread. Every method raises TransientError (connection, deadlock) or PermanentError (rights, objects)."""
+    """Not thread-safe: one for each thread. Every method raises TransientError (connection, deadlock) or PermanentError
+    (rights, objects)."""
 
     @property
     def hints(self) -> Hints: ...
@@ -194,22 +203,26 @@ class Source(Protocol):
         ...
 
     def passed(self, position: Position, moment: str) -> bool:
-        """Whether the transaction at `position` was committed after `moment`, so that all that was committed before it is captured."""
+        """Whether the transaction at `position` was committed after `moment`, so that all that was committed before it
+        is captured."""
         ...
 
     def probe(self, requests: Sequence[ProbeRequest]) -> Probe:
-        """At most two round trips for all. It waits a second for a table that a session holds exclusively; other tables do not wait."""
+        """At most two round trips for all. It waits a second for a table that a session holds exclusively; other tables
+        do not wait."""
         ...
 
     def page(self, query: PageQuery) -> Page:
         """Fewer rows where those are wide; whole changes only.
 
-        Values are read as the types that the change table has at that moment, whatever they were when the catalog was read.
+        Values are read as the types that the change table has at that moment, whatever they were when the catalog was
+        read.
         """
         ...
 
     def shared_by(self, instance: CaptureInstance, ordering: Ordering) -> tuple[str, ...]:
-        """The columns whose hash may decide which part of a stride a row is in, so that what `ordering` keeps in order is in one part.
+        """The columns whose hash may decide which part of a stride a row is in, so that what `ordering` keeps in order
+        is in one part.
 
         None if one task is to read all rows. Asks nothing.
         """

@@ -1,7 +1,7 @@
 """What to read next. Pure: no question to a server, no clock.
 
-A window ends on a whole transaction (how far capture has come, or the start of the next capture instance); a page inside it may end
-anywhere, because a position orders everything.
+A window ends on a whole transaction (how far capture has come, or the start of the next capture instance); a page
+inside it may end anywhere, because a position orders everything.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ def choose_instance(
     """The capture instance that holds the changes after `after`, and the one that takes over from it.
 
     `instances` are in the order in which they were created, and the later one takes over: the old one is read up to its
-    `start`, and the later one from there. Both are filled from that point on, so neither a gap nor a duplicate can arise. Cleanup
-    raises `start`, of both to the same position or of one alone: it shows from where on an instance is complete, not which of two is newer.
-    Without an offset, and with one below all of them, reading starts with the one that reaches back furthest.
+    `start`, and the later one from there. Both are filled from that point on, so neither a gap nor a duplicate can
+    arise. Cleanup raises `start`, of both to the same position or of one alone: it shows from where on an instance is
+    complete, not which of two is newer. Without an offset, and with one below all of them, reading starts with the one
+    that reaches back furthest.
     """
     starts = [instance.start for instance in instances]
     whole = [at for at, start in enumerate(starts) if after is not None and start <= after]
@@ -96,7 +97,8 @@ def source_of(instances: Sequence[CaptureInstance]) -> str | None:
 
 
 def lost_error(table: TableName, offset: Position | None, source: str | None, hints: Hints) -> PermanentError:
-    """The table that had the name was dropped, and its unread changes with it. `source`: the table whose changes the offset counts."""
+    """The table that had the name was dropped, and its unread changes with it. `source`: the table whose changes the
+    offset counts."""
     at = "no offset" if offset is None else str(offset)
     return PermanentError(
         f"reading {table.key}: changes may be lost: the table or its capture instance was dropped and created "

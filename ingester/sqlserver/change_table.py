@@ -9,7 +9,8 @@ from ingester.source import CaptureInstance
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What shows that a table's columns are still as they were: its object id, and a stamp that differs after any change of them."""
+    """What shows that a table's columns are still as they were: its object id, and a stamp that differs after any
+    change of them."""
 
     object_id: int
     stamp: str | None

@@ -1,4 +1,5 @@
-"""`dstream check` of the source database, the offsets and the server's capture, asked as the ingester would ask them. Changes nothing."""
+"""`dstream check` of the source database, the offsets and the server's capture, asked as the ingester would ask them.
+Changes nothing."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ pymssql.set_wait_callback(wait)
 class Connection:
     """One connection, opened at first use and again after it was lost. Not thread-safe.
 
-    `proven`: this login has worked before. A later refusal means that the server is failing over or recovering, and is transient.
-    `stop`: once set, a statement that waits for the server is soon given up.
+    `proven`: this login has worked before. A later refusal means that the server is failing over or recovering, and is
+    transient. `stop`: once set, a statement that waits for the server is soon given up.
     """
 
     def __init__(
@@ -54,7 +54,8 @@ class Connection:
         return self._result_sets(rendered(sql, parameters))
 
     def batch(self, statements: Sequence[Statement], *, within: float | None = None) -> list[list[tuple[Any, ...]]]:
-        """All rows of every result set of several statements, in one round trip. `within`: a shorter deadline than the usual one, in seconds."""
+        """All rows of every result set of several statements, in one round trip. `within`: a shorter deadline than the
+        usual one, in seconds."""
         return self._result_sets(batch(statements), within)
 
     def _result_sets(self, text: str, within: float | None = None) -> list[list[tuple[Any, ...]]]:
@@ -70,8 +71,8 @@ class Connection:
     ) -> tuple[list[list[tuple[Any, ...]]], bool]:
         """The result sets of a batch up to the first row that is `enough`, and whether that is all of it.
 
-        Rows are fetched one by one. What the server has not sent yet is cancelled with the next statement (the driver sends an attention), so only
-        fetched rows are in memory.
+        Rows are fetched one by one. What the server has not sent yet is cancelled with the next statement (the driver
+        sends an attention), so only fetched rows are in memory.
         """
         with self._cursor() as cursor:
             cursor.execute(rendered(sql, parameters))
@@ -87,7 +88,8 @@ class Connection:
             return found, True
 
     def execute(self, sql: str, parameters: Sequence[object] = ()) -> int:
-        """Run a statement and return the number of rows it changed, by @@ROWCOUNT, since SET NOCOUNT may be a server's default."""
+        """Run a statement and return the number of rows it changed, by @@ROWCOUNT, since SET NOCOUNT may be a server's
+        default."""
         return int(self.result_sets(f"{sql}\nSELECT @@ROWCOUNT", parameters)[-1][0][0])
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """What SQL Server's errors mean to the ingester: a table of numbers. Pure, so that each can be tested without a server.
 
-An error that is not in the table is retried: a retry never loses anything, while a stopped table waits for a person. So the table
-lists the errors that retrying cannot fix, and hints for some of the others.
+An error that is not in the table is retried: a retry never loses anything, while a stopped table waits for a person. So
+the table lists the errors that retrying cannot fix, and hints for some of the others.
 https://learn.microsoft.com/sql/relational-databases/errors-events/database-engine-events-and-errors
 https://learn.microsoft.com/azure/azure-sql/database/troubleshoot-common-errors-issues
 """
@@ -99,7 +99,8 @@ _REMARKS: Mapping[int, str] = {
 
 
 def meaning(number: int, text: str, where: str) -> DStreamError:
-    """The project's error for a statement's error. `where`: a participle or a place; `text`: the server's own words, if any.
+    """The project's error for a statement's error. `where`: a participle or a place; `text`: the server's own words, if
+    any.
 
     ConnectionLost: errors of the server, the database or the session, and all errors of the driver itself.
     """

@@ -29,7 +29,8 @@ from ingester.watch.retention import Alarm, alarm, headroom
 from ingester.window import choose_instance, gap, gap_error, lost_error
 
 SHORTEST_RETENTION = timedelta(days=1)
-"""An ingester that stops on a Friday night is missed on Monday; SQL Server's default of three days bears that, a day is the least for a weekday."""
+"""An ingester that stops on a Friday night is missed on Monday; SQL Server's default of three days bears that, a day is
+the least for a weekday."""
 
 
 @dataclass(frozen=True, slots=True)

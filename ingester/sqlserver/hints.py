@@ -1,4 +1,5 @@
-"""What a person can do at SQL Server, as sentences and statements to run: rights to grant, tables to put under CDC. Pure.
+"""What a person can do at SQL Server, as sentences and statements to run: rights to grant, tables to put under CDC.
+Pure.
 
 Each is written once: the ingester logs it, and `dstream check` reports it.
 """

@@ -1,8 +1,10 @@
-"""Statements with their parameters, as text. The driver sends only text, and its own substitution of values has two traps.
+"""Statements with their parameters, as text. The driver sends only text, and its own substitution of values has two
+traps.
 
 It also finds placeholders inside quoted names, and it sends bytes that happen to be ASCII as varchar.
 
-Values go as parameters of sp_executesql, so that the text stays the same for all values: SQL Server compiles it once and reuses the
+Values go as parameters of sp_executesql, so that the text stays the same for all values: SQL Server compiles it once
+and reuses the
 plan. https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sp-executesql-transact-sql
 """
 
@@ -46,9 +48,9 @@ WAITED: Statement = ("DECLARE @waited int", ())
 def unless_locked(statement: Statement, instead: Statement, *, held: bool = False) -> Statement:
     """`statement`, and `instead` if it waited for a lock in vain. Any other error is raised unchanged.
 
-    It waits a second, or a tenth of one if an earlier statement of the batch has waited in vain or the table is known to be `held`. The
-    text that catches the error calls the statement: TRY does not catch errors while its own text is compiled, and that is when a
-    statement waits for a lock on a table's description.
+    It waits a second, or a tenth of one if an earlier statement of the batch has waited in vain or the table is known
+    to be `held`. The text that catches the error calls the statement: TRY does not catch errors while its own text is
+    compiled, and that is when a statement waits for a lock on a table's description.
     https://learn.microsoft.com/sql/t-sql/language-elements/try-catch-transact-sql (Errors unaffected by a TRY...CATCH construct)
     """
     (sql, parameters), (other, others) = statement, instead
@@ -83,8 +85,8 @@ def _call(text: str, types: Sequence[str], values: Sequence[str]) -> str:
 
 
 def type_of(value: object) -> str:
-    """A value's type at SQL Server. An LSN has exactly the type of the columns that it is compared with, so that an index can be sought.
-    Only text may be NULL."""
+    """A value's type at SQL Server. An LSN has exactly the type of the columns that it is compared with, so that an
+    index can be sought. Only text may be NULL."""
     match value:
         case bytes():
             return f"binary({_LSN_BYTES})" if len(value) == _LSN_BYTES else "varbinary(max)"

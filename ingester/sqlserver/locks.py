@@ -1,10 +1,12 @@
 """Locks in the source database itself: session-owned application locks, all held by one connection.
 
-The server frees them as soon as the session ends, so a lease is not a promise by the server: it limits how long this process may continue
-without a sign that its session is alive. Until it notices the end, another ingester may read the same table; the offset's epoch prevents
-the older one from committing, and duplicate detection removes what both have sent.
+The server frees them as soon as the session ends, so a lease is not a promise by the server: it limits how long this
+process may continue without a sign that its session is alive. Until it notices the end, another ingester may read the
+same table; the offset's epoch prevents the older one from committing, and duplicate detection removes what both have
+sent.
 
-The epoch is the one in dbo.cdc_offsets, raised by one in the batch that takes the lock: a session that has ended can raise nothing.
+The epoch is the one in dbo.cdc_offsets, raised by one in the batch that takes the lock: a session that has ended can
+raise nothing.
 https://learn.microsoft.com/en-us/sql/relational-databases/system-stored-procedures/sp-getapplock-transact-sql
 """
 
@@ -32,7 +34,8 @@ _ASKED_AT_ONCE = 200
 
 
 class SqlServerLocks:
-    """`connection` must not be used for anything else. `keys`: the offset's key for each table's lock; other locks have epoch 0."""
+    """`connection` must not be used for anything else. `keys`: the offset's key for each table's lock; other locks have
+    epoch 0."""
 
     def __init__(self, connection: Connection, keys: Mapping[str, str], *, clock: SteadyClock = steady) -> None:
         self._connection = connection
@@ -115,7 +118,8 @@ class SqlServerLocks:
         self._ask(queries.RELEASE, (taken,))
 
     def _raise_epoch(self, name: str) -> int:
-        """Run in the session that holds the lock: if that has ended, the new session holds no lock and raises nothing."""
+        """Run in the session that holds the lock: if that has ended, the new session holds no lock and raises
+        nothing."""
         if (key := self._keys.get(name)) is None:
             return 0
         found = self._ask(queries.RAISE_EPOCH, (resource(name), key, key, key, key))
@@ -125,7 +129,8 @@ class SqlServerLocks:
         return int(found[0][0])
 
     def _look(self, lease: Lease, now: float) -> None:
-        """One session holds all locks, and only its end frees a lock that was not released: one held lock proves all."""
+        """One session holds all locks, and only its end frees a lock that was not released: one held lock proves
+        all."""
         doing = f"renewing the lock {lease.name}: its session has ended"
         try:
             [(mode,)] = self._ask(queries.MODE, (resource(lease.name),))

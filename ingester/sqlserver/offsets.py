@@ -54,7 +54,8 @@ class SqlServerOffsets:
             return self._ours(table, epoch)
 
     def look(self, table: TableName) -> Claimed:
-        """The result of `claim`, without claiming: nothing changes, and the owner does not matter. The row must exist."""
+        """The result of `claim`, without claiming: nothing changes, and the owner does not matter. The row must
+        exist."""
         return self._ours(table, _ANY_EPOCH)
 
     def claim_many(self, claims: Sequence[Claim]) -> Sequence[Claimed | DStreamError]:
@@ -159,7 +160,8 @@ def _in_batches(
     together: Callable[[Sequence[_Asked]], Iterator[Callable[[], _Found]]],
     alone: Callable[[_Asked], _Found],
 ) -> list[_Found | DStreamError]:
-    """The result of each. A batch that is refused as a whole is repeated one by one, so that one table's error does not affect the others.
+    """The result of each. A batch that is refused as a whole is repeated one by one, so that one table's error does not
+    affect the others.
 
     Raises ConnectionLost.
     """

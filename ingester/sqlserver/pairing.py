@@ -31,7 +31,8 @@ class PairedRows:
 def pair(images: Sequence[Image], *, full: bool) -> list[PairedRows]:
     """Join an update's two rows, which follow each other in position order.
 
-    A before image that ends a full page is left for the next page. Raises PermanentError for one that has no after image.
+    A before image that ends a full page is left for the next page. Raises PermanentError for one that has no after
+    image.
     """
     paired: list[PairedRows] = []
     before: Image | None = None

@@ -32,7 +32,8 @@ class Lsn:
 
     @property
     def unknown(self) -> bool:
-        """Whether this is 0x000...0: SQL Server's answer for a capture instance that it does not know or may not show."""
+        """Whether this is 0x000...0: SQL Server's answer for a capture instance that it does not know or may not
+        show."""
         return self.value == _FIRST
 
     def __str__(self) -> str:
@@ -43,8 +44,9 @@ class Lsn:
 class LogPosition:
     """(`__$start_lsn`, `__$command_id`, `__$seqval`, `__$operation`): nothing less orders the changes of a table.
 
-    A deferred update writes all deletes under one command id and all inserts under the next, and the delete and the insert
-    of one row may share commit LSN and sequence value (KB 3030352), so a cursor of fewer parts loses rows at a page's end.
+    A deferred update writes all deletes under one command id and all inserts under the next, and the delete and the
+    insert of one row may share commit LSN and sequence value (KB 3030352), so a cursor of fewer parts loses rows at a
+    page's end.
     """
 
     lsn: Lsn

@@ -1,7 +1,7 @@
 """How far capture has come, and which tables have new changes: the question before each pass.
 
-One round trip if nothing has happened since, for any number of tables. Otherwise a second one, with a statement for each table that must
-be checked. Each statement's text depends on its table alone, so SQL Server reuses its plan.
+One round trip if nothing has happened since, for any number of tables. Otherwise a second one, with a statement for
+each table that must be checked. Each statement's text depends on its table alone, so SQL Server reuses its plan.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ Stamp = tuple[Any, ...]
 class Prober:
     """Not thread-safe, as its connection is not.
 
-    The max LSN is read before the rows: in one SELECT a capture scan could commit between the two, and a table would count as
-    idle up to an LSN whose rows were never checked. The low watermarks are read after the rows, since cleanup raises one before it
-    deletes: so rows that were already deleted are noticed. The catalog's stamp is read after the max LSN: an instance that is
-    created later starts after that LSN.
+    The max LSN is read before the rows: in one SELECT a capture scan could commit between the two, and a table would
+    count as idle up to an LSN whose rows were never checked. The low watermarks are read after the rows, since cleanup
+    raises one before it deletes: so rows that were already deleted are noticed. The catalog's stamp is read after the
+    max LSN: an instance that is created later starts after that LSN.
 
     While capture's own transaction holds the newest row of the log's times, the last known max LSN is used.
     """
@@ -88,15 +88,16 @@ class Prober:
             self._last, self._empty = last, {}
 
     def _known_empty(self, request: ProbeRequest) -> bool:
-        """Whether the window, or one that begins no later and ends at the same border, was empty and the log has not grown since."""
+        """Whether the window, or one that begins no later and ends at the same border, was empty and the log has not
+        grown since."""
         known = self._empty.get(request.instance.name)
         return known is not None and known.before == request.before and _start(known) <= _start(request)
 
     def _looks(self, requests: Sequence[ProbeRequest], asked: Sequence[int]) -> list[Statement]:
         """Before the first capture there is nothing to check, but the published functions reveal a missing right.
 
-        Without row versions the capture of a large transaction locks its change table until it commits. The probe waits a second for the
-        first such table, and asks about tables that were locked the last time at the end.
+        Without row versions the capture of a large transaction locks its change table until it commits. The probe waits
+        a second for the first such table, and asks about tables that were locked the last time at the end.
         """
         if self._last is None and not self._by_function:
             return []
@@ -169,7 +170,8 @@ def _start(request: ProbeRequest) -> LogPosition:
 
 
 def start_of(after: LogPosition) -> LogPosition:
-    """Where a reader without command ids begins: a position with a command id belongs to another order, so its transaction is read again."""
+    """Where a reader without command ids begins: a position with a command id belongs to another order, so its
+    transaction is read again."""
     return after if after.command_id <= 0 or after == LogPosition.end_of(after.lsn) else LogPosition.before(after.lsn)
 
 

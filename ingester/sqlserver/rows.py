@@ -1,6 +1,7 @@
 """From a change table's rows to changes: values ready for JSON, and missing values distinguished from NULL. Pure.
 
-Every row of every table passes through here, so what a column needs is decided once, when its table's reader is created.
+Every row of every table passes through here, so what a column needs is decided once, when its table's reader is
+created.
 Source: https://learn.microsoft.com/sql/relational-databases/system-tables/cdc-capture-instance-ct-transact-sql (Remarks)
 """
 
@@ -113,8 +114,9 @@ def _in(mask: int, column: CapturedColumn) -> bool:
 def _held_back(column: CapturedColumn, operation: Operation, *, changed: bool) -> bool:
     """Whether a NULL here means that the value was not captured. `changed`: the update mask has the column.
 
-    A dropped column is no longer captured, even if another one has its name by now. Computed columns are never captured; text, ntext
-    and image not in deletes and before images; a (max) column's before image only if the column changed.
+    A dropped column is no longer captured, even if another one has its name by now. Computed columns are never
+    captured; text, ntext and image not in deletes and before images; a (max) column's before image only if the column
+    changed.
     """
     if column.computed or column.gone:
         return True

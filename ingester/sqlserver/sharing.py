@@ -1,4 +1,5 @@
-"""By which columns SQL Server can share the rows of a change table out, so that a hash keeps together what must stay in order. Pure."""
+"""By which columns SQL Server can share the rows of a change table out, so that a hash keeps together what must stay in
+order. Pure."""
 
 from __future__ import annotations
 

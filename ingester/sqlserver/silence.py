@@ -1,6 +1,8 @@
-"""Why no changes arrive: nothing is written, capture stands still, or capture lags. Pure: what the server told in, a state and its text out.
+"""Why no changes arrive: nothing is written, capture stands still, or capture lags. Pure: what the server told in, a
+state and its text out.
 
-What it may not see it does not guess: the state is UNKNOWN then. Sources: the pages sys.dm_cdc_log_scan_sessions, sys.dm_cdc_errors and
+What it may not see it does not guess: the state is UNKNOWN then. Sources: the pages sys.dm_cdc_log_scan_sessions,
+sys.dm_cdc_errors and
 "Administer and monitor change data capture" under https://learn.microsoft.com/sql/relational-databases/
 """
 
@@ -18,14 +20,17 @@ _PATIENCE_SECONDS = 60.0
 _UNKNOWN_INTERVAL_SECONDS = 300.0
 """The patience where this login may not see how often capture scans."""
 _ENTRY_SECONDS = 900.0
-"""An idle capture enters a moment in cdc.lsn_time_mapping every few minutes; so long without one is a sign, but no proof."""
+"""An idle capture enters a moment in cdc.lsn_time_mapping every few minutes; so long without one is a sign, but no
+proof."""
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureJobs:
-    """The settings of the jobs. `polling`: seconds between two scans, None where a scan is not followed by another of the same run.
+    """The settings of the jobs. `polling`: seconds between two scans, None where a scan is not followed by another of
+    the same run.
 
-    `capture`: there is a capture job. `retention`: seconds that changes are kept, None without a cleanup job: then nothing is removed.
+    `capture`: there is a capture job. `retention`: seconds that changes are kept, None without a cleanup job: then
+    nothing is removed.
     """
 
     capture: bool
@@ -35,7 +40,8 @@ class CaptureJobs:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """A row of sys.dm_cdc_log_scan_sessions. `ended`: seconds ago, None while it runs. `latency`: from commit to capture, if it captured."""
+    """A row of sys.dm_cdc_log_scan_sessions. `ended`: seconds ago, None while it runs. `latency`: from commit to
+    capture, if it captured."""
 
     began: float
     ended: float | None
@@ -46,7 +52,8 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class CaptureFacts:
-    """`scans`: the latest first; None where this login may not see them. `log_wait`: log_reuse_wait_desc of sys.databases.
+    """`scans`: the latest first; None where this login may not see them. `log_wait`: log_reuse_wait_desc of
+    sys.databases.
 
     `errors`: rows of sys.dm_cdc_errors. `tracked`: some table is under CDC; the first one brings the database its jobs.
     """
@@ -65,7 +72,8 @@ def retention(jobs: CaptureJobs | None) -> Retention:
 
 
 def explain(facts: CaptureFacts, jobs: CaptureJobs | None, newest: float | None) -> Explanation:
-    """Why nothing comes. `jobs`: None where this login may not see them; `newest`: seconds since the newest captured commit, None: never."""
+    """Why nothing comes. `jobs`: None where this login may not see them; `newest`: seconds since the newest captured
+    commit, None: never."""
     return replace(_why(facts, jobs, newest), errors=facts.errors)
 
 
@@ -121,7 +129,8 @@ def _by_scans(
 def _behind(scans: tuple[Scan, ...]) -> float:
     """Seconds from commit to capture of what was captured last; 0 once a scan found nothing more in the log.
 
-    Only the newest scan counts: the first one after a standstill captures what had waited, and says nothing of the next.
+    Only the newest scan counts: the first one after a standstill captures what had waited, and says nothing of the
+    next.
     """
     done = next((scan for scan in scans if scan.ended is not None and not scan.failed), None)
     if done is None or not done.transactions or (done.ended or 0.0) > _RECENT_SECONDS:
@@ -130,7 +139,8 @@ def _behind(scans: tuple[Scan, ...]) -> float:
 
 
 def _patience(jobs: CaptureJobs | None) -> float | None:
-    """How long nobody may scan the log before capture counts as stopped; None for a job that runs by a schedule of its own."""
+    """How long nobody may scan the log before capture counts as stopped; None for a job that runs by a schedule of its
+    own."""
     if jobs is None:
         return _UNKNOWN_INTERVAL_SECONDS
     return None if jobs.polling is None else max(_PATIENCE_SECONDS, 3 * jobs.polling)
@@ -158,7 +168,8 @@ def _idle(newest: float | None, scanned: str) -> Explanation:
 
 
 def _held(facts: CaptureFacts) -> str:
-    """What a capture that does not come along does to the log. By itself the column proves nothing: it is as of the last truncation."""
+    """What a capture that does not come along does to the log. By itself the column proves nothing: it is as of the
+    last truncation."""
     return "; the transaction log cannot be truncated and grows" if facts.log_wait == "REPLICATION" else ""
 
 

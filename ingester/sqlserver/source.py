@@ -47,8 +47,8 @@ _MOST_READERS = 64
 _COMMIT_TIME = 5
 """Its index in a row."""
 PAGE_BYTES = 4 * 2**20
-"""How much text and binary a page holds before it ends, whatever its number of rows: a few Service Bus batches, and little of a
-worker's memory even if each of its threads holds one. A larger row is a page of its own."""
+"""How much text and binary a page holds before it ends, whatever its number of rows: a few Service Bus batches, and
+little of a worker's memory even if each of its threads holds one. A larger row is a page of its own."""
 
 _ATTEMPTS = 3
 """How often a page is read again because its table was altered meanwhile."""
@@ -57,7 +57,8 @@ _OUTSIDE_THE_WINDOW = 313
 
 
 class SqlServerSource:
-    """`before_images`, `decimals_as_numbers`, `query_mode`: the settings of that name. The server resolves the names of tables."""
+    """`before_images`, `decimals_as_numbers`, `query_mode`: the settings of that name. The server resolves the names of
+    tables."""
 
     def __init__(
         self,
@@ -162,7 +163,8 @@ class SqlServerSource:
         ]
 
     def _told(self, question: str) -> list[tuple[Any, ...]]:
-        """Rows of the catalog, with a short wait for locks: a session that alters a table holds some, and the loop has other tables."""
+        """Rows of the catalog, with a short wait for locks: a session that alters a table holds some, and the loop has
+        other tables."""
         return self._connection.rows(in_its_scope(f"{queries.SHORT_WAIT};\n{question}"))
 
     def probe(self, requests: Sequence[ProbeRequest]) -> Probe:
@@ -217,7 +219,8 @@ class SqlServerSource:
         return replace(instance, columns=found.columns, shape=found.shape)
 
     def _page(self, instance: ChangeTable, query: PageQuery) -> Page | None:
-        """A page; None if the change table's columns differ from `instance`, so that values may be truncated or missing."""
+        """A page; None if the change table's columns differ from `instance`, so that values may be truncated or
+        missing."""
         reader = self._reader(instance)
         after, rows = in_the_log(query.after), query.rows
         # one more than requested, so that a before image at the end of the page is read with its after image
@@ -268,14 +271,16 @@ class SqlServerSource:
         return found
 
     def _watermark(self, instance: ChangeTable, low: bytes | None) -> Lsn:
-        """The low watermark. Raises TransientError if the instance no longer exists, PermanentError if this login may not see it."""
+        """The low watermark. Raises TransientError if the instance no longer exists, PermanentError if this login may
+        not see it."""
         if low is not None and not (watermark := Lsn(bytes(low))).unknown:
             return watermark
         known = self._connection.rows(queries.INSTANCE_KNOWN, (instance.name,))[0][0]
         raise no_watermark(instance.name) if known else self._gone(instance)
 
     def _purged(self, instance: ChangeTable, after: LogPosition, error: DStreamError) -> Page:
-        """The page of a function's window that cleanup has passed: empty, with the low watermark. Raises PermanentError for another reason."""
+        """The page of a function's window that cleanup has passed: empty, with the low watermark. Raises PermanentError
+        for another reason."""
         low = LogPosition.before(self._watermark(instance, self._low(instance)))
         if gap(after, low) is None:
             raise PermanentError(f"reading {instance.table.key}: {error.message}") from error
@@ -343,7 +348,8 @@ def _refuse_ties(instance: ChangeTable, images: Sequence[Image]) -> None:
 def _position(
     start_lsn: bytes | None, command_id: int | None, seqval: bytes | None, operation: int | None
 ) -> LogPosition:
-    """Raises PermanentError if the server leaves out a part of it: such a row has no place in the order, and is never skipped."""
+    """Raises PermanentError if the server leaves out a part of it: such a row has no place in the order, and is never
+    skipped."""
     if start_lsn is None or command_id is None or seqval is None or operation is None:
         raise PermanentError(
             "reading a change table: the server returns rows without their position in the log",

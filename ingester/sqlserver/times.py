@@ -1,8 +1,8 @@
 """When transactions were committed, in UTC: cdc.lsn_time_mapping has the server's local time, without a zone.
 
-Only the server knows the rules of its zone, and AT TIME ZONE costs more than the rest of a row. So it is asked once for each minute of local
-time, however many rows were committed in it: no zone changes its offset within a minute. In the hour that occurs twice in autumn, the answer
-is that of AT TIME ZONE.
+Only the server knows the rules of its zone, and AT TIME ZONE costs more than the rest of a row. So it is asked once for
+each minute of local time, however many rows were committed in it: no zone changes its offset within a minute. In the
+hour that occurs twice in autumn, the answer is that of AT TIME ZONE.
 https://learn.microsoft.com/sql/t-sql/queries/at-time-zone-transact-sql
 """
 
@@ -41,8 +41,8 @@ class CommitTimes:
     def doubt(self, local: str) -> int:
         """By how many minutes a local time must be later than `local`, in style 126, to be certainly later.
 
-        In autumn an hour occurs twice, and its first pass looks later than the second. If the server does not report its zone, any hour could
-        be that one.
+        In autumn an hour occurs twice, and its first pass looks later than the second. If the server does not report
+        its zone, any hour could be that one.
         """
         if self._server_zone() is None:
             return _HOUR

@@ -1,8 +1,9 @@
-"""How each SQL Server type is read and written (docs/values.md): the expression that selects it, and the conversion to its JSON value.
+"""How each SQL Server type is read and written (docs/values.md): the expression that selects it, and the conversion to
+its JSON value.
 
-The server converts types that Python or the driver would truncate to text. Nothing is rounded, shifted or guessed. Text itself arrives as
-UTF-16 in binary: the driver (FreeTDS, with iconv) silently replaces every character that its tables lack with a question mark, such as half
-a surrogate pair or byte 0x81 of code page 1252.
+The server converts types that Python or the driver would truncate to text. Nothing is rounded, shifted or guessed. Text
+itself arrives as UTF-16 in binary: the driver (FreeTDS, with iconv) silently replaces every character that its tables
+lack with a question mark, such as half a surrogate pair or byte 0x81 of code page 1252.
 Source of the styles: https://learn.microsoft.com/sql/t-sql/functions/cast-and-convert-transact-sql
 """
 
@@ -70,7 +71,8 @@ def _guid(value: object) -> object:
 
 
 def _unicode(value: object) -> object:
-    """Text from its UTF-16. Half a surrogate pair, which SQL Server stores and UTF-8 cannot encode, becomes its JSON escape."""
+    """Text from its UTF-16. Half a surrogate pair, which SQL Server stores and UTF-8 cannot encode, becomes its JSON
+    escape."""
     assert isinstance(value, bytes)
     try:
         return value.decode("utf-16-le")
@@ -79,7 +81,8 @@ def _unicode(value: object) -> object:
 
 
 def _number(text: object) -> object:
-    """The server's digits as a JSON number, untouched; a leading zero is part of JSON's grammar but not always of the server's text."""
+    """The server's digits as a JSON number, untouched; a leading zero is part of JSON's grammar but not always of the
+    server's text."""
     assert isinstance(text, str)
     return orjson.Fragment(text.encode("ascii"))
 
@@ -143,7 +146,8 @@ _SHORT_BYTES = {"char": 4000, "varchar": 4000, "nchar": 8000, "nvarchar": 8000}
 
 
 def projection(sql_type: str, length: int | None = None, *, decimals_as_numbers: bool) -> Projection | None:
-    """How `sql_type` is read; None for a type that DStream does not support (sql_variant). `length`: of the column, in bytes; -1 for max."""
+    """How `sql_type` is read; None for a type that DStream does not support (sql_variant). `length`: of the column, in
+    bytes; -1 for max."""
     name = sql_type.lower()
     found = PROJECTIONS.get(name)
     if found is not None and decimals_as_numbers and name in _EXACT_NUMBERS:

@@ -1,9 +1,10 @@
 """Deadlines for every wait on a SQL Server: for a login, for an answer's first packet, and for the rest of it.
 
-A thread that waits in C runs no signal handler, and the main thread is the one that polls: a hanging server would delay a stop, and
-even the second signal, for as long as a query may take. So this module waits for the first packet of an answer in place of the driver, and
-a thread watches the driver after that: it shuts the socket when the time is up. The socket of a login cannot be reached: a login runs in a
-thread of its own, and an abandoned one ends with the driver's timeout.
+A thread that waits in C runs no signal handler, and the main thread is the one that polls: a hanging server would delay
+a stop, and even the second signal, for as long as a query may take. So this module waits for the first packet of an
+answer in place of the driver, and a thread watches the driver after that: it shuts the socket when the time is up. The
+socket of a login cannot be reached: a login runs in a thread of its own, and an abandoned one ends with the driver's
+timeout.
 https://pymssql.readthedocs.io/en/stable/ref/pymssql.html (set_wait_callback)
 """
 
@@ -24,14 +25,17 @@ TICK = 0.5
 """Seconds after which a stop is noticed at the latest."""
 
 GRACE = 3.0
-"""Seconds that a question may still take after a stop: most answers take a fraction of that, and an offset gets stored."""
+"""Seconds that a question may still take after a stop: most answers take a fraction of that, and an offset gets
+stored."""
 
 _MOST_GIVEN_UP = 8
-"""How many abandoned logins may be pending. No more are begun: a peer that sends a byte now and then keeps each from ending."""
+"""How many abandoned logins may be pending. No more are begun: a peer that sends a byte now and then keeps each from
+ending."""
 
 
 class Wire:
-    """The socket of one of the driver's connections, known after its first statement. This class shuts it, the driver closes it.
+    """The socket of one of the driver's connections, known after its first statement. This class shuts it, the driver
+    closes it.
 
     It must be closed with the connection: the peer sees the end only when both are closed.
     """
@@ -78,7 +82,8 @@ class Patience:
         self.over: str | None = None
 
     def wait(self, descriptor: int) -> None:
-        """Return when there is something to read, or at the deadline: then the connection is shut, and the driver sees it closed by the server."""
+        """Return when there is something to read, or at the deadline: then the connection is shut, and the driver sees
+        it closed by the server."""
         self.wire.show(descriptor)
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)

@@ -1,6 +1,8 @@
-"""Looks at the source's capture every half a minute, in a thread and on a connection of its own: lag, retention headroom, and why no changes arrive.
+"""Looks at the source's capture every half a minute, in a thread and on a connection of its own: lag, retention
+headroom, and why no changes arrive.
 
-The loop never waits for it and reads none of its results. It logs each thing that changed once, and keeps the rest for metrics.
+The loop never waits for it and reads none of its results. It logs each thing that changed once, and keeps the rest for
+metrics.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ EVERY_SECONDS = 30.0
 QUIET_SECONDS = 60.0
 """Without a change for so long, the server is asked why."""
 _FIRST_SECONDS = 5.0
-"""Between looks until the first one that succeeds: a warning about an offset that cleanup is about to pass must not wait longer."""
+"""Between looks until the first one that succeeds: a warning about an offset that cleanup is about to pass must not
+wait longer."""
 _RETENTION_SECONDS = 600.0
 """How old the known retention may be: people change it by hand."""
 _TELL_IDLE_SECONDS = 300.0
@@ -39,10 +42,11 @@ _AMISS = (Silence.STOPPED, Silence.LAGGING)
 
 @dataclass(frozen=True, slots=True)
 class CaptureFigures:
-    """Of the last look. `asked`: when, on the steady clock. `waiting`, `headroom`: seconds by table, as far as they are known.
-    A table that is in the middle of the newest transaction waits since that was committed.
+    """Of the last look. `asked`: when, on the steady clock. `waiting`, `headroom`: seconds by table, as far as they are
+    known. A table that is in the middle of the newest transaction waits since that was committed.
 
-    `newest`: seconds since the commit of the newest captured transaction. `retention`: in seconds; None where it is not to be seen.
+    `newest`: seconds since the commit of the newest captured transaction. `retention`: in seconds; None where it is not
+    to be seen.
     """
 
     asked: float | None = None

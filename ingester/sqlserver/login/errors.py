@@ -66,8 +66,8 @@ _STATES: Mapping[int, str] = {
 def refused(
     refusals: Sequence[Refusal], doing: str, who: str, database: str, *, proven: bool, by_token: bool = False
 ) -> DStreamError:
-    """The meaning of the errors in the answer to a login. `doing`: a participle; `who`: "user 'x'"; `proven`: this login has worked before;
-    `by_token`: the login of an identity.
+    """The meaning of the errors in the answer to a login. `doing`: a participle; `who`: "user 'x'"; `proven`: this
+    login has worked before; `by_token`: the login of an identity.
     """
     for refusal in refusals:
         if refusal.number in NOT_READY or (refusal.number not in _HINTS and refusal.severity > _GRAVE):

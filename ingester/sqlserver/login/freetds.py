@@ -1,13 +1,17 @@
-"""FreeTDS's own file: settings that pymssql has no parameter for. In memory, so that no cleaner of /tmp deletes it and nothing is left behind.
+"""FreeTDS's own file: settings that pymssql has no parameter for. In memory, so that no cleaner of /tmp deletes it and
+nothing is left behind.
 
-FreeTDS reads the file that FREETDSCONF names at each connect. Here that is a file without a name (memfd), accessed through /proc, with a
-section for each host that is being connected to. The section has the host's name: the driver sends it as LOGIN7's ServerName, and
-Azure's gateway finds the server by it. So two connects wait for each other only if they need the same host with different settings.
+FreeTDS reads the file that FREETDSCONF names at each connect. Here that is a file without a name (memfd), accessed
+through /proc, with a section for each host that is being connected to. The section has the host's name: the driver
+sends it as LOGIN7's ServerName, and Azure's gateway finds the server by it. So two connects wait for each other only if
+they need the same host with different settings.
 
-The variable is set when this module is imported and never changed later: other threads may be reading the environment in C,
+The variable is set when this module is imported and never changed later: other threads may be reading the environment
+in C,
 which is not safe with setenv (https://man7.org/linux/man-pages/man3/setenv.3.html: MT-Unsafe). The content is replaced as a whole,
-by another file under the same descriptor (dup2): a reader of the previous one reads it to its end. The path names this process, not
-/proc/self: child programs inherit the variable, and their descriptor of that number may be a pipe that never has data.
+by another file under the same descriptor (dup2): a reader of the previous one reads it to its end. The path names this
+process, not /proc/self: child programs inherit the variable, and their descriptor of that number may be a pipe that
+never has data.
 https://www.freetds.org/userguide/freetdsconf.html
 https://man7.org/linux/man-pages/man2/memfd_create.2.html
 """
@@ -39,8 +43,8 @@ _written = ""
 def driver_file(section: str, settings: Mapping[str, str], seconds: float) -> Iterator[None]:
     """Meanwhile the driver finds `section` with these `settings`.
 
-    A call that needs the section with other settings waits for at most `seconds`, in order of arrival. Raises PermanentError for texts that
-    the file cannot hold, and ConnectionLost when the time is up.
+    A call that needs the section with other settings waits for at most `seconds`, in order of arrival. Raises
+    PermanentError for texts that the file cannot hold, and ConnectionLost when the time is up.
     """
     refuse_what_fits_no_line(section, *settings.values())
     text = f"[{section}]\n" + "".join(f"{key} = {value}\n" for key, value in settings.items())
@@ -53,7 +57,8 @@ def driver_file(section: str, settings: Mapping[str, str], seconds: float) -> It
 
 
 def refuse_what_fits_no_line(*texts: str) -> None:
-    """Raises PermanentError for a text that would be two lines of the file, a comment or a section. The file has no quotes."""
+    """Raises PermanentError for a text that would be two lines of the file, a comment or a section. The file has no
+    quotes."""
     if any(re.search(r"[\x00-\x20;#\[\]]", text) for text in texts):
         raise PermanentError("connecting to SQL Server: the driver does not support this host name")
 

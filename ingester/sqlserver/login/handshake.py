@@ -1,8 +1,9 @@
-"""The first messages with a SQL Server: which of its addresses answers, whether it encrypts, and whether its certificate can be trusted.
+"""The first messages with a SQL Server: which of its addresses answers, whether it encrypts, and whether its
+certificate can be trusted.
 
-This is tried before the driver connects. FreeTDS compares names in certificates letter by letter although Azure's are wildcards, gives no
-reason for a refusal, and has a timeout for each read; here Python's rules apply, with one deadline for all.
-Sends neither user nor password.
+This is tried before the driver connects. FreeTDS compares names in certificates letter by letter although Azure's are
+wildcards, gives no reason for a refusal, and has a timeout for each read; here Python's rules apply, with one deadline
+for all. Sends neither user nor password.
 https://learn.microsoft.com/openspecs/windows_protocols/ms-tds (2.2.6.5 PRELOGIN, 3.2.5.1 TLS inside PRELOGIN packets)
 """
 
@@ -48,7 +49,8 @@ class Untrusted(Exception):
 
 
 class Line:
-    """A socket to a server, until `end` of the steady clock. Every method raises ConnectionLost, also at the deadline."""
+    """A socket to a server, until `end` of the steady clock. Every method raises ConnectionLost, also at the
+    deadline."""
 
     federated = False
     """Whether the server accepts tokens, by its PRELOGIN."""
@@ -208,7 +210,8 @@ class Line:
         return left
 
     def _answer(self, *, packets: bool, first: bool) -> bytes:
-        """The server's next message in a handshake. Windows closes the connection without one if there is no TLS version in common."""
+        """The server's next message in a handshake. Windows closes the connection without one if there is no TLS
+        version in common."""
         try:
             return self.receive() if packets else self._some()
         except ConnectionLost as error:

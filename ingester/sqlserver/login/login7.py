@@ -1,4 +1,5 @@
-"""LOGIN7, the login message: written, read from the driver, and written again with a token in place of a password. Pure.
+"""LOGIN7, the login message: written, read from the driver, and written again with a token in place of a password.
+Pure.
 
 https://learn.microsoft.com/openspecs/windows_protocols/ms-tds (2.2.6.4 LOGIN7)
 """
@@ -22,7 +23,8 @@ _SECURITY_TOKEN = 1
 
 @dataclass(frozen=True, slots=True)
 class Login7:
-    """`head`: everything before the texts. `texts`: host, user, password, application, server, nothing, library, language, database."""
+    """`head`: everything before the texts. `texts`: host, user, password, application, server, nothing, library,
+    language, database."""
 
     head: bytes
     texts: Sequence[str] = field(repr=False)

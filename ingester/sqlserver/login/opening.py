@@ -1,8 +1,8 @@
 """Logging in to SQL Server with pymssql, and what it means when that fails.
 
-The server is first tried without the driver (handshake.py, trust.py); the driver then gets the address that answered and the name that its
-certificate is valid for. A refused login is sent once more, to get the server's own words. The login of an identity goes through a relay
-(relay.py), which reads these words itself.
+The server is first tried without the driver (handshake.py, trust.py); the driver then gets the address that answered
+and the name that its certificate is valid for. A refused login is sent once more, to get the server's own words. The
+login of an identity goes through a relay (relay.py), which reads these words itself.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from ingester.sqlserver.waiting import Patience, Wire, login_in_time, patient
 QUERY_TIMEOUT = 120
 """Seconds before a query counts as hung. The driver then drops the connection; the next use opens another."""
 QUICK_SECONDS = 30.0
-"""The same for the first questions of a pass, which read no changes and wait only shortly for locks: a dead connection is noticed soon."""
+"""The same for the first questions of a pass, which read no changes and wait only shortly for locks: a dead connection
+is noticed soon."""
 
 _ENCRYPTION = {"disable": "off", "optional": "request", "mandatory": "require", "strict": "strict"}
 """In the words of the driver's file. Strict is TDS 8.0."""
@@ -55,7 +56,8 @@ _SESSION_TEXT = ";".join(
         PATIENT,
     ]
 )
-"""The settings of the driver for a session. In addition, no statement opens a transaction, which a server's "user options" may request.
+"""The settings of the driver for a session. In addition, no statement opens a transaction, which a server's "user
+options" may request.
 https://learn.microsoft.com/sql/database-engine/configure-windows/configure-the-user-options-server-configuration-option"""
 
 
@@ -80,7 +82,8 @@ class Login:
     def open(self, *, proven: bool) -> Any:
         """A connection of the driver to the address's database. `proven`: this login has worked before.
 
-        Raises ConnectionLost for errors that may pass, and PermanentError for those that a person must fix; once proven, only the former.
+        Raises ConnectionLost for errors that may pass, and PermanentError for those that a person must fix; once
+        proven, only the former.
         """
         try:
             if self._tokens is None:
@@ -153,7 +156,8 @@ class Login:
         return refused(refusals, self._doing, self._who, database, proven=proven, by_token=True)
 
     def _greeted(self, host: str, port: int, end: float) -> Line:
-        """A line to that server, ready for a token. Its certificate must be for the address's name or, after a redirection, for that host."""
+        """A line to that server, ready for a token. Its certificate must be for the address's name or, after a
+        redirection, for that host."""
         address = self._address
         try:
             return self._trusted(address, host, port, end)
@@ -228,7 +232,8 @@ class Login:
         return max(0.1, end - time.monotonic())
 
     def _error(self, error: pymssql.Error, port: int, *, proven: bool) -> DStreamError:
-        """The meaning of the driver's remarks. Number and text of a failed connect may belong to an earlier one in the process."""
+        """The meaning of the driver's remarks. Number and text of a failed connect may belong to an earlier one in the
+        process."""
         said = str(error)
         if "DB-Lib error message 20018" in said:  # the server has refused the login
             return self._refused(port, proven=proven)

@@ -1,7 +1,8 @@
-"""Why a server refuses a login, in its own words. The driver only keeps the number of the worst refusal in its process so far.
+"""Why a server refuses a login, in its own words. The driver only keeps the number of the worst refusal in its process
+so far.
 
-So this module sends the login once more, at most once a minute, and reads the errors in the answer. It sends the password as the driver
-does: encrypted if that was agreed, otherwise scrambled as LOGIN7 requires.
+So this module sends the login once more, at most once a minute, and reads the errors in the answer. It sends the
+password as the driver does: encrypted if that was agreed, otherwise scrambled as LOGIN7 requires.
 https://learn.microsoft.com/openspecs/windows_protocols/ms-tds (2.2.6.4 LOGIN7, 2.2.7.10 ERROR, 2.2.7.9 ENVCHANGE)
 """
 
@@ -22,7 +23,8 @@ _ERROR, _INFO, _ENVCHANGE, _LOGINACK = 0xAA, 0xAB, 0xE3, 0xAD
 _ROUTING = 20
 _FEATURES, _FEDAUTH = 0xAE, 0x02
 _COUNTED = frozenset({_ERROR, _INFO, _ENVCHANGE, _LOGINACK, _FEATURES})
-"""Tokens with a length of two bytes, and that of the features. Other tokens in the answer to a login come after these."""
+"""Tokens with a length of two bytes, and that of the features. Other tokens in the answer to a login come after
+these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,8 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to a login. `refusals`: empty if it was accepted. `route`: host and port that a gateway redirects its clients to.
+    """The answer to a login. `refusals`: empty if it was accepted. `route`: host and port that a gateway redirects its
+    clients to.
 
     `features`: the token that acknowledges them, b"" without one. `federated`: a login by token is among them.
     """
@@ -56,7 +59,8 @@ _ASKED_AGAIN = 60.0
 class Words:
     """The latest answers to logins whose user or password was refused. Thread-safe.
 
-    Each such login counts towards the account's lockout, and so does the one that asks for the words: so at most once a minute.
+    Each such login counts towards the account's lockout, and so does the one that asks for the words: so at most once a
+    minute.
     https://learn.microsoft.com/sql/relational-databases/security/password-policy
     """
 

@@ -1,9 +1,11 @@
-"""Logs in to SQL Server with an access token for a driver that cannot: one connection, accepted at 127.0.0.1 and forwarded to the server.
+"""Logs in to SQL Server with an access token for a driver that cannot: one connection, accepted at 127.0.0.1 and
+forwarded to the server.
 
-The driver logs in here, unencrypted, with a secret that only it knows. Its LOGIN7 is forwarded over TLS, with the token in place of user and
-password (feature FEDAUTH, library Security Token); after the answer, bytes are forwarded unchanged in both directions. So an identity uses
-the same driver as a password, with its types, errors and deadlines. The end of one side ends the other.
-It verifies no certificate and requests no token: it gets a line to a server after `greet`, and a token.
+The driver logs in here, unencrypted, with a secret that only it knows. Its LOGIN7 is forwarded over TLS, with the token
+in place of user and password (feature FEDAUTH, library Security Token); after the answer, bytes are forwarded unchanged
+in both directions. So an identity uses the same driver as a password, with its types, errors and deadlines. The end of
+one side ends the other. It verifies no certificate and requests no token: it gets a line to a server after `greet`, and
+a token.
 https://learn.microsoft.com/openspecs/windows_protocols/ms-tds (2.2.6.4 LOGIN7, 2.2.7.11 FEATUREEXTACK, 3.2.5.4)
 """
 
@@ -44,7 +46,8 @@ Reach = Callable[[str, int], Line]
 class Relay:
     """For one connection of the driver: to `port` of 127.0.0.1, with `secret` as the password.
 
-    `line`: to the server `host`, after `greet`; the relay owns it from now on. `answer` and `error`: the result of the login.
+    `line`: to the server `host`, after `greet`; the relay owns it from now on. `answer` and `error`: the result of the
+    login.
     """
 
     def __init__(self, line: Line, host: str, token: str, reach: Reach) -> None:
@@ -92,7 +95,8 @@ class Relay:
             driver.close()
 
     def _let_in(self, driver: Line, login: sqlserver_login7.Login7) -> bool:
-        """Log in, and follow a gateway's redirection. The driver gets the answer without the features, which it did not request."""
+        """Log in, and follow a gateway's redirection. The driver gets the answer without the features, which it did not
+        request."""
         received, answer = self._asked(login)
         for _ in range(_ROUTES):
             if answer.route is None or answer.refusals:

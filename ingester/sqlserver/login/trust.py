@@ -1,7 +1,9 @@
-"""Whether a server's certificate is for the requested host and signed by a trusted authority. Python's ssl decides, as for any client.
+"""Whether a server's certificate is for the requested host and signed by a trusted authority. Python's ssl decides, as
+for any client.
 
-The driver verifies again when it connects, by name: it gets the name that was found here, which for a wildcard is the wildcard itself.
-HostNameInCertificate replaces the host's name, as in SqlClient; one with a wildcard means a certificate with that very wildcard.
+The driver verifies again when it connects, by name: it gets the name that was found here, which for a wildcard is the
+wildcard itself. HostNameInCertificate replaces the host's name, as in SqlClient; one with a wildcard means a
+certificate with that very wildcard.
 https://learn.microsoft.com/dotnet/api/microsoft.data.sqlclient.sqlconnection.connectionstring
 """
 
@@ -47,14 +49,16 @@ def wanted_name(address: SqlAddress) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """`name`: the name that the certificate is valid for, None if none was verified. `login_only`: encryption ends with the login."""
+    """`name`: the name that the certificate is valid for, None if none was verified. `login_only`: encryption ends with
+    the login."""
 
     name: str | None
     login_only: bool = False
 
 
 def greet(line: Line, address: SqlAddress, *, to_log_in: bool = False) -> Greeting:
-    """The first messages on `line`, up to the login. `to_log_in`: a login follows, which is encrypted if the server supports that.
+    """The first messages on `line`, up to the login. `to_log_in`: a login follows, which is encrypted if the server
+    supports that.
 
     Raises Untrusted, ConnectionLost, and PermanentError without authorities.
     """

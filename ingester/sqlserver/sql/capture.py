@@ -1,4 +1,5 @@
-"""The T-SQL about the server's own capture. Run at most every half a minute, on a connection of its own. Nothing here reads a change table."""
+"""The T-SQL about the server's own capture. Run at most every half a minute, on a connection of its own. Nothing here
+reads a change table."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ SELECT o.table_name,
            @now) AS waiting
 FROM dbo.cdc_offsets AS o
 WHERE o.last_lsn IS NOT NULL"""
-"""Two seeks in the clustered index of the log's times for each offset. An offset that cleanup has passed is as old as the oldest entry."""
+"""Two seeks in the clustered index of the log's times for each offset. An offset that cleanup has passed is as old as
+the oldest entry."""
 
 SERVICE_HAS_NO_AGENT = "SELECT CASE WHEN SERVERPROPERTY(N'EngineEdition') = 5 THEN 1 ELSE 0 END"
 """5: Azure SQL Database, where a scheduler of the service runs capture and cleanup.

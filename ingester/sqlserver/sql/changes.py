@@ -1,6 +1,7 @@
 """The T-SQL, one named text a question. Values travel as parameters; names are quoted as QUOTENAME does, never pasted.
 
-Every text is read under READ COMMITTED, without hints: a dirty read of a change table could show rows of a scan that rolls back.
+Every text is read under READ COMMITTED, without hints: a dirty read of a change table could show rows of a scan that
+rolls back.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from ingester.sqlserver.position import LogPosition, Lsn
 
 Parameters = tuple[object, ...]
 Statement = tuple[str, Parameters]
-"""A text and its parameters. The text says which table and which columns, never a value: so SQL Server makes one plan of it."""
+"""A text and its parameters. The text says which table and which columns, never a value: so SQL Server makes one plan
+of it."""
 
 P = "\x00"
 """The place of a parameter. The driver would also find its own %s inside a name; no name can contain a NUL."""
@@ -22,7 +24,8 @@ P = "\x00"
 SERVER_TIME_ZONE = "SELECT CURRENT_TIMEZONE_ID()"
 OFFSET_IN_ZONE = f"SELECT DATEPART(TZOFFSET, CONVERT(datetime2(0), {P}, 121) AT TIME ZONE {P}) AS minutes"
 OFFSET_NOW = "SELECT DATEPART(TZOFFSET, SYSDATETIMEOFFSET()) AS minutes"
-"""The server's zone, as AT TIME ZONE understands it (SQL Server 2022, Azure SQL); older servers answer with error 195."""
+"""The server's zone, as AT TIME ZONE understands it (SQL Server 2022, Azure SQL); older servers answer with error
+195."""
 
 CDC_ENABLED = "SELECT is_cdc_enabled FROM sys.databases WHERE name = DB_NAME()"
 
@@ -33,16 +36,16 @@ SELECT ct.source_object_id, OBJECT_SCHEMA_NAME(ct.source_object_id) AS source_sc
        CONVERT(nvarchar(12), ct.source_object_id) + N' ' + CONVERT(nvarchar(23), t.create_date, 126) AS source
 FROM cdc.change_tables AS ct LEFT JOIN sys.tables AS t ON t.object_id = ct.source_object_id
 ORDER BY ct.create_date, ct.object_id"""
-"""Only a login with a right on a table gets its name. `source` is its object id and creation date: a table keeps both when it is
-renamed or moved to another schema, and an id alone may be reused."""
+"""Only a login with a right on a table gets its name. `source` is its object id and creation date: a table keeps both
+when it is renamed or moved to another schema, and an id alone may be reused."""
 
 SERVER_TIME = "SELECT CONVERT(nvarchar(23), GETDATE(), 126) AS moment"
 
 COMMITTED_AFTER = f"""\
 SELECT COUNT(*) AS passed FROM cdc.lsn_time_mapping AS tm
 WHERE tm.start_lsn = {P} AND tm.tran_end_time > DATEADD(minute, {P}, CONVERT(datetime, {P}, 126))"""
-"""Both are local times of the server. The log has transactions in the order in which they end. The minutes are by how much a local time may
-look later than another without being so: see `times.py`."""
+"""Both are local times of the server. The log has transactions in the order in which they end. The minutes are by how
+much a local time may look later than another without being so: see `times.py`."""
 
 CATALOG_STAMP = "SELECT COUNT(*) AS instances, MAX(create_date) AS newest FROM cdc.change_tables"
 """Changes when a capture instance is created or dropped."""
@@ -51,23 +54,26 @@ INSTANCE_KNOWN = f"SELECT COUNT(*) FROM cdc.change_tables WHERE capture_instance
 
 LOW_WATERMARK = f"SELECT (SELECT start_lsn FROM cdc.change_tables WHERE capture_instance = {P}) AS low_watermark"
 FUNCTION_LOW_WATERMARK = f"SELECT sys.fn_cdc_get_min_lsn({P}) AS low_watermark"
-"""The same for logins that may call the published functions only. 0x00 where the login may not; the column says nothing about rights.
+"""The same for logins that may call the published functions only. 0x00 where the login may not; the column says nothing
+about rights.
 https://learn.microsoft.com/sql/relational-databases/system-functions/sys-fn-cdc-get-min-lsn-transact-sql"""
 
 MAX_LSN = "DECLARE @last binary(10) = sys.fn_cdc_get_max_lsn(); SELECT @last AS max_lsn, 0 AS held"
 MAX_LSN_HELD = "SELECT NULL AS max_lsn, 1 AS held"
-"""In place of `MAX_LSN` if the newest row belongs to an uncommitted transaction of capture itself. A SELECT of the function would already
-have begun its result when it meets the lock."""
+"""In place of `MAX_LSN` if the newest row belongs to an uncommitted transaction of capture itself. A SELECT of the
+function would already have begun its result when it meets the lock."""
 
 MAY_READ_THE_LOGS_TIMES = "SELECT HAS_PERMS_BY_NAME(N'cdc.lsn_time_mapping', N'OBJECT', N'SELECT')"
 """sys.fn_cdc_get_max_lsn returns NULL before the first capture, and to logins without the right."""
 
 TABLES_A_STATEMENT = 100
-"""Tables in one statement: a batch may have any number of statements, but a plan should not have any number of tables."""
+"""Tables in one statement: a batch may have any number of statements, but a plan should not have any number of
+tables."""
 
 
 def tables_found(tables: Sequence[TableName]) -> list[Statement]:
-    """(number in `tables`, object id or NULL) of each. The server resolves the names: only its collation knows which are equal."""
+    """(number in `tables`, object id or NULL) of each. The server resolves the names: only its collation knows which
+    are equal."""
     statements: list[Statement] = []
     for first in range(0, len(tables), TABLES_A_STATEMENT):
         some = tables[first : first + TABLES_A_STATEMENT]
@@ -84,13 +90,13 @@ def tables_found(tables: Sequence[TableName]) -> list[Statement]:
 def after(position: LogPosition, has_command_id: bool) -> Statement:
     """The rows of a change table past a position, and the condition's parameters.
 
-    Most offsets are between two transactions, where one comparison is enough. Inside a transaction it takes a ladder of comparisons, in
-    which SQL Server does not find a bound by itself: the comparison in front lets it seek in the clustered index, which begins with the LSN.
-    Without it each page would read the table from its beginning.
+    Most offsets are between two transactions, where one comparison is enough. Inside a transaction it takes a ladder of
+    comparisons, in which SQL Server does not find a bound by itself: the comparison in front lets it seek in the
+    clustered index, which begins with the LSN. Without it each page would read the table from its beginning.
     https://learn.microsoft.com/sql/relational-databases/sql-server-index-design-guide (seek predicates)
 
-    Rows from before the upgrade that added the command id have NULL there. It counts as 0 and sorts first in its transaction; a
-    comparison with NULL would leave out the rest of that transaction.
+    Rows from before the upgrade that added the command id have NULL there. It counts as 0 and sorts first in its
+    transaction; a comparison with NULL would leave out the rest of that transaction.
     """
     lsn, command, seqval = position.lsn.value, position.command_id, position.seqval
     if position == LogPosition.end_of(position.lsn):
@@ -146,8 +152,9 @@ def pending(number: int, change_table: str, rows: Statement, last: Lsn) -> State
 def function_pending(number: int, instance: str, start: LogPosition | None, rows: Statement, last: Lsn) -> Statement:
     """`pending` for logins that may call the published functions only; (number, -1) where they may not call this one.
 
-    A function returns error 313 for a window outside its bounds, so the window is limited to them: below the low watermark there
-    is a gap to report, and nothing to look for. Without a `start` the window begins at the low watermark.
+    A function returns error 313 for a window outside its bounds, so the window is limited to them: below the low
+    watermark there is a gap to report, and nothing to look for. Without a `start` the window begins at the low
+    watermark.
     """
     condition, values = rows
     first = "@low" if start is None else first_lsn(start == LogPosition.end_of(start.lsn))
@@ -164,8 +171,8 @@ def function_pending(number: int, instance: str, start: LogPosition | None, rows
 def low_watermarks(instances: Sequence[str]) -> Statement:
     """(capture instance, low watermark) for each of `instances`, and perhaps for others.
 
-    The list is padded to one of a few lengths, so that there are few texts; for a long list all instances are returned. The column has
-    what sys.fn_cdc_get_min_lsn returns.
+    The list is padded to one of a few lengths, so that there are few texts; for a long list all instances are returned.
+    The column has what sys.fn_cdc_get_min_lsn returns.
     https://learn.microsoft.com/sql/relational-databases/system-functions/sys-fn-cdc-get-min-lsn-transact-sql
     """
     length = next((length for length in _LENGTHS if len(instances) <= length), None)
@@ -181,7 +188,8 @@ _LENGTHS = (1, 4, 16, 64)
 
 @dataclass(frozen=True, slots=True)
 class RowsQuery:
-    """Which rows of a change table make a page: the first `rows` of the window (after, upto], with `columns` as they are selected.
+    """Which rows of a change table make a page: the first `rows` of the window (after, upto], with `columns` as they
+    are selected.
 
     Before images are left out on the server unless they are asked for: an update's after image holds every column.
     """
@@ -207,10 +215,11 @@ def page(query: RowsQuery) -> Statement:
 
 
 def function_page(query: RowsQuery) -> Statement:
-    """`page` through the published function, which has no command id, and no rows outside the low watermark and the max LSN: error 313.
+    """`page` through the published function, which has no command id, and no rows outside the low watermark and the max
+    LSN: error 313.
 
-    WITH TIES, so that rows that differ in their command id only are read together. An empty window returns no rows, not even
-    a result set.
+    WITH TIES, so that rows that differ in their command id only are read together. An empty window returns no rows, not
+    even a result set.
     https://learn.microsoft.com/sql/relational-databases/system-functions/cdc-fn-cdc-get-all-changes-capture-instance-transact-sql
     """
     name, start, upto = query.table.name, query.after, query.upto
@@ -234,14 +243,14 @@ def first_lsn(starttransaction: bool) -> str:
 _BY_COMMAND = "ct.[__$start_lsn], ct.[__$command_id], ct.[__$seqval], ct.[__$operation]"
 _BY_SEQVAL = "ct.[__$start_lsn], ct.[__$seqval], ct.[__$operation]"
 _NO_PLACE = "ct.[__$start_lsn] IS NULL"
-"""A published function returns a row of NULLs to a login that may not read its source table. It must not be filtered out, which would look
-like nothing to read."""
+"""A published function returns a row of NULLs to a login that may not read its source table. It must not be filtered
+out, which would look like nothing to read."""
 TIMES = "LEFT JOIN cdc.lsn_time_mapping AS tm ON tm.start_lsn = ct.[__$start_lsn]"
 
 
 def selected_of(command: str, columns: Sequence[str]) -> str:
-    """The select list of a row, however it is read: its position in the log, the commit time in the server's local time (see times.py), and
-    `columns`."""
+    """The select list of a row, however it is read: its position in the log, the commit time in the server's local time
+    (see times.py), and `columns`."""
     meta = ("ct.[__$start_lsn]", f"{command} AS [__$command_id]", "ct.[__$seqval]", "ct.[__$operation]")
     time = "CONVERT(varchar(23), tm.tran_end_time, 121) AS [__$commit_time]"
     return ", ".join([*meta, "ct.[__$update_mask]", time, *columns])

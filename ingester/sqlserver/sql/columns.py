@@ -1,4 +1,5 @@
-"""The T-SQL about the columns of change tables: which they are, and a stamp that shows whether they have changed. Values are parameters.
+"""The T-SQL about the columns of change tables: which they are, and a stamp that shows whether they have changed.
+Values are parameters.
 
 ALTER COLUMN on a captured table also alters the change table, when capture gets to it: to a reader, at any moment. What
 cdc.captured_columns has then is not documented, so types come from the change table itself.
@@ -14,8 +15,9 @@ CONVERT(varchar(23), MAX(o.modify_date), 121) + '/' + CONVERT(varchar(20), SUM(C
     * (((CAST(c.max_length AS bigint) + 1) * 256 + c.system_type_id) * 2048 + c.precision * 32 + c.scale))) AS stamp"""
 """When the table was last altered, and a sum over its columns' types, for changes that do not update that date.
 
-A page reads it after its rows. If it equals the one that was read before the columns, the table was not altered in between: while a
-statement runs, its tables cannot be altered. It costs two lookups by the table's id, and no further round trip.
+A page reads it after its rows. If it equals the one that was read before the columns, the table was not altered in
+between: while a statement runs, its tables cannot be altered. It costs two lookups by the table's id, and no further
+round trip.
 https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-objects-transact-sql (modify_date)
 """
 
@@ -43,9 +45,10 @@ LEFT JOIN sys.columns AS c ON c.object_id = cc.object_id AND c.name = cc.column_
 LEFT JOIN sys.columns AS s ON s.object_id = ct.source_object_id AND s.column_id = cc.column_id
 LEFT JOIN cdc.index_columns AS ic ON ic.object_id = cc.object_id AND ic.column_id = cc.column_id
 ORDER BY cc.object_id, cc.column_ordinal"""
-"""Types and lengths are those of the change table, or of the source if the login may not see the change table; 240 is the system type of all
-CLR types. `gone`: dropped from the source; a later column of the same name is another one, with another id. In Azure SQL
-Database names in sys may have another collation than those in cdc, and the server would refuse to compare them."""
+"""Types and lengths are those of the change table, or of the source if the login may not see the change table; 240 is
+the system type of all CLR types. `gone`: dropped from the source; a later column of the same name is another one, with
+another id. In Azure SQL Database names in sys may have another collation than those in cdc, and the server would refuse
+to compare them."""
 
 ADDED = """\
 SELECT ct.object_id, s.name

@@ -51,7 +51,8 @@ CLAIM = f"""\
 UPDATE dbo.cdc_offsets
 SET epoch = {P}, destination = ISNULL(destination, {P}), source_object = ISNULL(source_object, {P})
 WHERE table_name = {P} AND epoch <= {P} AND (destination IS NULL OR destination = ISNULL({P}, destination))"""
-"""An offset of an older installation has neither the destination of its changes nor their table: its first claim stores both."""
+"""An offset of an older installation has neither the destination of its changes nor their table: its first claim stores
+both."""
 
 _MOVE = f"""\
 UPDATE dbo.cdc_offsets
@@ -89,7 +90,8 @@ GO_OVER = _GO_OVER + (
 
 
 def key_of_former(key: str, source: str) -> str:
-    """The key for the position in a table that has lost the name `key`: no table's key begins with a number and a space."""
+    """The key for the position in a table that has lost the name `key`: no table's key begins with a number and a
+    space."""
     return f"{source} {key}"[:255]
 
 
@@ -122,7 +124,8 @@ def _empty_rows(rows: int) -> int:
 
 
 def claims(rows: Sequence[tuple[str, str | None, int, str | None]], destination: str | None) -> tuple[str, Parameters]:
-    """INSERT, CLAIM and ADOPT for many tables, and LOAD for each in the order of `rows`: key, the original tool's name, epoch, source.
+    """INSERT, CLAIM and ADOPT for many tables, and LOAD for each in the order of `rows`: key, the original tool's name,
+    epoch, source.
 
     The last result set has the stored row of each, all NULL where there is none.
     """
@@ -159,7 +162,8 @@ _OF_A_MOVE = (
 
 
 def moves(rows: Sequence[tuple[str, int, Place, Place | None]]) -> tuple[str, Parameters]:
-    """MOVE or SET_FIRST for many tables, and LOAD for each in the order of `rows`: key, epoch, the new place, the one seen last.
+    """MOVE or SET_FIRST for many tables, and LOAD for each in the order of `rows`: key, epoch, the new place, the one
+    seen last.
 
     The last result set has the stored row of each, all NULL where there is none.
     """

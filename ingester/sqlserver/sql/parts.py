@@ -1,6 +1,7 @@
 """The T-SQL of a stride, which several tasks read at the same time: where it ends, and the pages of one part of it.
 
-The server decides a row's part by a hash of some of its columns: CHECKSUM is the same for values that are equal by their types and
+The server decides a row's part by a hash of some of its columns: CHECKSUM is the same for values that are equal by
+their types and
 collations, NULLs included. https://learn.microsoft.com/sql/t-sql/functions/checksum-transact-sql (Remarks)
 """
 
@@ -31,7 +32,8 @@ _POSITION = ("[__$start_lsn]", "[__$command_id]", "[__$seqval]", "[__$operation]
 
 
 def stride(instance: ChangeTable, *, start: LogPosition, upto: LogPosition, rows: int) -> Statement:
-    """(position of the last, number) of the first `rows` rows of a window, before images not counted; no row for an empty window."""
+    """(position of the last, number) of the first `rows` rows of a window, before images not counted; no row for an
+    empty window."""
     has_command_id = instance.has_command_id
     (begun, first), (ended, last) = after(start, has_command_id), until(upto)
     lsn, _, seqval, operation = (f"ct.{name}" for name in _POSITION)
@@ -50,8 +52,8 @@ def stride(instance: ChangeTable, *, start: LogPosition, upto: LogPosition, rows
 def page(query: RowsQuery, part: Part) -> Statement:
     """`changes.page` of one part of a stride, which ends with `query.upto`, any change's position.
 
-    The inner query is limited to the stride's number of rows: with a condition on the position alone, each part would read to the
-    end of the transaction.
+    The inner query is limited to the stride's number of rows: with a condition on the position alone, each part would
+    read to the end of the transaction.
     """
     instance, upto = query.table, query.upto
     has_command_id, table = instance.has_command_id, f"[cdc].{quote_name(instance.change_table)}"
@@ -102,9 +104,9 @@ def _belongs(part: Part, table: str, has_command_id: bool, before_images: bool) 
 def _hashed(part: Part, alias: str) -> str:
     """Whether the hash of the row called `alias` is the part's number; a negative remainder counts from the end.
 
-    Parameters: how many parts there are, the number, the number less how many. ABS would overflow at the least int. CHECKSUM may return
-    an int unchanged, and keys in steps of ten would all be in one of two parts: so the remainder by a prime, which has no factor in common
-    with a step, is used.
+    Parameters: how many parts there are, the number, the number less how many. ABS would overflow at the least int.
+    CHECKSUM may return an int unchanged, and keys in steps of ten would all be in one of two parts: so the remainder by
+    a prime, which has no factor in common with a step, is used.
     """
     listed = ", ".join(f"{alias}.{quote_name(name)}" for name in part.columns)
     return f"CHECKSUM({listed}) % {_PRIME} % {P} IN ({P}, {P})"
