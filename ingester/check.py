@@ -1,5 +1,5 @@
-"""`dstream check` of stage 1: the machine, the source database, the locks and the queue, asked as the ingester would
-ask them. Starts no Spark."""
+"""`dstream check` of stage 1: the machine, the source database, the locks and the queue, with the ingester's own
+questions. Starts no Spark."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ingester.sqlserver.check import findings as database_findings
 
 
 def findings(settings: IngesterSettings) -> Iterator[Finding]:
-    """One after the other, as they come. Raises ConfigurationError."""
+    """One by one. Raises ConfigurationError."""
     yield from guarded("Java", _java)
     yield from guarded("health", lambda: port_findings(settings.health))
     yield from database_findings(settings, destination_of(settings))

@@ -1,4 +1,4 @@
-"""`dstream check` of the source database, the offsets and the server's capture, asked as the ingester would ask them.
+"""`dstream check` of the source database, the offsets and the server's capture, with the ingester's own questions.
 Changes nothing."""
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ingester.window import probe_request, source_of
 
 
 def findings(settings: IngesterSettings, destination: str) -> Iterator[Finding]:
-    """One after the other, as they come. `destination`: where the ingester sends the changes, as the offsets say it."""
+    """One by one. `destination`: where the ingester sends the changes, as offsets store it."""
     with closing(Connection(settings.db)) as connection:
         reached = list(guarded("SQL Server", lambda: _server(connection, settings.db)))
         yield from reached
@@ -61,7 +61,7 @@ def _server(connection: Connection, address: SqlAddress) -> Iterator[Finding]:
 
 
 class _Database:
-    """Asked in the order in which the methods stand: later ones look at what earlier ones have found."""
+    """The methods must be called in their order: later ones use the results of earlier ones."""
 
     def __init__(self, settings: IngesterSettings, destination: str, connection: Connection) -> None:
         self._settings = settings
@@ -95,7 +95,7 @@ class _Database:
         yield judge_offsets(found)
 
     def tables(self) -> Iterator[Finding]:
-        """Each table by itself, so that the fault of one hides nothing of the next."""
+        """Each table separately, so that an error of one does not hide another."""
         source = SqlServerSource(self._connection, query_mode=self._settings.query_mode)
         states = source.states(self._settings.tables)
         for table in self._settings.tables:
@@ -118,7 +118,7 @@ class _Database:
             yield from judge_table(table, state, offset, answer, columns, skips=self._settings.on_gap == "skip")
 
     def _readable_columns(self, instance: CaptureInstance) -> None:
-        """Raises PermanentError for a column whose type is not carried, as a worker would."""
+        """Raises PermanentError for a column whose type is not supported, as a worker would."""
         settings = self._settings
         RowReader(
             change_table(instance),

@@ -1,4 +1,4 @@
-"""What the database's answers mean to whoever runs the ingester, as findings. Pure."""
+"""What the database's answers mean for running the ingester, as findings. Pure."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from ingester.watch.retention import Alarm, alarm, headroom
 from ingester.window import choose_instance, gap, gap_error, lost_error
 
 SHORTEST_RETENTION = timedelta(days=1)
-"""An ingester that stops on a Friday night is missed on Monday; SQL Server's default of three days bears that, a day is
-the least for a weekday."""
+"""Nobody notices before Monday that an ingester stopped on Friday night: SQL Server's default of three days covers
+that. A day is the minimum for a weekday."""
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetsTable:
-    """Of dbo.cdc_offsets. `may_make`: whether it may be made, where it is missing; None where it is there."""
+    """The state of dbo.cdc_offsets. `may_make`: whether the login may create it; None if it exists."""
 
     may_make: bool | None = None
     lacking_rights: Sequence[str] = field(default=())
@@ -43,7 +43,7 @@ class OffsetsTable:
 
 
 def judge_encryption(address: SqlAddress) -> Iterator[Finding]:
-    """Nothing of a server on this machine, where nobody is in between."""
+    """None for a server on this machine: there is no network path."""
     if address.loopback or address.verified:
         return
     secret = "password" if address.identity is None else "access token"
@@ -95,7 +95,7 @@ def judge_offsets(found: OffsetsTable) -> Finding:
 def judge_table(
     table: TableName, state: TableState, offset: Position | None, probe: Probe, columns: Sequence[str], *, skips: bool
 ) -> Iterator[Finding]:
-    """`probe`: its answer of this table alone. `columns`: the table's own, in order. `skips`: `on_gap = "skip"`."""
+    """`probe`: of this table alone. `columns`: the table's own, in order. `skips`: `on_gap = "skip"`."""
     subject = _subject(table)
     if (reason := HINTS.absence(table, state)) is not None:
         yield fail(subject, reason)
@@ -125,7 +125,7 @@ def judge_table(
 
 
 def judge_renamed(table: TableName, state: TableState, stored: Claimed, *, skips: bool) -> Finding:
-    """Of a table whose offset counts the changes of another that had its name."""
+    """A table whose offset belongs to another table that had the name."""
     subject = _subject(table)
     if not state.former:
         error = lost_error(table, stored.position, stored.source, HINTS)
@@ -142,7 +142,7 @@ def judge_capture(facts: CaptureFacts, jobs: CaptureJobs | None, newest: float |
 
 
 def judge_retention(jobs: CaptureJobs | None, times: LogTimes | None, tables: Sequence[str]) -> Iterator[Finding]:
-    """How long changes are kept, and which tables' offsets are near that. `times`: None while there are no offsets."""
+    """How long changes are kept, and which offsets are close to that. `times`: None while there are no offsets."""
     subject = "retention"
     if jobs is None:
         yield warn(subject, "this login may not see how long changes are kept", SEE_JOBS)

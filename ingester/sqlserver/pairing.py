@@ -22,14 +22,14 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class PairedRows:
-    """Rows that make one change: `before` only for an update whose before image was read."""
+    """The rows of one change. `before`: only for an update whose before image was read."""
 
     before: Image | None
     row: Image
 
 
 def pair(images: Sequence[Image], *, full: bool) -> list[PairedRows]:
-    """Join an update's two rows, which follow each other in position order.
+    """Join the two rows of each update; they are adjacent in position order.
 
     A before image that ends a full page is left for the next page. Raises PermanentError for one that has no after
     image.

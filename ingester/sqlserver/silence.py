@@ -1,8 +1,8 @@
-"""Why no changes arrive: nothing is written, capture stands still, or capture lags. Pure: what the server told in, a
-state and its text out.
+"""Why no changes arrive: nothing is written, capture has stopped, or capture lags. Pure: from the server's answers to a
+state and its text.
 
-What it may not see it does not guess: the state is UNKNOWN then. Sources: the pages sys.dm_cdc_log_scan_sessions,
-sys.dm_cdc_errors and
+It does not guess what the login may not see: then the state is UNKNOWN. Sources: the pages
+sys.dm_cdc_log_scan_sessions, sys.dm_cdc_errors and
 "Administer and monitor change data capture" under https://learn.microsoft.com/sql/relational-databases/
 """
 
@@ -14,20 +14,20 @@ from ingester.capture_status import LAG_SECONDS, CaptureError, Explanation, Rete
 from ingester.sqlserver.hints import ENABLE_AGAIN, SEE_JOBS, SEE_SCANS
 
 _RECENT_SECONDS = 300.0
-"""A scan that ended longer ago says nothing of today's latency."""
+"""A scan that ended longer ago says nothing about the present latency."""
 _PATIENCE_SECONDS = 60.0
-"""So long capture may be seen doing nothing, however short its interval: a server's restart takes as long."""
+"""How long capture may be inactive at least, however short its interval: a restart of the server takes as long."""
 _UNKNOWN_INTERVAL_SECONDS = 300.0
-"""The patience where this login may not see how often capture scans."""
+"""The same if this login may not see how often capture scans."""
 _ENTRY_SECONDS = 900.0
-"""An idle capture enters a moment in cdc.lsn_time_mapping every few minutes; so long without one is a sign, but no
+"""An idle capture adds an entry to cdc.lsn_time_mapping every few minutes; so long without one is a sign, not a
 proof."""
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureJobs:
-    """The settings of the jobs. `polling`: seconds between two scans, None where a scan is not followed by another of
-    the same run.
+    """The settings of the jobs. `polling`: seconds between two scans, None for a job that scans once per
+    run.
 
     `capture`: there is a capture job. `retention`: seconds that changes are kept, None without a cleanup job: then
     nothing is removed.
@@ -72,8 +72,8 @@ def retention(jobs: CaptureJobs | None) -> Retention:
 
 
 def explain(facts: CaptureFacts, jobs: CaptureJobs | None, newest: float | None) -> Explanation:
-    """Why nothing comes. `jobs`: None where this login may not see them; `newest`: seconds since the newest captured
-    commit, None: never."""
+    """Why no changes arrive. `jobs`: None where this login may not see them; `newest`: seconds since the newest
+    captured commit, None: never."""
     return replace(_why(facts, jobs, newest), errors=facts.errors)
 
 
@@ -127,7 +127,7 @@ def _by_scans(
 
 
 def _behind(scans: tuple[Scan, ...]) -> float:
-    """Seconds from commit to capture of what was captured last; 0 once a scan found nothing more in the log.
+    """Seconds from commit to capture of the latest captured changes; 0 once a scan found nothing more in the log.
 
     Only the newest scan counts: the first one after a standstill captures what had waited, and says nothing of the
     next.
@@ -139,8 +139,7 @@ def _behind(scans: tuple[Scan, ...]) -> float:
 
 
 def _patience(jobs: CaptureJobs | None) -> float | None:
-    """How long nobody may scan the log before capture counts as stopped; None for a job that runs by a schedule of its
-    own."""
+    """How long the log may go without a scan before capture counts as stopped; None for a job with its own schedule."""
     if jobs is None:
         return _UNKNOWN_INTERVAL_SECONDS
     return None if jobs.polling is None else max(_PATIENCE_SECONDS, 3 * jobs.polling)
@@ -168,8 +167,7 @@ def _idle(newest: float | None, scanned: str) -> Explanation:
 
 
 def _held(facts: CaptureFacts) -> str:
-    """What a capture that does not come along does to the log. By itself the column proves nothing: it is as of the
-    last truncation."""
+    """The effect of a stopped capture on the log. Alone the column proves nothing: it is as of the last truncation."""
     return "; the transaction log cannot be truncated and grows" if facts.log_wait == "REPLICATION" else ""
 
 

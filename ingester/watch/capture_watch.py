@@ -42,8 +42,8 @@ _AMISS = (Silence.STOPPED, Silence.LAGGING)
 
 @dataclass(frozen=True, slots=True)
 class CaptureFigures:
-    """Of the last look. `asked`: when, on the steady clock. `waiting`, `headroom`: seconds by table, as far as they are
-    known. A table that is in the middle of the newest transaction waits since that was committed.
+    """The results of the last look. `asked`: when, on the steady clock. `waiting`, `headroom`: seconds by table, as far
+    as they are known. A table that is in the middle of the newest transaction waits since that was committed.
 
     `newest`: seconds since the commit of the newest captured transaction. `retention`: in seconds; None where it is not
     to be seen.
@@ -57,7 +57,7 @@ class CaptureFigures:
     headroom: Mapping[TableName, float] = field(default_factory=dict)
 
     def lag(self, now: float, table: TableFigures, name: TableName) -> float:
-        """Seconds since the commit of the oldest change that is not sent yet; 0 when the last look found none.
+        """Seconds since the commit of the oldest change that is not sent yet; 0 if the last look found none.
 
         What came since the last question is counted from when the loop saw it.
         """
@@ -69,7 +69,7 @@ class CaptureFigures:
         return max(seen, self.waiting[name] + now - self.asked)
 
     def silence(self, now: float, table: TableFigures) -> Silence:
-        """Why nothing of this table comes."""
+        """Why no changes of this table arrive."""
         flows = table.behind is not None or (table.changed is not None and now - table.changed < QUIET_SECONDS)
         if flows and self.why.state not in _AMISS:
             return Silence.FLOWING
