@@ -67,9 +67,13 @@ def test_an_instance_is_reached_at_the_port_that_it_is_told_to_have(browser: Bro
 
 @pytest.mark.parametrize("text", ["ServerName;HOST;InstanceName;SHOP;np;pipe;;", "", "tcp;;;", ";;;"])
 def test_an_instance_without_a_port_is_told_as_such(browser: Browsers, text: str) -> None:
-    browser(text)
-    with pytest.raises(ConnectionLost, match=r"127\.0\.0\.1\\SHOP: the SQL Server Browser does not report the port"):
+    asked = browser(text)
+    with pytest.raises(
+        ConnectionLost, match=r"127\.0\.0\.1\\SHOP: the SQL Server Browser does not report the port"
+    ) as told:
         Connection(there(1)).rows("none")
+    assert "enable TCP/IP" in str(told.value.hint)
+    assert len(asked) <= 10, "with a pause between the questions"
 
 
 def test_a_browser_that_is_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
