@@ -13,10 +13,10 @@ PAGES = Metric("dstream_ingester_pages_total", "counter", "Pages of changes read
 OVERSIZE = Metric(
     "dstream_ingester_oversize_total",
     "counter",
-    "Changes that fit no message and were sent to be dead-lettered.",
+    "Changes that are too large for a message; stand-ins were sent for dead-lettering.",
     ("table",),
 )
-GAPS = Metric("dstream_ingester_gaps_skipped_total", "counter", 'Gaps passed over (`on_gap = "skip"`).', ("table",))
+GAPS = Metric("dstream_ingester_gaps_skipped_total", "counter", 'Gaps skipped (`on_gap = "skip"`).', ("table",))
 FAILURES = Metric(
     "dstream_ingester_failures_total",
     "counter",
@@ -26,7 +26,7 @@ FAILURES = Metric(
 STATE = Metric(
     "dstream_ingester_table_state",
     "gauge",
-    "1 for the table's state: `read`, `elsewhere` (another ingester has its lock, or none yet), `absent` (not there, not under CDC), `stopped`.",
+    "1 for the table's state: `read`, `elsewhere` (another ingester has its lock, or none yet), `absent` (missing, or not under CDC), `stopped`.",
     ("table", "state"),
 )
 STOPPED = Metric(
@@ -44,7 +44,7 @@ LAG = Metric(
 HEADROOM = Metric(
     "dstream_ingester_retention_headroom_seconds",
     "gauge",
-    "Seconds until cleanup may remove what the table has not read; below 0: it may have. Missing where the retention is not known.",
+    "Seconds until cleanup may remove unread changes of the table; below 0 it may have done so. Missing if the retention is unknown.",
     ("table",),
 )
 RETENTION = Metric(
@@ -53,7 +53,7 @@ RETENTION = Metric(
 SILENCE = Metric(
     "dstream_ingester_silence",
     "gauge",
-    "1 for why nothing comes: `flowing` (it does), `idle`, `capture_stopped`, `capture_lagging`, `unknown` (a right is missing).",
+    "1 for the reason why no changes arrive: `flowing` (they do), `idle`, `capture_stopped`, `capture_lagging`, `unknown` (a right is missing).",
     ("table", "state"),
 )
 CAPTURED = Metric(
@@ -61,7 +61,7 @@ CAPTURED = Metric(
     "gauge",
     "Seconds since the commit of the newest transaction that was captured.",
 )
-CONNECTED = Metric("dstream_ingester_connected", "gauge", "1 while SQL Server is reached.")
+CONNECTED = Metric("dstream_ingester_connected", "gauge", "1 while SQL Server can be reached.")
 QUEUE = Metric(
     "dstream_ingester_queue_available",
     "gauge",
@@ -71,12 +71,12 @@ QUIET = Metric("dstream_ingester_quiet_seconds", "gauge", "Seconds since any cha
 PASSES = Metric(
     "dstream_ingester_pass_seconds",
     "histogram",
-    "Looking at the tables that are due: catalog, locks, and one probe for all.",
+    "A pass over the due tables: catalog, locks, and one probe for all.",
 )
 SLICES = Metric(
     "dstream_ingester_slice_seconds",
     "histogram",
-    "One table's slice, from when it is handed to Spark until it is back.",
+    "A slice of a table, from its handover to Spark until its return.",
 )
 
 METRICS = (
