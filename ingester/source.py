@@ -130,8 +130,8 @@ class Stride:
 class Part:
     """One of the `of` parts of a stride of `rows` rows: those whose `columns` hash to `number`, which is 0 to `of` - 1.
 
-    What the columns' types and collations hold equal is in one part, NULLs too. `stride`: tells the parts of one stride
-    from another's.
+    Values that are equal by the columns' types and collations are in one part, NULLs included. `stride`: identifies the
+    stride.
     """
 
     stride: int
@@ -164,25 +164,25 @@ class Hints(Protocol):
         ...
 
     def capture_again(self, instance: CaptureInstance) -> str:
-        """Has the present columns of `instance`'s table captured, in a capture instance next to it."""
+        """The statement that captures the present columns of `instance`'s table, in another capture instance."""
         ...
 
     def drop(self, instance: CaptureInstance) -> str:
-        """Drops a capture instance."""
+        """The statement that drops a capture instance."""
         ...
 
     def first_start(self, table: TableName) -> str:
-        """Removes the table's offset."""
+        """The statement that deletes the table's offset."""
         ...
 
     @property
     def locked(self) -> str:
-        """About `Probe.locked`."""
+        """The hint for `Probe.locked`."""
         ...
 
     @property
     def capture_holds(self) -> str:
-        """About `Probe.capture_holds`."""
+        """The hint for `Probe.capture_holds`."""
         ...
 
 
@@ -213,23 +213,20 @@ class Source(Protocol):
         ...
 
     def page(self, query: PageQuery) -> Page:
-        """Fewer rows where those are wide; whole changes only.
+        """The changes that `query` asks for: fewer rows if those are wide, and whole changes only.
 
-        Values are read as the types that the change table has at that moment, whatever they were when the catalog was
-        read.
+        Values have the types that the change table has at that moment, not those that the catalog had.
         """
         ...
 
     def shared_by(self, instance: CaptureInstance, ordering: Ordering) -> tuple[str, ...]:
-        """The columns whose hash may decide which part of a stride a row is in, so that what `ordering` keeps in order
-        is in one part.
-
-        None if one task is to read all rows. Asks nothing.
+        """The columns whose hash may decide a row's part of a stride, so that all changes that `ordering` keeps in order
+        are in one part. Empty if one task must read all rows. Asks nothing.
         """
         ...
 
     def stride(self, instance: CaptureInstance, *, after: Position, upto: Position, rows: int) -> Stride | None:
-        """The first `rows` rows of the window (after, upto], or all there are. None for an empty one."""
+        """The first `rows` rows of the window (after, upto], or all of them. None for an empty window."""
         ...
 
     def close(self) -> None: ...

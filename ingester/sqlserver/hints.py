@@ -34,7 +34,7 @@ _CAPTURE_HOLDS = (
 
 
 class SqlServerHints:
-    """As the port says."""
+    """The port's hints in T-SQL."""
 
     def absence(self, table: TableName, state: TableState) -> str | None:
         if not state.exists and state.renamed is not None:

@@ -17,7 +17,7 @@ _HASHED_TYPES = frozenset(
 
 
 def shared_by(instance: CaptureInstance, ordering: Ordering) -> tuple[str, ...]:
-    """As the port says. A part of the key is as good as all of it: a row's changes have it in common."""
+    """See the port. A part of the key will do: all changes of a row have it in common."""
     if ordering == "none":
         return ("__$seqval",)  # both images of an update have it
     keys = [column for column in instance.columns if column.key_ordinal is not None]
