@@ -133,7 +133,7 @@ def offsets(cursor: Any) -> dict[str, Position]:
 
 def last_positions(cursor: Any, tables: Sequence[TableName]) -> dict[str, Position]:
     """Where each table's change table ends."""
-    ends = {}
+    ends: dict[str, Position] = {}
     for table in tables:
         cursor.execute(
             "SELECT TOP (1) ct.[__$start_lsn], ct.[__$command_id], ct.[__$seqval], ct.[__$operation] "
