@@ -256,14 +256,21 @@ def _each_once(faults: Sequence[DStreamError]) -> str:
 def _blame(findings: Sequence[Finding]) -> None:
     """Log what a person must correct although the start can go on."""
     for found in findings:
-        log.error("entity is not as wanted", entity=found.subject, what=found.text, remedy=found.hint)
+        log.error(
+            "entity settings differ from what DStream needs", entity=found.subject, what=found.text, remedy=found.hint
+        )
 
 
 def _told(findings: Sequence[Finding]) -> list[Finding]:
     """Log the warnings among `findings`; return the failures."""
     for found in findings:
         if found.outcome is Outcome.WARN:
-            log.warning("entity is not as wanted", entity=found.subject, what=found.text, remedy=found.hint)
+            log.warning(
+                "entity settings differ from what DStream needs",
+                entity=found.subject,
+                what=found.text,
+                remedy=found.hint,
+            )
     return [found for found in findings if found.outcome is Outcome.FAIL]
 
 
