@@ -11,11 +11,10 @@ from ingester.position import Position
 
 
 class Operation(IntEnum):
-    """As a message's `OperationID` has it. BEFORE_UPDATE is a row of an update, and never a change."""
+    """As a message's `OperationID` has it."""
 
     DELETE = 1
     INSERT = 2
-    BEFORE_UPDATE = 3
     UPDATE = 4
 
 

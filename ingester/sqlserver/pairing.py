@@ -9,6 +9,9 @@ from common.errors import PermanentError
 from ingester.change import Operation
 from ingester.sqlserver.position import LogPosition
 
+BEFORE_UPDATE = 3
+"""`__$operation` of a row as it was before an update. The row after it has that of the change."""
+
 
 @dataclass(frozen=True, slots=True)
 class Image:
@@ -39,7 +42,7 @@ def pair(images: Sequence[Image], *, full: bool) -> list[PairedRows]:
     for image in images:
         if before is not None and not _same_update(before, image):
             raise PermanentError(f"pairing update images: the row at {before.position} has no after image")
-        if image.position.operation == Operation.BEFORE_UPDATE:
+        if image.position.operation == BEFORE_UPDATE:
             before = image
             continue
         paired.append(PairedRows(before, image))

@@ -14,7 +14,7 @@ from common.names import quote_name
 from ingester.change import Change, Operation
 from ingester.source import CapturedColumn
 from ingester.sqlserver.change_table import ChangeTable
-from ingester.sqlserver.pairing import Image, PairedRows
+from ingester.sqlserver.pairing import BEFORE_UPDATE, Image, PairedRows
 from ingester.sqlserver.values import LOB_TYPES, Convert, projection, unchanged
 
 _MASKS = 1024
@@ -48,7 +48,7 @@ class RowReader:
             operation: [
                 index for index, column in enumerate(self._columns) if _held_back(column, operation, changed=False)
             ]
-            for operation in Operation
+            for operation in (*Operation, BEFORE_UPDATE)
         }
         self._changed = lru_cache(_MASKS)(self._columns_of)
 
@@ -61,7 +61,7 @@ class RowReader:
         data = self._present(values, missing)
         before = data if operation is Operation.DELETE and self._before_images else None
         if rows.before is not None:
-            missing_before = self._missing(rows.before, Operation.BEFORE_UPDATE)
+            missing_before = self._missing(rows.before, BEFORE_UPDATE)
             before = self._present(self._values(rows.before), missing_before)
             missing = sorted({*missing, *missing_before})
         return Change(
@@ -85,7 +85,7 @@ class RowReader:
                 values[index] = convert(value)
         return values
 
-    def _missing(self, image: Image, operation: Operation) -> list[int]:
+    def _missing(self, image: Image, operation: int) -> list[int]:
         """The indices of the columns whose value in this image was not captured."""
         doubtful = self._doubtful[operation]
         if not doubtful:
@@ -111,7 +111,7 @@ def _in(mask: int, column: CapturedColumn) -> bool:
     return bool(mask >> (column.ordinal - 1) & 1)
 
 
-def _held_back(column: CapturedColumn, operation: Operation, *, changed: bool) -> bool:
+def _held_back(column: CapturedColumn, operation: int, *, changed: bool) -> bool:
     """Whether a NULL here means that the value was not captured. `changed`: the update mask has the column.
 
     A dropped column is no longer captured, even if another one has its name by now. Computed columns are never
@@ -121,5 +121,5 @@ def _held_back(column: CapturedColumn, operation: Operation, *, changed: bool) -
     if column.computed or column.gone:
         return True
     if column.type in LOB_TYPES:
-        return operation in (Operation.DELETE, Operation.BEFORE_UPDATE)
-    return operation is Operation.BEFORE_UPDATE and column.large and not changed
+        return operation in (Operation.DELETE, BEFORE_UPDATE)
+    return operation == BEFORE_UPDATE and column.large and not changed

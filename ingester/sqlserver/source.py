@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 from common.errors import DStreamError, PermanentError, TransientError
 from common.names import Ordering, TableName
-from ingester.change import Operation
 from ingester.position import Position
 from ingester.source import (
     CapturedColumn,
@@ -27,7 +26,7 @@ from ingester.sqlserver.connection import Connection, is_error
 from ingester.sqlserver.hints import HINTS, READ_SOURCE
 from ingester.sqlserver.literals import in_its_scope
 from ingester.sqlserver.login.opening import QUICK_SECONDS
-from ingester.sqlserver.pairing import Image, pair
+from ingester.sqlserver.pairing import BEFORE_UPDATE, Image, pair
 from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
 from ingester.sqlserver.probe import UNKNOWN_OBJECT, Prober, no_watermark, start_of
 from ingester.sqlserver.rows import RowReader
@@ -247,7 +246,7 @@ class SqlServerSource:
             _refuse_ties(instance, images)
             if not whole:
                 images.pop()  # read to compare its position only
-        if whole and len(images) > rows and images[rows - 1].position.operation != Operation.BEFORE_UPDATE:
+        if whole and len(images) > rows and images[rows - 1].position.operation != BEFORE_UPDATE:
             del images[rows:]
         paired = pair(images, full=full)
         end = paired[-1].row.position if paired else None
@@ -322,7 +321,7 @@ class _Meter:
         for value in row:
             if isinstance(value, (str, bytes)):
                 self._left -= len(value)
-        spent = self._left <= 0 and len(row) > 1 and row[3] != Operation.BEFORE_UPDATE
+        spent = self._left <= 0 and len(row) > 1 and row[3] != BEFORE_UPDATE
         self._spent = spent and self._look_ahead
         return spent and not self._look_ahead
 
