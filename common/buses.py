@@ -17,7 +17,12 @@ _DEFAULT = "azure_service_bus"
 Connection = Annotated[
     BusSettings, ByType({_DEFAULT: ServiceBusSettings, "servicebus": ServiceBusSettings}, default=_DEFAULT)
 ]
-"""A block that says how to reach a bus."""
+"""A block that says how to reach a bus that can hold the ingest queue."""
+
+Output = Annotated[
+    BusSettings, ByType({_DEFAULT: ServiceBusSettings, "servicebus": ServiceBusSettings}, default=_DEFAULT)
+]
+"""The block of the topics' bus. One that can only be sent to is enough."""
 
 Queue = Annotated[QueueSettings, ByType({_DEFAULT: ServiceBusQueue, "servicebus": ServiceBusQueue}, default=_DEFAULT)]
 """The block of the ingest queue: the same, and what the queue is like."""

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field
 
 from common.bus import Provision
 from common.bus_settings import DuplicateWindow
-from common.buses import Connection
+from common.buses import Connection, Output
 from common.config.bind import Bound, Document, UnsetPolicy, bind
 from common.config.durations import Duration
 from common.config.settings import Settings
@@ -70,7 +70,7 @@ class RouterBlock(Settings):
     source: Connection = Field(
         description="The namespace of the ingest queue; the queue's name is `ingester.queue.name`."
     )
-    output: Connection = Field(description="The namespace of the topics; it may be the same.")
+    output: Output = Field(description="The namespace of the topics; it may be the same.")
     provision: Provision = Field(
         default="create",
         description=(

@@ -38,8 +38,9 @@ def test_a_type_that_does_not_exist_names_those_that_do_and_no_secret() -> None:
 
 
 def test_a_bus_that_can_hold_the_queue_is_reached_by_the_same_settings() -> None:
-    connection, queue = (get_args(block)[1].models for block in (buses.Connection, buses.Queue))
-    assert queue.keys() <= connection.keys()
+    output, connection, queue = (get_args(block)[1].models for block in (buses.Output, buses.Connection, buses.Queue))
+    assert queue.keys() == connection.keys()
+    assert connection.items() <= output.items()
     assert all(issubclass(queue[name], connection[name]) for name in queue)
 
 
