@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -66,7 +67,7 @@ def blocks() -> Iterator[Described]:
 def settings() -> str:
     """Markdown: for each block a heading, an example, and a table; a table that was there before is referred to."""
     first = dict[type[BaseModel], Described]()
-    return "\n".join(_section(block, first.setdefault(block.model, block)) for block in blocks())
+    return "\n".join(section(block, first.setdefault(block.model, block)) for block in blocks())
 
 
 def metrics() -> str:
@@ -98,15 +99,21 @@ def _with_inner(block: Described) -> Iterator[Described]:
                 yield from _with_inner(Described(f"{block.path}.{name}", kind, model))
 
 
-def _section(block: Described, first: Described) -> str:
+def section(block: Described, first: Described) -> str:
+    """`first`: the first block with the same settings."""
     example = EXAMPLES.get((block.path, block.kind))
     parts = [f"### {block.heading}\n", "" if example is None else f"```hcl\n{example}```\n"]
     if first is block:
         rows = [_row(block.model, name, declared) for name, declared in block.model.model_fields.items()]
         parts.append(f"| setting | type | default | meaning |\n|---|---|---|---|\n{''.join(rows)}")
     else:
-        parts.append(f"The settings of [`{first.path}`](#{first.path.replace('.', '')}).\n")
+        parts.append(f"The settings of [{first.heading}](#{_anchor(first.heading)}).\n")
     return "\n".join(filter(None, parts))
+
+
+def _anchor(heading: str) -> str:
+    """By which GitHub links to a heading."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
 def _row(model: type[BaseModel], name: str, declared: FieldInfo) -> str:

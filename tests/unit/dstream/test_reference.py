@@ -9,9 +9,10 @@ import pytest
 
 from common.config.bind import bind, read
 from common.config.values import Block
+from common.servicebus.settings import ServiceBusSettings
 from dstream.config import load_both
 from dstream.examples import EXAMPLES
-from dstream.reference import METRICS, SETTINGS, Described, blocks, marks, settings, updated
+from dstream.reference import METRICS, SETTINGS, Described, blocks, marks, section, settings, updated
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
 
@@ -40,6 +41,13 @@ def test_every_setting_is_described_and_every_default_of_none_explained() -> Non
         assert len("".join(about)) > 10, name
         if default == "none":
             assert "None, the default" in "".join(about), name
+
+
+def test_settings_that_were_shown_before_are_linked_by_their_heading() -> None:
+    first, again = (Described(f"router.{name}", "some_bus", ServiceBusSettings) for name in ("source", "output"))
+    assert "| `namespace` |" in section(first, first)
+    referred = "The settings of [`router.source` of type `some_bus`](#routersource-of-type-some_bus).\n"
+    assert section(again, first) == f"### `router.output` of type `some_bus`\n\n{referred}"
 
 
 def test_every_example_belongs_to_a_block() -> None:
