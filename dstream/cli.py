@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import metadata
 from typing import Annotated
 
@@ -22,8 +23,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+def named(command: Callable[..., int]) -> str:
+    """What a person types for `command`."""
+    return command.__name__.replace("_", "-")
+
+
 for _command in (ingester, router, server, check, demo, emulators):
-    app.command(_command.__name__)(reported(_command))
+    app.command(named(_command))(reported(_command))
 
 
 def _print_version(wanted: bool) -> None:

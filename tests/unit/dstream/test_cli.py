@@ -89,6 +89,13 @@ def test_every_command_takes_the_common_options(run: Run, command: str) -> None:
         assert option in " ".join(out.split())
 
 
+def test_a_command_of_two_words_is_typed_with_a_hyphen() -> None:
+    def two_words() -> int:
+        return 0
+
+    assert cli.named(two_words) == "two-words"
+
+
 def test_h_is_help_everywhere(run: Run) -> None:
     assert run("-h") == run("--help")
     assert run("check", "-h") == run("check", "--help")
