@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
@@ -59,6 +59,15 @@ def test_parts_that_were_all_sent_add_up() -> None:
     )
     assert (found.changes, found.pages, found.row_bytes, found.page_rows) == (10, 2, 30.0, 9)
     assert (found.set_aside, found.part, found.trouble) == ((aside[1], aside[0]), None, None)
+
+
+def test_whatever_a_result_counts_adds_up() -> None:
+    counted_before = {"refusals"}  # each part's own result is logged
+    counts = {field.name for field in fields(SliceResult) if field.type == "int"} - counted_before
+    assert {"changes", "dropped", "pages"} <= counts
+    ones: dict[str, object] = dict.fromkeys(counts, 1)
+    found = whole([came(None, **ones), came(None, **ones)])
+    assert {name: getattr(found, name) for name in counts} == dict.fromkeys(counts, 2)
 
 
 @pytest.mark.parametrize(
