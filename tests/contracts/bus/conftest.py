@@ -152,19 +152,23 @@ def emulator() -> Iterator[ServiceBusEmulator]:
         yield running
 
 
+FAULTS = frozenset({"cuts_connections", "expires_locks", "refuses_messages"})
+"""Marks of tests that need a fault."""
+
+CANNOT = {"fake": {"cuts_connections"}, "emulator": set[str](), "real": FAULTS}
+"""Every implementation, with those faults that nobody can make there."""
+
+
 def _implementations() -> list[str]:
-    return ["fake", "emulator", *(["real"] if os.environ.get("DSTREAM_TEST_SERVICEBUS") else [])]
+    return [name for name in CANNOT if name != "real" or os.environ.get("DSTREAM_TEST_SERVICEBUS")]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test that needs a fault is run only where that fault can be made, instead of being skipped elsewhere."""
     if metafunc.module.__name__.rpartition(".")[2] != "test_bus":  # the other modules here bring a `bus` of their own
         return
-    names = _implementations()
-    if metafunc.definition.get_closest_marker("cuts_connections"):
-        names = ["emulator"]
-    elif any(map(metafunc.definition.get_closest_marker, ("expires_locks", "refuses_messages"))):
-        names = [name for name in names if name != "real"]
+    needed = {mark.name for mark in metafunc.definition.iter_markers()}
+    names = [name for name in _implementations() if not needed & CANNOT[name]]
     metafunc.parametrize("bus", names, indirect=True)
 
 

@@ -66,7 +66,11 @@ def blob_service() -> Iterator[str]:
         yield connection_string(azurite.port)
 
 
-@pytest.fixture(params=["fake", "local", "azure_blob", "sqlserver"])
+SHARED = ["fake", "azure_blob", "sqlserver"]
+"""Kinds of locks that another process sees."""
+
+
+@pytest.fixture(params=["local", *SHARED])
 def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     made: list[Locks] = []
     clock = Clock()
