@@ -37,11 +37,13 @@ def _storage_string(secret: SecretStr) -> SecretStr:
 
 
 def _endpoint(parts: Mapping[str, str]) -> str:
+    """As azure-storage-blob makes it: an address without a scheme is one of https."""
     protocol, suffix = (
         parts.get("defaultendpointsprotocol") or "https",
         parts.get("endpointsuffix") or "core.windows.net",
     )
-    return parts.get("blobendpoint") or f"{protocol}://{parts.get('accountname', '')}.blob.{suffix}"
+    url = parts.get("blobendpoint") or f"{protocol}://{parts.get('accountname', '')}.blob.{suffix}"
+    return url if url.lower().startswith("http") else f"https://{url}"
 
 
 def _has_host(url: str) -> bool:

@@ -237,6 +237,13 @@ def test_locks_are_of_a_known_kind_and_reachable(tmp_path: Path, locks: str, wor
     assert words in text
 
 
+@pytest.mark.parametrize("address", ["a.blob.core.windows.net", "127.0.0.1:10000/devstoreaccount1"])
+def test_a_storage_account_may_be_given_without_a_scheme(tmp_path: Path, address: str) -> None:
+    string = f"BlobEndpoint={address};SharedAccessSignature=sv=1&sig=x"
+    settings = load(tmp_path, source(locks=f'type = "azure_blob"\nconnection_string = "{string}"'))
+    assert settings.locks.type == "azure_blob"
+
+
 @pytest.mark.parametrize(
     ("kind", "locks"), [("azure_blob", BLOB), ("sqlserver", 'type = "sqlserver"'), ("local", 'type = "local"')]
 )
