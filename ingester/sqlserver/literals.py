@@ -4,8 +4,8 @@ traps.
 It also finds placeholders inside quoted names, and it sends bytes that happen to be ASCII as varchar.
 
 Values go as parameters of sp_executesql, so that the text stays the same for all values: SQL Server compiles it once
-and reuses the
-plan. https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sp-executesql-transact-sql
+and reuses the plan.
+https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sp-executesql-transact-sql
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Receivers that take packs apart: their users see, settle and set aside single changes.
 
 A packed message is completed when the last of its changes was settled. A poison change has no delivery of its own to dead-letter. It is sent to
-the queue again alone, marked with its reason, and dead-lettered when it comes back (docs/decisions/0015-packing.md).
-A marked message is dead-lettered
-here and never handed over; a mark with a reason that no router gives is a fault of its message. If the queue does not accept the marked copy, the
-pack is dead-lettered instead of completed, and its description names the poison: nothing is lost, and nobody waits.
+the queue again alone, marked with its reason, and dead-lettered when it comes back (docs/decisions/0015-packing.md). A marked message is
+dead-lettered here and never handed over; a mark with a reason that no router gives is a fault of its message. If the queue does not accept the
+marked copy, the pack is dead-lettered instead of completed, and its description names the poison: nothing is lost, and nobody waits.
 """
 
 from __future__ import annotations

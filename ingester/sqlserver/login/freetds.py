@@ -7,11 +7,10 @@ sends it as LOGIN7's ServerName, and Azure's gateway finds the server by it. So 
 they need the same host with different settings.
 
 The variable is set when this module is imported and never changed later: other threads may be reading the environment
-in C,
-which is not safe with setenv (https://man7.org/linux/man-pages/man3/setenv.3.html: MT-Unsafe). The content is replaced as a whole,
-by another file under the same descriptor (dup2): a reader of the previous one reads it to its end. The path names this
-process, not /proc/self: child programs inherit the variable, and their descriptor of that number may be a pipe that
-never has data.
+in C, which is not safe with setenv (https://man7.org/linux/man-pages/man3/setenv.3.html: MT-Unsafe). The content is
+replaced as a whole, by another file under the same descriptor (dup2): a reader of the previous one reads it to its end.
+The path names this process, not /proc/self: child programs inherit the variable, and their descriptor of that number
+may be a pipe that never has data.
 https://www.freetds.org/userguide/freetdsconf.html
 https://man7.org/linux/man-pages/man2/memfd_create.2.html
 """

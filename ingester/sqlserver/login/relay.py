@@ -20,7 +20,7 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 
 from common.errors import ConnectionLost, DStreamError
-from ingester.sqlserver.login import login7 as sqlserver_login7
+from ingester.sqlserver.login import login7
 from ingester.sqlserver.login.handshake import LOGIN7, NOT_SUPPORTED, Line, prelogin
 from ingester.sqlserver.login.refusal import Answer, read_answer
 
@@ -81,7 +81,7 @@ class Relay:
         finally:
             self._line.close()
 
-    def _driver(self) -> tuple[Line, sqlserver_login7.Login7]:
+    def _driver(self) -> tuple[Line, login7.Login7]:
         """The driver, identified by its secret, and its login. Other connections are closed."""
         while True:
             self._listener.settimeout(self._line.left())
@@ -89,12 +89,12 @@ class Relay:
             with suppress(ConnectionLost, ValueError):
                 driver.receive()
                 driver.send(_REPLY, prelogin(NOT_SUPPORTED))
-                login = sqlserver_login7.read(driver.receive())
+                login = login7.read(driver.receive())
                 if secrets.compare_digest(login.password.encode(), self.secret.encode()):
                     return driver, login
             driver.close()
 
-    def _let_in(self, driver: Line, login: sqlserver_login7.Login7) -> bool:
+    def _let_in(self, driver: Line, login: login7.Login7) -> bool:
         """Log in, and follow a gateway's redirection. The driver gets the answer without the features, which it did not
         request."""
         received, answer = self._asked(login)
@@ -111,7 +111,7 @@ class Relay:
         driver.send(_REPLY, received.replace(answer.features, b"", 1))
         return not answer.refusals
 
-    def _asked(self, login: sqlserver_login7.Login7) -> tuple[bytes, Answer]:
+    def _asked(self, login: login7.Login7) -> tuple[bytes, Answer]:
         self._line.send(LOGIN7, login.by_token(self._token, self._host, echo=self._line.federated))
         received = self._line.receive()
         return received, read_answer(received)

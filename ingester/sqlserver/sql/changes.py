@@ -262,7 +262,7 @@ def command_id_of(has_command_id: bool) -> str:
 
 
 def order_of(has_command_id: bool) -> str:
-    """LogPosition order."""
+    """Position order."""
     return _BY_COMMAND if has_command_id else _BY_SEQVAL
 
 

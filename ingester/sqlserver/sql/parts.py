@@ -1,8 +1,8 @@
 """The T-SQL of a stride, which several tasks read at the same time: where it ends, and the pages of one part of it.
 
 The server decides a row's part by a hash of some of its columns: CHECKSUM is the same for values that are equal by
-their types and
-collations, NULLs included. https://learn.microsoft.com/sql/t-sql/functions/checksum-transact-sql (Remarks)
+their types and collations, NULLs included.
+https://learn.microsoft.com/sql/t-sql/functions/checksum-transact-sql (Remarks)
 """
 
 from __future__ import annotations
