@@ -17,7 +17,7 @@ from common.errors import ConfigurationError
 from dstream.options import Format, Level
 
 if TYPE_CHECKING:
-    from common.config.settings import Renamed
+    from common.config.settings import Remark
     from dstream.config_watch import Watched
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ class Settings(Protocol):
     def reaches(self) -> Mapping[str, object]: ...
 
     @property
-    def renamed(self) -> Sequence[Renamed]: ...
+    def remarks(self) -> Sequence[Remark]: ...
 
 
 def logged(level: Level, format: Format) -> None:
@@ -74,8 +74,8 @@ def announced(stage: str, config: Path, settings: Settings) -> None:
     version = metadata.version("dstream-cdc")
     log = structlog.get_logger(stage)
     log.info(f"{stage} starting", version=version, configuration=str(config), **settings.reaches)
-    for it in settings.renamed:
-        log.warning("setting has a new name", setting=it.older, line=it.line, hint=f"write {it.name}")
+    for it in settings.remarks:
+        log.warning(it.event, setting=it.setting, line=it.line, hint=it.hint)
 
 
 def started(module: str, *settings: Any, within: float | None = None, **choices: Any) -> int:

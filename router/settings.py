@@ -232,7 +232,7 @@ def from_document(document: Document) -> Bound[RouterSettings]:
         queue_duplicate_window=shared.queue.duplicate_window,
         topics={shared.origin.topic(table): table for table in shared.tables},
     )
-    return Bound(settings.with_renamed(block.value.renamed), [])
+    return Bound(settings.with_remarks(block.value.remarks), [])
 
 
 def _creating_nothing(block: RouterBlock) -> tuple[str, ...]:

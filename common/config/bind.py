@@ -6,8 +6,8 @@ shows a value, or opens anything but the file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
@@ -16,7 +16,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args, get_ori
 from pydantic import BaseModel, ValidationError
 
 from common.config.by_type import SETTING, UNKNOWN_TYPE, ByType
-from common.config.settings import Location, Renamed, Settings
+from common.config.settings import Location, Remark, Settings
 from common.config.values import UNREADABLE, Block, Problem, Unset, Value, complain
 from common.errors import ConfigurationError
 
@@ -119,7 +119,7 @@ def bind(block: Block, model: type[M], *, unset: UnsetPolicy, checks: Sequence[C
         value = model.model_validate(content, context={"checked": True})
     except ValidationError as error:
         data.problems += _translated(error, model, data, unset)
-    return Bound(None if data.problems or value is None else value.with_renamed(data.renamed.values()), data.problems)
+    return Bound(None if data.problems or value is None else value.with_remarks(data.remarks()), data.problems)
 
 
 @dataclass(slots=True)
@@ -133,8 +133,9 @@ class _Plain:
     """Blocks of several types, with their content."""
     unset: list[tuple[Location, Unset]] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
-    renamed: dict[Location, Renamed] = field(default_factory=dict)
-    """By the place of the present name."""
+    renamed: dict[Location, tuple[int, str]] = field(default_factory=dict)
+    """By the place of the present name: line and older name, dotted."""
+    unused: list[Remark] = field(default_factory=list)
 
     def take(self, block: Block, model: type[BaseModel], at: Location) -> dict[str, Any]:
         self.lines[at] = block.line
@@ -149,7 +150,7 @@ class _Plain:
                 self.problems.append(Problem(line, self._twice(key, name, here)))
                 continue
             if key != name:
-                self.renamed[here] = Renamed(line, self.dotted((*at, key)), self.dotted(here))
+                self.renamed[here] = line, self.dotted((*at, key))
             self.lines.setdefault(here, line)
             if isinstance(entry, Value):
                 taken[name] = _MISPLACED_VALUE if kind is not None else self.literal(entry, here)
@@ -169,7 +170,7 @@ class _Plain:
         first = self.renamed.get(at)
         if (key == name) == (first is None):
             return f'"{key}" is given twice (first on line {self.lines[at]})'
-        older = key if first is None else first.older.rpartition(".")[2]
+        older = key if first is None else first[1].rpartition(".")[2]
         return f'"{older}" is the older name of "{name}", and both are given (first on line {self.lines[at]}): remove "{older}"'
 
     def _inner(self, block: Block, kind: BlockKind, at: Location) -> dict[str, Any]:
@@ -179,6 +180,8 @@ class _Plain:
         types = kind.by_type
         name = types.named(given)
         known = name or types.default
+        if known is not None:
+            block = self._without_foreign(block, types, known, at)
         content = self.take(block, Settings if known is None else types.models[known], at)
         self.typed[at] = types, content
         if name is None and known is not None and isinstance(given.get(SETTING), str):
@@ -186,6 +189,25 @@ class _Plain:
             self.complain(at, [((SETTING,), _one_of(types.models))])
             content[SETTING] = known
         return content
+
+    def _without_foreign(self, block: Block, types: ByType, name: str, at: Location) -> Block:
+        """The block without settings that other types have, so that a file can keep those of several types and choose by `type` alone."""
+        model = types.models[name]
+        own = {*model.model_fields, *(model.older_names if issubclass(model, Settings) else ())}
+        kept = []
+        for key, line, entry in block.entries:
+            others = [] if key in own else types.types_with(key)
+            if not others:
+                kept.append((key, line, entry))
+                continue
+            hint = f'it is a setting of type {_quoted(others)}, and the type here is "{name}"; remove it, or change the type'
+            self.unused.append(Remark(line, "setting has no effect", self.dotted((*at, key)), hint))
+        return replace(block, entries=kept)
+
+    def remarks(self) -> Iterator[Remark]:
+        for at, (line, older) in self.renamed.items():
+            yield Remark(line, "setting has a new name", older, f"write {self._name(at)}")
+        yield from self.unused
 
     def complain(self, at: Location, found: Iterable[tuple[Location, str]]) -> None:
         self.problems += [
@@ -211,7 +233,10 @@ class _Plain:
     def dotted(self, at: Location) -> str:
         """The name of a part, a setting's as the file has it."""
         if (renamed := self.renamed.get(at)) is not None:
-            return renamed.older
+            return renamed[1]
+        return self._name(at)
+
+    def _name(self, at: Location) -> str:
         return ".".join([self.name, *(part for part in at if isinstance(part, str))])
 
     def untagged(self, at: Location) -> Location:
@@ -279,13 +304,7 @@ def _lacking(at: Location, holder: type[BaseModel], data: _Plain) -> str:
 
 
 def _unknown(given: object, at: Location, holder: type[BaseModel], data: _Plain) -> str:
-    """For a block of several types, a setting of another type is named as such."""
     key, block = str(at[-1]), data.dotted(at[:-1])
-    if at[:-1] in data.typed:
-        types, content = data.typed[at[:-1]]
-        if others := types.types_with(key):
-            here = content.get(SETTING, types.default)
-            return f'{data.dotted(at)} is a setting of type {_quoted(others)}, and the type here is "{here}"'
     older = holder.older_names if issubclass(holder, Settings) else {}
     kind = "block" if given is _MISPLACED_BLOCK else "key"
     return f'{block}: unknown {kind} "{key}"{_near(key, [*holder.model_fields, *older], older)}'

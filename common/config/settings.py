@@ -14,12 +14,16 @@ Location = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Renamed:
-    """A setting that stands in the file under its older name; both names dotted."""
+class Remark:
+    """What a person should know about a setting that is no mistake: its older name is used, or it has no effect.
+
+    `event`: for the log. `setting`: its name as the file has it, dotted. `hint`: what to write instead.
+    """
 
     line: int
-    older: str
-    name: str
+    event: str
+    setting: str
+    hint: str
 
 
 class Settings(BaseModel):
@@ -32,15 +36,15 @@ class Settings(BaseModel):
     older_names: ClassVar[Mapping[str, str]] = {}
     """Older names of settings that a file may still use, each with the present one."""
 
-    _renamed: tuple[Renamed, ...] = PrivateAttr(default=())
+    _remarks: tuple[Remark, ...] = PrivateAttr(default=())
 
     @property
-    def renamed(self) -> tuple[Renamed, ...]:
-        """The settings that the file gives by an older name, inner blocks included."""
-        return self._renamed
+    def remarks(self) -> tuple[Remark, ...]:
+        """About settings of the file that the settings come from, inner blocks included."""
+        return self._remarks
 
-    def with_renamed(self, renamed: Iterable[Renamed]) -> Self:
-        self._renamed = tuple(renamed)
+    def with_remarks(self, remarks: Iterable[Remark]) -> Self:
+        self._remarks = tuple(remarks)
         return self
 
     @classmethod

@@ -253,8 +253,8 @@ def test_the_older_name_of_slots_still_works_and_is_remembered_with_its_line(tmp
     found = bound(tmp_path, {"BUS": BUS}, names=NAMES, more="sessions = 3").value
     assert found is not None
     assert found.slots == 3
-    [renamed] = found.renamed
-    assert (renamed.older, renamed.name) == ("router.sessions", "router.slots")
+    [renamed] = found.remarks
+    assert (renamed.setting, renamed.hint) == ("router.sessions", "write router.slots")
     line = (tmp_path / "f.hcl").read_text(encoding="utf-8").splitlines()[renamed.line - 1]
     assert line.strip() == "sessions = 3"
 
@@ -262,7 +262,7 @@ def test_the_older_name_of_slots_still_works_and_is_remembered_with_its_line(tmp
 def test_a_file_without_older_names_has_none_to_report(tmp_path: Path) -> None:
     found = bound(tmp_path, {"BUS": BUS}, names=NAMES, more="slots = 3").value
     assert found is not None
-    assert (found.slots, found.renamed) == (3, ())
+    assert (found.slots, found.remarks) == (3, ())
 
 
 @pytest.mark.parametrize("pair", [("sessions", "slots"), ("slots", "sessions")])

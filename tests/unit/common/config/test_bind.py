@@ -25,7 +25,7 @@ class Disk(Store):
 
 
 class Cloud(Store):
-    type: Literal["cloud"] = "cloud"
+    type: Literal["cloud", "azure"] = "cloud"
     key: Secret | None = None
     account: str | None = None
 
@@ -91,14 +91,20 @@ def test_with_a_default_type_the_rest_of_the_block_is_checked_too(tmp_path: Path
 
 
 @pytest.mark.parametrize(("text", "kind"), [("", "cloud"), ('type = "azure"', "azure")])
-def test_a_setting_of_another_type_is_told_with_the_type_that_has_it(tmp_path: Path, text: str, kind: str) -> None:
-    problems = told(tmp_path, DISK + f'may {{\n{text}\nfolder = "f"\n}}')
-    assert (8, f'root.may.folder is a setting of type "disk", and the type here is "{kind}"') in problems
+def test_a_setting_of_another_type_has_no_effect_and_is_remembered(tmp_path: Path, text: str, kind: str) -> None:
+    root = bound(tmp_path, DISK + f'may {{\n{text}\naccount = "a"\nfolder = "{{{{ env "UNSET" }}}}"\n}}').value
+    assert root is not None
+    assert isinstance(root.may, Cloud)
+    assert [(it.line, it.event, it.setting) for it in root.remarks] == [(9, "setting has no effect", "root.may.folder")]
+    assert f'a setting of type "disk", and the type here is "{kind}"' in root.remarks[0].hint
 
 
 def test_each_type_is_named_once_where_names_share_a_model(tmp_path: Path) -> None:
-    [(_, text)] = told(tmp_path, DISK.replace("}", 'key = "k"\n}'))
-    assert text == 'root.must.key is a setting of type "cloud", and the type here is "disk"'
+    root = bound(tmp_path, DISK.replace("}", 'key = "k"\n}')).value
+    assert root is not None
+    assert [it.hint.partition(";")[0] for it in root.remarks] == [
+        'it is a setting of type "cloud", and the type here is "disk"'
+    ]
     assert ByType({"cloud": Cloud, "azure": Cloud, "disk": Disk}).types_with("key") == ["cloud"]
     assert ByType(MODELS).types_with("name") == ["disk", "cloud"]
 
@@ -130,7 +136,7 @@ def test_older_names_work_in_inner_blocks_and_are_remembered(tmp_path: Path) -> 
     root = bound(tmp_path, DISK + "inner {\nmany = 2\n}\ninner {\ncount = 3\n}").value
     assert root is not None
     assert [inner.count for inner in root.inner] == [2, 3]
-    assert [(it.line, it.older, it.name) for it in root.renamed] == [(7, "root.inner.many", "root.inner.count")]
+    assert [(it.line, it.setting, it.hint) for it in root.remarks] == [(7, "root.inner.many", "write root.inner.count")]
 
 
 def test_a_complaint_about_an_older_name_uses_it_and_a_typo_of_it_leads_to_the_present_one(tmp_path: Path) -> None:
