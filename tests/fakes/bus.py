@@ -289,9 +289,13 @@ class FakeReceiver:
             self._broker.changed.notify_all()
 
     def renew(self, deliveries: Sequence[Delivery]) -> None:
+        """A settled message has no lock to renew."""
         with self._broker.changed:
             self._check()
             self.renewals += 1
+            here = {id(held) for held in self._entity.held}
+            if any(id(_held(delivery)) not in here for delivery in deliveries):
+                raise TransientError(f"renewing the lock of a message of {self._entity.name}: the lock is lost")
 
     def lock_left(self, deliveries: Sequence[Delivery]) -> float:
         return self.lock_lasts

@@ -38,6 +38,14 @@ def test_it_is_dead_lettered_with_the_brokers_words_and_its_neighbours_arrive_in
     assert bench.tally.retries == {}
 
 
+def test_no_lock_is_renewed_of_a_message_that_was_accepted_before_it() -> None:
+    bench = Bench(sessions=False)
+    bench.topics["persons"].refuses = ["persons-2"]
+    bench.put("persons", *range(5))
+    bench.run()
+    assert bench.receivers.opened == [None], "the renewal would have failed, and the receiver with it"
+
+
 def test_stop_ends_its_session_there() -> None:
     bench = Bench(on_poison="stop")
     bench.topics["persons"].refuses = ["persons-2"]

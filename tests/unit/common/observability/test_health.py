@@ -24,13 +24,20 @@ class Stage:
         self.ill: str | None = None
         self.busy: str | None = None
         self.broken = False
+        self.hangs: threading.Event | None = None
+        """Set where an answer at `/healthz` has to wait for it."""
         self.endpoint = HealthEndpoint(
             settings(free_port()),
-            alive=lambda: self.ill,
+            alive=self._alive,
             ready=lambda: self.busy,
             samples=lambda: [UP(1 / (not self.broken))],
             request_seconds=request_seconds,
         )
+
+    def _alive(self) -> str | None:
+        if self.hangs is not None:
+            self.hangs.wait(30)
+        return self.ill
 
     def ask(self, path: str, method: str = "GET") -> tuple[int, str, dict[str, str]]:
         client = http.client.HTTPConnection("127.0.0.1", self.endpoint.port, timeout=10)
@@ -140,6 +147,22 @@ def test_however_many_come_and_say_nothing_there_are_few_threads_and_a_probe_is_
                 each.close()
 
 
+def test_an_oldest_request_that_cannot_be_ended_does_not_keep_the_others() -> None:
+    stage, held = Stage(), list[socket.socket]()
+    stage.hangs = threading.Event()
+    with stage.endpoint:
+        try:
+            for number in range(MOST_AT_ONCE):
+                held.append(socket.create_connection(("127.0.0.1", stage.endpoint.port), timeout=30))
+                if number == 0:
+                    held[0].sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+            assert any(_answered(stage, "/readyz") for _ in range(10))
+        finally:
+            stage.hangs.set()
+            for each in held:
+                each.close()
+
+
 def test_a_machine_that_had_no_threads_left_for_a_while_costs_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage()
 
@@ -155,9 +178,9 @@ def test_a_machine_that_had_no_threads_left_for_a_while_costs_no_place(monkeypat
         assert stage.ask("/healthz")[0] == 200
 
 
-def _answered(stage: Stage) -> bool:
+def _answered(stage: Stage, path: str = "/healthz") -> bool:
     try:
-        return stage.ask("/healthz")[0] == 200
+        return stage.ask(path)[0] == 200
     except (OSError, http.client.HTTPException):  # the thread of the one that made room is not free yet
         return False
 
