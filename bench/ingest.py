@@ -25,7 +25,7 @@ from typing import Any
 from bench.ingestion import idle, stages
 from bench.ingestion.ground import Ground
 from bench.ingestion.whole import SLOTS, Ingester, drained
-from common.bus import QueueNeed
+from common.bus.ports import QueueNeed
 from common.names import TableName
 from common.servicebus.provision import provision
 

@@ -17,10 +17,10 @@ from typing import Any
 
 from azure.servicebus import ServiceBusClient
 
-from common.bus import QueueNeed
+from common.bus.packing import MOST
+from common.bus.ports import QueueNeed
 from common.message import Message
 from common.names import TableName
-from common.packing import MOST
 from common.servicebus.namespace import ServiceBus
 from common.servicebus.provision import provision
 from emulators.servicebus.server import ServiceBusEmulator

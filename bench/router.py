@@ -23,7 +23,7 @@ from statistics import median
 from bench.routing import delay
 from bench.routing.routed import Router
 from bench.routing.work import changes, namespace, schedule
-from common.packing import MOST
+from common.bus.packing import MOST
 
 Figures = dict[str, float]
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from common.bus import Bus
-from common.bus_settings import BusSettings, QueueSettings
+from common.bus.ports import Bus
+from common.bus.settings import BusSettings, QueueSettings
 from common.config.by_type import ByType
 from common.servicebus.settings import ServiceBusQueue, ServiceBusSettings
 

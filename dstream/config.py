@@ -12,7 +12,7 @@ from typing import TypeVar
 import ingester.settings
 import router.settings
 from common.authorities import fault_of
-from common.bus_settings import BusSettings
+from common.bus.settings import BusSettings
 from common.config.bind import Document, read
 from common.config.values import Problem, complain
 from ingester.settings import IngesterSettings

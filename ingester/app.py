@@ -13,7 +13,7 @@ from functools import partial
 
 import structlog
 
-from common.bus import QueueNeed
+from common.bus.ports import QueueNeed
 from common.buses import bus_of
 from common.clock import steady, unix
 from common.cores import usable_cores

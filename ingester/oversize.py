@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from common.bus import MessageRefused, MessageTooLarge
+from common.bus.ports import MessageRefused, MessageTooLarge
 from common.errors import PermanentError
 from common.message import Message
 from common.names import TableName

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from common.bus import SendInterrupted
+from common.bus.ports import SendInterrupted
 from common.clock import UnixTime
 from common.errors import (
     ConnectionLost,

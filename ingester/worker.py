@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from common.bus import Sender
+from common.bus.ports import Sender
 from common.buses import bus_of
 from common.clock import SteadyClock, steady, unix
 from common.errors import PermanentError

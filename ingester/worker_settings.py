@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal, Self
 
-from common.bus_settings import QueueSettings
+from common.bus.settings import QueueSettings
 from common.errors import PermanentError
 from common.names import Origin
 from common.sqladdress import SqlAddress

@@ -9,10 +9,10 @@ from contextlib import contextmanager, suppress
 
 import structlog
 
-from common.bus import Bus, QueueNeed, Storage, TopicNeed
+from common.bus.fetch_ahead import FetchAhead
+from common.bus.ports import Bus, QueueNeed, Storage, TopicNeed
 from common.buses import bus_of
 from common.errors import DStreamError, Stopped
-from common.fetch_ahead import FetchAhead
 from router.counting import ObservedReceivers
 from router.file_limit import provide_descriptors
 from router.fullness import Fullness

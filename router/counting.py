@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from common.bus import Delivery, Receiver, Receivers
+from common.bus.ports import Delivery, Receiver, Receivers
 from common.errors import LockLost, TransientError, Unanswered
 from router.receiving.interruption import TRIED_AGAIN
 from router.tally import Tally

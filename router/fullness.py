@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
-from common.bus import Storage
+from common.bus.ports import Storage
 from common.errors import PermanentError, Stopped, TransientError
 from router.tally import Tally
 

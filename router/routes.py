@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, Literal, get_args
 
-from common.bus import Delivery
+from common.bus.ports import Delivery
 from common.message import Body, Message, Property
 
 Reason = Literal[

@@ -11,8 +11,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
-from common.bus import Provision
-from common.bus_settings import DuplicateWindow
+from common.bus.ports import Provision
+from common.bus.settings import DuplicateWindow
 from common.buses import Connection, Output
 from common.config.bind import Bound, Document, UnsetPolicy, bind
 from common.config.durations import Duration

@@ -15,7 +15,7 @@ from azure.servicebus import ServiceBusClient, ServiceBusReceiveMode
 from bench.ingestion.counted import Relay
 from bench.ingestion.ground import Ground, origin
 from bench.ingestion.whole import Ingester, offsets
-from common.bus import QueueNeed
+from common.bus.ports import QueueNeed
 from common.config.durations import parse_duration
 from common.names import TableName
 from common.servicebus.provision import provision

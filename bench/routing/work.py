@@ -17,8 +17,8 @@ from typing import Any, Final
 from azure.servicebus import ServiceBusClient
 
 from bench.servicebus.broker import Broker
+from common.bus.packing import packed
 from common.message import Message
-from common.packing import packed
 from common.servicebus.wire.messages import to_sdk
 
 QUEUE: Final = "ingest-queue"

@@ -1,1 +1,1 @@
-"""Azure Service Bus behind the ports of common/bus.py."""
+"""Azure Service Bus behind the ports of common/bus/."""

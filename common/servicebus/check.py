@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Protocol
 
-from common.bus import OpenableSender, Provision, QueueState
+from common.bus.ports import OpenableSender, Provision, QueueState
 from common.check import Finding, Outcome, fail, ok, warn
 from common.errors import DStreamError, PermanentError, TransientError
 from common.servicebus.address import ServiceBusAddress

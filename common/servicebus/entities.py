@@ -21,7 +21,7 @@ from azure.servicebus.management import (
     TopicRuntimeProperties,
 )
 
-from common.bus import Storage
+from common.bus.ports import Storage
 from common.errors import DStreamError, Stopped
 from common.servicebus.address import ServiceBusAddress
 from common.servicebus.check_clock import seconds_ahead

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 
-from common.bus import Need, Provision, QueueState, Storage
+from common.bus.ports import Need, Provision, QueueState, Storage
 from common.check import Finding
 from common.errors import DStreamError
 from common.servicebus import check

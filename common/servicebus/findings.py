@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from common.bus import Provision, QueueState
+from common.bus.ports import Provision, QueueState
 from common.check import Finding, fail, ok, warn
 from common.config.durations import format_duration
 from common.servicebus.entities import EntitySettings, QueueFacts, TopicFacts

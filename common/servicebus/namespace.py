@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from common.authorities import CA_HINT, fault_of
 from common.azure_identity import Identity
-from common.bus import EntityManager
+from common.bus.fetch_ahead import FetchAhead
+from common.bus.ports import EntityManager
 from common.errors import ConfigurationError
-from common.fetch_ahead import FetchAhead
 from common.servicebus.address import ServiceBusAddress, Way, read_address
 from common.servicebus.connection.deadline import cut_calls
 from common.servicebus.errors import quiet_sdk

@@ -18,7 +18,7 @@ from typing import Self, TypeVar
 import structlog
 from azure.core.exceptions import HttpResponseError, ResourceExistsError
 
-from common.bus import Need, Provision, QueueNeed, TopicNeed
+from common.bus.ports import Need, Provision, QueueNeed, TopicNeed
 from common.check import Finding, Outcome
 from common.errors import DStreamError, PermanentError, Stopped, TransientError
 from common.servicebus.address import ServiceBusAddress

@@ -8,9 +8,9 @@ from typing import Any
 from azure.servicebus import NEXT_AVAILABLE_SESSION
 from azure.servicebus.exceptions import OperationTimeoutError, SessionCannotBeLockedError
 
-from common.bus import Receiver
+from common.bus.fetch_ahead import FetchAhead
+from common.bus.ports import Receiver
 from common.errors import TransientError
-from common.fetch_ahead import FetchAhead
 from common.servicebus.address import ServiceBusAddress
 from common.servicebus.connection.client import OPEN_TIMEOUT, close_quietly, open_client
 from common.servicebus.connection.deadline import Guard

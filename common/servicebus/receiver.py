@@ -19,10 +19,10 @@ from azure.servicebus.exceptions import (
     SessionLockLostError,
 )
 
-from common.bus import Delivery
-from common.dead_letter_text import MAX_DESCRIPTION, MAX_REASON, tellable
+from common.bus.dead_letter_text import MAX_DESCRIPTION, MAX_REASON, tellable
+from common.bus.fetch_ahead import FetchAhead
+from common.bus.ports import Delivery
 from common.errors import TransientError, Unanswered
-from common.fetch_ahead import FetchAhead
 from common.message import Message, weight
 from common.servicebus import settle
 from common.servicebus.buffer import Fitting, readable, whole_frames

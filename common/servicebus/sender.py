@@ -13,7 +13,7 @@ import structlog
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusMessageBatch, ServiceBusSender
 from azure.servicebus.exceptions import MessageSizeExceededError, ServiceBusError
 
-from common.bus import (
+from common.bus.ports import (
     MessageRefused,
     MessageTooLarge,
     MessageUnwritable,

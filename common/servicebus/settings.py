@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, SecretStr
 
 from common.authorities import CA_HINT, fault_of
-from common.bus_settings import BusSettings, QueueSettings
+from common.bus.settings import BusSettings, QueueSettings
 from common.config.settings import Location, Secret, UnsetSecret
 from common.config.values import Problem, Unset, complain
 from common.servicebus.address import Proxy, Way, entity_path, faults, is_private, read_address

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import structlog
 
+from common.bus.throttling import ThrottleLog
 from common.clock import SteadyClock
 from common.errors import PermanentError
-from common.throttling import ThrottleLog
 from ingester.driver.executor_clocks import ExecutorClocks
 from ingester.driver.outage import Outage
 from ingester.driver.ownership import Ownership

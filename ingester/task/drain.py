@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from common.bus import Sender
+from common.bus.ports import Sender
 from common.clock import SteadyClock, UnixClock, steady
 from common.errors import DStreamError, TransientError
 from ingester.offsets import TakenOffsets

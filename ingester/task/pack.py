@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from common.bus import MessageRefused, Sender, SendInterrupted, TimeLeft
+from common.bus.packing import Parcel, packed
+from common.bus.ports import MessageRefused, Sender, SendInterrupted, TimeLeft
 from common.message import Message
-from common.packing import Parcel, packed
 
 
 class PackingSender:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from common.bus import MessageRefused, MessageTooLarge, OutOfTime, Sender, SendInterrupted
+from common.bus.ports import MessageRefused, MessageTooLarge, OutOfTime, Sender, SendInterrupted
+from common.bus.throttling import QUIET, THROTTLED_BACKOFF
 from common.clock import SteadyClock
 from common.errors import PermanentError, Throttled, TransientError
-from common.throttling import QUIET, THROTTLED_BACKOFF
 from ingester.change import Change
 from ingester.oversize import Outgoing, Oversized, not_taken, oversized
 from ingester.position import Position

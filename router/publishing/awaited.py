@@ -15,7 +15,7 @@ from typing import Protocol
 
 import structlog
 
-from common.bus import MessageRefused, SendInterrupted, TimeLeft, for_ever
+from common.bus.ports import MessageRefused, SendInterrupted, TimeLeft, for_ever
 from common.config.durations import format_duration
 from common.errors import DStreamError, PermanentError, Stopped
 from common.message import Message

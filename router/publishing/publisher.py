@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from common.bus import MessageRefused, OpenableSender, OutOfTime, SendInterrupted, TimeLeft, for_ever
+from common.bus.ports import MessageRefused, OpenableSender, OutOfTime, SendInterrupted, TimeLeft, for_ever
+from common.bus.throttling import THROTTLED_BACKOFF, ThrottleLog
 from common.errors import DStreamError, EntityDisabled, PermanentError, Stopped
 from common.message import Message
 from common.retry import Backoff
-from common.throttling import THROTTLED_BACKOFF, ThrottleLog
 from router.chunks import MOST, USUAL, narrower, wider
 from router.publishing.turns import Turns, nothing
 from router.tally import Tally

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from common.bus import OpenableSender
+from common.bus.ports import OpenableSender
+from common.bus.throttling import ThrottleLog
 from common.errors import ConfigurationError, DStreamError, TransientError
-from common.throttling import ThrottleLog
 from router.publishing.awaited import NotATopic
 from router.publishing.publisher import Publisher
 from router.publishing.publishers import Publishers

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import structlog
 
-from common.bus import Delivery, MessageRefused, MessageTooLarge, OutOfTime, Receiver, SendInterrupted
+from common.bus.ports import Delivery, MessageRefused, MessageTooLarge, OutOfTime, Receiver, SendInterrupted
 from router.chunks import leading, reserve, together
 from router.publishing.awaited import NoTopic, TopicSender
 from router.publishing.publishers import Publishers

@@ -17,7 +17,7 @@ from functools import partial
 
 import structlog
 
-from common.bus import Receiver
+from common.bus.ports import Receiver
 from common.errors import DStreamError
 from common.message import weight
 from common.periodic import repeat

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from common.bus import Receiver, Receivers
+from common.bus.ports import Receiver, Receivers
+from common.bus.throttling import ThrottleLog
 from common.errors import Throttled, TransientError
 from common.retry import Backoff
-from common.throttling import ThrottleLog
 from router.publishing.publishers import Publishers
 from router.receiving.gate import SLOW, Gate
 from router.receiving.handover import Handover, SessionGone, SessionParked

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import structlog
 
-from common.bus import Receivers
+from common.bus.ports import Receivers
+from common.bus.throttling import ThrottleLog
 from common.errors import DStreamError, TransientError
 from common.observability.stacks import tell_stacks
-from common.throttling import ThrottleLog
 from router.publishing.publishers import Publishers
 from router.receiving.gate import Gate
 from router.receiving.interruption import Interruption

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from common.bus import Delivery, Receiver, Receivers, Sender, TimeLeft
+from common.bus.packing import BadPack, condemnation, condemned, is_pack, unpack
+from common.bus.ports import Delivery, Receiver, Receivers, Sender, TimeLeft
 from common.errors import PermanentError, TransientError
 from common.message import Message
-from common.packing import BadPack, condemnation, condemned, is_pack, unpack
 from router.chunks import reserve
 from router.routes import REASONS
 

@@ -1,4 +1,4 @@
-"""A bus in a dict behind the ports of common/bus.py, with sessions, locks and dead letters, and with faults to order.
+"""A bus in a dict behind the ports of common/bus/ports.py, with sessions, locks and dead letters, and with faults to order.
 
 It keeps what the contract suite (tests/contracts/bus) asks of the real adapter; unit tests of the loops stand on that.
 """
@@ -12,7 +12,8 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from common.bus import (
+from common.bus.fetch_ahead import FetchAhead
+from common.bus.ports import (
     Bus,
     Delivery,
     MessageRefused,
@@ -26,7 +27,6 @@ from common.bus import (
 )
 from common.check import Finding, fail, ok
 from common.errors import DStreamError, EntityUnavailable, PermanentError, TransientError
-from common.fetch_ahead import FetchAhead
 from common.message import Message
 
 

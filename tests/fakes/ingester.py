@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
-from common.bus import MessageTooLarge, TimeLeft
+from common.bus.ports import MessageTooLarge, TimeLeft
 from common.errors import ConnectionLost, DStreamError, LeaseLost, PermanentError, TransientError
 from common.message import Message
 from common.names import Ordering, Origin, TableName

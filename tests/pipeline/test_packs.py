@@ -9,8 +9,8 @@ import pytest
 from azure.servicebus import ServiceBusClient
 
 import dstream.demo.pipeline
+from common.bus.packing import PACK_TYPE
 from common.names import Origin
-from common.packing import PACK_TYPE
 from dstream.demo.pipeline import DATABASE, Pipeline
 from dstream.demo.processes import write_config
 from dstream.demo.schema import ORDERS

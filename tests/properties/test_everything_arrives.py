@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from common.bus import QueueNeed
+from common.bus.ports import QueueNeed
 from common.clock import unix
 from common.names import Origin, TableName
 from common.servicebus.namespace import ServiceBus

@@ -17,7 +17,7 @@ from azure.servicebus import ServiceBusClient
 from azure.servicebus._pyamqp import receiver
 from azure.servicebus._pyamqp.message import Message
 
-from common.bus import QueueNeed
+from common.bus.ports import QueueNeed
 from common.servicebus.namespace import ServiceBus
 from common.servicebus.provision import provision
 from emulators.servicebus.amqp.decode import decode

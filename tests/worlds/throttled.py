@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from common.bus import Sender, SendInterrupted, TimeLeft
+from common.bus.ports import Sender, SendInterrupted, TimeLeft
 from common.clock import SteadyTime, unix
 from common.message import Message
 from common.names import Origin, TableName

@@ -1,4 +1,4 @@
-"""Who keeps the promises of common/bus.py: the fake, the adapter on the emulator, and on a real namespace where one is given.
+"""Who keeps the promises of common/bus/ports.py: the fake, the adapter on the emulator, and on a real namespace where one is given.
 
 DSTREAM_TEST_SERVICEBUS: a namespace's connection string with the Manage right. Entities get names of their own and are deleted.
 """
@@ -18,7 +18,7 @@ import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusSubQueue
 from azure.servicebus.management import ServiceBusAdministrationClient
 
-from common.bus import OpenableSender, QueueNeed, Receivers
+from common.bus.ports import OpenableSender, QueueNeed, Receivers
 from common.servicebus.namespace import ServiceBus
 from common.servicebus.provision import provision
 from emulators.servicebus.faults.catalogue import SendsRefused

@@ -23,7 +23,7 @@ import common.servicebus.receiver
 import common.servicebus.sender
 import common.servicebus.settle
 import common.servicebus.wire.arrivals
-from common.bus import MessageRefused, MessageTooLarge, MessageUnwritable, Receivers, SendInterrupted
+from common.bus.ports import MessageRefused, MessageTooLarge, MessageUnwritable, Receivers, SendInterrupted
 from common.errors import EntityUnavailable, TransientError
 from common.message import Message, Opaque
 from common.servicebus.address import read_address

@@ -1,4 +1,4 @@
-"""The promises of common/bus.py, kept by the fake and by the real adapter alike."""
+"""The promises of common/bus/ports.py, kept by the fake and by the real adapter alike."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import pytest
 
-from common.bus import Delivery, MessageRefused, MessageTooLarge, OpenableSender, Receiver
+from common.bus.ports import Delivery, MessageRefused, MessageTooLarge, OpenableSender, Receiver
 from common.errors import EntityUnavailable, PermanentError, TransientError
 from common.message import Message
 from tests.contracts.bus.conftest import Bus

@@ -20,7 +20,7 @@ import common.servicebus.connection.deadline
 import common.servicebus.queue_receivers
 import common.servicebus.receiver
 import common.servicebus.sender
-from common.bus import OutOfTime
+from common.bus.ports import OutOfTime
 from common.errors import TransientError
 from common.message import Message
 from common.servicebus.connection.deadline import Guard

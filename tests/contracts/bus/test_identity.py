@@ -26,7 +26,7 @@ from azure.servicebus import ServiceBusClient, TransportType
 
 import common.servicebus.connection.client
 import common.servicebus.management
-from common.bus import Need, QueueNeed, TopicNeed
+from common.bus.ports import Need, QueueNeed, TopicNeed
 from common.errors import PermanentError, TransientError
 from common.message import Message
 from common.servicebus.namespace import ServiceBus

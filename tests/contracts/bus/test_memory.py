@@ -8,8 +8,8 @@ from contextlib import closing
 
 import pytest
 
-from common.bus import Delivery, Receiver
-from common.fetch_ahead import FetchAhead
+from common.bus.fetch_ahead import FetchAhead
+from common.bus.ports import Delivery, Receiver
 from common.message import Message, weight
 from common.servicebus.namespace import ServiceBus
 from emulators.servicebus.amqp.connection import Connection

@@ -13,7 +13,7 @@ import common.servicebus.management
 import common.servicebus.queue_receivers
 import common.servicebus.receiver
 import common.servicebus.sender
-from common.bus import QueueNeed, SendInterrupted
+from common.bus.ports import QueueNeed, SendInterrupted
 from common.errors import PermanentError, TransientError
 from common.message import Message
 from common.servicebus.entities import Entities

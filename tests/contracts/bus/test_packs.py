@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusReceivedMessage, ServiceBusSubQueue
 
-from common.bus import QueueNeed
+from common.bus.packing import is_pack
+from common.bus.ports import QueueNeed
 from common.message import Message
-from common.packing import is_pack
 from common.servicebus.namespace import ServiceBus
 from common.servicebus.provision import provision
 from common.servicebus.wire.messages import from_sdk

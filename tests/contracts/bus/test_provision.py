@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 from structlog.testing import capture_logs
 
-from common.bus import Provision, QueueNeed, TopicNeed
+from common.bus.ports import Provision, QueueNeed, TopicNeed
 from common.errors import PermanentError, Stopped, TransientError
 from common.message import Message
 from common.retry import Backoff

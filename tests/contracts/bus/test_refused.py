@@ -6,7 +6,7 @@ from contextlib import closing
 
 from azure.servicebus import ServiceBusClient, ServiceBusSubQueue
 
-from common.bus import QueueNeed
+from common.bus.ports import QueueNeed
 from common.servicebus.namespace import ServiceBus
 from common.servicebus.provision import provision
 from emulators.servicebus.faults.catalogue import SendsRefused

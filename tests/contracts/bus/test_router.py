@@ -17,7 +17,7 @@ import structlog
 from azure.servicebus import ServiceBusClient, ServiceBusReceivedMessage, ServiceBusSubQueue
 from azure.servicebus.amqp import AmqpAnnotatedMessage, AmqpMessageBodyType
 
-from common.bus import Need, Provision, QueueNeed, TopicNeed
+from common.bus.ports import Need, Provision, QueueNeed, TopicNeed
 from common.errors import PermanentError
 from common.message import Message
 from common.names import TableName

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from common.bus import SendInterrupted
+from common.bus.ports import SendInterrupted
 from common.message import Message
 from common.servicebus.namespace import ServiceBus
 from emulators.servicebus.description import QueueDescription

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 import common.servicebus.wire.arrivals
-from common.bus import QueueNeed
+from common.bus.ports import QueueNeed
 from common.servicebus.namespace import ServiceBus
 from common.servicebus.provision import provision
 from common.servicebus.wire.decoding import Arrived, decoded

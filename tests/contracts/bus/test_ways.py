@@ -13,7 +13,7 @@ import pytest
 from azure.servicebus import ServiceBusClient, TransportType
 
 import common.servicebus.sender
-from common.bus import QueueNeed
+from common.bus.ports import QueueNeed
 from common.errors import ConfigurationError, TransientError
 from common.message import Message
 from common.servicebus.listening import listen

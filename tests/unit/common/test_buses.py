@@ -9,7 +9,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from common import buses
-from common.bus import Bus, Need, Provision, QueueNeed, TopicNeed
+from common.bus.ports import Bus, Need, Provision, QueueNeed, TopicNeed
 from common.check import Outcome
 from common.servicebus.namespace import MOST_CONNECTIONS, ServiceBus
 from common.servicebus.settings import ServiceBusQueue, ServiceBusSettings

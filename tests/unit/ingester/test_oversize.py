@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from common.bus import MessageTooLarge
+from common.bus.ports import MessageTooLarge
 from common.clock import SteadyTime, UnixTime
 from common.errors import TransientError
 from common.message import Message

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from common.bus import MessageRefused, TimeLeft
+from common.bus.ports import MessageRefused, TimeLeft
 from common.message import Message
 from ingester.slices import Slice, Trouble
 from ingester.task.drain import Drain

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from common.bus import SendInterrupted, TimeLeft
+from common.bus.ports import SendInterrupted, TimeLeft
 from common.clock import SteadyTime, UnixTime
 from common.message import Message
 from common.names import Ordering, Origin

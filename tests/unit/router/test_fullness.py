@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from structlog.testing import capture_logs
 
-from common.bus import Storage
+from common.bus.ports import Storage
 from common.errors import PermanentError, TransientError
 from router.fullness import Fullness
 from router.tally import Tally

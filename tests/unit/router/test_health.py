@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from common.bus import Delivery, Receiver
+from common.bus.ports import Delivery, Receiver
 from common.errors import LockLost, TransientError, Unanswered
 from common.observability.health_settings import HealthSettings
 from common.observability.metrics import Distribution, Metric

@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from common.bus import Delivery
+from common.bus.ports import Delivery
 from common.errors import TransientError
 from common.message import Message
 from common.retry import Backoff

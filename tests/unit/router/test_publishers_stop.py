@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 from structlog.testing import capture_logs
 
-from common.bus import SendInterrupted, TimeLeft
+from common.bus.ports import SendInterrupted, TimeLeft
 from common.errors import EntityUnavailable, Stopped
 from common.message import Message
 from router.publishing import publishers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from common.bus import MessageRefused, MessageUnwritable, SendInterrupted
+from common.bus.ports import MessageRefused, MessageUnwritable, SendInterrupted
 from common.message import Message
 from common.retry import Backoff
 from router.publishing.publisher import REFUSED_IN_A_ROW, Publisher

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from common.bus import Delivery
+from common.bus.ports import Delivery
 from common.errors import TransientError
 from common.message import Message, weight
 from router.publishing.publisher import Publisher

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import pytest
 from structlog.testing import capture_logs
 
-from common.bus import SendInterrupted, TimeLeft
+from common.bus.ports import SendInterrupted, TimeLeft
+from common.bus.throttling import QUIET, ThrottleLog
 from common.errors import Throttled, TransientError
 from common.message import Message
 from common.retry import Backoff
-from common.throttling import QUIET, ThrottleLog
 from router.publishing.publisher import Publisher
 from router.publishing.publishers import Publishers
 from router.receiving.pace import Pace

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from common.bus import QueueNeed
+from common.bus.ports import QueueNeed
 from common.message import Message
 from common.names import TableName
 from common.servicebus.namespace import ServiceBus

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from common.bus import DUPLICATE_DETECTION_WINDOW, Storage
+from common.bus.ports import DUPLICATE_DETECTION_WINDOW, Storage
 from common.check import Finding, Outcome, guarded, ok
 from common.errors import TransientError
 from common.servicebus.entities import Keeping, QueueFacts, SubscriptionFacts, TopicFacts

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from common.bus import SendInterrupted, TimeLeft
+from common.bus.ports import SendInterrupted, TimeLeft
 from common.clock import SteadyTime
 from common.errors import TransientError
 from common.message import Message

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from common.bus import OutOfTime, SendInterrupted, TimeLeft
+from common.bus.ports import OutOfTime, SendInterrupted, TimeLeft
 from common.clock import SteadyTime, UnixTime
 from common.errors import DStreamError, EntityUnavailable, PermanentError, TransientError
 from common.message import Message

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.bus import MessageRefused, MessageTooLarge, SendInterrupted, TimeLeft
+from common.bus.packing import is_pack, unpack
+from common.bus.ports import MessageRefused, MessageTooLarge, SendInterrupted, TimeLeft
 from common.errors import TransientError
 from common.message import Message
-from common.packing import is_pack, unpack
 from ingester.task.pack import PackingSender
 from tests.fakes.bus import FakeBroker, FakeEntity
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from structlog.testing import capture_logs
 
-from common.bus import SendInterrupted
+from common.bus.ports import SendInterrupted
 from common.errors import EntityUnavailable, TransientError
 from common.message import Message
 from router.publishing import publishers

@@ -9,7 +9,7 @@ from contextlib import nullcontext, suppress
 import pytest
 from structlog.testing import capture_logs
 
-from common.bus import SendInterrupted, TimeLeft
+from common.bus.ports import SendInterrupted, TimeLeft
 from common.errors import DStreamError, EntityDisabled, PermanentError, TransientError
 from common.message import Message
 from common.retry import Backoff

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from common.bus import SendInterrupted
+from common.bus.ports import SendInterrupted
 from common.errors import ConfigurationError, PermanentError
 from common.message import Message
 from common.names import TableName

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from common.bus import Delivery
+from common.bus.ports import Delivery
 from common.errors import TransientError
 from common.message import Message
 from common.retry import Backoff

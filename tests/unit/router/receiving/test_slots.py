@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from structlog.testing import capture_logs
 
-from common.bus import Delivery
+from common.bus.ports import Delivery
 from router.publishing.publishers import Publishers
 from router.receiving import slots
 from router.receiving.pace import Pace

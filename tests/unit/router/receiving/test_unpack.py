@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import pytest
 
-from common.bus import Delivery, MessageRefused, MessageTooLarge, TimeLeft
+from common.bus.packing import MOST, PACK_TYPE, condemned, packed
+from common.bus.ports import Delivery, MessageRefused, MessageTooLarge, TimeLeft
 from common.errors import DStreamError, EntityUnavailable, TransientError
 from common.message import Message, PropertyValue
-from common.packing import MOST, PACK_TYPE, condemned, packed
 from common.retry import Backoff
 from router.publishing.publisher import Publisher
 from router.publishing.publishers import Publishers

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Final
 
-from common.dead_letter_text import MAX_REASON, tellable
+from common.bus.dead_letter_text import MAX_REASON, tellable
 from common.message import Message, Property, PropertyValue
 
 PACK_TYPE: Final = "application/vnd.dstream.pack+json"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.dead_letter_text import tellable
+from common.bus.dead_letter_text import tellable
 
 
 @given(st.text(st.characters(), max_size=60), st.integers(4, 40))

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import ClassVar, Literal, Protocol
 
+from common.bus.fetch_ahead import FetchAhead
 from common.check import Finding
 from common.errors import DStreamError, PermanentError, TransientError
-from common.fetch_ahead import FetchAhead
 from common.message import Message
 
 Provision = Literal["create", "verify", "none"]

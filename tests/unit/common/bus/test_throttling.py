@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from structlog.testing import capture_logs
 
-from common.throttling import QUIET, THROTTLED_BACKOFF, ThrottleLog
+from common.bus.throttling import QUIET, THROTTLED_BACKOFF, ThrottleLog
 
 
 def test_a_spell_is_two_lines_however_often_the_namespace_refuses_and_accepts() -> None:

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, Field, PlainValidator
 
-from common.bus import Provision
+from common.bus.packing import MOST
+from common.bus.ports import Provision
 from common.config.durations import Duration, between
 from common.config.settings import Settings
 from common.names import Ordering
-from common.packing import MOST
 
 
 def _entity_name(text: str) -> str:

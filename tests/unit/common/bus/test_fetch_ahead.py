@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from common.fetch_ahead import FIRST, FetchAhead
+from common.bus.fetch_ahead import FIRST, FetchAhead
 
 MB = 1_048_576
 

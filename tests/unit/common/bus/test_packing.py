@@ -15,8 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.message import Message
-from common.packing import (
+from common.bus.packing import (
     INDEX_BYTES,
     MOST,
     PACK_TYPE,
@@ -28,6 +27,7 @@ from common.packing import (
     packed,
     unpack,
 )
+from common.message import Message
 
 LIMIT = 260_000
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -106,7 +106,7 @@ def test_the_body_is_a_json_array_of_the_changes_byte_for_byte() -> None:
 
 
 def test_the_pack_that_the_documentation_shows_is_one() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "decisions" / "0015-packing.md").read_text()
+    page = (Path(__file__).parents[4] / "docs" / "decisions" / "0015-packing.md").read_text()
     body, index = re.findall(r"```json\n(.*?)\n```", page, re.DOTALL)
     shown = Message(
         body.encode(),
