@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
 from types import TracebackType
 from typing import Any, Self
 
@@ -106,6 +107,10 @@ class _Server(ThreadingHTTPServer):
         self._held: deque[socket.socket] = deque()
         self.address_family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
         super().__init__((settings.host, settings.port), _Handler)
+
+    def server_bind(self) -> None:
+        """Without the library's look for this host's name, which nobody reads: where DNS does not answer it takes many seconds."""
+        TCPServer.server_bind(self)
 
     def verify_request(self, request: Any, client_address: object) -> bool:
         """Runs before a thread is started, in the thread that accepts. When all threads are taken, the oldest connection makes room: probes ask

@@ -197,6 +197,13 @@ def test_an_address_of_another_machine_is_said() -> None:
         HealthEndpoint(settings(free_port(), "192.0.2.1"), alive=lambda: None, ready=lambda: None, samples=list)
 
 
+def test_the_port_opens_without_a_question_to_dns(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(socket, "getfqdn", asked.append)
+    HealthEndpoint(settings(free_port(), "0.0.0.0"), alive=lambda: None, ready=lambda: None, samples=list).close()
+    assert asked == []
+
+
 def test_the_port_is_free_again_afterwards(stage: Stage) -> None:
     port = free_port()
     for _ in range(2):
