@@ -184,16 +184,25 @@ class _Plain:
             block = self._without_foreign(block, types, known, at)
         content = self.take(block, Settings if known is None else types.models[known], at)
         self.typed[at] = types, content
+        if known is None:
+            self._complain_of_strangers(block, types, at)
         if name is None and known is not None and isinstance(given.get(SETTING), str):
             # The rest of the block is checked as the default's, so that all is reported at once.
             self.complain(at, [((SETTING,), _one_of(types.models))])
             content[SETTING] = known
         return content
 
+    def _complain_of_strangers(self, block: Block, types: ByType, at: Location) -> None:
+        """Of the settings that no type has: without a type nothing else of the block can be checked."""
+        known = sorted({name for model in types.models.values() for name in _names(model)})
+        for key, line, entry in block.entries:
+            if key not in known:
+                unknown = f'unknown {_kind(entry)} "{key}"{_near(key, known)}'
+                self.problems.append(Problem(line, f"{self.dotted(at)}: {unknown}"))
+
     def _without_foreign(self, block: Block, types: ByType, name: str, at: Location) -> Block:
         """The block without settings that other types have, so that a file can keep those of several types and choose by `type` alone."""
-        model = types.models[name]
-        own = {*model.model_fields, *(model.older_names if issubclass(model, Settings) else ())}
+        own = _names(types.models[name])
         kept = []
         for key, line, entry in block.entries:
             others = [] if key in own else types.types_with(key)
@@ -350,6 +359,11 @@ def block_of(model: type[BaseModel], key: str) -> BlockKind | None:
         if isinstance(candidate, type) and get_origin(candidate) is None and issubclass(candidate, BaseModel):
             return BlockKind(candidate, by_type, get_origin(declared.annotation) is tuple)
     return None
+
+
+def _names(model: type[BaseModel]) -> set[str]:
+    """Of its settings, the older ones included."""
+    return {*model.model_fields, *(model.older_names if issubclass(model, Settings) else ())}
 
 
 def _kind(entry: Value | Block) -> str:

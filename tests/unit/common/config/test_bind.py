@@ -77,6 +77,17 @@ def test_a_block_without_a_default_type_must_name_one(tmp_path: Path) -> None:
     assert told(tmp_path, 'must {\nfolder = "f"\n}') == [(2, 'root.must: key "type" is missing')]
 
 
+def test_without_a_type_a_setting_that_no_type_has_is_told_too(tmp_path: Path) -> None:
+    assert told(tmp_path, 'must {\ntyp = "disk"\nfolder = "f"\n}') == [
+        (2, 'root.must: key "type" is missing'),
+        (3, 'root.must: unknown key "typ" (did you mean "type"?)'),
+    ]
+    assert told(tmp_path, 'must {\ntype = "tape"\nfoldre = "f"\n}') == [
+        (3, 'root.must.type must be one of "disk", "cloud"'),
+        (4, 'root.must: unknown key "foldre" (did you mean "folder"?)'),
+    ]
+
+
 def test_a_type_that_does_not_exist_names_those_that_do_with_its_line(tmp_path: Path) -> None:
     expected = [(4, 'root.must.type must be one of "disk", "cloud"')]
     assert told(tmp_path, 'must {\nfolder = "f"\ntype = "tape"\n}') == expected
