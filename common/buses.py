@@ -1,4 +1,4 @@
-"""The types of bus: for each, the settings of its blocks and its adapter of `common.bus.Bus`. The one place to add a second.
+"""The types of bus: for each, the settings of its blocks and its adapter of `common.bus.ports.Bus`. The one place to add a second.
 
 Nothing else names an adapter. Reading settings does not import one.
 """

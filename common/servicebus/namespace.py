@@ -20,7 +20,7 @@ MOST_CONNECTIONS = 5_000
 
 
 class ServiceBus:
-    """A `common.bus.Bus`: one namespace."""
+    """A `common.bus.ports.Bus`: one namespace."""
 
     most_connections: int | None = MOST_CONNECTIONS
 

@@ -257,7 +257,7 @@ def _blame(findings: Sequence[Finding]) -> None:
     """Log what a person must correct although the start can go on."""
     for found in findings:
         log.error(
-            "entity settings differ from what DStream needs", entity=found.subject, what=found.text, remedy=found.hint
+            "entity settings differ from what DStream needs", entity=found.subject, what=found.text, hint=found.hint
         )
 
 
@@ -269,7 +269,7 @@ def _told(findings: Sequence[Finding]) -> list[Finding]:
                 "entity settings differ from what DStream needs",
                 entity=found.subject,
                 what=found.text,
-                remedy=found.hint,
+                hint=found.hint,
             )
     return [found for found in findings if found.outcome is Outcome.FAIL]
 

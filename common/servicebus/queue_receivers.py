@@ -24,7 +24,7 @@ HEARTBEAT = 60
 
 
 class QueueReceivers:
-    """`common.bus.Receivers` of one queue: with `sessions`, one session after the other; without, the queue itself."""
+    """`common.bus.ports.Receivers` of one queue: with `sessions`, one session after the other; without, the queue itself."""
 
     def __init__(
         self, address: ServiceBusAddress, queue: str, *, sessions: bool, ahead: FetchAhead, proven: bool = False

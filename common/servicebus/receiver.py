@@ -59,7 +59,7 @@ log = structlog.get_logger(__name__)
 
 
 class BusDelivery:
-    """A `common.bus.Delivery`: read once, kept with the SDK's message, which is needed to settle it."""
+    """A `common.bus.ports.Delivery`: read once, kept with the SDK's message, which is needed to settle it."""
 
     __slots__ = ("_fault", "_message", "lock", "received")
 
@@ -90,7 +90,7 @@ def _read(received: ServiceBusReceivedMessage) -> tuple[Message, str | None]:
 
 
 class BusReceiver:
-    """A `common.bus.Receiver` for a queue, or for one session of it."""
+    """A `common.bus.ports.Receiver` for a queue, or for one session of it."""
 
     def __init__(
         self, client: ServiceBusClient, receiver: ServiceBusReceiver, queue: str, guard: Guard, ahead: FetchAhead

@@ -72,7 +72,7 @@ class _Sending:
 
 
 class BusSender:
-    """A `common.bus.Sender` for a queue or a topic. Opens its link on `open` or on first use, and again after a fault."""
+    """A `common.bus.ports.Sender` for a queue or a topic. Opens its link on `open` or on first use, and again after a fault."""
 
     def __init__(self, address: ServiceBusAddress, entity: str, *, proven: bool = False) -> None:
         """`proven`: another process could send with this key or identity, so `open` treats a refusal as transient."""

@@ -13,7 +13,7 @@ from common.message import Message
 
 
 class PackingSender:
-    """A `common.bus.Sender`. `most`: changes a message may hold, at least 2."""
+    """A `common.bus.ports.Sender`. `most`: changes a message may hold, at least 2."""
 
     def __init__(self, inner: Sender, most: int) -> None:
         self._inner = inner

@@ -81,7 +81,7 @@ class _Unreadable:
 
 @dataclass(eq=False, slots=True)
 class UnpackingReceiver:
-    """A `common.bus.Receiver`. `resend` makes a sender to the received queue when the first poison change needs one.
+    """A `common.bus.ports.Receiver`. `resend` makes a sender to the received queue when the first poison change needs one.
 
     `goes_on` is called before `receive` dead-letters each marked message: there may be hundreds, and each waits for an answer.
     """
@@ -214,7 +214,7 @@ class UnpackingReceiver:
 
 @dataclass(frozen=True, slots=True)
 class UnpackingReceivers:
-    """A `common.bus.Receivers`."""
+    """A `common.bus.ports.Receivers`."""
 
     inner: Receivers
     resend: Callable[[], Sender]

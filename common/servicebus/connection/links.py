@@ -4,7 +4,7 @@ built otherwise.
 Opening: between any two frames of the handshake the SDK sleeps 50 ms, although reading the next frame waits for it anyway. A link
 then takes 0.46 s, which a slot would pay for each session. Here it reads on at once, and a link takes a few milliseconds.
 
-Reaching: see servicebus_reach.py.
+Reaching: see reach.py.
 
 Keeping: after a message was refused the SDK closes its link, which takes a second, although a rejected delivery ends only itself (AMQP 1.0,
 3.4.3). A search for one message among many would take a second for each step.
