@@ -14,7 +14,6 @@ import orjson
 
 from common.names import Ordering, Origin, TableName
 from ingester.change import Change
-from ingester.position import Position
 
 _ID_LENGTH = 128
 """Characters of a message id (https://learn.microsoft.com/azure/service-bus-messaging/service-bus-quotas)."""
@@ -46,12 +45,8 @@ def identity(change: Change, origin: Origin, ordering: Ordering, key_buckets: in
     return Identity(_event_id(names, place), session_id, destination, lsn, command_id, seqval)
 
 
-def event_identity(database: str, table: TableName, position: Position) -> str:
-    """A pure function of the change, at most 128 characters. Names that are too long are replaced by their hash."""
-    return _event_id(_names(database, table), position.place()[0])
-
-
 def _event_id(names: tuple[str, str], place: str) -> str:
+    """A pure function of the change, at most 128 characters. Names that are too long are replaced by their hash."""
     whole, digest = names
     return (whole if len(whole) + len(place) <= _ID_LENGTH else digest) + place
 

@@ -154,7 +154,7 @@ def _read(source: SqlServerSource) -> None:
         start = instance.start
         for upto in (probe.upto, LogPosition.before(in_the_log(probe.upto).lsn)):
             source.page(PageQuery(instance, after=start, upto=upto, rows=3))
-    with pytest.raises(TransientError, match="is gone"):
+    with pytest.raises(TransientError, match="no longer exists"):
         source.page(PageQuery(replace(instances[0], name="nobody"), after=start, upto=upto, rows=3))
     source.close()
 

@@ -62,7 +62,7 @@ def test_a_health_port_of_a_running_stage_is_no_fault(place: Place, port: tuple[
     settings = HealthSettings(port=number, host="127.0.0.1")
     with HealthEndpoint(settings, alive=lambda: None, ready=lambda: "starting", samples=lambda: ()):
         _with_health(place, number)
-        assert "a DStream service that is running" in place.check("--stage", "ingester").said("ok", "health")
+        assert "a running DStream service" in place.check("--stage", "ingester").said("ok", "health")
 
 
 def test_a_column_type_that_is_not_carried_fails_and_names_the_column(

@@ -45,11 +45,20 @@ def test_a_defect_is_logged_with_its_traceback_and_the_next_check_comes() -> Non
             raise ValueError("a defect")
 
     with capture_logs() as logs:
-        repeat(check, "links", stop, every=1)
+        repeat(check, "links", stop, every=60)
     assert checks == [0, 1, 2]
     assert [(line["event"], line["of"], line["exc_info"]) for line in logs] == [
         ("periodic check failed", "links", True)
     ] * 2
+
+
+def test_a_defect_that_lasts_is_logged_once_a_minute() -> None:
+    def check() -> None:
+        raise KeyError("a defect")
+
+    with capture_logs() as logs:
+        repeat(check, "links", Pauses(65), every=2)
+    assert len(logs) == 3  # at the first check, after 60 s, and after 120 s
 
 
 def test_what_ends_the_process_is_no_defect() -> None:
