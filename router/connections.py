@@ -24,7 +24,7 @@ def judge_connections(
     links = min(topics, most_open)
     usual = _of_one_namespace(links, slots, shared) * workers
     worst = _of_one_namespace(links, slots * (1 + parked), shared) * workers
-    each = f"topics with an open link: {links}{f', sessions: {slots}' if shared else ''}, times workers: {workers}"
+    each = f"topics with an open link: {links}{f', slots: {slots}' if shared else ''}, times workers: {workers}"
     text = f"a router has up to {usual:,} with one namespace ({each}), and {worst:,} while topics are unavailable, of {most:,} that it takes: "
     if worst * REPLICAS < most * NEAR:
         return ok("connections", f"{text}room for {most // max(worst, 1)} routers")

@@ -162,7 +162,7 @@ class Figures:
         if self.still.stuck:
             return f"{self.still}; {STUCK_HINT}"
         if self.away is not None:
-            return f"the ingest queue is away: {self.away}"
+            return f"the ingest queue cannot be received from: {self.away}"
         return "\n".join(self._away_or_stopped()) or None
 
     def _away_or_stopped(self) -> Iterator[str]:

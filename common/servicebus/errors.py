@@ -59,8 +59,8 @@ _CREATE = (
 )
 
 _DELETED = (
-    'it was deleted while it was in use: create it as it was; with provision = "create" a restart creates it. What was in a deleted queue is gone, '
-    'and offsets have passed it: "When a queue was deleted" in docs/fail.md says how to have it sent again'
+    'it was deleted while it was in use: create it again with the settings that it had; with provision = "create" a restart creates it. The messages '
+    'that it held are lost: "When a queue was deleted" in docs/fail.md says how to send them again'
 )
 
 _SESSIONS = (

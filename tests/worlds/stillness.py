@@ -36,7 +36,7 @@ _STARTING = ": starting: "
 _ALL_WAIT = re.compile(
     r"connection to SQL Server lost, retrying|the connection to SQL Server is lost|SQL Server does not answer for the tables"
     r"|lock service unavailable|all tables wait|nothing can run on Spark"
-    r"|the ingest queue is away|opening a receiver for ingest-queue|no slot has turned"
+    r"|the ingest queue cannot be received from|opening a receiver for ingest-queue|no slot has turned"
 )
 """What an ingester says that cannot work for any of its tables; and the router, that receives nothing."""
 _LINE = re.compile(r"(?P<at>\S+Z) \[(?P<level>warning|error|critical)\s*\] (?P<text>.*)", re.IGNORECASE)

@@ -166,11 +166,11 @@ def test_a_router_is_ready_when_it_receives_and_not_while_the_queue_is_away(tall
     queue.fail = TransientError("no route to host")
     with pytest.raises(TransientError):
         opened(queue, tally)
-    assert tally.figures().ready() == f"the ingest queue is away: no route to host ({TRIED_AGAIN})"
+    assert tally.figures().ready() == f"the ingest queue cannot be received from: no route to host ({TRIED_AGAIN})"
     queue.fail = TransientError("no route to host", hint="open port 5671")
     with pytest.raises(TransientError):
         opened(queue, tally)
-    assert tally.figures().ready() == "the ingest queue is away: no route to host (open port 5671)"
+    assert tally.figures().ready() == "the ingest queue cannot be received from: no route to host (open port 5671)"
     queue.fail = None
     opened(queue, tally)
     assert tally.figures().ready() is None
@@ -416,7 +416,7 @@ def test_a_session_that_fails_again_and_again_makes_it_unready(tally: Tally) -> 
 def test_receiving_that_is_interrupted_for_long_makes_it_unready_although_links_can_be_opened(tally: Tally) -> None:
     opened(Queue(), tally)
     tally.interrupted = lambda: "the link broke"
-    assert tally.figures().ready() == "the ingest queue is away: the link broke"
+    assert tally.figures().ready() == "the ingest queue cannot be received from: the link broke"
 
 
 def test_each_workers_memory_is_told_while_it_lives(clock: Clock) -> None:
