@@ -124,7 +124,7 @@ class _Reload:
         self._leases.count_by(places(self._settings, self._most))
         self._loop.reconfigure(decided.changes, lock_names(self._settings, added))
         self._tables = decided.tables
-        log.info("configuration reloaded", tables=len(decided.tables), rhythms_changed=len(decided.changes.paced))
+        log.info("configuration reloaded", tables=len(decided.tables), intervals_changed=len(decided.changes.paced))
 
 
 def _open_queue(settings: IngesterSettings) -> None:

@@ -87,7 +87,10 @@ def gap_error(instance: CaptureInstance, found: Gap) -> PermanentError:
     return PermanentError(
         f"reading {instance.table.key}: changes were lost: the offset is at {found.offset}, "
         f"but {instance.name} begins at its low watermark, {found.low_watermark}",
-        hint='cleanup has passed the offset; set on_gap = "skip" to continue at the low watermark, and lengthen the retention',
+        hint=(
+            'cleanup has passed the offset, or Change Data Capture was off for a while: set on_gap = "skip" and restart to go on at the low '
+            'watermark, see "When changes were lost" in docs/fail.md'
+        ),
     )
 
 
