@@ -1,4 +1,4 @@
-"""Whether SQL Server can be reached and answers. Logs an outage once, and its end once. Asks nothing itself."""
+"""Whether SQL Server can be reached and answers. Logs an outage once for each hint, and its end once. Asks nothing itself."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ log = structlog.get_logger("ingester")
 
 _PATIENCE_SECONDS = 60.0
 """After so long without the database, tables are left to ingesters that may reach it."""
+
+_MOST_HINTS = 4
+"""Lines about one outage at most."""
 
 UNREACHABLE = "check whether the server is up and this machine can reach it at the address in db_connection_string"
 REFUSED = "check that the login still has its rights (docs/install.md) and that Change Data Capture is enabled in the database"
@@ -28,6 +31,8 @@ class Outage:
         self._stats = stats
         self._clock = clock
         self._since: float | None = None
+        self._hints: set[str] = set()
+        """What was logged of this outage: a server that comes back may refuse the login."""
         self._unanswered = False
         self._slow = False
         self._ended_at = float("-inf")
@@ -49,9 +54,13 @@ class Outage:
         """The server cannot be reached. Returns whether that has lasted so long that others should have the tables."""
         self._stats.connected(False, error.with_hint(UNREACHABLE))
         now = self._clock()
+        hint = error.hint or UNREACHABLE
         if self._since is None:
             self._since = now
-            log.warning("connection to SQL Server lost, retrying", error=error.message, hint=error.hint or UNREACHABLE)
+            self._hints.clear()
+        if hint not in self._hints and len(self._hints) < _MOST_HINTS:
+            self._hints.add(hint)
+            log.warning("connection to SQL Server lost, retrying", error=error.message, hint=hint)
         return now - self._since >= _PATIENCE_SECONDS
 
     def refused(self, error: DStreamError) -> None:

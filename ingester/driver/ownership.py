@@ -22,6 +22,8 @@ from ingester.window import source_of
 
 log = structlog.get_logger("ingester")
 
+_SUPERSEDED = 'nothing, if another ingester is meant to have the table; with locks of type "local" no other may run: stop it and restart this one'
+
 
 class Ownership:
     """`lock_names`: the lock of each table. Only the loop calls it. Nothing here waits for the lock service."""
@@ -106,7 +108,7 @@ class Ownership:
         if table.lease is not None:
             self._leases.lost(table.lease)
             table.lease, table.backlog = None, False
-            log.warning("lock lost", table=table.name.key, why=why)
+            log.warning("lock lost", table=table.name.key, why=why, hint=_SUPERSEDED)
 
     def gone_over(self, table: TrackedTable) -> bool:
         """Go over to the table that has the name now. False if there is a newer owner. Raises PermanentError."""

@@ -1,4 +1,4 @@
-"""Notices from the ends of slices that nothing reaches the queue; logs it once, and its end once. Sends nothing itself.
+"""Notices from the ends of slices that nothing reaches the queue; logs it once for each hint, and its end once. Sends nothing itself.
 
 queue_gate.py handles a queue that refuses. This module is about one that cannot be reached or does not answer. Each
 slice then fails and is tried again, as after any broken link, so only all slices together show it.
@@ -13,6 +13,9 @@ from ingester.slices import SliceResult, Trouble
 from ingester.watch.stats import IngesterStats
 
 log = structlog.get_logger("ingester")
+
+MOST_HINTS = 4
+"""Lines about one silence at most."""
 
 PATIENCE_SECONDS = 10.0
 """A broken link is open again sooner, even if the namespace moves to other machines."""
@@ -29,7 +32,8 @@ class QueueSilence:
         self._clock = clock
         self._failing: float | None = None
         self._taken_at = float("-inf")
-        self._reported = False
+        self._hints: set[str] = set()
+        """What was logged of this silence: the first failure may not name the cause yet."""
 
     def look(self, result: SliceResult) -> None:
         """Take in how a slice, or a part of a stride, ended."""
@@ -44,14 +48,15 @@ class QueueSilence:
             self._failing = max(now - seconds, self._taken_at)
         if now - self._failing <= PATIENCE_SECONDS:
             return
-        self._stats.unsent(f"{result.message} ({result.hint or _HINT})")
-        if not self._reported:
-            self._reported = True
-            log.error("nothing can be sent to the queue, retrying", error=result.message, hint=result.hint or _HINT)
+        hint = result.hint or _HINT
+        self._stats.unsent(f"{result.message} ({hint})")
+        if hint not in self._hints and len(self._hints) < MOST_HINTS:
+            self._hints.add(hint)
+            log.error("nothing can be sent to the queue, retrying", error=result.message, hint=hint)
 
     def _over(self) -> None:
         self._taken_at, self._failing = self._clock(), None
-        if self._reported:
-            self._reported = False
+        if self._hints:
+            self._hints.clear()
             self._stats.unsent(None)
             log.info("changes can be sent to the queue again")

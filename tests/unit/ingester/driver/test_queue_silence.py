@@ -174,3 +174,14 @@ def test_the_loop_tells_it_and_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [entry["event"] for entry in logs if entry["event"] in (BEGINS, ENDS)] == [BEGINS, ENDS]
     assert (world.stats.ready(), world.stats.figures().queue) == (None, True)
     assert (len(world.sent()), len(world.sent("Orders"))) == (3, 3)
+
+
+def test_a_cause_that_shows_later_is_logged_too_and_each_once() -> None:
+    it = Silence()
+    with capture_logs() as logs:
+        for hint in (None, "check the network", None, "check the network"):
+            it.clock += 15.0
+            it.look(replace(MUTE, hint=hint))
+        it.look(SliceResult(PERSONS, None, more=False, changes=3))
+    assert [line["event"] for line in logs] == [BEGINS, BEGINS, ENDS]
+    assert logs[1]["hint"] == "check the network"
