@@ -14,7 +14,7 @@ from typing import Final
 _HEADER: Final = 8
 _SQL_BATCH: Final = 1
 _END_OF_MESSAGE: Final = 1
-_PROBE: Final = "SELECT sys.fn_cdc_get_max_lsn()".encode("utf-16-le")
+_PROBE: Final = "sys.fn_cdc_get_max_lsn()".encode("utf-16-le")
 _TABLE: Final = " AS found'".encode("utf-16-le")
 
 
