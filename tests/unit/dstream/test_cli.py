@@ -358,6 +358,27 @@ def test_strict_ends_with_1_for_a_warning_too(
     assert (status, json.loads(out)) == (usual, {"outcome": outcome, "findings": [finding]})
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full on this system")
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_a_result_that_cannot_be_written_is_one_line(more: tuple[str, ...]) -> None:
+    program = f"""
+import sys
+from common.check import Finding, Outcome
+from common.errors import PermanentError
+from dstream.commands.check import report
+try:
+    report([("router", [Finding(Outcome.OK, "topic", "there", None)])], as_json={bool(more)})
+except PermanentError as error:
+    sys.exit(error.message)
+"""
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(
+            [sys.executable, "-c", program], stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, cwd=ROOT
+        )
+    assert ran.stderr == "writing the result to standard output: No space left on device\n"
+    assert ran.returncode == 1
+
+
 def test_who_reads_no_further_gets_no_traceback() -> None:
     program = (
         "import sys; from common.check import Finding, Outcome; from dstream.commands.check import report; "
