@@ -6,15 +6,13 @@ import structlog
 
 from common.clock import SteadyClock
 from common.errors import ConnectionLost, DStreamError
+from common.hints import Hints
 from ingester.watch.stats import SILENT_SECONDS, IngesterStats
 
 log = structlog.get_logger("ingester")
 
 _PATIENCE_SECONDS = 60.0
 """After so long without the database, tables are left to ingesters that may reach it."""
-
-_MOST_HINTS = 4
-"""Lines about one outage at most."""
 
 UNREACHABLE = "check whether the server is up and this machine can reach it at the address in db_connection_string"
 REFUSED = "check that the login still has its rights (docs/install.md) and that Change Data Capture is enabled in the database"
@@ -31,8 +29,7 @@ class Outage:
         self._stats = stats
         self._clock = clock
         self._since: float | None = None
-        self._hints: set[str] = set()
-        """What was logged of this outage: a server that comes back may refuse the login."""
+        self._hints = Hints()
         self._unanswered = False
         self._slow = False
         self._ended_at = float("-inf")
@@ -58,8 +55,7 @@ class Outage:
         if self._since is None:
             self._since = now
             self._hints.clear()
-        if hint not in self._hints and len(self._hints) < _MOST_HINTS:
-            self._hints.add(hint)
+        if self._hints.news(hint):
             log.warning("connection to SQL Server lost, retrying", error=error.message, hint=hint)
         return now - self._since >= _PATIENCE_SECONDS
 

@@ -9,13 +9,11 @@ from __future__ import annotations
 import structlog
 
 from common.clock import SteadyClock
+from common.hints import Hints
 from ingester.slices import SliceResult, Trouble
 from ingester.watch.stats import IngesterStats
 
 log = structlog.get_logger("ingester")
-
-MOST_HINTS = 4
-"""Lines about one silence at most."""
 
 PATIENCE_SECONDS = 10.0
 """A broken link is open again sooner, even if the namespace moves to other machines."""
@@ -32,8 +30,7 @@ class QueueSilence:
         self._clock = clock
         self._failing: float | None = None
         self._taken_at = float("-inf")
-        self._hints: set[str] = set()
-        """What was logged of this silence: the first failure may not name the cause yet."""
+        self._hints = Hints()
 
     def look(self, result: SliceResult) -> None:
         """Take in how a slice, or a part of a stride, ended."""
@@ -50,8 +47,7 @@ class QueueSilence:
             return
         hint = result.hint or _HINT
         self._stats.unsent(f"{result.message} ({hint})")
-        if hint not in self._hints and len(self._hints) < MOST_HINTS:
-            self._hints.add(hint)
+        if self._hints.news(hint):
             log.error("nothing can be sent to the queue, retrying", error=result.message, hint=hint)
 
     def _over(self) -> None:
