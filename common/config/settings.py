@@ -15,7 +15,7 @@ Location = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What a person should know about a setting that is no mistake: its older name is used, or it has no effect.
+    """A setting that is worth a line in the log and is not a mistake: its older name is used, or it has no effect.
 
     `event`: for the log. `setting`: its name as the file has it, dotted. `hint`: what to write instead.
     """
