@@ -66,7 +66,7 @@ def _way_there(host: str, port: int, transport: Any, guard: Guard) -> socket.soc
     try:
         sock.settimeout(guard.left())
         if proxy is not None:
-            _tunnel(sock, f"[{host}]:{port}" if ":" in host else f"{host}:{port}", Proxy.of_sdk(proxy), guard)
+            _tunnel(sock, f"[{host}]:{port}" if ":" in host else f"{host}:{port}", Proxy.of_sdk(proxy))
         if not transport._use_tls:
             return sock
         context = transport.sslopts.get("context") or ssl.create_default_context(cafile=transport.sslopts["ca_certs"])
@@ -98,21 +98,28 @@ def _handshaken(sock: socket.socket, url: str, guard: Guard) -> websocket.WebSoc
         raise
 
 
-def _tunnel(sock: socket.socket, target: str, proxy: Proxy, guard: Guard) -> None:
-    """CONNECT (RFC 9110, 9.3.6). Raises TransientError for an answer other than 2xx."""
+def _tunnel(sock: socket.socket, target: str, proxy: Proxy) -> None:
+    """CONNECT (RFC 9110, 9.3.6). Raises TransientError, which names the proxy, for an answer other than 2xx and for none."""
     lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
     if proxy.user or proxy.password:
         credentials = base64.b64encode(f"{proxy.user}:{proxy.password}".encode()).decode()
         lines.append(f"Proxy-Authorization: Basic {credentials}")
-    sock.sendall("\r\n".join([*lines, "", ""]).encode())
+    try:
+        sock.sendall("\r\n".join([*lines, "", ""]).encode())
+        status = _status(sock)
+    except TimeoutError:  # the socket's own, which may be a moment before the guard's
+        status = ""
+    if status.split(" ")[1:2] and status.split(" ")[1].startswith("2"):
+        return
+    raise TransientError(f"the proxy {proxy} does not connect to {target}: {status or 'no answer'}", hint=_PROXY_HINT)
+
+
+def _status(sock: socket.socket) -> str:
+    """The first line of a proxy's answer, "" if it closes the connection instead. Reads the whole answer and nothing after it."""
     answer = bytearray()
     while not answer.endswith(b"\r\n\r\n") and len(answer) < _LONGEST_ANSWER:
         octet = sock.recv(1)  # what follows the answer belongs to TLS
         if not octet:
-            guard.left()
             break
         answer += octet
-    status = answer.partition(b"\r\n")[0].decode("ascii", "replace")
-    if status.split(" ")[1:2] and status.split(" ")[1].startswith("2"):
-        return
-    raise TransientError(f"the proxy {proxy} does not connect to {target}: {status or 'no answer'}", hint=_PROXY_HINT)
+    return answer.partition(b"\r\n")[0].decode("ascii", "replace")
