@@ -1,4 +1,4 @@
-"""`make test` and `make test-emulators`: all tests but the long forms, in runs side by side, six at a time, the longest first.
+"""`make test`, `make test-emulators` and `make kubernetes`: all tests but the long forms, in runs side by side, six at a time, the longest first.
 
 More than half of the time goes into waiting for processes, locks and clocks; with more runs at once, tests wait for processors instead.
 A run takes what lies under its paths and is not another's, and one run takes `tests`: no test is in none, and none in two.
@@ -60,6 +60,7 @@ SUITES: Mapping[str, Sequence[Part]] = {
         ("tests/emulators/sqlserver/wire", "tests/emulators/servicebus/wire"),
         ("tests/emulators", "tests/faults/test_servicebus_kill.py"),
     ),
+    "kubernetes": (("tests/kubernetes",),),
 }
 
 
