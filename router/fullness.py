@@ -1,4 +1,5 @@
-"""How full the queue and the topics are: checked during the routing, and reported in the log and by a gauge before sends fail.
+"""How full the queue and the topics are: checked during the routing, and reported in the log and by a gauge before sends fail. And how many
+messages wait in the queue.
 
 All tables share the queue. A topic that nobody reads fills up, and its changes back up in the queue until it accepts no table's changes. Without
 the Manage right this cannot be checked, and is not tried again. Never on the path of a message; changes nothing.
@@ -55,7 +56,13 @@ class Fullness:
                 log.debug("fill levels cannot be looked at", error=error.message)
             except (TransientError, Stopped) as error:
                 log.debug("fill levels not looked at", error=error.message)
-        self._tally.filled({entity: storage.share for entity, storage in found.items()})
+        waiting = {
+            state: count
+            for storage in found.values()
+            for state, count in (("active", storage.active), ("dead_letter", storage.dead_letters))
+            if count is not None
+        }
+        self._tally.filled({entity: storage.share for entity, storage in found.items()}, waiting)
         for entity, storage in found.items():
             self._judge(entity, storage)
 

@@ -74,6 +74,7 @@ class Reports:
                 found,
                 topics_away=own_figures.topics_away,
                 fills=own_figures.fills,
+                waiting=own_figures.waiting,
                 topics=found.topics | own_figures.topics,
             )
             for worker, (at, figures) in self._told.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from common.observability.metrics import Metric, Sample
+from router.routes import REASONS
 from router.tally import UNKNOWN, Figures
 
 ROUTED = Metric(
@@ -68,6 +69,16 @@ FILL = Metric(
     "Used share of the quota of the ingest queue or a topic, checked once a minute; needs the Manage right.",
     ("entity",),
 )
+READY = Metric("dstream_router_ready", "gauge", "1 while `/readyz` is 200.")
+SLOTS = Metric("dstream_router_slots", "gauge", "Slots of all workers: sessions that can be worked on at once.")
+BUSY = Metric("dstream_router_slots_busy", "gauge", "Slots that work on a session now.")
+THROTTLED = Metric("dstream_router_throttled_total", "counter", "Requests that a throttling namespace refused.")
+WAITING = Metric(
+    "dstream_router_queue_messages",
+    "gauge",
+    "Messages in the ingest queue (`active`) and in its dead-letter queue (`dead_letter`), counted once a minute; needs the Manage right.",
+    ("state",),
+)
 BATCHES = Metric("dstream_router_batch_messages", "histogram", "Messages received together.")
 SETTLED = Metric(
     "dstream_router_settle_seconds",
@@ -77,14 +88,17 @@ SETTLED = Metric(
 
 METRICS = (
     *(ROUTED, DEAD_LETTERED, RETRIES, LOST, SESSIONS_LOST, RECEIVING, TOPICS_AWAY, UP, PARKED, STOPPED),
-    *(REPLACED, MEMORY, FILL, BATCHES, SETTLED),
+    *(READY, SLOTS, BUSY, THROTTLED, WAITING, REPLACED, MEMORY, FILL, BATCHES, SETTLED),
 )
 
 
 def samples(figures: Figures) -> Iterator[Sample]:
     """Every metric with its value in `figures`."""
     yield from (ROUTED(count, topic) for topic, count in sorted(figures.routed.items()))
-    yield from (DEAD_LETTERED(count, reason) for reason, count in sorted(figures.dead_lettered.items()))
+    yield from (
+        DEAD_LETTERED(figures.dead_lettered[reason], reason)
+        for reason in sorted(REASONS | figures.dead_lettered.keys())
+    )
     yield from (RETRIES(count, topic) for topic, count in sorted(figures.retries.items()))
     yield LOST(figures.lost_locks)
     yield from (SESSIONS_LOST(figures.sessions_lost[reason], reason) for reason in ("lock_lost", "unanswered"))
@@ -94,6 +108,11 @@ def samples(figures: Figures) -> Iterator[Sample]:
     yield from (UP(int(topic not in away), topic) for topic in sorted(figures.topics | away))
     yield PARKED(figures.parked)
     yield STOPPED(figures.stopped)
+    yield READY(int(figures.ready() is None))
+    yield SLOTS(figures.slots)
+    yield BUSY(figures.busy)
+    yield THROTTLED(figures.throttled)
+    yield from (WAITING(count, state) for state, count in sorted(figures.waiting.items()))
     yield from (REPLACED(figures.replaced[reason], reason) for reason in ("died", "hung"))
     yield from (MEMORY(octets, str(worker)) for worker, octets in sorted(figures.memory.items()))
     yield from (FILL(share, entity) for entity, share in sorted(figures.fills.items()))

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -110,9 +111,14 @@ class Figures:
     parked: int = 0
     stopped: int = 0
     failing: int = 0
+    throttled: int = 0
+    slots: int = 0
+    busy: int = 0
     memory: Mapping[int, int] = field(default_factory=dict)
     fills: Mapping[str, float] = field(default_factory=dict)
     """Used shares of the quotas of queue and topics, as far as they are checked."""
+    waiting: Mapping[str, int] = field(default_factory=dict)
+    """Messages in the ingest queue by state, as far as they are checked."""
 
     def ended(self) -> Figures:
         """What remains when the process has ended: its counts, without its state."""
@@ -125,6 +131,8 @@ class Figures:
             parked=0,
             stopped=0,
             failing=0,
+            slots=0,
+            busy=0,
             memory={},
         )
 
@@ -147,8 +155,12 @@ class Figures:
             self.parked + other.parked,
             self.stopped + other.stopped,
             self.failing + other.failing,
+            self.throttled + other.throttled,
+            self.slots + other.slots,
+            self.busy + other.busy,
             {**self.memory, **other.memory},
             {**self.fills, **other.fills},
+            {**self.waiting, **other.waiting},
         )
 
     def alive(self) -> str | None:
@@ -197,8 +209,12 @@ class Tally:
     """Failed sends, by topic."""
     sessions_lost: Counter[str] = field(default_factory=Counter)
     """Sessions given up, or batches of a queue without, by what was lost: `lock_lost`, or `unanswered`."""
+    throttled: int = 0
+    """Requests that a throttling namespace refused."""
     topics: frozenset[str] = frozenset()
     """The topics that messages are sent to."""
+    slots: int = 0
+    """How many threads route in this process."""
     held: Callable[[], Held] = Held
     """Returns the sessions that are held without a slot, or fail; called from any thread."""
     interrupted: Callable[[], str | None] = lambda: None
@@ -217,13 +233,15 @@ class Tally:
     _away: str | None = None
     _outages: dict[str, _Outage] = field(default_factory=dict)
     _fills: Mapping[str, float] = field(default_factory=dict)
+    _waiting: Mapping[str, int] = field(default_factory=dict)
+    _busy: int = 0
 
     def __post_init__(self) -> None:
         self._awake = Awake(self.clock, BLINK)
 
-    def filled(self, shares: Mapping[str, float]) -> None:
-        """Queue and topics have used these shares of their quotas."""
-        self._fills = dict(shares)
+    def filled(self, shares: Mapping[str, float], waiting: Mapping[str, int]) -> None:
+        """Queue and topics have used these shares of their quotas, and so many messages wait in the queue, by state."""
+        self._fills, self._waiting = dict(shares), dict(waiting)
 
     def topic_failed(self, topic: str, why: str) -> None:
         """A send to it failed; `why` tells a person what to do."""
@@ -260,6 +278,22 @@ class Tally:
     def count_retry(self, topic: str) -> None:
         with self._guard:
             self.retries[topic] += 1
+
+    def count_throttled(self) -> None:
+        """The namespace refused a request because it throttles."""
+        with self._guard:
+            self.throttled += 1
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """A slot works on a session inside."""
+        with self._guard:
+            self._busy += 1
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._busy -= 1
 
     def count_batch(self, messages: int) -> None:
         """That many were received together."""
@@ -307,8 +341,12 @@ class Tally:
                 parked=held.parked,
                 stopped=held.stopped,
                 failing=held.failing,
+                throttled=self.throttled,
+                slots=self.slots,
+                busy=self._busy,
                 memory={} if resident is None else {self.worker: resident},
                 fills=self._fills,
+                waiting=self._waiting,
             )
 
     def _still(self) -> Stillness:

@@ -243,10 +243,12 @@ Need = QueueNeed | TopicNeed
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """`used` of `limit` bytes; a limit of 0 is unknown."""
+    """`used` of `limit` bytes; a limit of 0 is unknown. Of a queue also the messages that wait, and those that are dead letters."""
 
     used: int
     limit: int
+    active: int | None = None
+    dead_letters: int | None = None
 
     @property
     def share(self) -> float:

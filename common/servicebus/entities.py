@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from http import HTTPStatus
@@ -196,7 +196,10 @@ class Entities:
         """None when there is no such queue."""
         found = self._get(f"queue {name}", lambda: self._client.get_queue(name))
         counts = self._get(f"queue {name}", lambda: self._client.get_queue_runtime_properties(name))
-        return None if found is None or counts is None else _storage(found, counts)
+        if found is None or counts is None:
+            return None
+        held = _storage(found, counts)
+        return replace(held, active=counts.active_message_count, dead_letters=counts.dead_letter_message_count)
 
     def topics_storage(self, names: Sequence[str]) -> Mapping[str, Storage]:
         """Of those that exist, by name as given: a few calls, whatever their number."""

@@ -8,6 +8,7 @@ behind. Sets no clock, stops no table.
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from dataclasses import replace
 
 import structlog
@@ -30,10 +31,14 @@ def difference(clock: WorkerClock, received_at: UnixTime) -> float:
 
 
 class ExecutorClocks:
-    """`now`: the driver's Unix time. `here`: the driver's machine, whose workers have the same clock."""
+    """`now`: the driver's Unix time. `here`: the driver's machine, whose workers have the same clock. `differs` is called
+    for each slice from a clock that differs."""
 
-    def __init__(self, now: UnixClock, here: str | None = None) -> None:
+    def __init__(
+        self, now: UnixClock, here: str | None = None, *, differs: Callable[[], object] = lambda: None
+    ) -> None:
         self._now = now
+        self._differs = differs
         self._here = here or socket.gethostname()
         self._reported: set[str] = set()
 
@@ -45,6 +50,7 @@ class ExecutorClocks:
         seconds = difference(clock, self._now())
         if abs(seconds) <= TOLERATED_SECONDS:
             return result
+        self._differs()
         if clock.host not in self._reported:
             self._reported.add(clock.host)
             log.warning(

@@ -89,7 +89,7 @@ class Loop:
             self._gate,
             self._outage,
             stats,
-            ExecutorClocks(now),
+            ExecutorClocks(now, differs=stats.clock_differs),
             clock,
         )
         self._wanted = False
@@ -132,6 +132,7 @@ class Loop:
             with self._stats.passing():
                 self._pass(ready)
         self._dispatcher.start()
+        self._stats.occupied(self._dispatcher.running, self._executor.slots)
 
     def _reconfigure(self, changes: TableChanges, lock_names: Mapping[TableName, str]) -> None:
         self._roster.change(changes, lock_names)

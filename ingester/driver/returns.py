@@ -54,6 +54,7 @@ class Returns:
         self._silence.look(ended)
         if ended.refusals:
             self._throttling.refused(ended.throttled, times=ended.refusals)
+            self._stats.refused(ended.refusals)
         else:
             self._throttling.look()
         result = self._strides.settled(ended)

@@ -10,6 +10,9 @@ from ingester.watch.stats import IngesterStats, Standing
 
 CHANGES = Metric("dstream_ingester_changes_total", "counter", "Changes read, sent and committed.", ("table",))
 PAGES = Metric("dstream_ingester_pages_total", "counter", "Pages of changes read and sent.", ("table",))
+DROPPED = Metric(
+    "dstream_ingester_dropped_total", "counter", "Changes that a transform left out and did not send.", ("table",)
+)
 OVERSIZE = Metric(
     "dstream_ingester_oversize_total",
     "counter",
@@ -67,6 +70,15 @@ QUEUE = Metric(
     "gauge",
     "0 while the queue, or the right to use it, is refused and all tables wait, or while nothing can be sent to it.",
 )
+READY = Metric("dstream_ingester_ready", "gauge", "1 while `/readyz` is 200.")
+SLOTS = Metric("dstream_ingester_slots", "gauge", "Tasks that Spark can run at once.")
+BUSY = Metric("dstream_ingester_slots_busy", "gauge", "Slots that run a task now.")
+THROTTLED = Metric("dstream_ingester_throttled_total", "counter", "Sends that a throttling namespace refused.")
+CLOCKS = Metric(
+    "dstream_ingester_clock_differences_total",
+    "counter",
+    "Slices that came back from a machine whose clock differs from the driver's by more than 2 s.",
+)
 QUIET = Metric("dstream_ingester_quiet_seconds", "gauge", "Seconds since any change was sent.")
 PASSES = Metric(
     "dstream_ingester_pass_seconds",
@@ -82,6 +94,7 @@ SLICES = Metric(
 METRICS = (
     CHANGES,
     PAGES,
+    DROPPED,
     OVERSIZE,
     GAPS,
     FAILURES,
@@ -95,6 +108,11 @@ METRICS = (
     CAPTURED,
     CONNECTED,
     QUEUE,
+    READY,
+    SLOTS,
+    BUSY,
+    THROTTLED,
+    CLOCKS,
     QUIET,
     PASSES,
     SLICES,
@@ -108,6 +126,7 @@ def samples(stats: IngesterStats, found: CaptureFigures) -> Iterator[Sample]:
         key = name.key
         yield CHANGES(table.changes, key)
         yield PAGES(table.pages, key)
+        yield DROPPED(table.dropped, key)
         yield OVERSIZE(table.oversize, key)
         yield GAPS(table.gaps, key)
         for kind, count in sorted(table.failures.items()):
@@ -127,6 +146,11 @@ def samples(stats: IngesterStats, found: CaptureFigures) -> Iterator[Sample]:
     yield STOPPED(sum(table.standing is Standing.STOPPED for table in figures.tables.values()))
     yield CONNECTED(int(figures.connected))
     yield QUEUE(int(figures.queue))
+    yield READY(int(stats.ready() is None))
+    yield SLOTS(figures.slots)
+    yield BUSY(figures.busy)
+    yield THROTTLED(figures.refusals)
+    yield CLOCKS(figures.clocks_off)
     yield QUIET(figures.quiet)
     yield PASSES(figures.passes)
     yield SLICES(figures.slices)

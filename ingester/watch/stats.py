@@ -54,6 +54,7 @@ class TableFigures:
     changed: float | None = None
     changes: int = 0
     pages: int = 0
+    dropped: int = 0
     oversize: int = 0
     gaps: int = 0
     failures: Mapping[str, int] = field(default_factory=Counter)
@@ -66,7 +67,11 @@ class TableFigures:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Everything at one moment, `now` (steady clock). `queue`: False while the queue accepts no messages."""
+    """Everything at one moment, `now` (steady clock). `queue`: False while the queue accepts no messages.
+
+    `busy` of `slots` run tasks. `refusals`: sends that a throttling namespace refused. `clocks_off`: slices from machines
+    whose clock differs.
+    """
 
     now: float
     begun: float
@@ -75,6 +80,10 @@ class Figures:
     tables: Mapping[TableName, TableFigures]
     passes: Distribution
     slices: Distribution
+    slots: int
+    busy: int
+    refusals: int
+    clocks_off: int
 
     @property
     def quiet(self) -> float:
@@ -106,6 +115,7 @@ class IngesterStats:
         self._unheard: dict[TableName, float] = {}
         """How long slices of a table were out before they were given up, added up over consecutive ones."""
         self._passes, self._slices = Distribution(SECONDS), Distribution(SECONDS)
+        self._slots = self._busy = self._refusals = self._clocks_off = 0
 
     # written by the loop
 
@@ -131,6 +141,18 @@ class IngesterStats:
     def executor(self, trouble: str | None) -> None:
         """What keeps all slices from running; None: nothing does."""
         self._executor = trouble
+
+    def occupied(self, busy: int, slots: int) -> None:
+        """So many of the executor's slots run tasks."""
+        self._busy, self._slots = busy, slots
+
+    def refused(self, sends: int) -> None:
+        """A throttling namespace refused that many."""
+        self._refusals += sends
+
+    def clock_differs(self) -> None:
+        """A slice came from a machine whose clock differs from this one's."""
+        self._clocks_off += 1
 
     @contextmanager
     def passing(self) -> Iterator[None]:
@@ -201,6 +223,7 @@ class IngesterStats:
                 changed=now if result.changes else known.changed,
                 changes=known.changes + result.changes,
                 pages=known.pages + result.pages,
+                dropped=known.dropped + result.dropped,
                 oversize=known.oversize + len(result.set_aside),
                 failures=failures,
             )
@@ -231,6 +254,10 @@ class IngesterStats:
                 tables=dict(self._tables),
                 passes=self._passes.copy(),
                 slices=self._slices.copy(),
+                slots=self._slots,
+                busy=self._busy,
+                refusals=self._refusals,
+                clocks_off=self._clocks_off,
             )
 
     def alive(self) -> str | None:

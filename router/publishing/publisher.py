@@ -235,6 +235,7 @@ class Publisher:
         self._refusals = 1 if error.accepted else self._refusals + 1
         self._not_before = self._clock() + THROTTLED_BACKOFF.delay(self._refusals, self._chance)
         self._throttling.refused(error.message)
+        self._tally.count_throttled()
 
     def _failed(self, error: DStreamError) -> None:
         self._chunk_bytes = narrower(self._chunk_bytes)

@@ -68,15 +68,18 @@ class Forwarder:
             try:
                 parked = self.parking.take_ready() if self.parking is not None else None
                 if parked is not None:
-                    self._work(parked.receiver, parked.groups)
+                    with self.tally.working():
+                        self._work(parked.receiver, parked.groups)
                 elif (receiver := self._next()) is not None and not self._parked_unread(receiver):
-                    self._work(receiver, ())
+                    with self.tally.working():
+                        self._work(receiver, ())
                 failures = 0
                 self.throttling.look()
             except TransientError as error:
                 failures += 1
                 if isinstance(error, Throttled):
                     self.throttling.refused(error.message)
+                    self.tally.count_throttled()
                 else:
                     self.interruption.failed(error)
                 self.stop.wait(self.backoff.delay(failures))

@@ -272,6 +272,7 @@ def test_how_full_queue_and_topics_are_is_read_in_few_calls(world: World, others
         assert entities.queue_storage("missing") is None
     assert queue is not None
     assert 0.5 < queue.share < 0.7
+    assert (queue.active, queue.dead_letters) == (6, 0)
     assert set(topics) == set(names)
     assert {storage.limit for storage in topics.values()} == {4 * 2**20}
     assert world.calls["GET"] <= 8

@@ -43,6 +43,13 @@ def test_each_of_half_and_nearly_full_is_told_once_until_there_is_room_again() -
     assert [each for each in told if each[1]] == [(50, ["warning"]), (90, ["error"]), (39, ["info"]), (50, ["warning"])]
 
 
+def test_messages_that_wait_are_those_of_the_queue() -> None:
+    """A topic has none: its subscriptions hold them."""
+    tally = Tally()
+    Fullness([lambda: {"queue q": Storage(1, 100, 7, 2)}, lambda: {"topic t": Storage(1, 100)}], tally).look()
+    assert tally.figures().waiting == {"active": 7, "dead_letter": 2}
+
+
 def test_without_the_right_nothing_is_said_and_nothing_asked_again() -> None:
     refused, other = Namespace(), Namespace()
     refused.fault = PermanentError("Manage,EntityRead claims required")

@@ -18,9 +18,24 @@ from common.observability.health_settings import HealthSettings
 from common.observability.metrics import Distribution, Metric
 from router.counting import ObservedReceivers
 from router.health import SILENT_SECONDS, TELL_SECONDS, Reports, endpoint
-from router.metrics import MEMORY, METRICS, PARKED, REPLACED, STOPPED, UP, samples
+from router.metrics import (
+    BUSY,
+    DEAD_LETTERED,
+    MEMORY,
+    METRICS,
+    PARKED,
+    READY,
+    REPLACED,
+    SLOTS,
+    STOPPED,
+    THROTTLED,
+    UP,
+    WAITING,
+    samples,
+)
 from router.receiving.interruption import TRIED_AGAIN
 from router.receiving.parking import Parked, Parking
+from router.routes import REASONS
 from router.tally import (
     AWAY_SECONDS,
     BLINK,
@@ -356,7 +371,7 @@ def test_every_metric_that_is_told_is_declared(tally: Tally) -> None:
     tally.count_dead_letter("Oversize")
     tally.count_retry("t")
     tally.topics = frozenset({"t"})
-    tally.filled({"queue q": 0.5})
+    tally.filled({"queue q": 0.5}, {"active": 7, "dead_letter": 1})
     assert {s.metric.name for s in samples(tally.figures())} == {m.name for m in METRICS}
 
 
@@ -391,6 +406,33 @@ def test_each_destination_is_up_or_not(clock: Clock, tally: Tally) -> None:
     assert told(tally.figures(), UP) == {("orders",): 0, ("persons",): 1}
     tally.topic_works("orders")
     assert told(tally.figures(), UP) == {("orders",): 1, ("persons",): 1}
+
+
+def test_a_reason_for_dead_letters_is_counted_from_zero(tally: Tally) -> None:
+    """A counter that begins at 1 has not increased for Prometheus."""
+    assert told(tally.figures(), DEAD_LETTERED) == {(reason,): 0 for reason in REASONS}
+
+
+def test_readiness_is_a_metric_too(tally: Tally) -> None:
+    tally.turned()
+    assert told(tally.figures(), READY) == {(): 1}
+    tally.turned(away="the queue is gone")
+    assert told(tally.figures(), READY) == {(): 0}
+
+
+def test_slots_refusals_and_waiting_messages_are_those_of_all_workers(clock: Clock) -> None:
+    reports = Reports(clock)
+    for worker in (1, 2):
+        tally = Tally(worker=worker, clock=clock, slots=4)
+        tally.count_throttled()
+        with tally.working():
+            reports.told(worker, tally.figures())
+    reports.start.filled({}, {"active": 7, "dead_letter": 1})
+    figures = reports.figures()
+    assert told(figures, WAITING) == {("active",): 7, ("dead_letter",): 1}
+    assert [told(figures, metric)[()] for metric in (SLOTS, BUSY, THROTTLED)] == [8, 2, 2]
+    reports.died(1)
+    assert [told(reports.figures(), metric)[()] for metric in (SLOTS, BUSY, THROTTLED)] == [4, 1, 2]
 
 
 def test_sessions_that_are_held_are_told_and_those_at_poison_make_it_unready(tally: Tally) -> None:

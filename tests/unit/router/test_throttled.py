@@ -64,8 +64,8 @@ def some(count: int, session: str = "s") -> list[Message]:
 
 
 def test_refusals_in_a_row_wait_longer_up_to_two_seconds_and_progress_begins_anew() -> None:
-    sender, clock = Metered(), Time()
-    topic = Publisher(TOPIC, sender, clock=clock, chance=lambda: 1.0)
+    sender, clock, tally = Metered(), Time(), Tally()
+    topic = Publisher(TOPIC, sender, clock=clock, chance=lambda: 1.0, tally=tally)
     pauses = []
     for credits in (0, 0, 0, 0, 1, 0):
         sender.credits = credits
@@ -74,7 +74,7 @@ def test_refusals_in_a_row_wait_longer_up_to_two_seconds_and_progress_begins_ane
         pauses.append(topic.pause())
         clock.now += topic.pause()
     assert pauses == [0.5, 1.0, 2.0, 2.0, 0.5, 1.0]
-    assert sender.closed == 0
+    assert (sender.closed, tally.figures().throttled) == (0, 6)
 
 
 def test_topics_of_one_namespace_tell_of_one_spell() -> None:

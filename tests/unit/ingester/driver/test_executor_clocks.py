@@ -22,7 +22,8 @@ def test_only_what_no_delay_explains_is_a_difference(ahead: float, told: float) 
 
 
 def test_each_machine_whose_clock_differs_is_reported_once_with_the_remedy() -> None:
-    clocks = ExecutorClocks(lambda: RECEIVED, here="driver")
+    counted: list[None] = []
+    clocks = ExecutorClocks(lambda: RECEIVED, here="driver", differs=lambda: counted.append(None))
     with capture_logs() as logs:
         for ahead, host in ((60.0, "a"), (60.0, "a"), (0.0, "b"), (-60.0, "c"), (6.9, "d")):
             clocks.looked(SliceResult(PERSONS, None, clock=clock(ahead, host)))
@@ -31,6 +32,7 @@ def test_each_machine_whose_clock_differs_is_reported_once_with_the_remedy() -> 
         ("warning", "c", -50.0),
     ]
     assert all("synchronise the clocks" in entry["hint"] for entry in logs)
+    assert len(counted) == 3
 
 
 def test_the_drivers_own_machine_has_no_other_clock() -> None:

@@ -11,7 +11,7 @@ from common.clock import SteadyTime
 from common.errors import TransientError
 from common.names import TableName
 from ingester.driver.loop import Loop
-from ingester.slices import Overdue, Slice, failed
+from ingester.slices import Overdue, Slice, SliceResult, failed
 from ingester.sqlserver.position import LogPosition
 from ingester.watch.stats import IngesterStats, Standing, TableFigures
 from tests.fakes.ingester import ORDERS, PERSONS, instance, lsn
@@ -40,6 +40,25 @@ def test_a_table_that_is_read_is_behind_until_all_is_sent() -> None:
     assert table(world, ORDERS).changes == 0
     assert sum(world.stats.figures().slices.counts) >= 1
     assert sum(world.stats.figures().passes.counts) >= 1
+
+
+def test_what_transforms_leave_out_and_a_throttling_namespace_refuses_is_counted() -> None:
+    stats = IngesterStats([PERSONS])
+    for _ in range(2):
+        stats.settled(SliceResult(PERSONS, None, changes=3, dropped=2))
+    stats.refused(4)
+    stats.clock_differs()
+    stats.occupied(2, 8)
+    figures = stats.figures()
+    assert (figures.tables[PERSONS].changes, figures.tables[PERSONS].dropped) == (6, 4)
+    assert (figures.refusals, figures.clocks_off, figures.busy, figures.slots) == (4, 1, 2, 8)
+
+
+def test_the_loop_reports_its_slots() -> None:
+    world = World(rows=2, slots=3)
+    world.commit(2)
+    world.run(3)
+    assert world.stats.figures().slots == 3
 
 
 def test_a_table_with_a_gap_is_stopped_and_still_behind() -> None:
