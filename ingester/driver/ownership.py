@@ -22,7 +22,10 @@ from ingester.window import source_of
 
 log = structlog.get_logger("ingester")
 
-_SUPERSEDED = 'nothing, if another ingester is meant to have the table; with locks of type "local" no other may run: stop it and restart this one'
+_SUPERSEDED = (
+    "nothing, if another ingester is meant to have the table, or its offset was set (dstream offsets moves): an "
+    'ingester takes it again by itself; with locks of type "local" no other may run: stop it'
+)
 
 
 class Ownership:

@@ -138,7 +138,10 @@ def decide(table: TrackedTable, answer: ProbeAnswer, captured: Position | None, 
             return Decision(Act.GAP, chosen, start, chosen.upto, found)
     after = table.offset if table.offset is not None else start
     if chosen.upto is None or (chosen.upto <= after and table.successor is None):
-        return Decision(Act.WAIT, chosen, start)
+        if table.offset is None or now - table.stored_at < IDLE_COMMIT_SECONDS:
+            return Decision(Act.WAIT, chosen, start)
+        # Moved to where it is: so this process learns of a newer owner, and of an offset that was set, in a quiet log too.
+        return Decision(Act.ADVANCE, chosen, start, after)
     if answer.pending:
         return Decision(Act.READ, chosen, start, chosen.upto)
     if table.successor is not None and not chosen.hands_over:

@@ -1,14 +1,20 @@
 """Locks within this process, for the demo and for exactly one ingester.
 
-They do not keep a second process out. The offsets' epoch does: the older process stops its tables.
+They do not keep a second process out. The offsets' epoch does: the older process stops reading its tables. It takes
+each of them again after a pause, as the newer owner may be gone, or may have been `dstream offsets set`, which owns
+nothing for longer than a statement.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from common.clock import UnixClock
+from common.clock import SteadyClock, UnixClock, steady
 from ingester.locks import Lease, this_owner
+
+AGAIN_SECONDS = 30.0
+"""How long a lock that was lost is left to its newer owner. Two processes that run by mistake take turns at this pace,
+and each logs it."""
 
 
 class LocalLocks:
@@ -16,19 +22,22 @@ class LocalLocks:
 
     renew_seconds: float | None = None
 
-    def __init__(self, now: UnixClock) -> None:
+    def __init__(self, now: UnixClock, *, clock: SteadyClock = steady) -> None:
         self._now = now
+        self._clock = clock
         self._owner = this_owner()
         self._held: dict[str, Lease] = {}
-        self._lost: set[str] = set()
+        self._lost: dict[str, float] = {}
+        """Until when a lock is left to its newer owner."""
         self._last_epoch = 0
 
     def ensure(self) -> None:
         pass
 
     def acquire(self, name: str) -> Lease | None:
-        if name in self._held or name in self._lost:
+        if name in self._held or self._clock() < self._lost.get(name, 0.0):
             return None
+        self._lost.pop(name, None)
         self._last_epoch = max(int(self._now() * 1000), self._last_epoch + 1)
         lease = Lease(name, self._owner, self._last_epoch)
         self._held[name] = lease
@@ -42,9 +51,10 @@ class LocalLocks:
             del self._held[lease.name]
 
     def lost(self, lease: Lease) -> None:
-        """A newer process owns the table. Taking the lock again would only make the two take turns."""
+        """A newer process owns the table, or somebody has moved its offset. Taken again at once, two processes would do
+        nothing but take turns."""
         self.release(lease)
-        self._lost.add(lease.name)
+        self._lost[lease.name] = self._clock() + AGAIN_SECONDS
 
     def held(self, names: Collection[str]) -> frozenset[str]:
         return frozenset(names) & self._held.keys()

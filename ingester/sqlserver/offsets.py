@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from common.errors import ConnectionLost, DStreamError, LeaseLost, PermanentError
 from common.names import TableName
+from ingester.locks import this_owner
 from ingester.offsets import Claim, Claimed, Move
 from ingester.position import Position
 from ingester.sqlserver.connection import Connection, is_error, lacks_rights
@@ -35,6 +36,8 @@ class SqlServerOffsets:
     def __init__(self, connection: Connection, destination: str | None = None) -> None:
         self._connection = connection
         self._destination = destination
+        self._owner: str | None = None
+        """This process, for the column that names the owner; None where there is none, or before `ensure`."""
 
     def ensure(self) -> None:
         if self._connection.rows(queries.TABLE_MISSING)[0][0]:
@@ -43,12 +46,27 @@ class SqlServerOffsets:
         for column in queries.COLUMNS:
             with _needing(UPGRADE_OFFSETS):
                 self._execute_unless(_COLUMN_THERE, queries.add_column(column))
+        self._owner = this_owner() if self._has_owner() else None
+
+    def _has_owner(self) -> bool:
+        """Whether owners can be named. Adds the column if this login may: it is of use to people alone."""
+        if not self._connection.rows(queries.OWNER_MISSING)[0][0]:
+            return True
+        try:
+            self._execute_unless(_COLUMN_THERE, queries.add_column(queries.OWNER))
+        except PermanentError as error:
+            if not lacks_rights(error):
+                raise
+            return False
+        return True
 
     def claim(self, table: TableName, epoch: int, source: str | None = None) -> Claimed:
         key, to = table.key, self._destination
         with _needing(USE_OFFSETS):
             self._execute_unless(_ROW_THERE, queries.INSERT, (key, epoch, key))
             taken = self._connection.execute(queries.CLAIM, (epoch, to, source, key, epoch, to))
+            if taken and self._owner is not None:
+                self._connection.execute(queries.NAME_OWNER, (self._owner, key, epoch))
             if taken and (bare_name := _bare_name(table)) is not None:
                 self._connection.execute(queries.ADOPT, (bare_name, key, epoch))
             return self._ours(table, epoch)
@@ -61,7 +79,7 @@ class SqlServerOffsets:
     def claim_many(self, claims: Sequence[Claim]) -> Sequence[Claimed | DStreamError]:
         def together(some: Sequence[Claim]) -> Iterator[Callable[[], Claimed]]:
             rows = [(one.table.key, _bare_name(one.table), one.epoch, one.source) for one in some]
-            for one, row in zip(some, self._stored(queries.claims(rows, self._destination)), strict=True):
+            for one, row in zip(some, self._stored(queries.claims(rows, self._destination, self._owner)), strict=True):
                 yield partial(self._claimed, one.table, one.epoch, row)
 
         def alone(one: Claim) -> Claimed:

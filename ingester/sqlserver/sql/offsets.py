@@ -20,7 +20,8 @@ CREATE TABLE dbo.cdc_offsets (
     epoch BIGINT NOT NULL DEFAULT 0,
     updated_at DATETIME NOT NULL DEFAULT GETDATE(),
     destination NVARCHAR(900) NULL,
-    source_object NVARCHAR(60) NULL
+    source_object NVARCHAR(60) NULL,
+    owner NVARCHAR(255) NULL
 )"""
 
 COLUMNS = {
@@ -33,6 +34,13 @@ COLUMNS = {
     "source_object": "NVARCHAR(60) NULL",
 }
 """Columns that the offsets table of an older installation may lack."""
+
+OWNER = "owner"
+"""A further one, which names the ingester that claimed a table last: for people alone, so an ingester works without it."""
+
+_OWNER_TYPE = "NVARCHAR(255) NULL"
+
+OWNER_MISSING = f"SELECT CASE WHEN COL_LENGTH(N'dbo.cdc_offsets', N'{OWNER}') IS NULL THEN 1 ELSE 0 END"
 
 LOAD = f"""\
 SELECT last_lsn, last_command_id, last_seq, last_operation, epoch, destination, source_object
@@ -51,6 +59,8 @@ CLAIM = f"""\
 UPDATE dbo.cdc_offsets
 SET epoch = {P}, destination = ISNULL(destination, {P}), source_object = ISNULL(source_object, {P})
 WHERE table_name = {P} AND epoch <= {P} AND (destination IS NULL OR destination = ISNULL({P}, destination))"""
+
+NAME_OWNER = f"UPDATE dbo.cdc_offsets SET {OWNER} = {P} WHERE table_name = {P} AND epoch = {P}"
 """An offset of an older installation has neither the destination of its changes nor their table: its first claim stores
 both."""
 
@@ -98,7 +108,8 @@ def key_of_former(key: str, source: str) -> str:
 def add_column(name: str) -> str:
     """Add a column that an older installation's offsets table lacks."""
     return (
-        f"IF COL_LENGTH(N'dbo.cdc_offsets', N'{name}') IS NULL ALTER TABLE dbo.cdc_offsets ADD {name} {COLUMNS[name]}"
+        f"IF COL_LENGTH(N'dbo.cdc_offsets', N'{name}') IS NULL "
+        f"ALTER TABLE dbo.cdc_offsets ADD {name} {COLUMNS.get(name, _OWNER_TYPE)}"
     )
 
 
@@ -123,14 +134,17 @@ def _empty_rows(rows: int) -> int:
     return next(length for length in _LENGTHS if rows <= length) - rows
 
 
-def claims(rows: Sequence[tuple[str, str | None, int, str | None]], destination: str | None) -> tuple[str, Parameters]:
+def claims(
+    rows: Sequence[tuple[str, str | None, int, str | None]], destination: str | None, owner: str | None = None
+) -> tuple[str, Parameters]:
     """INSERT, CLAIM and ADOPT for many tables, and LOAD for each in the order of `rows`: key, the original tool's name,
-    epoch, source.
+    epoch, source. `owner`: None where the table has no column for it.
 
     The last result set has the stored row of each, all NULL where there is none.
     """
     filled = [*rows, *[(None, None, 0, None)] * _empty_rows(len(rows))]
     given = ", ".join(f"({number}, {P}, {P}, {P}, {P})" for number in range(len(filled)))
+    named = "" if owner is None else f", {OWNER} = {P}"
     text = f"""\
 DECLARE @claims TABLE (number INT NOT NULL PRIMARY KEY, table_name NVARCHAR(255) NOT NULL, bare_name NVARCHAR(255) NULL,
                        epoch BIGINT NOT NULL, source_object NVARCHAR(60) NULL);
@@ -141,7 +155,7 @@ INSERT INTO dbo.cdc_offsets (table_name, last_lsn, epoch, updated_at)
 SELECT c.table_name, NULL, c.epoch, GETDATE() FROM @claims AS c
 WHERE NOT EXISTS (SELECT 1 FROM dbo.cdc_offsets AS o WHERE o.table_name = c.table_name);
 UPDATE o
-SET epoch = c.epoch, destination = ISNULL(o.destination, {P}), source_object = ISNULL(o.source_object, c.source_object)
+SET epoch = c.epoch, destination = ISNULL(o.destination, {P}), source_object = ISNULL(o.source_object, c.source_object){named}
 FROM dbo.cdc_offsets AS o JOIN @claims AS c ON c.table_name = o.table_name
 WHERE o.epoch <= c.epoch AND (o.destination IS NULL OR o.destination = ISNULL({P}, o.destination));
 UPDATE o
@@ -149,7 +163,8 @@ SET last_lsn = old.last_lsn
 FROM dbo.cdc_offsets AS o JOIN @claims AS c ON c.table_name = o.table_name JOIN dbo.cdc_offsets AS old ON old.table_name = c.bare_name
 WHERE o.last_lsn IS NULL AND o.epoch = c.epoch;
 SELECT {_STORED} FROM @claims AS c LEFT JOIN dbo.cdc_offsets AS o ON o.table_name = c.table_name ORDER BY c.number"""
-    return text, (*(value for row in filled for value in row), destination, destination)
+    owners = () if owner is None else (owner,)
+    return text, (*(value for row in filled for value in row), destination, *owners, destination)
 
 
 Place = tuple[object, ...]

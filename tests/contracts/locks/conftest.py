@@ -89,7 +89,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
             service = LockService(clock)
             yield Place(ingester(lambda: FakeLocks(service)), lambda keep: _move(clock, keep), clock)
         case "local":
-            yield Place(ingester(lambda: LocalLocks(clock.unix)), lambda keep: None, clock)
+            yield Place(ingester(lambda: LocalLocks(clock.unix, clock=clock)), lambda keep: None, clock)
         case "azure_blob":
             address = request.getfixturevalue("blob_service")
             container = f"locks-{uuid4().hex[:12]}"

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from common.errors import LeaseLost
+from ingester.local.locks import AGAIN_SECONDS
 from ingester.locks import Lease, Locks
 from tests.contracts.locks.conftest import OTHER, SHARED, TABLE, Place
 
@@ -147,7 +148,11 @@ def test_a_lock_lost_to_a_newer_owner_may_be_had_again_later(place: Place) -> No
 
 
 @pytest.mark.parametrize("place", ["local"], indirect=True)
-def test_a_local_lock_lost_to_another_process_is_not_fought_over(place: Place) -> None:
+def test_a_local_lock_lost_to_a_newer_owner_is_not_fought_over_and_taken_again_after_a_pause(place: Place) -> None:
     locks = place.ingester()
-    locks.lost(taken(locks))
+    lost = taken(locks)
+    locks.lost(lost)
+    place.clock.ahead += AGAIN_SECONDS - 1
     assert locks.acquire(TABLE) is None
+    place.clock.ahead += 2
+    assert taken(locks).epoch > lost.epoch

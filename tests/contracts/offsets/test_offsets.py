@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from common.names import TableName
 from common.sqladdress import SqlAddress
 from dstream.emulators import Login
 from emulators.sqlserver.server import SqlServerEmulator
+from ingester.locks import this_owner
 from ingester.offsets import Claim, Claimed, Move, Offsets
 from ingester.position import Position
 from ingester.sqlserver.connection import Connection
@@ -543,3 +545,29 @@ def test_an_older_installations_offset_is_stamped_by_the_first_that_claims_it(
         theirs.claim(PERSONS, 2)
     ours.close()
     theirs.close()
+
+
+def test_a_claim_names_its_owner_one_by_one_and_together(login: Login) -> None:
+    with closing(SqlServerOffsets(connection(login))) as store:
+        store.ensure()
+        store.claim(PERSONS, 1)
+        store.claim_many([Claim(ORDERS, 1)])
+    with login.connect() as reader, reader.cursor() as cursor:
+        cursor.execute("SELECT DISTINCT owner FROM dbo.cdc_offsets")
+        assert cursor.fetchall() == [(this_owner(),)]
+
+
+def test_an_older_table_that_cannot_get_the_column_of_owners_works_without_it(login: Login) -> None:
+    user = f"claimer_{login.database}"
+    with login.connect() as admin, admin.cursor() as cursor:
+        for statement in (
+            queries_of_offsets.CREATE,
+            "ALTER TABLE dbo.cdc_offsets DROP COLUMN owner",
+            f"CREATE LOGIN {user} WITH PASSWORD = N'{PASSWORD}'",
+            f"CREATE USER {user} FOR LOGIN {user}",
+            f"GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_offsets TO {user}",
+        ):
+            cursor.execute(statement)
+    with closing(SqlServerOffsets(connection(replace(login, user=user)))) as store:
+        store.ensure()
+        assert store.claim(PERSONS, 1) == store.claim_many([Claim(PERSONS, 1)])[0]
