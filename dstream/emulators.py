@@ -94,6 +94,16 @@ class Login:
             timeout=120,
         )
 
+    def refusal(self) -> str | None:
+        """Why the server accepts no connection at present; None if it does."""
+        import pymssql
+
+        try:
+            self.connect().close()
+        except pymssql.Error as error:
+            return str(error)
+        return None
+
 
 class Emulators:
     """Both emulators, each in a process of its own: it has a core, and its death ends nothing else."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from dstream.options import DEFAULT, Format, Level, LogFormat, LogLevel, UnreadConfig
+from common.errors import ConfigurationError
+from dstream.options import DEFAULT, Format, Level, LogFormat, LogLevel
 from dstream.starting import logged, started
 
 
@@ -16,13 +18,32 @@ def demo(
         int | None, typer.Option(min=1, metavar="N", help="Commit this many changes, however long it takes.")
     ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Leave everything running after the verdict.")] = False,
-    config: UnreadConfig = DEFAULT,
+    attach: Annotated[
+        bool,
+        typer.Option(
+            "--attach",
+            help="Start nothing: write to and subscribe to what --config names, where the stages run already.",
+        ),
+    ] = False,
+    config: Annotated[
+        Path,
+        typer.Option(
+            "--config", "-c", envvar="DSTREAM_CONFIG", help="With --attach: the services' configuration file."
+        ),
+    ] = DEFAULT,
     log_level: LogLevel = Level.INFO,
     log_format: LogFormat = Format.TEXT,
 ) -> int:
     """Run the whole pipeline on emulators, with a verdict.
 
     Starts the built-in emulators and both stages, runs a live workload, and compares what was committed with what arrived.
+    With --attach everything but workload and subscriber runs elsewhere, for example in a cluster.
     """
     logged(log_level, log_format)
-    return started("dstream.demo", seconds=seconds, changes=changes, keep=keep)
+    if attach and keep:
+        raise ConfigurationError(
+            ["--keep has no meaning with --attach"], hint="what the demo did not start keeps running"
+        )
+    return started(
+        "dstream.demo", seconds=seconds, changes=changes, keep=keep, attach=config.absolute() if attach else None
+    )

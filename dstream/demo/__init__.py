@@ -1,4 +1,5 @@
-"""`dstream demo`: runs the whole pipeline on the emulators under a live workload, and ends with a verdict computed from both ends."""
+"""`dstream demo`: runs the whole pipeline under a live workload, on emulators or where it runs already, and ends with a verdict computed from
+both ends."""
 
 from __future__ import annotations
 
@@ -7,9 +8,25 @@ import threading
 from pathlib import Path
 
 
-def run(*, seconds: float = 20, changes: int | None = None, keep: bool = False, stop: threading.Event) -> int:
-    """Run the demo; 0 for a good verdict, 1 otherwise. Raises PermanentError when a process dies."""
-    from dstream.demo.show import Show  # the only user of rich and of the drivers
+def run(
+    *,
+    seconds: float = 20,
+    changes: int | None = None,
+    keep: bool = False,
+    attach: Path | None = None,
+    stop: threading.Event,
+) -> int:
+    """Run the demo; 0 for a good verdict, 1 otherwise. Raises PermanentError when a process dies.
 
+    `attach`: the configuration of services that run already.
+    """
+    from dstream.demo.show import Show, pace_of  # the only user of rich and of the drivers
+
+    if attach is not None:
+        import os
+
+        from dstream.demo import attached
+
+        return attached.run(attach, os.environ, pace=pace_of(changes, seconds), stop=stop)
     with tempfile.TemporaryDirectory(prefix="dstream-demo-") as folder:
-        return Show(Path(folder), seconds=seconds, changes=changes, keep=keep, stop=stop).run()
+        return Show(Path(folder), pace=pace_of(changes, seconds), keep=keep, stop=stop).run()

@@ -16,13 +16,13 @@ _ROWS_A_STATEMENT = 100
 class OrderDesk(Writer):
     """Customers, orders and their lines: transactions on several tables, a large one, changed keys, and rollbacks."""
 
-    def __init__(self, login: Login, ledger: Ledger, seed: int) -> None:
-        super().__init__(login, ledger, seed)
+    def __init__(self, login: Login, ledger: Ledger, seed: int, *, after: int = 0) -> None:
+        super().__init__(login, ledger, seed, after=after)
         self._customers: dict[int, Row] = {}
         self._orders: dict[int, Row] = {}
         self._lines: dict[int, dict[int, Row]] = {}
-        self._next_customer = 1
-        self._next_order = 1
+        self._next_customer = after + 1
+        self._next_order = after + 1
         self._moments = datetime(2026, 1, 1)
 
     def step(self) -> None:

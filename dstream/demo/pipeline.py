@@ -8,13 +8,11 @@ from types import TracebackType
 from typing import Self
 
 from common.errors import PermanentError
-from common.names import Origin, TableName
-from dstream.demo.ledger import Ledger
+from common.names import Origin
+from dstream.demo.ends import Ends
 from dstream.demo.processes import Service, environment, write_config
-from dstream.demo.schema import TABLES, create
-from dstream.demo.subscriber import Subscriber
-from dstream.demo.verdict import Verdict, judge
-from dstream.demo.workload import Pace, Workload
+from dstream.demo.schema import create
+from dstream.demo.workload import Pace
 from dstream.emulators import Emulators
 
 DATABASE = "demo"
@@ -23,17 +21,13 @@ CAPTURE_INTERVAL = 0.5
 POLL_INTERVAL = "500ms"
 
 
-class Pipeline:
+class Pipeline(Ends):
     """A `with` block starts everything and stops it at its end. Changes go to `ledger`, messages to `subscriber`."""
 
     def __init__(self, folder: Path, *, pace: Pace, seed: int = 1) -> None:
+        super().__init__(Origin("localhost", DATABASE), pace=pace, seed=seed)
         self._folder = folder
         self.emulators = Emulators(database=DATABASE, capture_interval=CAPTURE_INTERVAL)
-        self.ledger = Ledger()
-        self.topics: dict[TableName, str] = {table: Origin("localhost", DATABASE).topic(table) for table in TABLES}
-        self._pace = pace
-        self._seed = seed
-        self.started_at = 0.0
 
     def __enter__(self) -> Self:
         self.emulators.start()
@@ -46,9 +40,7 @@ class Pipeline:
         variables = environment(self.emulators)
         self.ingester = Service("ingester", config, variables, self._folder / "ingester.log")
         self.router = Service("router", config, variables, self._folder / "router.log")
-        self.workload = Workload(self.emulators.login, self.ledger, self._pace, seed=self._seed)
-        self.subscriber = Subscriber(self.emulators.bus_connection_string, self.topics)
-        self.started_at = time.time()
+        self.connect(self.emulators.login, self.emulators.bus_connection_string)
         self.router.start()
         self.ingester.start()
         self.subscriber.start()
@@ -72,11 +64,6 @@ class Pipeline:
         if (name := self.emulators.died()) is not None:
             raise PermanentError(f"the {name} emulator ended by itself")
 
-    def delivered(self) -> bool:
-        """Whether as many messages have arrived on every topic as changes were committed."""
-        committed, received = self.ledger.counts(), self.subscriber.counts()
-        return all(received.get(table, 0) >= count for table, count in committed.items())
-
     def settle(self, timeout: float, *, quiet: float = 2.0) -> None:
         """Wait until everything has arrived, at most `timeout` seconds; then `quiet` seconds for messages that should not arrive."""
         deadline = time.monotonic() + timeout
@@ -84,11 +71,3 @@ class Pipeline:
             self.check_alive()
             time.sleep(0.1)
         time.sleep(quiet)
-
-    def verdict(self) -> Verdict:
-        """Compare both ends."""
-        return judge(self.ledger, self.subscriber.received(), TABLES)
-
-    def first_arrival(self) -> float | None:
-        """Unix time at which the first message arrived on a topic."""
-        return min((messages[0].at for messages in self.subscriber.received().values() if messages), default=None)

@@ -55,6 +55,9 @@ EVERYTHING_COLUMNS = """\
     AGuid UNIQUEIDENTIFIER NULL,
     ARowversion ROWVERSION"""
 
+_MARGIN = 1_000_000
+"""More Versions than a workload uses after the last one that is still seen in a table."""
+
 _CREATE = (
     "CREATE SCHEMA sales",
     """\
@@ -99,3 +102,21 @@ def create(login: Login) -> None:
                 "EXEC sys.sp_cdc_enable_table @source_schema = %s, @source_name = %s, @role_name = NULL",
                 (table.schema, table.table),
             )
+
+
+def create_or_continue(login: Login) -> int:
+    """Create the tables unless they exist; the highest Version that an earlier workload may have used, 0 for new tables.
+
+    Its last transactions may have been deletes, or have been rolled back: a margin covers their Versions.
+    """
+    with login.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT OBJECT_ID(%s, N'U')", (CUSTOMERS.key,))
+        if cursor.fetchone()[0] is None:
+            create(login)
+            return 0
+        newest = 0
+        for table in TABLES:
+            for name in (table.quoted, f"cdc.{table.schema}_{table.table}_CT"):
+                cursor.execute(f"SELECT MAX(Version) FROM {name}")
+                newest = max(newest, cursor.fetchone()[0] or 0)
+    return newest + _MARGIN if newest else 0

@@ -34,10 +34,10 @@ WHERE ct.[__$operation] <> 3 AND ct.[__$start_lsn] <= o.last_lsn"""
 
 
 class Show:
-    """One demo. `seconds`: over how long the workload spreads its `changes`; a slow machine takes longer."""
+    """One demo."""
 
-    def __init__(self, folder: Path, *, seconds: float, changes: int | None, keep: bool, stop: threading.Event) -> None:
-        self._pipeline = Pipeline(folder, pace=_pace(changes or CHANGES, seconds))
+    def __init__(self, folder: Path, *, pace: Pace, keep: bool, stop: threading.Event) -> None:
+        self._pipeline = Pipeline(folder, pace=pace)
         self._folder = folder
         self._keep = keep
         self._stop = stop
@@ -115,8 +115,9 @@ class Ingested:
         self._connection.close()
 
 
-def _pace(changes: int, seconds: float) -> Pace:
-    """With few changes, the large transaction has few rows."""
+def pace_of(changes: int | None, seconds: float) -> Pace:
+    """`changes` spread over `seconds`; a slow machine takes longer. With few of them, the large transaction has few rows."""
+    changes = changes or CHANGES
     return Pace(changes, seconds, large=min(Pace.large, changes // 2))
 
 

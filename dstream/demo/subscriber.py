@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from azure.servicebus import ServiceBusClient, ServiceBusReceiveMode
 from azure.servicebus.exceptions import ServiceBusError
@@ -21,11 +21,22 @@ _WAIT = 0.5
 
 
 class Subscriber:
-    """One thread for each topic. `topics`: topic by table; each is read through its subscription `subscription`."""
+    """One thread for each topic. `topics`: topic by table; each is read through its subscription `subscription`.
 
-    def __init__(self, connection_string: str, topics: Mapping[TableName, str], subscription: str = "sub1") -> None:
+    `ignored`: bodies that are received and not kept.
+    """
+
+    def __init__(
+        self,
+        connection_string: str,
+        topics: Mapping[TableName, str],
+        subscription: str = "sub1",
+        *,
+        ignored: Callable[[bytes], bool] = lambda body: False,
+    ) -> None:
         self._connection_string = connection_string
         self._subscription = subscription
+        self._ignored = ignored
         self._received: dict[TableName, list[Received]] = {table: [] for table in topics}
         self._stop = threading.Event()
         self._threads = [
@@ -73,4 +84,5 @@ class Subscriber:
             while not self._stop.is_set():
                 for message in receiver.receive_messages(max_message_count=100, max_wait_time=_WAIT):
                     body = b"".join(message.body)
-                    self._received[table].append(Received(body, message.message_id or "", time.time()))
+                    if not self._ignored(body):
+                        self._received[table].append(Received(body, message.message_id or "", time.time()))

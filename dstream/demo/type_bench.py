@@ -12,10 +12,10 @@ from dstream.emulators import Login
 class TypeBench(Writer):
     """dbo.Everything: rows with every type are inserted, updated in some columns, and deleted."""
 
-    def __init__(self, login: Login, ledger: Ledger, seed: int) -> None:
-        super().__init__(login, ledger, seed)
+    def __init__(self, login: Login, ledger: Ledger, seed: int, *, after: int = 0) -> None:
+        super().__init__(login, ledger, seed, after=after)
         self._rows: dict[int, Row] = {}
-        self._next = 1
+        self._next = after + 1
 
     def step(self) -> None:
         """One transaction of a random kind."""

@@ -69,6 +69,12 @@ def judge(ledger: Ledger, received: Mapping[TableName, Sequence[Received]], tabl
     return Verdict({table: _judge_table(table, ledger, received.get(table, ())) for table in tables})
 
 
+def of_an_earlier_workload(body: bytes, after: int) -> bool:
+    """Whether a message is about a change that a workload made whose Versions are up to `after`. Anything else is judged."""
+    found = _identity(body)
+    return found is not None and isinstance(found[1], int) and found[1] <= after
+
+
 def _judge_table(table: TableName, ledger: Ledger, received: Sequence[Received]) -> TableVerdict:
     entries = ledger.entries(table)
     verdict = TableVerdict(committed=len(entries), received=len(received))
@@ -76,7 +82,7 @@ def _judge_table(table: TableName, ledger: Ledger, received: Sequence[Received])
     seen: set[tuple[str, object]] = set()
     last_group = 0
     for message in received:
-        found = _identity(message)
+        found = _identity(message.body)
         if found is None or found not in expected:
             verdict.wrong += 1
             verdict._example(f"wrong: no such change was committed: {_short(message.body)}")
@@ -103,11 +109,11 @@ def _judge_table(table: TableName, ledger: Ledger, received: Sequence[Received])
     return verdict
 
 
-def _identity(message: Received) -> tuple[str, object] | None:
+def _identity(body: bytes) -> tuple[str, object] | None:
     try:
-        body = json.loads(message.body)
-        operation = body["metadata"]["OperationType"]
-        return ("Delete" if operation == "Delete" else "Write"), body["data"]["Version"]
+        message = json.loads(body)
+        operation = message["metadata"]["OperationType"]
+        return ("Delete" if operation == "Delete" else "Write"), message["data"]["Version"]
     except (ValueError, KeyError, TypeError):
         return None
 

@@ -30,13 +30,17 @@ class Pace:
 
 
 class Workload:
-    """Both parts at once, until `pace.changes` changes are committed or `stop` is called. `error`: what ended it early."""
+    """Both parts at once, until `pace.changes` changes are committed or `stop` is called. `error`: what ended it early.
 
-    def __init__(self, login: Login, ledger: Ledger, pace: Pace, *, seed: int = 1) -> None:
+    `after`: the highest Version that an earlier workload on the same tables may have used.
+    """
+
+    def __init__(self, login: Login, ledger: Ledger, pace: Pace, *, seed: int = 1, after: int = 0) -> None:
         self._login = login
         self._ledger = ledger
         self._pace = pace
         self._seed = seed
+        self._after = after
         self._stop = threading.Event()
         self._started = 0.0
         self._large = 0
@@ -76,7 +80,7 @@ class Workload:
             self._stop.set()
 
     def _orders(self) -> None:
-        desk = OrderDesk(self._login, self._ledger, self._seed)
+        desk = OrderDesk(self._login, self._ledger, self._seed, after=self._after)
         try:
             while self._more():
                 if self._large == 0 and self._done() >= (self._pace.changes - self._pace.large) // 3:
@@ -87,7 +91,7 @@ class Workload:
             desk.close()
 
     def _types(self) -> None:
-        bench = TypeBench(self._login, self._ledger, self._seed + 1)
+        bench = TypeBench(self._login, self._ledger, self._seed + 1, after=self._after)
         try:
             while self._more():
                 bench.step()

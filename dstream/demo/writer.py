@@ -19,14 +19,17 @@ Row = dict[str, object]
 
 
 class Writer:
-    """One connection, and what its transactions did. Subclasses remember the rows as they are in the database."""
+    """One connection, and what its transactions did. Subclasses remember the rows as they are in the database.
 
-    def __init__(self, login: Login, ledger: Ledger, seed: int) -> None:
+    `after`: no row of this writer has a Version or a key up to this one, because an earlier workload may have used it.
+    """
+
+    def __init__(self, login: Login, ledger: Ledger, seed: int, *, after: int = 0) -> None:
         self._connection = login.connect()
         self._cursor: Any = self._connection.cursor()
         self._ledger = ledger
         self._random = Random(seed)
-        self._version = 0
+        self._version = after
         self._groups: list[list[Committed]] = []
 
     def close(self) -> None:

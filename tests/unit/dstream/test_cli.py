@@ -412,9 +412,25 @@ def test_the_demo_gets_its_choices(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     assert run("demo")[0] == 0
     assert run("demo", "--seconds", "5", "--changes", "100", "--keep")[0] == 0
     assert seen == [
-        {"stop": STOP, "seconds": 20.0, "changes": None, "keep": False},
-        {"stop": STOP, "seconds": 5.0, "changes": 100, "keep": True},
+        {"stop": STOP, "seconds": 20.0, "changes": None, "keep": False, "attach": None},
+        {"stop": STOP, "seconds": 5.0, "changes": 100, "keep": True, "attach": None},
     ]
+
+
+def test_the_demo_attaches_to_what_the_configuration_names(
+    run: Run, existing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[object] = []
+
+    def demo(*, attach: object, **choices: Any) -> int:
+        seen.append(attach)
+        return 0
+
+    stand_in(monkeypatch, "dstream.demo", demo)
+    assert run("demo", "--attach", "-c", existing)[0] == 0
+    assert seen == [Path(existing).absolute()]
+    status, _, err = run("demo", "--attach", "--keep", "-c", existing)
+    assert (status, "--keep has no meaning with --attach" in err) == (2, True)
 
 
 def test_the_server_runs_both_stages_with_its_own_options(

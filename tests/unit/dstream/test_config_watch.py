@@ -212,3 +212,25 @@ def test_another_process_can_be_given_the_latest(tmp_path: Path) -> None:
     path.write_text("one")
     given = pickle.loads(pickle.dumps(Latest(path, path.read_text)))
     assert given() == "one"
+
+
+def test_the_present_configuration_is_found_through_a_configmaps_links(tmp_path: Path) -> None:
+    """As the kubelet does it: a new folder with a date, `..data` renamed over, and then the old folder removed."""
+    for name in ("one", "two"):
+        (tmp_path / f"..{name}").mkdir()
+        (tmp_path / f"..{name}" / "dstream.hcl").write_text(name)
+    (tmp_path / "..data").symlink_to("..one")
+    path = tmp_path / "dstream.hcl"
+    path.symlink_to("..data/dstream.hcl")
+    now = [0.0]
+    latest = Latest(path, path.read_text, seconds=2, clock=lambda: now[0])
+    assert latest() == "one"
+    (tmp_path / "..data_tmp").symlink_to("..two")
+    (tmp_path / "..data_tmp").replace(tmp_path / "..data")
+    (tmp_path / "..one" / "dstream.hcl").unlink()
+    (tmp_path / "..one").rmdir()
+    now[0] = 2.0
+    with pytest.raises(TransientError, match="being changed"):
+        latest()
+    now[0] = 4.0
+    assert latest() == "two"
