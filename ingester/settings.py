@@ -80,8 +80,8 @@ class SparkSettings(Settings):
         ge=2,
         le=1024,
         description=(
-            "Tasks at a time, 2 to 1024. None, the default: as many as the present executors have cores, checked every few seconds, and at "
-            "least 2; with `local[n]` that is n. Set it where tasks mostly wait, so that a core can have several."
+            "Tasks at a time, 2 to 1024. None, the default: as many as the present executors can run, checked every few seconds, and at "
+            "least 2; with `local[n]` that is n, with dynamic allocation twice as many. Set it below that to leave cores to others."
         ),
     )
     conf: Mapping[str, Annotated[str, BeforeValidator(_conf_value)]] = Field(

@@ -30,6 +30,7 @@ from common.in_time import within
 from common.periodic import repeat
 from ingester.executor import Early
 from ingester.slices import Slice, SliceResult, WorkerLost
+from ingester.spark.capacity import FEWEST_SLOTS, Allocation, registered
 from ingester.spark.conf import RESULTS_PORT, is_local, maskable, results_port, spark_settings, unguarded
 from ingester.spark.early_results import Driver, EarlyResults
 from ingester.spark.health import Answers, ExecutorHealth
@@ -56,8 +57,6 @@ _TRIAL = "trial"
 _CANCEL_SECONDS = 1.0
 _STOP_SECONDS = 3.0
 """For Spark to leave its cluster."""
-FEWEST_SLOTS = 2
-"""With one slot, a backlog and the quick tables would take turns."""
 _FAILURES = (Py4JError, PySparkException, OSError)
 
 _LOG4J = """\
@@ -113,6 +112,7 @@ class SparkExecutor:
         self._stopped: str | None = None
         self._answers = Answers()
         self._slots = max(FEWEST_SLOTS, slots or 0)
+        self._allocation = Allocation()
         log4j = folder / "log4j2.properties"
         log4j.write_text(_LOG4J)
         (folder / "spark").mkdir()
@@ -254,6 +254,7 @@ class SparkExecutor:
             conf.set(key, value)
         self._context = context = SparkContext(conf=conf, gateway=gateway)
         _hush(context)
+        self._allocation = Allocation.of(dict(context.getConf().getAll()), local=is_local(self._master))
         [result] = context.parallelize([0], 1).map(lambda _: first()).collect()
         self._look()
         self._begun = True
@@ -319,11 +320,11 @@ class SparkExecutor:
             if not self._closing.is_set():
                 self._stopped = self._jvm.last_words or "the reason is unknown"
             return
+        executors = registered(spark)
         if not is_local(self._master):
-            self._health.counted(spark.getExecutorMemoryStatus().size() - 1)  # the driver is one of them
+            self._health.counted(len(executors))
         if self._fixed is None:
-            cores = spark.defaultParallelism() // max(1, int(context.getConf().get("spark.task.cpus", "1")))
-            self._resize(max(FEWEST_SLOTS, cores))
+            self._resize(self._allocation.slots(executors))
 
     def _resize(self, slots: int) -> None:
         before, self._slots = self._slots, slots
