@@ -37,6 +37,8 @@ log = structlog.get_logger("spark")
 _END_SECONDS = 1.0
 """How long a JVM may take to end after its standard input; usually it ends at once."""
 _LOGGED = re.compile(r"(?:ERROR|WARN) [\w.$]+: (.+)")
+_FRAME = re.compile(r"\s+(?:at |\.\.\. \d+ more)")
+_THROWN = re.compile(r"Exception in thread |Caused by: ")
 _PORT, _SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 
 
@@ -128,7 +130,7 @@ class Jvm:
             self.kill()
 
     def _last_line(self) -> str:
-        return self._said[-1] if self._said else "it printed nothing"
+        return final_words(list(self._said))
 
     def _relay(self, output: IO[bytes]) -> None:
         """Log what the JVM and the Python workers print, at debug level only.
@@ -165,3 +167,10 @@ def _refuse_foreign() -> None:
             f"starting Spark: SPARK_HOME names {home}, which holds {found}, and PySpark here is {pyspark.__version__}",
             hint="unset SPARK_HOME: PySpark brings its own Spark; or install the PySpark of that version",
         )
+
+
+def final_words(said: Sequence[str]) -> str:
+    """Why a JVM ended, as far as the last lines that it printed say so: its exception instead of the stack below it."""
+    telling = [line.strip() for line in said if line.strip() and not _FRAME.match(line)]
+    thrown = [line for line in telling if _THROWN.match(line)]
+    return (thrown or telling or ["it printed nothing"])[-1]
