@@ -46,6 +46,11 @@ class BusSettings(Settings):
         """Its host, for a person. Raises ConfigurationError when an environment variable is not set."""
         raise NotImplementedError
 
+    @property
+    def by_key(self) -> bool:
+        """Whether it signs in with a key, and not with the identity that the process runs under."""
+        return False
+
     def out_of_reach(self, entities: Sequence[str], needed: str) -> tuple[str, str] | None:
         """The setting that does not give access to all of `entities`, and the complaint about it, in which `needed` stands before the first."""
         return None

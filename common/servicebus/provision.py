@@ -19,6 +19,7 @@ import structlog
 from azure.core.exceptions import HttpResponseError, ResourceExistsError
 
 from common.bus.ports import Need, Provision, QueueNeed, TopicNeed
+from common.bus.shapes import MOST_DELIVERIES, PREMIUM_MEGABYTES, STANDARD_MEGABYTES, queue_options, topic_options
 from common.check import Finding, Outcome
 from common.errors import DStreamError, PermanentError, Stopped, TransientError
 from common.servicebus.address import ServiceBusAddress
@@ -26,10 +27,14 @@ from common.servicebus.entities import Entities, TopicFacts
 from common.servicebus.findings import judge_keeping, judge_queue, judge_settings, judge_topic, judge_use
 from common.servicebus.management import AT_ONCE, PATIENCE, administration, asked, conflicting
 
-QUOTAS: tuple[tuple[int | None, int | None], ...] = ((81_920, 2_000), (5_120, 2_000), (None, 2_000), (None, None))
-"""Megabytes of a queue or topic, and deliveries of a message until the service dead-letters it, at a namespace's limits: 80 GB on Premium
-and 5 GB on Standard (https://learn.microsoft.com/azure/service-bus-messaging/service-bus-quotas), 10 deliveries with Microsoft's emulator.
-A full queue holds up every table. The router itself dead-letters poison, so a limit of deliveries only ever meets good messages."""
+QUOTAS: tuple[tuple[int | None, int | None], ...] = (
+    (PREMIUM_MEGABYTES, MOST_DELIVERIES),
+    (STANDARD_MEGABYTES, MOST_DELIVERIES),
+    (None, MOST_DELIVERIES),
+    (None, None),
+)
+"""Megabytes of a queue or topic, and deliveries of a message, to try one after the other: Premium, Standard, and Microsoft's emulator, which
+allows 10 deliveries."""
 
 _Facts = TypeVar("_Facts")
 
@@ -177,10 +182,7 @@ class _Provisioner:
         def create(megabytes: int | None, deliveries: int | None) -> object:
             return self._client.create_queue(
                 need.name,
-                requires_session=need.sessions,
-                requires_duplicate_detection=True,
-                duplicate_detection_history_time_window=need.duplicate_window,
-                dead_lettering_on_message_expiration=True,
+                **queue_options(need),
                 max_size_in_megabytes=megabytes,
                 max_delivery_count=deliveries,
             )
@@ -191,9 +193,7 @@ class _Provisioner:
         def create(megabytes: int | None, deliveries: int | None) -> object:
             return self._client.create_topic(
                 need.name,
-                requires_duplicate_detection=True,
-                duplicate_detection_history_time_window=need.duplicate_window,
-                support_ordering=True,
+                **topic_options(need),
                 max_size_in_megabytes=megabytes,
             )
 

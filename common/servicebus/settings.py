@@ -145,6 +145,10 @@ class ServiceBusSettings(BusSettings):
             )
         return str(self.namespace)
 
+    @property
+    def by_key(self) -> bool:
+        return self.connection_string is not None
+
     def out_of_reach(self, entities: Sequence[str], needed: str) -> tuple[str, str] | None:
         """A connection string may be for one entity alone (EntityPath)."""
         scope = _scope_of(self.connection_string)
