@@ -12,6 +12,7 @@ from dstream.commands.check import check
 from dstream.commands.demo import demo
 from dstream.commands.emulators import emulators
 from dstream.commands.ingester import ingester
+from dstream.commands.plan import plan
 from dstream.commands.router import router
 from dstream.commands.server import server
 from dstream.reporting import OK, reported
@@ -30,7 +31,7 @@ def named(command: Callable[..., int]) -> str:
     return command.__name__.replace("_", "-")
 
 
-for _command in (ingester, router, server, check, demo, emulators):
+for _command in (ingester, router, server, check, plan, demo, emulators):
     app.command(named(_command))(reported(_command))
 
 

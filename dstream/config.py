@@ -16,7 +16,7 @@ from common.bus.settings import BusSettings
 from common.config.bind import Document, read
 from common.config.values import Problem, complain
 from ingester.settings import IngesterSettings
-from router.settings import RouterSettings
+from router.settings import RouterBlock, RouterSettings
 
 INGESTER, ROUTER = ("ingester",), ("router", "publisher")
 BLOCKS = (INGESTER, ROUTER)
@@ -56,6 +56,18 @@ def load_both(path: str | Path, environ: Mapping[str, str]) -> tuple[IngesterSet
     problems = first.problems + second.problems + document.problems(BLOCKS)
     problems += [] if first.value is None else _ingester_file_problems(document, first.value)
     problems += [] if second.value is None else _ca_file_problems(document, *_buses_of(second.value))
+    if problems or first.value is None or second.value is None:
+        raise complain(document.path, problems)
+    return first.value, second.value
+
+
+def load_plan(path: str | Path, environ: Mapping[str, str]) -> tuple[IngesterSettings, RouterBlock]:
+    """What `dstream plan` reads: no variable has to be set, except where a name depends on it. Raises ConfigurationError with every problem."""
+    document = read(path, environ)
+    first = ingester.settings.from_document(document, unset="hold")
+    second = router.settings.bind_block(document, unset="hold")
+    problems = first.problems + second.problems + document.problems(BLOCKS)
+    problems += [] if first.value is None else router.settings.nameless(first.value)
     if problems or first.value is None or second.value is None:
         raise complain(document.path, problems)
     return first.value, second.value

@@ -212,7 +212,7 @@ def from_document(document: Document) -> Bound[RouterSettings]:
     block = bind_block(document, unset="refuse")
     topology = _topology(document)
     shared = topology.value
-    problems = block.problems + topology.problems + ([] if shared is None else _nameless(shared))
+    problems = block.problems + topology.problems + ([] if shared is None else nameless(shared))
     if shared is not None and block.value is not None:
         problems += _sessionless(document, shared, block.value) + _scoped(document, shared, block.value)
     if problems or block.value is None or shared is None:
@@ -249,7 +249,8 @@ def bind_block(document: Document, *, unset: UnsetPolicy) -> Bound[RouterBlock]:
     return bind(block, RouterBlock, unset=unset)
 
 
-def _nameless(shared: Topology) -> list[Problem]:
+def nameless(shared: Topology) -> list[Problem]:
+    """The problem of a configuration whose topics have no name yet, because a variable is not set."""
     if (unset := shared.nameless) is None:
         return []
     hint = "topic names need it: set it, or ingester.server_name and ingester.database"

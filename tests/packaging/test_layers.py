@@ -29,7 +29,7 @@ PLANTED: Mapping[str, tuple[str, str]] = {
         "router/publishing/publisher.py",
         "router.publishing.publishers",
     ),
-    "Of the ingester's adapters only the wiring and the check know": (
+    "Of the ingester's adapters only the wiring, the check and the plan know": (
         "ingester/driver/schedule.py",
         "ingester.sqlserver.literals",
     ),
