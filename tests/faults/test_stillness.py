@@ -129,7 +129,7 @@ def page() -> Iterator[tuple[int, dict[str, str | None]]]:
 
 def test_what_a_health_page_says_is_kept(page: tuple[int, dict[str, str | None]]) -> None:
     port, ailments = page
-    with HealthWatch(lambda: [("gone", free_port()), ("ingester-0", port)]) as watch:
+    with HealthWatch(lambda: [("gone", f"127.0.0.1:{free_port()}"), ("ingester-0", f"127.0.0.1:{port}")]) as watch:
         wait_until(lambda: watch.asked >= 2, "it asks")
         assert not any(word.who == "ingester-0" for word in watch.words)
         ailments["ready"] = "a slice is out"

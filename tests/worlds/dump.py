@@ -118,9 +118,9 @@ def leases(connection_string: str) -> str:
     return "\n".join(lines)
 
 
-def entities(http_port: int, paths: Sequence[str]) -> str:
+def entities(http_port: int, paths: Sequence[str], host: str = "127.0.0.1") -> str:
     """What the Service Bus emulator's page says of these, sessions and their owners' times among it."""
-    return "\n".join(_page(f"http://127.0.0.1:{http_port}/?entity={quote(path, safe='')}") for path in paths)
+    return "\n".join(_page(f"http://{host}:{http_port}/?entity={quote(path, safe='')}") for path in paths)
 
 
 def _page(url: str) -> str:

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +17,7 @@ import pyspark
 
 from ingester.spark.java import java_home
 
+_HOME = Path(pyspark.__file__).parent
 SECRET = "planted-cluster-secret"
 CONF = {"spark.authenticate.secret": SECRET, "spark.driver.host": "127.0.0.1"}
 """What a driver needs to be let in, and to be found without leaving the machine."""
@@ -25,6 +27,22 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def daemon_command(name: str, arguments: Sequence[str], options: Sequence[str] = ()) -> list[str]:
+    """`name`: of the daemon's class, as in `master.Master`. `options`: of its JVM."""
+    home = java_home()
+    java = str(home / "bin" / "java") if home is not None else "java"
+    lean = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "--enable-native-access=ALL-UNNAMED"]
+    guards = ["-Dspark.authenticate=true", "-Dspark.network.crypto.enabled=true"]
+    jars = str(_HOME / "jars" / "*")
+    return [java, *lean, *guards, *options, "-cp", jars, f"org.apache.spark.deploy.{name}", *arguments]
+
+
+def daemon_environment(*, broken: bool = False) -> dict[str, str]:
+    """`broken`: executors of a worker cannot start."""
+    variables = {"_SPARK_AUTH_SECRET": SECRET} | ({} if broken else {"SPARK_SCALA_VERSION": "2.13"})
+    return {**os.environ, **variables, "SPARK_HOME": str(_HOME)}
 
 
 class Cluster:
@@ -76,18 +94,9 @@ class Cluster:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
     def _daemon(self, name: str, arguments: list[str], *, broken: bool = False) -> subprocess.Popen[bytes]:
-        home = java_home()
-        java = str(home / "bin" / "java") if home is not None else "java"
-        jars = str(Path(pyspark.__file__).parent / "jars" / "*")
-        options = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "--enable-native-access=ALL-UNNAMED"]
-        guards = ["-Dspark.authenticate=true", "-Dspark.network.crypto.enabled=true"]
-        variables = {"_SPARK_AUTH_SECRET": SECRET} | ({} if broken else {"SPARK_SCALA_VERSION": "2.13"})
         with (self._folder / f"{name}.log").open("ab") as log:
             daemon = subprocess.Popen(
-                [java, *options, *guards, "-cp", jars, f"org.apache.spark.deploy.{name}", *arguments],
-                stdout=log,
-                stderr=log,
-                env={**os.environ, **variables, "SPARK_HOME": str(Path(pyspark.__file__).parent)},
+                daemon_command(name, arguments), stdout=log, stderr=log, env=daemon_environment(broken=broken)
             )
         self._daemons.append(daemon)
         return daemon

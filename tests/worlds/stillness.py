@@ -187,10 +187,10 @@ def logged(service: Service, name: str) -> list[Word]:
 
 
 class HealthWatch:
-    """Asks the health pages of what runs, again and again while entered. `ports`: name and port of those that run now."""
+    """Asks the health pages of what runs, again and again while entered. `pages`: name and `host:port` of those that run now."""
 
-    def __init__(self, ports: Callable[[], Iterable[tuple[str, int]]]) -> None:
-        self._ports = ports
+    def __init__(self, pages: Callable[[], Iterable[tuple[str, str]]]) -> None:
+        self._pages = pages
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="health-watch", daemon=True)
         self.words: list[Word] = []
@@ -215,22 +215,22 @@ class HealthWatch:
 
     def _run(self) -> None:
         while not self._over.wait(_EVERY):
-            seen = dict(self._ports())
+            seen = dict(self._pages())
             for name in self._now.keys() - seen.keys():
                 self._ended.append(self._now.pop(name))
-            for name, port in seen.items():
+            for name, address in seen.items():
                 self._live(name, up=False)
                 for page in PAGES:
-                    self._ask(name, port, page)
+                    self._ask(name, address, page)
 
     def _live(self, name: str, *, up: bool) -> None:
         now = time.time()
         known = self._now.get(name) or Life(name, now, now + BOUND, now)
         self._now[name] = replace(known, up=min(known.up, now) if up else known.up, end=now)
 
-    def _ask(self, name: str, port: int, page: str) -> None:
+    def _ask(self, name: str, address: str, page: str) -> None:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{page}", timeout=_PATIENCE):
+            with urllib.request.urlopen(f"http://{address}/{page}", timeout=_PATIENCE):
                 self.asked += 1
                 text = None
         except urllib.error.HTTPError as error:

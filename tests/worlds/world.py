@@ -11,14 +11,14 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from common.names import Origin, TableName
+from common.names import Origin, TableName, server_label
 from dstream.demo.ledger import Ledger
 from dstream.demo.processes import Service, environment, write_config
 from dstream.demo.schema import TABLES, create
@@ -39,7 +39,6 @@ DATABASE = "demo"
 CAPTURE_INTERVAL = 0.3
 """Seconds between scans of the capture job."""
 USER, PASSWORD = "sa", "test-Password-1"
-_HOST = "localhost"
 _HEALTH, _HEALTH_HOST = "# health", "127.0.0.1"
 """A line of the configuration in whose place each ingester has its `health` block."""
 
@@ -75,7 +74,8 @@ class Addresses:
 class Ingester(Service):
     """One start of `dstream ingester`; started again it is another one.
 
-    `name`: what it calls itself at SQL Server. `health_port`: where its health page is.
+    `name`: what it calls itself at SQL Server. `health`: where its health page is. `where`: turns its command into the one
+    that is started.
     """
 
     def __init__(
@@ -85,12 +85,14 @@ class Ingester(Service):
         addresses: Addresses,
         folder: Path,
         variables: Mapping[str, str],
-        health_port: int,
+        health: str,
+        where: Callable[[Sequence[str]], list[str]],
     ) -> None:
         called = replace(addresses, db_connection_string=f"{addresses.db_connection_string}&app name={name}")
         super().__init__("ingester", config, {**environment(called), **variables}, folder / f"{name}.log")
+        self._command = where(self._command)
         self.name = name
-        self.health_port = health_port
+        self.health = health
 
     def kill_tree(self) -> None:
         """SIGKILL to it, its JVM and Spark's workers: as a machine that loses power. `kill` leaves those to find out."""
@@ -103,6 +105,7 @@ class World:
 
     `locks`: the inside of the configuration's `locks` block. `more`, `routing`: settings of the ingester and of the router besides.
     `router_by_relay`: the router's way to Service Bus is `router_relay`. `health`: what the health pages of all services say meanwhile.
+    `host`: where both servers listen.
     """
 
     def __init__(
@@ -115,12 +118,15 @@ class World:
         routing: str = "",
         router_by_relay: bool = False,
         seed: int = 3,
+        host: str = "localhost",
     ) -> None:
+        self._host, self._origin = host, Origin(server_label(host), DATABASE)
+        self._listens = "127.0.0.1" if host == "localhost" else host
         self._folder, self._locks, self._more, self._routing = folder, locks, more, routing
         self._make_servers()
         self._pace, self._seed = pace, seed
         self._router_by_relay, self._router_health = router_by_relay, free_port()
-        self.topics = {table: Origin(_HOST, DATABASE).topic(table) for table in TABLES}
+        self.topics = {table: self._origin.topic(table) for table in TABLES}
         self.ledger = Ledger()
         self.ingesters: list[Ingester] = []
         """All that were ever started, in that order; `died()` and `pid` tell of each."""
@@ -129,8 +135,8 @@ class World:
 
     def _make_servers(self) -> None:
         self._engine = build_engine(users={USER: PASSWORD}, databases=[DATABASE], capture_interval=CAPTURE_INTERVAL)
-        self.sqlserver = SqlServerEmulator(self._engine)
-        self.servicebus = ServiceBusEmulator()
+        self.sqlserver = SqlServerEmulator(self._engine, host=self._listens)
+        self.servicebus = ServiceBusEmulator(host=self._listens)
 
     def _start_servers(self, opened: ExitStack) -> Served:
         opened.callback(self._engine.close)
@@ -142,12 +148,12 @@ class World:
     def __enter__(self) -> Self:
         with ExitStack() as opened:
             self.served = served = self._start_servers(opened)
-            self.login = Login(_HOST, served.sql_port, USER, PASSWORD, DATABASE)
+            self.login = Login(self._host, served.sql_port, USER, PASSWORD, DATABASE)
             create(self.login)
             self._addresses = Addresses(
-                f"sqlserver://{USER}:{PASSWORD}@{_HOST}:{served.sql_port}?database={DATABASE}&encrypt=disable",
+                f"sqlserver://{USER}:{PASSWORD}@{self._host}:{served.sql_port}?database={DATABASE}&encrypt=disable",
                 served.bus_connection_string,
-                f"http://127.0.0.1:{served.http_port}",
+                f"http://{self._listens}:{served.http_port}",
             )
             self._config = write_config(
                 self._folder,
@@ -170,7 +176,7 @@ class World:
             opened.callback(self.subscriber.stop)
             self.workload = Workload(self.login, self.ledger, self._pace, seed=self._seed)
             opened.callback(self.workload.stop)
-            self.health = opened.enter_context(HealthWatch(self._health_ports))
+            self.health = opened.enter_context(HealthWatch(self._health_pages))
             self._opened = opened.pop_all()
         return self
 
@@ -191,10 +197,13 @@ class World:
         path = folder / f"dump-{os.getpid()}-{time.time_ns()}.txt"
         parts: list[tuple[str, Callable[[], str]]] = [
             ("counts", lambda: f"committed {self.ledger.counts()}\nreceived {self.subscriber.counts()}"),
-            ("offsets", lambda: dump.offsets(self.login, Origin(_HOST, DATABASE))),
+            ("offsets", lambda: dump.offsets(self.login, self._origin)),
             ("sessions at SQL Server", lambda: dump.sessions(self.login)),
             *self._more_of_a_dump(),
-            ("queue and topics", lambda: dump.entities(self.served.http_port, ["ingest-queue", *topics])),
+            (
+                "queue and topics",
+                lambda: dump.entities(self.served.http_port, ["ingest-queue", *topics], self._listens),
+            ),
             ("processes", lambda: dump.processes(services)),
             ("sockets", lambda: dump.sockets(services)),
             ("asked for stacks", lambda: dump.ask_for_stacks(services)),
@@ -210,9 +219,9 @@ class World:
             held.append(("blob leases", lambda: dump.leases(blobs)))
         return held
 
-    def _health_ports(self) -> list[tuple[str, int]]:
-        ports = [(each.name, each.health_port) for each in self.ingesters if each.running]
-        return [*ports, (ROUTER, self._router_health)] if self.router.running else ports
+    def _health_pages(self) -> list[tuple[str, str]]:
+        pages = [(each.name, each.health) for each in self.ingesters if each.running]
+        return [*pages, (ROUTER, f"{_HEALTH_HOST}:{self._router_health}")] if self.router.running else pages
 
     def stillness(self) -> list[Stillness]:
         """How long each table stood still so far, the longest first."""
@@ -252,16 +261,29 @@ class World:
 
         `variables`: of its environment, for a `locks` block that asks for some.
         """
-        name, health = f"ingester-{len(self.ingesters)}", free_port()
+        name = f"ingester-{len(self.ingesters)}"
+        health = self._health_address()
         addresses = self._addresses.through(self.served, bus_port=bus_port, sql_port=sql_port)
         config = self._folder / f"{name}.hcl"
-        config.write_text(
-            self._config.read_text().replace(_HEALTH, f'health {{\nhost = "{_HEALTH_HOST}"\nport = {health}\n}}')
-        )
-        ingester = Ingester(name, config, addresses, self._folder, variables, health)
+        host, _, port = health.partition(":")
+        text = self._config.read_text().replace(_HEALTH, f'health {{\nhost = "{host}"\nport = {port}\n}}')
+        config.write_text(self._adapted(text))
+        ingester = Ingester(name, config, addresses, self._folder, variables, health, self._where)
         self.ingesters.append(ingester)
         ingester.start()
         return ingester
+
+    def _health_address(self) -> str:
+        """Where the next ingester has its health page."""
+        return f"{_HEALTH_HOST}:{free_port()}"
+
+    def _adapted(self, config: str) -> str:
+        """An ingester's configuration, for a world that changes it."""
+        return config
+
+    def _where(self, command: Sequence[str]) -> list[str]:
+        """How an ingester is started, for a world that has it on another machine."""
+        return list(command)
 
     def delivered(self, wanted: Mapping[TableName, int] | None = None) -> bool:
         """Whether as many messages have arrived on each topic as changes were committed, or as are `wanted`."""
