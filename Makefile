@@ -11,7 +11,7 @@ FETCHED := $(CLIENTS)/.cache
 AZURITE := tests/azurite
 MISSING := echo "It is not available here: the tests that need it are skipped, and fail in CI." >&2
 
-.PHONY: demo test test-emulators check format bench soak lock setup scriptdom archive clients azurite clean
+.PHONY: demo test test-emulators manifests check format bench soak lock setup scriptdom archive clients azurite clean
 
 demo: setup
 	$(BIN)/dstream demo
@@ -22,6 +22,10 @@ test: setup scriptdom archive azurite
 # The tests of the emulators: every statement, every frame, and foreign clients. What DStream needs of them is in `make test`.
 test-emulators: setup clients
 	$(BIN)/python -m tests.side_by_side emulators
+
+# What is under deploy/kubernetes, tried on an API server that is compiled for it once (Go, root for Debian's etcd; some minutes).
+manifests: setup
+	$(BIN)/python -m tests.kubernetes.manifests
 
 check: setup
 	$(BIN)/ruff check .

@@ -1,0 +1,183 @@
+"""deploy/kubernetes agrees with the code: the configuration loads with what a pod's environment holds, commands exist, ports and pages answer."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from common.errors import ConfigurationError
+from dstream.cli import app
+from dstream.commands.router import ROUTER_STOPS_WITHIN
+from dstream.config import load_ingester, load_router
+from dstream.demo.attached import target
+from emulators.servicebus.__main__ import _parser as servicebus_parser
+from emulators.sqlserver.__main__ import parse_arguments
+from tests.kubernetes.manifests.rendering import (
+    COMPONENTS,
+    FOLDER,
+    OVERLAYS,
+    Manifest,
+    containers,
+    kubectl,
+    only,
+    parsed,
+    rendered,
+    templates,
+    with_component,
+)
+
+pytestmark = pytest.mark.skipif(kubectl() is None, reason="kubectl, which renders the manifests, is not on PATH")
+
+_BUS = "Endpoint=sb://servicebus;SharedAccessKeyName=k;SharedAccessKey=key;UseDevelopmentEmulator=true;"
+_SECRETS = {
+    "db-connection-string": "sqlserver://sa:password@sqlserver:1433?database=demo&encrypt=disable",
+    "ingest-connection-string": _BUS,
+    "router-connection-string": _BUS,
+}
+_LOADERS = {"ingester": load_ingester, "router": load_router}
+_EMULATORS: Mapping[str, Callable[[Sequence[str]], Namespace]] = {
+    "emulators.sqlserver": parse_arguments,
+    "emulators.servicebus": servicebus_parser().parse_args,
+}
+_PODS = [(overlay, stage) for overlay in OVERLAYS for stage in _LOADERS]
+
+
+@pytest.fixture(scope="module")
+def overlays() -> Mapping[str, list[Manifest]]:
+    return {name: parsed(rendered(FOLDER / name)) for name in OVERLAYS}
+
+
+def environment(container: Manifest) -> dict[str, str]:
+    """What the container's variables hold, with secrets by their keys."""
+    found = {}
+    for each in container["env"]:
+        source = each.get("valueFrom", {}).get("secretKeyRef")
+        found[each["name"]] = each["value"] if source is None else _SECRETS[source["key"]]
+    return found
+
+
+def configured(objects: list[Manifest], folder: Path) -> Path:
+    path = folder / "dstream.hcl"
+    path.write_text(only(objects, "ConfigMap", "dstream-config")["data"]["dstream.hcl"])
+    return path
+
+
+def stage_of(objects: list[Manifest], stage: str) -> Manifest:
+    [container] = containers(templates(objects)[f"dstream-{stage}"])
+    return container
+
+
+@pytest.mark.parametrize(("overlay", "stage"), _PODS)
+def test_the_configuration_loads_with_what_the_pod_has_and_with_nothing_less(
+    overlays: Mapping[str, list[Manifest]], overlay: str, stage: str, tmp_path: Path
+) -> None:
+    objects = overlays[overlay]
+    path, variables = configured(objects, tmp_path), environment(stage_of(objects, stage))
+    settings: Any = _LOADERS[stage](path, variables)
+    assert not settings.remarks
+    for name in (name for name in variables if name.endswith("_CONNECTION_STRING")):
+        with pytest.raises(ConfigurationError, match=name):
+            _LOADERS[stage](path, {key: value for key, value in variables.items() if key != name})
+
+
+@pytest.mark.parametrize(("overlay", "stage"), _PODS)
+def test_probes_ask_the_pages_at_the_port_that_is_configured(
+    overlays: Mapping[str, list[Manifest]], overlay: str, stage: str, tmp_path: Path
+) -> None:
+    objects = overlays[overlay]
+    container = stage_of(objects, stage)
+    settings: Any = _LOADERS[stage](configured(objects, tmp_path), environment(container))
+    assert container["ports"] == [{"name": "health", "containerPort": settings.health.port}]
+    assert settings.health.host == "0.0.0.0"
+    probes = {name: container[f"{name}Probe"]["httpGet"] for name in ("startup", "liveness", "readiness")}
+    assert probes == {
+        name: {"path": path, "port": "health"}
+        for name, path in (("startup", "/healthz"), ("liveness", "/healthz"), ("readiness", "/readyz"))
+    }
+    [port] = only(objects, "Service", f"dstream-{stage}")["spec"]["ports"]
+    assert (port["port"], port["targetPort"]) == (settings.health.port, "health")
+
+
+@pytest.mark.parametrize(("overlay", "stage"), _PODS)
+def test_the_configuration_is_a_directory_so_that_a_changed_one_arrives(
+    overlays: Mapping[str, list[Manifest]], overlay: str, stage: str
+) -> None:
+    objects = overlays[overlay]
+    template = templates(objects)[f"dstream-{stage}"]
+    [container] = containers(template)
+    [mount] = [each for each in container["volumeMounts"] if each["name"] == "config"]
+    [volume] = [each for each in template["spec"]["volumes"] if each["name"] == "config"]
+    assert "subPath" not in mount
+    assert volume["configMap"] == {"name": "dstream-config"}
+    assert container["args"] == [stage, "--config", f"{mount['mountPath']}/dstream.hcl"]
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_commands_are_accepted_as_they_stand(overlays: Mapping[str, list[Manifest]], overlay: str) -> None:
+    commands: Any = typer.main.get_command(app)
+    for container in itertools.chain(*map(containers, templates(overlays[overlay]).values())):
+        arguments = [_expanded(text, container) for text in container["args"]]
+        if "command" in container:
+            assert container["command"][:-1] == ["tini", "--", "python", "-m"]
+            assert _EMULATORS[container["command"][-1]](arguments).host == "0.0.0.0"
+        else:
+            name, *rest = arguments
+            commands.commands[name].make_context(name, rest)
+
+
+def _expanded(text: str, container: Manifest) -> str:
+    return re.sub(r"\$\((\w+)\)", lambda found: environment(container)[found[1]], text)
+
+
+@pytest.mark.parametrize(("overlay", "stage"), _PODS)
+def test_a_stop_has_more_time_than_it_takes(overlays: Mapping[str, list[Manifest]], overlay: str, stage: str) -> None:
+    spec = templates(overlays[overlay])[f"dstream-{stage}"]["spec"]
+    assert timedelta(seconds=spec["terminationGracePeriodSeconds"]) >= 2 * timedelta(seconds=ROUTER_STOPS_WITHIN)
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_no_pod_gets_a_token_of_the_cluster(overlays: Mapping[str, list[Manifest]], overlay: str) -> None:
+    for template in templates(overlays[overlay]).values():
+        assert template["spec"]["automountServiceAccountToken"] is False
+
+
+def test_the_development_overlay_is_whole(overlays: Mapping[str, list[Manifest]], tmp_path: Path) -> None:
+    """Each image is of this project, each secret is there, and the demo finds its tables on the emulators' Services."""
+    objects = overlays["overlays/development"]
+    secret = only(objects, "Secret", "dstream-secrets")
+    pods = [container for template in templates(objects).values() for container in containers(template)]
+    assert {container["image"] for container in pods} == {
+        f"localhost/dstream/{name}:dev" for name in ("ingester", "router", "demo")
+    }
+    assert {key for container in pods for key in _keys(container)} == set(secret["data"]) == set(_SECRETS)
+    [job] = containers(templates(objects)["demo"])
+    found = target(configured(objects, tmp_path), environment(job))
+    services = {each["metadata"]["name"]: each["spec"] for each in objects if each["kind"] == "Service"}
+    assert found.login.port in [port["port"] for port in services[found.login.host]["ports"]]
+
+
+def _keys(container: Manifest) -> Iterator[str]:
+    for each in container.get("env", ()):
+        if "valueFrom" in each:
+            yield each["valueFrom"]["secretKeyRef"]["key"]
+
+
+def test_the_production_overlay_holds_no_key(overlays: Mapping[str, list[Manifest]]) -> None:
+    objects = overlays["overlays/production"]
+    assert [each["metadata"]["name"] for each in objects if each["kind"] == "Secret"] == []
+    keys = {key for template in templates(objects).values() for each in containers(template) for key in _keys(each)}
+    assert keys == {"db-connection-string"}
+    assert "replicas" not in only(objects, "Deployment", "dstream-router")["spec"]
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_a_component_can_be_added_to_the_base(component: str, tmp_path: Path) -> None:
+    assert rendered(with_component(component, tmp_path)) != rendered(FOLDER / "base")
