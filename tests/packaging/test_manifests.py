@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -176,6 +177,27 @@ def test_the_production_overlay_holds_no_key(overlays: Mapping[str, list[Manifes
     keys = {key for template in templates(objects).values() for each in containers(template) for key in _keys(each)}
     assert keys == {"db-connection-string"}
     assert "replicas" not in only(objects, "Deployment", "dstream-router")["spec"]
+
+
+def test_the_folder_that_the_page_describes_renders(tmp_path: Path) -> None:
+    """deploy/README.md, step 3."""
+    [text] = re.findall(r"```yaml\n(.*?)```", (FOLDER.parent / "README.md").read_text(), re.DOTALL)
+    (tmp_path / "kustomization.yaml").write_text(text.replace("../../base", os.path.relpath(FOLDER / "base", tmp_path)))
+    (tmp_path / "dstream.hcl").write_text("# mine")
+    objects = parsed(rendered(tmp_path))
+    assert only(objects, "ConfigMap", "dstream-config")["data"] == {"dstream.hcl": "# mine"}
+    assert [stage_of(objects, stage)["image"] for stage in _LOADERS] == [
+        f"registry.example.com/dstream/{stage}:0.1.0" for stage in _LOADERS
+    ]
+
+
+def test_the_page_names_each_folder_and_each_secret(overlays: Mapping[str, list[Manifest]]) -> None:
+    page = (FOLDER.parent / "README.md").read_text()
+    for folder in (*OVERLAYS, *COMPONENTS):
+        assert f"`kubernetes/{folder}/`" in page
+    for stage in _LOADERS:
+        for key in _keys(stage_of(overlays["base"], stage)):
+            assert f"--from-file={key}" in page
 
 
 @pytest.mark.parametrize("component", COMPONENTS)
