@@ -9,14 +9,15 @@ SCRIPTDOM := $(VENV)/scriptdom
 CLIENTS := tests/emulators
 FETCHED := $(CLIENTS)/.cache
 AZURITE := tests/azurite
+PROMTOOL := tests/deploy/observability/.cache
 MISSING := echo "It is not available here: the tests that need it are skipped, and fail in CI." >&2
 
-.PHONY: demo test test-emulators manifests check format bench soak lock setup scriptdom archive clients azurite clean
+.PHONY: demo test test-emulators manifests check format bench soak lock setup scriptdom archive clients azurite promtool rules clean
 
 demo: setup
 	$(BIN)/dstream demo
 
-test: setup scriptdom archive azurite
+test: setup scriptdom archive azurite promtool
 	$(BIN)/python -m tests.side_by_side dstream
 
 # The tests of the emulators: every statement, every frame, and foreign clients. What DStream needs of them is in `make test`.
@@ -128,10 +129,22 @@ $(AZURITE)/.cache/.ready: $(AZURITE)/package.json $(AZURITE)/package-lock.json
 	@echo "Fetching Azurite into $(@D) ..."
 	@cd $(@D) && npm ci --silent --no-audit --no-fund --ignore-scripts && touch .ready || $(MISSING)
 
+# Prometheus' checker of rules, from Debian's package and without installing it (37 MB), only for the tests of deploy/observability.
+promtool: $(PROMTOOL)/.ready
+
+$(PROMTOOL)/.ready:
+	@mkdir -p $(@D)
+	@echo "Fetching promtool into $(@D) ..."
+	@cd $(@D) && { apt-get download -qq prometheus || { apt-get update -qq && apt-get download -qq prometheus; }; } && dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x ./usr/bin/promtool && rm prometheus_*.deb && touch .ready || $(MISSING)
+
+# The alert rules as Kubernetes takes them, from the file that Prometheus takes.
+rules:
+	@{ printf '%s\n' '# Generated from alerts.yaml by `make rules`: edit that file.' 'apiVersion: monitoring.coreos.com/v1' 'kind: PrometheusRule' 'metadata:' '  name: dstream' '  labels:' '    app.kubernetes.io/name: dstream' 'spec:'; sed 's/^./  &/' deploy/observability/alerts.yaml; } > deploy/observability/prometheusrule.yaml
+
 # Writes requirements.lock again: names, versions and hashes, never an address.
 lock: setup
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 -o requirements.lock --quiet
 
 clean:
-	rm -rf $(VENV) $(FETCHED) $(AZURITE)/.cache .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(FETCHED) $(AZURITE)/.cache $(PROMTOOL) .mypy_cache .ruff_cache .pytest_cache
