@@ -9,16 +9,19 @@ from typing import Annotated
 import typer
 
 from dstream.commands.check import check
+from dstream.commands.completion import completion
 from dstream.commands.demo import demo
 from dstream.commands.emulators import emulators
 from dstream.commands.ingester import ingester
 from dstream.commands.plan import plan
 from dstream.commands.router import router
 from dstream.commands.server import server
+from dstream.completing import asked, prepare
 from dstream.reporting import OK, reported
 
 app = typer.Typer(
     name="dstream",
+    add_completion=False,  # `dstream completion` prints the script for a shell that is named, not guessed
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
@@ -31,7 +34,7 @@ def named(command: Callable[..., int]) -> str:
     return command.__name__.replace("_", "-")
 
 
-for _command in (ingester, router, server, check, plan, demo, emulators):
+for _command in (ingester, router, server, check, plan, demo, emulators, completion):
     app.command(named(_command))(reported(_command))
 
 
@@ -52,4 +55,6 @@ def _options(
 
 def main() -> None:
     """The entry point; ends the process with an exit status: 0 clean, 1 failed, 2 bad configuration or usage."""
+    if asked():
+        prepare(app)
     app(prog_name="dstream")
