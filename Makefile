@@ -12,7 +12,7 @@ AZURITE := tests/azurite
 PROMTOOL := tests/deploy/observability/.cache
 MISSING := echo "It is not available here: the tests that need it are skipped, and fail in CI." >&2
 
-.PHONY: demo test test-emulators manifests check format bench soak lock setup scriptdom archive clients azurite promtool rules clean
+.PHONY: demo test test-emulators manifests check format bench soak lock setup scriptdom archive clients azurite promtool rules images clean
 
 demo: setup
 	$(BIN)/dstream demo
@@ -140,6 +140,10 @@ $(PROMTOOL)/.ready:
 # The alert rules as Kubernetes takes them, from the file that Prometheus takes.
 rules:
 	@{ printf '%s\n' '# Generated from alerts.yaml by `make rules`: edit that file.' 'apiVersion: monitoring.coreos.com/v1' 'kind: PrometheusRule' 'metadata:' '  name: dstream' '  labels:' '    app.kubernetes.io/name: dstream' 'spec:'; sed 's/^./  &/' deploy/observability/alerts.yaml; } > deploy/observability/prometheusrule.yaml
+
+# The container images, with buildah, podman or docker; deploy/image/build lists the variables: BASE, TAG, REPOSITORY, ...
+images:
+	deploy/image/build
 
 # Writes requirements.lock again: names, versions and hashes, never an address.
 lock: setup
