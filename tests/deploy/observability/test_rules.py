@@ -75,6 +75,17 @@ def test_kubernetes_has_the_same_rules() -> None:
     assert found["spec"] == yaml.safe_load(rules.read_text()), "run `make rules`"
 
 
+def test_kustomize_has_the_rules_and_the_dashboard() -> None:
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("kubectl is not here")
+    built = subprocess.run([kubectl, "kustomize", str(HERE)], capture_output=True, text=True, timeout=60, check=True)
+    found = {each["kind"]: each for each in yaml.safe_load_all(built.stdout)}
+    assert found.keys() == {"PrometheusRule", "ConfigMap"}
+    assert found["PrometheusRule"]["spec"] == yaml.safe_load((HERE / "alerts.yaml").read_text())
+    assert found["ConfigMap"]["data"] == {"dstream.json": (HERE / "dashboard.json").read_text()}
+
+
 def promtool(*arguments: str) -> subprocess.CompletedProcess[str]:
     found = str(_FETCHED) if _FETCHED.exists() else shutil.which("promtool")
     if found is None:
