@@ -9,6 +9,9 @@ from ingester.slices import Slice, SliceResult
 
 Early = Callable[[SliceResult], None]
 """Called with the result of a slice whose bundle still runs. From any thread."""
+Begins = Callable[[], Sequence[Slice] | None]
+"""Called when a worker begins a bundle, if that may be long after it was handed over. Returns the slices with the time that they have now, or
+None when none of them may begin. From any thread."""
 
 
 class Executor(Protocol):
@@ -19,12 +22,16 @@ class Executor(Protocol):
         """How many bundles may run at once, at least 2. The number changes with the available machines."""
         ...
 
-    def run(self, bundle: Sequence[Slice], *, number: int, early: Early) -> Sequence[SliceResult]:
+    def run(self, bundle: Sequence[Slice], *, number: int, early: Early, begins: Begins) -> Sequence[SliceResult]:
         """Drain every slice of `bundle` and return one result each, including those that `early` was called with.
 
         Raises WorkerLost if the worker died, and TransientError if there was none; nothing is then known of the slices.
         May never return, so the caller needs a deadline. `number`: identifies the bundle.
         """
+        ...
+
+    def waits(self, number: int) -> bool:
+        """Whether the bundle still waits for an executor, as far as known, so that nothing of it has begun. Waits for nothing."""
         ...
 
     def give_up(self, number: int) -> None:

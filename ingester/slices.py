@@ -133,6 +133,13 @@ class Overdue(DStreamError):
     """A slice was given up because no result came in time. It may still be running."""
 
 
+def untouched(todo: Slice) -> SliceResult:
+    """The result of a slice that never began because the driver stops. A part must not count as read."""
+    if todo.part is not None:
+        return failed(todo, Expired(f"reading {todo.table.key}: the ingester stops"))
+    return SliceResult(todo.table, None, more=True)
+
+
 def failed(todo: Slice, error: Exception) -> SliceResult:
     """The result of a slice that failed, and of which nothing else is known."""
     return in_trouble(SliceResult(todo.table, None, more=True, part=todo.part), error)

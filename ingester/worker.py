@@ -15,14 +15,15 @@ from pathlib import Path
 
 from common.bus.ports import Sender
 from common.buses import bus_of
-from common.clock import SteadyClock, steady, unix
+from common.clock import SteadyClock, SteadyTime, steady, unix
 from common.errors import PermanentError
 from common.names import TableName
 from common.observability.stacks import tell_stacks_on_signal
 from ingester.offsets import TakenOffsets
 from ingester.position import Position
-from ingester.slices import Slice, SliceResult, WorkerClock, failed
-from ingester.spark.early_results import Driver, Reach
+from ingester.slices import Slice, SliceResult, WorkerClock, failed, untouched
+from ingester.spark.driver_line import Driver
+from ingester.spark.reach import Reach
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.login.trust import authorities
 from ingester.sqlserver.offsets import SqlServerOffsets
@@ -74,7 +75,9 @@ class OffsetsBeside:
 
 
 class Worker:
-    """The benches of one process, as many as were recently needed at once. `stopping`: a file that exists once a stop was requested."""
+    """The benches of one process, as many as were recently needed at once. `stopping`: a file that exists, on the driver's machine, once a stop
+    was requested.
+    """
 
     def __init__(self, settings: WorkerSettings, stopping: Path, *, clock: SteadyClock = steady) -> None:
         self._settings = settings
@@ -89,17 +92,31 @@ class Worker:
 
     def run(self, bundle: Sequence[Slice], driver: Driver | None = None) -> list[SliceResult]:
         """Drain every slice. A failure is the result of its slice. `driver` gets each result but the last as soon as it is there."""
+        begun = self._clock()  # before the driver is asked: its answer counts from then on
+        if driver is None or not driver.elsewhere:
+            results = self._run_all(bundle, driver, begun)
+        elif (now := self._reach.begin(driver, bundle)) is None:
+            return [untouched(todo) for todo in bundle]
+        else:
+            with self._reach.listening(driver):
+                results = self._run_all(now, driver, begun)
+        return [*results[:-1], replace(results[-1], unreached=self._reach.news())]
+
+    def _run_all(self, bundle: Sequence[Slice], driver: Driver | None, begun: SteadyTime) -> list[SliceResult]:
         if len(bundle) == 1:
-            return [self._run(bundle[0])]
+            return [self._run(bundle[0], begun)]
         results: list[SliceResult] = []
-        for ended in as_completed([self._threads.submit(self._run, todo) for todo in bundle]):
+        for ended in as_completed([self._threads.submit(self._run, todo, begun) for todo in bundle]):
             results.append(ended.result())
             if driver is not None and len(results) < len(bundle):
                 self._reach.tell(driver, results[-1])
-        return [*results[:-1], replace(results[-1], unreached=self._reach.news())]
+        return results
 
-    def _run(self, todo: Slice) -> SliceResult:
+    def _run(self, todo: Slice, begun: SteadyTime) -> SliceResult:
+        """`begun`: when the lease had `lease_seconds` left. A slice may have waited for a thread since then."""
         begun_at = unix()
+        if todo.lease_seconds is not None:
+            todo = replace(todo, lease_seconds=todo.lease_seconds - (self._clock() - begun))
         result = self._drained(todo)
         return replace(result, clock=WorkerClock(socket.gethostname(), todo.sent_at, begun_at, unix()))
 
@@ -156,9 +173,12 @@ class Worker:
             unix,
             stand_ins=settings.stand_ins,
             transforms=settings.transforms,
-            stopping=self._stopping.exists,
+            stopping=self._stops,
         )
         return _Bench(drain, connection, sender)
+
+    def _stops(self) -> bool:
+        return self._reach.stopping or self._stopping.exists()
 
 
 def _close(benches: Sequence[_Bench]) -> None:

@@ -6,6 +6,9 @@ results are ignored. That is safe although its work may go on somewhere for a wh
 of them commits and the other is refused. Either way the queue accepted the page before its end was committed: nothing
 is left out, and what both sent is there twice with the same ids.
 
+A bundle may wait for an executor that is still to come. It has done nothing then, and is not late: its slices get their
+time when a worker begins them. The executor says when nothing runs at all.
+
 If a worker dies, one of its tables may have killed it. So each of them gets a worker to itself until it comes back.
 """
 
@@ -95,9 +98,9 @@ class _Bundle:
 
 
 class Dispatcher:
-    """Runs bundles on the executor's slots. Only `_run` and `give_up` leave the caller's thread.
+    """Runs bundles on the executor's slots. Only `_run` and `give_up` leave the caller's thread, and what they call.
 
-    `stamped`: completes a slice when it starts. Values from before would be out of date after the wait for a slot.
+    `stamped`: completes a slice when it starts. Values from before would be out of date after the wait for a slot. From any thread.
     """
 
     def __init__(self, executor: Executor, stamped: Callable[[Slice], Slice], *, clock: SteadyClock = steady) -> None:
@@ -159,6 +162,11 @@ class Dispatcher:
         """How many bundles are out."""
         return len(self._out)
 
+    @property
+    def begun(self) -> int:
+        """How many of them an executor has."""
+        return sum(not self._executor.waits(number) for number in self._out)
+
     def close(self) -> None:
         """Start nothing more, and do not wait for what is out."""
         self._threads.close()
@@ -168,18 +176,28 @@ class Dispatcher:
 
     def _submit(self, slices: list[Slice], *, backlog: bool) -> None:
         stamped = [self._stamped(todo) for todo in slices]
-        number, now = next(self._numbers), self._clock()
-        deadline = SteadyTime(now + max(map(seconds_out, stamped)))
+        number, slices_out = next(self._numbers), {(todo.table, todo.part): todo for todo in stamped}
         lone = len(stamped) == 1 and stamped[0].part is None
-        self._out[number] = _Bundle(backlog, lone, {(todo.table, todo.part): todo for todo in stamped}, now, deadline)
+        self._out[number] = _Bundle(backlog, lone, slices_out, self._clock(), self._due(stamped))
         self._threads.run(partial(self._run, number, stamped))
+
+    def _due(self, stamped: Sequence[Slice]) -> SteadyTime:
+        return SteadyTime(self._clock() + max(map(seconds_out, stamped)))
 
     def _run(self, number: int, slices: list[Slice]) -> None:
         def early(result: SliceResult) -> None:
             self._reports.put((number, [result], False))
 
+        def begins() -> Sequence[Slice] | None:
+            bundle = self._out.get(number)
+            if bundle is None:  # it was given up
+                return None
+            stamped = [self._stamped(todo) for todo in slices]
+            bundle.deadline = self._due(stamped)
+            return stamped
+
         try:
-            results = self._executor.run(slices, number=number, early=early)
+            results = self._executor.run(slices, number=number, early=early, begins=begins)
         except Exception as error:  # the loop must hear of any failure, or the tables would never be due again
             results = [failed(todo, error) for todo in slices]
         self._reports.put((number, results, True))
@@ -202,15 +220,21 @@ class Dispatcher:
 
     def _given_up(self) -> list[SliceResult]:
         now = self._clock()
-        overdue = [number for number, bundle in self._out.items() if now >= bundle.deadline]
+        overdue = []
+        for number, bundle in self._out.items():
+            if now < bundle.deadline:
+                continue
+            if self._executor.waits(number):
+                bundle.deadline = SteadyTime(now + _LATE_SECONDS)
+            else:
+                overdue.append(number)
         return [result for number in overdue for result in self._give_up(number, self._out.pop(number), now)]
 
     def _give_up(self, number: int, bundle: _Bundle, now: SteadyTime) -> list[SliceResult]:
         self._threads.run(partial(self._executor.give_up, number))
         error = Overdue(
             f"no result came within {now - bundle.begun:.0f} s after the slice was given to Spark",
-            hint="Service Bus, SQL Server or the executor accepts connections but does not answer, or no executor took "
-            "the task",
+            hint="Service Bus, SQL Server or the executor accepts connections but does not answer",
         )
         if bundle.slices:
             log.error(

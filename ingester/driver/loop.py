@@ -361,7 +361,7 @@ class Loop:
     def _finish(self) -> None:
         deadline = self._clock() + self._settings.stop_seconds
         self._executor.finish()
-        while self._dispatcher.running and self._clock() < deadline:
+        while self._dispatcher.begun and self._clock() < deadline:
             for result in self._dispatcher.results(_TICK):
                 self._returns.settle(result)
         if self._dispatcher.running:

@@ -98,9 +98,10 @@ class Ownership:
         return table.lease is not None and self._still(table, table.lease)
 
     def stamped(self, todo: Slice, table: TrackedTable | None, now: UnixTime) -> Slice:
-        """`todo` as it starts at `now`, with the time that its table's lease is sure to last."""
+        """`todo` as it starts at `now`, with the time that its table's lease is sure to last. From any thread."""
+        lease = None if table is None else table.lease
         try:
-            left = 0.0 if table is None or table.lease is None else self._leases.seconds_left(table.lease)
+            left = 0.0 if lease is None or lease.epoch != todo.epoch else self._leases.seconds_left(lease)
         except DStreamError:  # logged when the slice is back
             left = 0.0
         todo = replace(todo, sent_at=now)

@@ -46,6 +46,22 @@ _SHORTEST = 8
 _ADDRESS = re.compile(r"[\d.:]+")
 
 
+LOG4J = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %p %c: %m%n
+logger.tasks.name = org.apache.spark.scheduler.TaskSchedulerImpl
+logger.tasks.level = warn
+logger.master.name = org.apache.spark.deploy.client
+logger.master.level = warn
+"""
+"""What Spark's JVM prints: errors, and the warnings that say what it waits for."""
+
+
 def is_local(master: str) -> bool:
     """Whether tasks run in the driver's JVM, so that nothing goes over a network."""
     return re.match(r"local(\[|$)", master) is not None

@@ -8,36 +8,37 @@ The loop's own thread never calls into the JVM: a JVM that hangs would hold up t
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 import threading
-import zipimport
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import structlog
 from py4j.protocol import Py4JError
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf, SparkContext, cloudpickle
 from pyspark.errors import PySparkException
 
 from common.clock import steady
 from common.errors import DStreamError, PermanentError, TransientError
 from common.in_time import within
 from common.periodic import repeat
-from ingester.executor import Early
+from ingester.executor import Begins, Early
 from ingester.slices import Slice, SliceResult, WorkerLost
 from ingester.spark.capacity import FEWEST_SLOTS, Allocation, registered
-from ingester.spark.conf import RESULTS_PORT, is_local, maskable, results_port, spark_settings, unguarded
-from ingester.spark.early_results import Driver, EarlyResults
+from ingester.spark.conf import LOG4J, RESULTS_PORT, is_local, maskable, results_port, spark_settings, unguarded
+from ingester.spark.driver_line import Driver, DriverLine
 from ingester.spark.health import Answers, ExecutorHealth
 from ingester.spark.java import java_home
 from ingester.spark.jvm import Jvm
+from ingester.spark.queued import Queued
 from ingester.spark.reasons import hint_for, reason, worker_died
 from ingester.spark.scratch import Scratch
+from ingester.spark.worker_side import PACKAGE, Work, checked, settle_worker
 
 log = structlog.get_logger("spark")
 
@@ -47,31 +48,22 @@ that ends before others goes to the driver at once, if one is given."""
 FirstTask = Callable[[], Any]
 """Runs in a Python worker before anything else. Its result must be picklable."""
 
-START_SECONDS = 120.0
-"""For the JVM, the cluster's first executor and its first Python worker. Spark itself gives a standalone master 60 s."""
+START_SECONDS, CLUSTER_START_SECONDS = 120.0, 240.0
+"""For the JVM, the first executor and its first Python worker. No lock is held yet, and a machine of a cluster may have to load an image.
+Spark itself gives a standalone master 60 s."""
+_NEWS_SECONDS = 20.0
+"""After which a start that waits for an executor says so."""
 _LOOK_SECONDS = 5.0
 """Between two checks of the context and its executors."""
 _TRIAL_SECONDS = 20.0
 """For a trial job; a cold Python worker takes some seconds."""
 _TRIAL = "trial"
+_QUEUED_SECONDS, _MOST_QUEUED = 5.0, 20
+"""A bundle that no worker has begun after so long is looked up in Spark, so many of them at a time."""
 _CANCEL_SECONDS = 1.0
 _STOP_SECONDS = 3.0
 """For Spark to leave its cluster."""
 _FAILURES = (Py4JError, PySparkException, OSError)
-
-_LOG4J = """\
-rootLogger.level = error
-rootLogger.appenderRef.stderr.ref = stderr
-appender.stderr.type = Console
-appender.stderr.name = stderr
-appender.stderr.target = SYSTEM_ERR
-appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %p %c: %m%n
-logger.tasks.name = org.apache.spark.scheduler.TaskSchedulerImpl
-logger.tasks.level = warn
-logger.master.name = org.apache.spark.deploy.client
-logger.master.level = warn
-"""
 
 
 class SparkExecutor:
@@ -104,7 +96,10 @@ class SparkExecutor:
         self._stopping = folder / "stopping"
         self._health = ExecutorHealth(idles=conf.get("spark.dynamicAllocation.enabled", "").lower() == "true")
         self._context: SparkContext | None = None
-        self._early: EarlyResults | None = None
+        self._elsewhere = not is_local(master)
+        self._line: DriverLine | None = None
+        self._queued = Queued()
+        self._version = metadata.version(PACKAGE)
         self._results_port = results_port(conf)
         self._unreached = False
         self._closing = threading.Event()
@@ -114,7 +109,7 @@ class SparkExecutor:
         self._slots = max(FEWEST_SLOTS, slots or 0)
         self._allocation = Allocation()
         log4j = folder / "log4j2.properties"
-        log4j.write_text(_LOG4J)
+        log4j.write_text(LOG4J)
         (folder / "spark").mkdir()
         settings = spark_settings(master, conf, local_dir=folder / "spark", log4j=log4j)
         if off := unguarded(master, settings):
@@ -126,11 +121,12 @@ class SparkExecutor:
         self._settings = settings
         self._jvm = Jvm(settings, folder, environment=environment, masked=maskable(conf))
 
-    def begin(self, first: FirstTask, stop: threading.Event, *, seconds: float = START_SECONDS) -> Any:
+    def begin(self, first: FirstTask, stop: threading.Event, *, seconds: float | None = None) -> Any:
         """Start Spark, run `first` on an executor and return its result; None when `stop` is set before.
 
         Raises PermanentError when that fails, or takes longer than `seconds`.
         """
+        seconds = seconds or (CLUSTER_START_SECONDS if self._elsewhere else START_SECONDS)
         done = threading.Event()
         came: list[Any] = []
 
@@ -142,10 +138,13 @@ class SparkExecutor:
             done.set()
 
         threading.Thread(target=start, name="spark-start", daemon=True).start()
-        deadline = steady() + seconds
+        deadline, news_at = steady() + seconds, steady() + _NEWS_SECONDS
         while not done.wait(0.1):
             if stop.is_set():
                 return None
+            if self._elsewhere and steady() >= news_at:
+                news_at = deadline
+                self._still_waits(deadline - steady())
             if steady() >= deadline:
                 raise self._unstarted(
                     f"no task has run after {seconds:.0f} s: {self._jvm.last_words or 'the reason is unknown'}"
@@ -161,11 +160,10 @@ class SparkExecutor:
     def slots(self) -> int:
         return self._slots
 
-    def run(self, bundle: Sequence[Slice], *, number: int, early: Early) -> Sequence[SliceResult]:
+    def run(self, bundle: Sequence[Slice], *, number: int, early: Early, begins: Begins) -> Sequence[SliceResult]:
         task, stopping, context = self._task, self._stopping, self._context
         assert context is not None
-        line = self._early if len(bundle) > 1 else None
-        driver = line.open(number, early) if line is not None else None
+        driver = self._driver(bundle, number, early, begins)
 
         def drained(slices: Iterable[Slice]) -> Iterator[SliceResult]:
             results = task(list(slices), stopping, driver)
@@ -174,7 +172,7 @@ class SparkExecutor:
 
         try:
             context.setJobGroup(_group(number), f"{len(bundle)} tables")
-            results = list(context.parallelize(bundle, 1).mapPartitions(drained).collect())
+            results = list(context.parallelize(bundle, 1).mapPartitions(self._checked(drained)).collect())
         except _FAILURES as error:
             why = self._reason(error)
             if "cancelled" not in why:
@@ -182,11 +180,15 @@ class SparkExecutor:
             kind = WorkerLost if worker_died(why) else TransientError
             raise kind(f"running a Spark task: {why}", hint=hint_for(why)) from error
         finally:
-            if line is not None:
-                line.done(number)
+            self._queued.ended(number)
+            if self._line is not None:
+                self._line.done(number)
         self._health.worked()
         self._tell_unreached(results)
         return results
+
+    def waits(self, number: int) -> bool:
+        return self._queued.waits(number)
 
     def give_up(self, number: int) -> None:
         """Spark kills the Python worker within 3 s: it checks every 2 s, and then waits spark.python.task.killTimeout."""
@@ -214,8 +216,10 @@ class SparkExecutor:
         return self._health.trouble()
 
     def finish(self) -> None:
-        """Workers on this machine notice it; on others a slice ends after its `seconds`."""
+        """Workers on this machine see the file, and those elsewhere hear of it within a second."""
         self._stopping.touch()
+        if self._line is not None:
+            self._line.stop()
 
     def cancel(self) -> None:
         """A JVM that does not even accept this hangs: it is killed, and its workers with it."""
@@ -235,8 +239,8 @@ class SparkExecutor:
         self._jvm.end()
         SparkContext._gateway = None
         SparkContext._jvm = None
-        if self._early is not None:
-            self._early.close()
+        if self._line is not None:
+            self._line.close()
         self._scratch.close()
 
     def _stop_context(self) -> None:
@@ -254,19 +258,45 @@ class SparkExecutor:
             conf.set(key, value)
         self._context = context = SparkContext(conf=conf, gateway=gateway)
         _hush(context)
-        self._allocation = Allocation.of(dict(context.getConf().getAll()), local=is_local(self._master))
-        [result] = context.parallelize([0], 1).map(lambda _: first()).collect()
+        self._allocation = Allocation.of(dict(context.getConf().getAll()), local=not self._elsewhere)
+        [result] = context.parallelize([0], 1).mapPartitions(self._checked(lambda _: iter([first()]))).collect()
         self._look()
         self._begun = True
         host = context.getConf().get("spark.driver.host", "127.0.0.1") or "127.0.0.1"
         address = context.getConf().get("spark.driver.bindAddress", host) or host
         try:
-            self._early = EarlyResults(address, host, self._results_port)
+            self._line = DriverLine(address, host, self._results_port, elsewhere=self._elsewhere)
         except OSError as error:
             self._late(f"cannot listen on {address}, port {self._results_port or 'any'}: {error}")
         watch = partial(repeat, self._check, "Spark", self._closing, every=_LOOK_SECONDS)
         threading.Thread(target=watch, name="spark-watch", daemon=True).start()
         return result
+
+    def _driver(self, bundle: Sequence[Slice], number: int, early: Early, begins: Begins) -> Driver | None:
+        """How the bundle's worker talks to this process; None: it has nothing to say before it ends."""
+        if self._elsewhere:
+            self._queued.handed(number)
+        if self._line is None or not (self._elsewhere or len(bundle) > 1):
+            return None
+
+        def begun() -> Sequence[Slice] | None:
+            self._queued.begun(number)
+            return begins()
+
+        return self._line.open(number, early, begun)
+
+    def _checked(self, work: Work) -> Work:
+        dumps: Any = cloudpickle.dumps  # PySpark does not type it
+        return checked(dumps(work), self._version)
+
+    def _still_waits(self, seconds: float) -> None:
+        log.warning(
+            "waiting for Spark's first executor",
+            master=self._master,
+            why=self._jvm.last_words or "no executor is available yet",
+            hint="find out why the cluster provides none: its workers, quotas, the executors' image and logs",
+            gives_up_after=round(seconds),
+        )
 
     def _tell_unreached(self, results: Sequence[SliceResult]) -> None:
         """Once: the cause is the same for all workers, or concerns one machine."""
@@ -294,6 +324,7 @@ class SparkExecutor:
         self._answers.asked()
         with suppress(*_FAILURES):  # the process shows a JVM that has ended
             self._look()
+            self._look_at_queue()
         self._answers.answered()
         if self._health.in_doubt and not within(_TRIAL_SECONDS, self._try, name="spark-trial"):
             self._give_up_trial()
@@ -304,7 +335,7 @@ class SparkExecutor:
         assert context is not None
         with suppress(*_FAILURES):
             context.setJobGroup(_TRIAL, "whether anything runs")
-            context.parallelize([0], 1).map(lambda _: None).collect()
+            context.parallelize([0], 1).mapPartitions(self._checked(lambda _: iter(()))).collect()
             self._health.worked()
 
     def _give_up_trial(self) -> None:
@@ -321,10 +352,18 @@ class SparkExecutor:
                 self._stopped = self._jvm.last_words or "the reason is unknown"
             return
         executors = registered(spark)
-        if not is_local(self._master):
+        if self._elsewhere:
             self._health.counted(len(executors))
         if self._fixed is None:
             self._resize(self._allocation.slots(executors))
+
+    def _look_at_queue(self) -> None:
+        context = self._context
+        assert context is not None
+        for number in self._queued.oldest(_MOST_QUEUED, waited=_QUEUED_SECONDS):
+            if _taken(context, _group(number)):
+                self._queued.begun(number)
+        self._health.waiting(*self._queued.stuck())
 
     def _resize(self, slots: int) -> None:
         before, self._slots = self._slots, slots
@@ -354,21 +393,3 @@ def _taken(context: SparkContext, group: str) -> bool:
     jobs = [job for number in tracker.getJobIdsForGroup(group) if (job := tracker.getJobInfo(number)) is not None]
     stages = [stage for job in jobs for number in job.stageIds if (stage := tracker.getStageInfo(number)) is not None]
     return any(stage.numActiveTasks or stage.numCompletedTasks or stage.numFailedTasks for stage in stages)
-
-
-_settled = False
-
-
-def settle_worker() -> None:
-    """Save the next task of this worker what PySpark does around each: a full garbage collection, and reading zip files again.
-
-    Runs in the worker at the end of every task.
-    """
-    global _settled
-    for path, finder in list(sys.path_importer_cache.items()):
-        if isinstance(finder, zipimport.zipimporter):
-            del sys.path_importer_cache[path]
-    if not _settled:
-        gc.collect()
-        gc.freeze()
-        _settled = True

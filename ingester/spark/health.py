@@ -21,6 +21,8 @@ SILENT_SECONDS = 60.0
 SILENT_TURNS = 100
 """And for this many turns of the loop: a process that was paused while a question was open has not waited."""
 
+_NO_EXECUTOR = "find out why the cluster provides none: its workers, quotas, the executors' image and logs"
+
 log = structlog.get_logger("spark")
 
 
@@ -35,12 +37,14 @@ class ExecutorHealth:
         self._failed: float = 0.0
         self._why, self._hint = "", ""
         self._empty: float | None = None
+        self._waiting, self._waited = 0, 0.0
         self._told = False
 
     def worked(self) -> None:
         """A task ran to its end, whether or not its slices succeeded."""
         with self._guard:
             self._failing = None
+            self._waiting, self._waited = 0, 0.0
 
     def failed(self, why: str, hint: str | None) -> None:
         """A task did not run, or its worker died."""
@@ -63,6 +67,11 @@ class ExecutorHealth:
             elif self._empty is None:
                 self._empty = self._clock()
 
+    def waiting(self, bundles: int, seconds: float) -> None:
+        """So many bundles have waited for an executor for so long, and none runs."""
+        with self._guard:
+            self._waiting, self._waited = bundles, seconds
+
     def trouble(self) -> str | None:
         """Why nothing can run, or None. Raises PermanentError when that has lasted too long."""
         with self._guard:
@@ -83,8 +92,10 @@ class ExecutorHealth:
         """(seconds that it has lasted, what is wrong, hint)"""
         now = self._clock()
         if self._empty is not None:
-            hint = "find out why the cluster provides none: its workers, quotas, the executors' image and logs"
-            return now - self._empty, "no executor is available", hint
+            return now - self._empty, "no executor is available", _NO_EXECUTOR
+        if self._waited >= FIRM_SECONDS:
+            many = "one task waits" if self._waiting == 1 else f"{self._waiting} tasks wait"
+            return self._waited, f"no executor takes a task, and {many}", _NO_EXECUTOR
         if self._failing is not None and self._failed - self._failing >= FIRM_SECONDS:
             return self._failed - self._failing, self._why, self._hint
         return 0.0, None, ""

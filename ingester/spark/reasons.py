@@ -22,6 +22,10 @@ _HINTS = (
         "different version",
         "the executors' Python must have the driver's minor version: set spark.pyspark.python in spark.conf",
     ),
+    *(
+        (sign, "every machine needs the driver's version of dstream-cdc: executors from the ingester's image have it")
+        for sign in ("and the driver's is", "is not installed in")
+    ),
     (
         "No module named",
         "dstream-cdc[ingester] must be installed in the executors' Python, which spark.pyspark.python in spark.conf names",
@@ -69,4 +73,5 @@ def worker_died(why: str) -> bool:
 def _python_reason(lines: list[str]) -> str | None:
     """The last line of a worker's traceback: the first line after it that is not indented."""
     begun = next(i for i, line in enumerate(lines) if "Traceback (most recent call last)" in line)
-    return next((line for line in lines[begun + 1 :] if not line[0].isspace()), None)
+    last = next((line for line in lines[begun + 1 :] if not line[0].isspace()), None)
+    return last and last.removeprefix("RuntimeError: ")

@@ -13,7 +13,7 @@ from common.errors import ConnectionLost, DStreamError, LeaseLost, PermanentErro
 from common.message import Message
 from common.names import Ordering, Origin, TableName
 from ingester.change import Change, Operation
-from ingester.executor import Early
+from ingester.executor import Begins, Early
 from ingester.offsets import Claim, Claimed, Move
 from ingester.position import Position
 from ingester.slices import Slice, SliceResult
@@ -305,7 +305,10 @@ class ThreadExecutor:
     asked: list[str] = field(default_factory=list)
     cancelled: threading.Event = field(default_factory=threading.Event)
 
-    def run(self, bundle: Sequence[Slice], *, number: int, early: Early) -> Sequence[SliceResult]:
+    def waits(self, number: int) -> bool:
+        return False
+
+    def run(self, bundle: Sequence[Slice], *, number: int, early: Early, begins: Begins) -> Sequence[SliceResult]:
         self.bundles.append(list(bundle))
         if self.fail is not None:
             error, self.fail = self.fail, None

@@ -16,7 +16,7 @@ from common.names import TableName
 from ingester.driver.dispatch import DEATHS, Dispatcher
 from ingester.slices import Slice, SliceResult
 from ingester.source import CaptureInstance
-from ingester.spark.early_results import Driver
+from ingester.spark.driver_line import Driver
 from ingester.spark.executor import SparkExecutor
 from ingester.sqlserver.position import LogPosition, Lsn
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,8 @@ import pytest
 from common.clock import SteadyTime, UnixTime
 from ingester import app as wiring
 from ingester import worker
-from ingester.slices import Slice, SliceResult
+from ingester.slices import Slice, SliceResult, Trouble
+from ingester.source import Part
 from ingester.sqlserver.position import LogPosition
 from ingester.worker_settings import WorkerSettings
 from tests.fakes.ingester import ORDERS, PERSONS, instance, lsn, position
@@ -65,13 +69,13 @@ def test_a_worker_hears_of_a_stop_that_was_asked_for_while_its_slice_runs(tmp_pa
 
 
 def test_a_result_brings_the_time_of_day_that_the_worker_took_it_for(tmp_path: Path) -> None:
-    todo = Slice(
+    one = Slice(
         PERSONS, instance(), LogPosition.before(lsn(1)), LogPosition.end_of(lsn(1)), 1, 2, 1.0, sent_at=UnixTime(5.0)
     )
     before = time.time()
     bench = worker.Worker(WorkerSettings.of(settings("Persons")), tmp_path / "stopping")
     bench._drained = lambda todo: SliceResult(todo.table, None)  # type: ignore[method-assign]  # nothing is read
-    [result] = bench.run([todo])
+    [result] = bench.run([one])
     assert result.clock is not None
     assert (result.clock.host, result.clock.sent_at) == (socket.gethostname(), 5.0)
     assert before <= result.clock.begun_at <= result.clock.ended_at <= time.time()
@@ -138,7 +142,7 @@ class _Telling:
 
     def __init__(self, *, reached: bool) -> None:
         self.reached, self.told = reached, 0
-        self.host, self.port = "driver", 1
+        self.host, self.port, self.elsewhere = "driver", 1, False
 
     def tell(self, result: object) -> bool:
         self.told += 1
@@ -152,10 +156,77 @@ def test_all_but_the_last_result_are_told_early_and_a_driver_out_of_reach_is_tri
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, reached: bool, told: int
 ) -> None:
     staff = worker.Worker(WorkerSettings.of(settings("Persons")), tmp_path / "stopping")
-    monkeypatch.setattr(staff, "_run", lambda todo: SliceResult(todo, None))
+    monkeypatch.setattr(staff, "_run", lambda todo, begun: SliceResult(todo, None))
     driver: Any = _Telling(reached=reached)
     bundle: Any = [PERSONS, ORDERS, PERSONS, ORDERS]
     first, second = staff.run(bundle, driver), staff.run(bundle, driver)
     assert (len(first), len(second), driver.told) == (4, 4, told)
     said = [result.unreached for result in (*first, *second) if result.unreached is not None]
     assert [why.partition(" cannot ")[2] for why in said] == ([] if reached else ["reach driver:1: no answer"])
+
+
+def todo(part: Part | None = None) -> Slice:
+    ends = LogPosition.before(lsn(1)), LogPosition.end_of(lsn(1))
+    return Slice(PERSONS, instance(), *ends, 1, 2, 1.0, lease_seconds=0.5, part=part)
+
+
+class _Elsewhere(_Telling):
+    """A driver on another machine, that gives slices this time as they begin; None: they must not."""
+
+    def __init__(self, lease_seconds: float | None, *, stopping: bool = False) -> None:
+        super().__init__(reached=True)
+        self.elsewhere, self.lease_seconds, self.stopping = True, lease_seconds, stopping
+
+    def begin(self, bundle: Sequence[Slice]) -> list[Slice] | None:
+        seconds = self.lease_seconds
+        return None if seconds is None else [replace(one, lease_seconds=seconds) for one in bundle]
+
+    def stops(self) -> bool:
+        return self.stopping
+
+
+def test_slices_that_waited_for_an_executor_have_the_time_that_they_have_as_they_begin_less_what_passes_until_then(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    now = 0.0
+    staff = worker.Worker(WorkerSettings.of(settings("Persons")), tmp_path / "stopping", clock=lambda: SteadyTime(now))
+    driver: Any = _Elsewhere(30.0)
+    given: list[float | None] = []
+
+    def drained(one: Slice) -> SliceResult:
+        nonlocal now
+        given.append(one.lease_seconds)
+        now += 4.0
+        return SliceResult(one.table, None)
+
+    monkeypatch.setattr(staff, "_drained", drained)
+    staff._threads = ThreadPoolExecutor(1)
+    staff.run([todo()], driver)
+    staff.run([todo(), todo()], driver)
+    assert given == [30.0, 30.0, 26.0]
+
+
+def test_slices_that_come_to_a_worker_as_the_driver_stops_are_not_begun_and_a_part_does_not_count_as_read(
+    tmp_path: Path,
+) -> None:
+    staff = worker.Worker(WorkerSettings.of(settings("Persons")), tmp_path / "stopping")
+    staff._drained = lambda todo: pytest.fail("it began")  # type: ignore[method-assign]
+    driver: Any = _Elsewhere(None)
+    whole, part = staff.run([todo(), todo(Part(1, 0, 2, ("ID",), 9))], driver)
+    assert (whole.more, whole.trouble) == (True, None)
+    assert part.trouble is Trouble.EXPIRED
+
+
+def test_a_single_slice_elsewhere_hears_of_a_stop(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    staff = worker.Worker(WorkerSettings.of(settings("Persons")), tmp_path / "stopping")
+    driver: Any = _Elsewhere(30.0, stopping=True)
+
+    def drained(one: Slice) -> SliceResult:
+        deadline = time.monotonic() + 60
+        while not staff._stops():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        return SliceResult(one.table, None)
+
+    monkeypatch.setattr(staff, "_drained", drained)
+    assert staff.run([todo()], driver)[0].trouble is None

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from common.clock import SteadyTime, UnixTime
 from common.names import TableName
 from ingester.driver.dispatch import BUNDLE_SIZE, DEATHS, Dispatcher, bundles, seconds_out
-from ingester.executor import Early
+from ingester.executor import Begins, Early
 from ingester.slices import Slice, SliceResult, Trouble, WorkerLost
 from ingester.source import Part
 from ingester.sqlserver.position import LogPosition
@@ -112,14 +112,19 @@ class Hanging:
     def __init__(self) -> None:
         self.end: dict[int, threading.Event] = {}
         self.told: dict[int, Early] = {}
+        self.begins: dict[int, Begins] = {}
+        self.waiting = False
         self.given_up: list[int] = []
         self.called, self.asked = threading.Semaphore(0), threading.Semaphore(0)
 
-    def run(self, bundle: Sequence[Slice], *, number: int, early: Early) -> Sequence[SliceResult]:
-        self.end[number], self.told[number] = threading.Event(), early
+    def run(self, bundle: Sequence[Slice], *, number: int, early: Early, begins: Begins) -> Sequence[SliceResult]:
+        self.end[number], self.told[number], self.begins[number] = threading.Event(), early, begins
         self.called.release()
         assert self.end[number].wait(60)
         return [done(todo.table) for todo in bundle]
+
+    def waits(self, number: int) -> bool:
+        return self.waiting
 
     def give_up(self, number: int) -> None:
         self.given_up.append(number)
@@ -183,6 +188,39 @@ def test_a_bundle_that_does_not_come_back_is_given_up_and_its_slot_is_free_again
     assert (hung.dispatcher.running, hung.dispatcher.room) == (0, 1)
 
 
+def test_a_bundle_that_no_executor_has_taken_is_not_given_up_and_has_its_time_from_when_it_begins() -> None:
+    hung = Hung()
+    out = seconds_out(slices(1)[0])
+    hung.executor.waiting = True
+    number = hung.start(PERSONS)
+    assert hung.dispatcher.begun == 0
+    hung.now = 10 * out
+    assert hung.dispatcher.results(0) == []
+    hung.executor.waiting = False
+    begun = hung.executor.begins[number]()
+    assert begun is not None
+    assert [todo.table for todo in begun] == [PERSONS]
+    assert hung.dispatcher.begun == 1
+    hung.now += out - 1
+    assert hung.dispatcher.results(0) == []
+    hung.now += 1
+    assert [result.trouble for result in hung.dispatcher.results(0)] == [Trouble.OVERDUE]
+    assert hung.executor.begins[number]() is None, "its tables may be read elsewhere by now"
+
+
+def test_a_bundle_whose_worker_begins_without_a_word_has_half_a_minute_from_when_that_is_seen() -> None:
+    hung = Hung()
+    hung.executor.waiting = True
+    hung.start(PERSONS)
+    hung.now = 1000
+    assert hung.dispatcher.results(0) == []
+    hung.executor.waiting = False
+    hung.now += 29
+    assert hung.dispatcher.results(0) == []
+    hung.now += 1
+    assert [result.trouble for result in hung.dispatcher.results(0)] == [Trouble.OVERDUE]
+
+
 def test_what_a_bundle_says_after_it_was_given_up_is_not_heard() -> None:
     hung = Hung()
     first = hung.start(PERSONS)
@@ -242,7 +280,7 @@ class Deadly(ThreadExecutor):
 
     deadly: TableName | None = PERSONS
 
-    def run(self, bundle: Sequence[Slice], *, number: int, early: Early) -> Sequence[SliceResult]:
+    def run(self, bundle: Sequence[Slice], *, number: int, early: Early, begins: Begins) -> Sequence[SliceResult]:
         self.bundles.append(list(bundle))
         if any(todo.table == self.deadly for todo in bundle):
             raise WorkerLost("running a Spark task: Python worker exited unexpectedly (crashed)")

@@ -55,6 +55,22 @@ def test_where_executors_come_and_go_none_is_no_trouble() -> None:
     assert health.trouble() is None
 
 
+def test_tasks_that_no_executor_takes_are_trouble_also_where_executors_come_and_go() -> None:
+    health = Clocked(idles=True)
+    health.counted(0)
+    health.waiting(3, FIRM_SECONDS - 1)
+    assert health.trouble() is None, "an executor takes some seconds to come"
+    health.waiting(3, FIRM_SECONDS)
+    assert (health.trouble() or "").startswith(
+        "nothing can run on Spark: no executor takes a task, and 3 tasks wait (find out why the cluster provides none"
+    )
+    health.worked()
+    assert health.trouble() is None
+    health.waiting(1, PATIENCE_SECONDS)
+    with pytest.raises(PermanentError, match="no executor takes a task, and one task waits, for 120 s"):
+        health.trouble()
+
+
 def test_one_worker_that_died_is_no_trouble_and_a_table_that_sleeps_makes_it_none() -> None:
     health = Clocked()
     health.failed("a worker died", None)

@@ -1,0 +1,214 @@
+"""What a worker and the driver say to each other while a bundle runs, over connections of their own.
+
+- The result of a slice whose bundle still runs. Spark returns what a task yields only when the task has ended, so the slowest slice would
+  hold up its neighbours (docs/decisions/0016-results-slice-by-slice.md).
+- The time that the slices of a bundle have. A bundle may wait for its executor or its Python worker for longer than the time that it was
+  sent with, so a worker on another machine asks as it begins.
+- Whether to stop, which workers on another machine ask twice a second.
+
+Nothing depends on this path. Without it results come with their bundles, slices keep the time that they were sent with, and a stop waits for
+the slices' end. So a worker tries once, briefly, and after a failure not again for a minute.
+
+A request is one frame, `HMAC-SHA256 | pickle`, on one connection, with a number used once; the answer is signed together with its request.
+The key travels with the task. The driver drops a frame without the key, frames beyond a number at a time, and a frame that takes too long.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import pickle
+import socket
+import socketserver
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any, cast
+
+from common.clock import UnixTime
+from ingester.executor import Begins, Early
+from ingester.slices import Slice, SliceResult
+
+_SECONDS = 2.0
+"""For one frame and its answer, connecting included."""
+_AT_ONCE = 64
+"""Frames read at the same time. A worker sends one after another, so this is a number of workers, each for a moment."""
+_MOST = 1 << 20
+"""Bytes of a frame; a result has some hundreds."""
+_DIGEST = hashlib.sha256().digest_size
+
+
+class Asks(Enum):
+    """BEGIN: the worker begins the bundle. STOP: whether to stop."""
+
+    BEGIN = "begin"
+    STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """The driver of one bundle. Travels with its task. `elsewhere`: its machine may be another one than the worker's.
+
+    Each method raises OSError, within seconds, when the driver cannot be reached.
+    """
+
+    host: str
+    port: int
+    key: bytes = field(repr=False)
+    bundle: int
+    elsewhere: bool = False
+
+    def tell(self, result: SliceResult) -> bool:
+        """Whether the driver took it; False when its bundle is over."""
+        return bool(self._ask(result))
+
+    def begin(self, bundle: Sequence[Slice]) -> list[Slice] | None:
+        """`bundle` with the time that its slices have now; None when none of them may begin."""
+        times = cast(list[_Time] | None, self._ask(Asks.BEGIN))
+        return None if times is None else [each.given(todo) for todo, each in zip(bundle, times, strict=True)]
+
+    def stops(self) -> bool:
+        """Whether no further page should begin."""
+        return bool(self._ask(Asks.STOP))
+
+    def _ask(self, said: SliceResult | Asks) -> object:
+        body = pickle.dumps((os.urandom(16), self.bundle, said))
+        signature = _sign(self.key, body)
+        end = time.monotonic() + _SECONDS
+        with socket.create_connection((self.host, self.port), _SECONDS) as way:
+            way.settimeout(_left(end))
+            way.sendall(signature + body)
+            way.shutdown(socket.SHUT_WR)
+            answer = _frame(way, end)
+        if not answer:
+            raise ConnectionAbortedError(f"{self.host}:{self.port} hung up without an answer")
+        if not hmac.compare_digest(answer[:_DIGEST], _sign(self.key, signature + answer[_DIGEST:])):
+            raise ConnectionAbortedError(f"{self.host}:{self.port} is not the driver")
+        return pickle.loads(answer[_DIGEST:])
+
+
+@dataclass(frozen=True, slots=True)
+class _Time:
+    """The part of a slice that says when it must end."""
+
+    sent_at: UnixTime
+    send_before: UnixTime | None
+    lease_seconds: float | None
+
+    def given(self, todo: Slice) -> Slice:
+        return replace(todo, sent_at=self.sent_at, send_before=self.send_before, lease_seconds=self.lease_seconds)
+
+
+class DriverLine:
+    """Listens on `host` and `port` (0: any free one), and passes what workers say to the callbacks of their bundle. Close it with `close`."""
+
+    def __init__(self, host: str, told: str, port: int = 0, *, elsewhere: bool = False) -> None:
+        """`told`: the host name that workers connect to. `elsewhere`: they may be on other machines. Raises OSError."""
+        self._key = os.urandom(32)
+        self._told = told
+        self._elsewhere = elsewhere
+        self._open: dict[int, tuple[Early, Begins]] = {}
+        self._stopping = False
+        self._server = _Server((host, port), _Frame)
+        self._server.take = self.take
+        threading.Thread(target=self._server.serve_forever, name="driver-line", daemon=True).start()
+
+    def open(self, bundle: int, early: Early, begins: Begins) -> Driver:
+        """Pass what the bundle's worker says to `early` and `begins` from now on."""
+        self._open[bundle] = early, begins
+        return Driver(self._told, self._server.server_address[1], self._key, bundle, self._elsewhere)
+
+    def done(self, bundle: int) -> None:
+        """Pass nothing of it any more."""
+        self._open.pop(bundle, None)
+
+    def stop(self) -> None:
+        """From now on workers begin no page."""
+        self._stopping = True
+
+    def take(self, frame: bytes) -> bytes:
+        """The answer to `frame`; empty if it is not a worker's."""
+        signature, body = frame[:_DIGEST], frame[_DIGEST:]
+        if not hmac.compare_digest(signature, _sign(self._key, body)):
+            return b""
+        _, bundle, said = cast(tuple[bytes, int, SliceResult | Asks], pickle.loads(body))
+        answer = pickle.dumps(self._answer(bundle, said))
+        return _sign(self._key, signature + answer) + answer
+
+    def _answer(self, bundle: int, said: SliceResult | Asks) -> bool | list[_Time] | None:
+        if said is Asks.STOP:
+            return self._stopping
+        known = self._open.get(bundle)
+        if isinstance(said, SliceResult):
+            if known is not None:
+                known[0](said)
+            return known is not None
+        slices = None if known is None or self._stopping else known[1]()
+        if slices is None:
+            return None
+        return [_Time(todo.sent_at, todo.send_before, todo.lease_seconds) for todo in slices]
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+    take: Callable[[bytes], bytes]
+
+    def __init__(self, address: tuple[str, int], handler: type[socketserver.BaseRequestHandler]) -> None:
+        self._free = threading.BoundedSemaphore(_AT_ONCE)
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Ignore it: a client that disconnects harms nobody."""
+
+
+class _Frame(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        way = cast(socket.socket, self.request)
+        end = time.monotonic() + _SECONDS
+        if frame := _frame(way, end):
+            way.settimeout(_left(end))
+            way.sendall(cast(_Server, self.server).take(frame))
+
+
+def _frame(way: socket.socket, end: float) -> bytes:
+    """All that comes until the other side ends it; nothing if that is too much. Raises TimeoutError after `end`."""
+    frame = b""
+    while len(frame) <= _MOST and (part := _received(way, end)):
+        frame += part
+    return frame if len(frame) <= _MOST else b""
+
+
+def _received(way: socket.socket, end: float) -> bytes:
+    way.settimeout(_left(end))
+    return way.recv(65536)
+
+
+def _left(end: float) -> float:
+    if (left := end - time.monotonic()) <= 0:
+        raise TimeoutError("it took too long")
+    return left
+
+
+def _sign(key: bytes, body: bytes) -> bytes:
+    return hmac.digest(key, body, "sha256")
