@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import ClassVar, Literal, Protocol
 
+from common.bus.depths import Depth, TopicDepths
 from common.bus.fetch_ahead import FetchAhead
 from common.check import Finding
 from common.errors import DStreamError, PermanentError, TransientError
@@ -303,6 +304,17 @@ class EntityManager(Protocol):
         """For `dstream check`: findings on each topic, in order, each as soon as it is there. `queue`: the ingest queue, where it is known.
 
         Raises DStreamError when the bus cannot be reached.
+        """
+        ...
+
+    def queue_depth(self, name: str, *, stop: threading.Event | None = None) -> Depth | None:
+        """None when there is no such queue. Raises PermanentError, TransientError or Stopped."""
+        ...
+
+    def topic_depths(self, names: Sequence[str], *, stop: threading.Event | None = None) -> TopicDepths:
+        """Of all `names`, within half a minute altogether: what was not read by then is an error in its place.
+
+        Raises as `queue_depth` when nothing can be read.
         """
         ...
 

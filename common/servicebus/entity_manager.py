@@ -6,11 +6,13 @@ import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 
+from common.bus.depths import Depth, TopicDepths
 from common.bus.ports import Need, Provision, QueueState, Storage
 from common.check import Finding
 from common.errors import DStreamError
 from common.servicebus import check
 from common.servicebus.entities import Entities
+from common.servicebus.operating.depths import Depths
 from common.servicebus.provision import provision
 
 
@@ -58,6 +60,14 @@ class ServiceBusEntityManager:
             management_endpoint=self._endpoint,
             queue=queue,
         )
+
+    def queue_depth(self, name: str, *, stop: threading.Event | None = None) -> Depth | None:
+        with closing(Depths(self._bus.address, self._endpoint, stop=stop)) as depths:
+            return depths.queue(name)
+
+    def topic_depths(self, names: Sequence[str], *, stop: threading.Event | None = None) -> TopicDepths:
+        with closing(Depths(self._bus.address, self._endpoint, stop=stop)) as depths:
+            return depths.topics(names)
 
     def trouble_sending(self, name: str) -> DStreamError | None:
         return check.trouble_sending(self._bus, name)

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from common.bus.depths import Depth, TopicDepths
 from common.bus.fetch_ahead import FetchAhead
 from common.bus.ports import (
     Bus,
@@ -149,6 +150,13 @@ class FakeEntityManager:
         self, names: Sequence[str], *, subscriptions: Sequence[str], provision: Provision, queue: QueueState | None
     ) -> Iterator[Finding]:
         yield from (self._finding(f"topic {name}", name) for name in names)
+
+    def queue_depth(self, name: str, *, stop: threading.Event | None = None) -> Depth | None:
+        there = self._broker.entities_by_name
+        return Depth(name, None, len(there[name].held), 0) if name in there else None
+
+    def topic_depths(self, names: Sequence[str], *, stop: threading.Event | None = None) -> TopicDepths:
+        return {name: () if name in self._broker.entities_by_name else None for name in names}
 
     def trouble_sending(self, name: str) -> DStreamError | None:
         try:

@@ -1,0 +1,32 @@
+"""What `dstream status` could not read, and why: trouble of one store hides nothing of the others. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from common.errors import DStreamError
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """`what`: the part that is unknown. `hint`: what a person can do; None where there is nothing to do."""
+
+    what: str
+    why: str
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.why}" + (f": {self.hint}" if self.hint else "")
+
+
+def read_or(unread: list[Unread], what: str, read: Callable[[], _T], otherwise: _T) -> _T:
+    """What `read` returns; `otherwise` with one more in `unread` where it raises DStreamError."""
+    try:
+        return read()
+    except DStreamError as error:
+        unread.append(Unread(what, error.message, error.hint))
+        return otherwise
