@@ -6,6 +6,7 @@ inside it may end anywhere, because a position orders everything.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -88,10 +89,16 @@ def gap_error(instance: CaptureInstance, found: Gap) -> PermanentError:
         f"reading {instance.table.key}: changes were lost: the offset is at {found.offset}, "
         f"but {instance.name} begins at its low watermark, {found.low_watermark}",
         hint=(
-            'cleanup has passed the offset, or Change Data Capture was off for a while: set on_gap = "skip" and restart to go on at the low '
-            'watermark, see "When changes were lost" in docs/fail.md'
+            "cleanup has passed the offset, or Change Data Capture was off for a while: to go on at the low watermark run "
+            f"dstream offsets set {_argument(instance.table)} --earliest --skip and restart the ingester, "
+            'see "When changes were lost" in docs/fail.md'
         ),
     )
+
+
+def _argument(table: TableName) -> str:
+    """As a shell takes it."""
+    return shlex.quote(table.key)
 
 
 def source_of(instances: Sequence[CaptureInstance]) -> str | None:

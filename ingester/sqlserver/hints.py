@@ -24,6 +24,9 @@ MAKE_OFFSETS = (
 )
 UPGRADE_OFFSETS = f"GRANT ALTER ON OBJECT::dbo.cdc_offsets {_USER}, for the first start: the table of an older installation lacks columns"
 USE_OFFSETS = f"GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_offsets {_USER}"
+MAKE_MOVES = f"create dbo.cdc_offset_moves beforehand (docs/install.md), or GRANT CREATE TABLE, and ALTER ON SCHEMA::dbo, {_USER}"
+USE_MOVES = f"GRANT SELECT ON OBJECT::dbo.cdc_offset_moves {_USER}"
+SET_OFFSETS = f"GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_offsets {_USER}; GRANT SELECT, INSERT ON OBJECT::dbo.cdc_offset_moves {_USER}"
 SEE_SCANS = f"GRANT VIEW DATABASE STATE {_USER}"
 SEE_JOBS = "USE msdb; CREATE USER [dstream] FOR LOGIN [dstream]; GRANT SELECT ON OBJECT::dbo.cdc_jobs TO [dstream]"
 

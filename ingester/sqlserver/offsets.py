@@ -90,7 +90,7 @@ class SqlServerOffsets:
     def move_many(self, moves: Sequence[Move]) -> Sequence[Position | DStreamError]:
         def together(some: Sequence[Move]) -> Iterator[Callable[[], Position]]:
             rows = [
-                (one.table.key, one.epoch, _parts(one.position), None if one.seen is None else _parts(one.seen))
+                (one.table.key, one.epoch, parts_of(one.position), None if one.seen is None else parts_of(one.seen))
                 for one in some
             ]
             for one, row in zip(some, self._stored(queries.moves(rows)), strict=True):
@@ -141,11 +141,11 @@ class SqlServerOffsets:
 
     def commit(self, table: TableName, epoch: int, *, seen: Position | None, position: Position) -> None:
         _refuse_backwards(table, seen, position)
-        parameters = (*_parts(position), epoch, table.key, epoch)
+        parameters = (*parts_of(position), epoch, table.key, epoch)
         if seen is None:
             moved = self._connection.execute(queries.SET_FIRST, parameters)
         else:
-            moved = self._connection.execute(queries.MOVE, (*parameters, *_parts(seen)))
+            moved = self._connection.execute(queries.MOVE, (*parameters, *parts_of(seen)))
         if moved != 1:
             raise LeaseLost(
                 f"committing the offset of {table.key}: a newer owner has claimed the table or moved its offset"
@@ -158,13 +158,13 @@ class SqlServerOffsets:
         self._execute_unless(_ROW_THERE, queries.INSERT, (kept, 0, kept))
         self._connection.execute(queries.KEEP, (key, kept, left, epoch))
         found = self._connection.rows(queries.KEPT, (queries.key_of_former(key, source),))
-        again = _stored_position(*found[0]) if found else None
+        again = stored_position(*found[0]) if found else None
         begin = start if again is None else again
-        parameters = (*_parts(begin), source, epoch, key, epoch, left)
+        parameters = (*parts_of(begin), source, epoch, key, epoch, left)
         if seen is None:
             moved = self._connection.execute(queries.GO_OVER_FIRST, parameters)
         else:
-            moved = self._connection.execute(queries.GO_OVER, (*parameters, *_parts(seen)))
+            moved = self._connection.execute(queries.GO_OVER, (*parameters, *parts_of(seen)))
         if moved != 1:
             raise LeaseLost(f"going over to another table as {key}: a newer owner has claimed it or moved its offset")
         return begin
@@ -232,7 +232,7 @@ def _read(table: TableName, epoch: int, row: _Row | None) -> tuple[Position | No
         raise LeaseLost(
             f"loading the offset of {table.key}: a newer owner (epoch {stored_epoch}) has claimed the table"
         )
-    return _stored_position(*place), destination, source
+    return stored_position(*place), destination, source
 
 
 def _stands(move: Move, row: _Row | None) -> Position:
@@ -262,7 +262,7 @@ def _sent_elsewhere(key: str, stored: str, ours: str) -> PermanentError:
     )
 
 
-def _stored_position(
+def stored_position(
     lsn: bytes | None, command_id: int | None, seqval: bytes | None, operation: int | None
 ) -> Position | None:
     """The parts of a row as a position; None for a first start."""
@@ -274,7 +274,7 @@ def _stored_position(
     return LogPosition(Lsn(_padded(lsn)), command_id, bytes(seqval), operation)
 
 
-def _parts(position: Position) -> tuple[object, ...]:
+def parts_of(position: Position) -> tuple[object, ...]:
     parts = in_the_log(position)
     return parts.lsn.value, parts.command_id, parts.seqval, parts.operation
 

@@ -75,6 +75,14 @@ class LogPosition:
         return f"LSN {self.lsn}, command {self.command_id}, seqval 0x{self.seqval.hex()}, operation {self.operation}"
 
 
+def in_words(position: Position) -> str:
+    """With the side of a transaction that a border is on: `after LSN 0x...` says that the transaction was sent."""
+    found = in_the_log(position)
+    if found == LogPosition.before(found.lsn):
+        return f"before {found}"
+    return f"after {found}"
+
+
 def in_the_log(position: Position) -> LogPosition:
     """`position`, which this source or its offsets have handed out: the core hands it back as it was."""
     if not isinstance(position, LogPosition):

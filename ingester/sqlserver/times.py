@@ -44,7 +44,7 @@ class CommitTimes:
         In autumn an hour occurs twice, and its first pass looks later than the second. If the server does not report
         its zone, any hour could be that one.
         """
-        if self._server_zone() is None:
+        if self.zone() is None:
             return _HOUR
         hours = [datetime.fromisoformat(local) + timedelta(hours=hours) for hours in (-1, 0, 1)]
         minutes = [hour.isoformat(" ")[:_MINUTE] for hour in hours]
@@ -64,13 +64,13 @@ class CommitTimes:
         self._minutes.update(zip(new, self._offsets(new), strict=True))
 
     def _offsets(self, minutes: list[str]) -> list[timedelta]:
-        zone = self._server_zone()
+        zone = self.zone()
         if zone is None:
             return [timedelta(minutes=self._connection.rows(queries.OFFSET_NOW)[0][0])] * len(minutes)
         answers = self._connection.batch([(queries.OFFSET_IN_ZONE, (minute, zone)) for minute in minutes])
         return [timedelta(minutes=rows[0][0]) for rows in answers]
 
-    def _server_zone(self) -> str | None:
+    def zone(self) -> str | None:
         """None if the server does not report it: then only today's offset is known."""
         if not self._zone_known:
             try:

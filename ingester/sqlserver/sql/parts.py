@@ -61,7 +61,7 @@ def page(query: RowsQuery, part: Part) -> Statement:
     read = ["[__$start_lsn]", *command, "[__$seqval]", "[__$operation]", "[__$update_mask]"]
     read += [quote_name(column.name) for column in instance.columns]
     stride_rows = part.rows * 2 if query.before_images else part.rows
-    (begun, first), (ended, last) = after(query.after, has_command_id), _until(upto, has_command_id)
+    (begun, first), (ended, last) = after(query.after, has_command_id), not_past(upto, has_command_id)
     belongs, shared = _belongs(part, table, has_command_id, query.before_images)
     return (
         f"SELECT TOP ({P}) {selected_of(command_id_of(has_command_id), query.columns)}\n"
@@ -73,8 +73,8 @@ def page(query: RowsQuery, part: Part) -> Statement:
     ), (query.rows, stride_rows, *first, upto.lsn.value, *last, *shared, instance.name)
 
 
-def _until(upto: LogPosition, has_command_id: bool) -> Statement:
-    """Not past a position."""
+def not_past(upto: LogPosition, has_command_id: bool) -> Statement:
+    """The rows of a change table up to any position."""
     lsn, seqval = upto.lsn.value, upto.seqval
     rest = f"(ct.[__$seqval] < {P} OR (ct.[__$seqval] = {P} AND ct.[__$operation] <= {P}))"
     values: Parameters = (seqval, seqval, upto.operation)

@@ -1,0 +1,190 @@
+"""`dstream status` of stage 1: the tables and the ingest queue, from the stores alone.
+
+The number of requests does not grow with the tables, but for one batch in a hundred. Nothing is claimed, locked or raised.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+from common.bus.depths import Depth
+from common.buses import bus_of
+from common.errors import DStreamError, PermanentError
+from common.names import TableName
+from common.unread import Unread, read_or
+from ingester.capture_status import LogTimes, OffsetTimes
+from ingester.commands.stores import Database, LocksSeen, database, locks_seen
+from ingester.operating.moving import Held
+from ingester.operating.offset_desk import Lag, LagRequest, StoredOffset
+from ingester.position import Position
+from ingester.settings import IngesterSettings
+from ingester.source import Hints, TableState
+from ingester.watch.retention import headroom
+from ingester.window import choose_instance, gap, gap_error, probe_request, source_of
+
+MOST_COUNTED = 1_000
+"""Changes that wait are counted up to here, for each table."""
+
+_NO_OWNERS = "dbo.cdc_offsets has no column owner"
+_ADD_OWNERS = (
+    "GRANT ALTER ON OBJECT::dbo.cdc_offsets for the ingester's next start, or add the column (docs/install.md)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatus:
+    """What is known of a table; None where it is unknown or where there is nothing yet.
+
+    `owner`: who claimed it last, whether it still `held` the lock or not. `headroom`: seconds until cleanup reaches the
+    offset. `problem`: why the table cannot be read, with what to do.
+    """
+
+    table: str
+    held: Held
+    owner: str | None = None
+    epoch: int | None = None
+    position: str | None = None
+    lsn: str | None = None
+    committed: str | None = None
+    updated: str | None = None
+    lag: Lag | None = None
+    headroom: float | None = None
+    instance: str | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the stores have answered; None for a part that could not be read."""
+
+    stored: Mapping[str, StoredOffset] | None = None
+    states: Mapping[TableName, TableState] | None = None
+    times: LogTimes | None = None
+    retention: float | None = None
+    lags: Mapping[TableName, Lag | DStreamError] | None = None
+
+
+def tables_seen(
+    settings: IngesterSettings, tables: Sequence[TableName], unread: list[Unread], *, lags: bool = True
+) -> list[TableStatus]:
+    """Each of `tables`, in their order. `lags`: whether the changes that wait are counted."""
+    locks = locks_seen(settings, tables)
+    if locks.unknown is not None:
+        unread.append(Unread("owners", locks.unknown.message, locks.unknown.hint))
+    with database(settings) as stores:
+        facts = _facts(settings, stores, tables, unread, lags=lags)
+        hints = stores.source.hints
+        words = stores.desk.words
+    found = [judged(table, facts, locks, hints, words) for table in tables]
+    if facts.lags is not None:
+        failed = [(table, error) for table, error in facts.lags.items() if isinstance(error, DStreamError)]
+        unread += [Unread(f"lag of {table.key}", error.message, error.hint) for table, error in failed]
+    return found
+
+
+def _facts(
+    settings: IngesterSettings, stores: Database, tables: Sequence[TableName], unread: list[Unread], *, lags: bool
+) -> Facts:
+    """Where the first question fails the others are not asked: the database is away, or the login."""
+    stored = read_or(unread, "offsets", stores.desk.stored, None)
+    if stored is None:
+        return Facts()
+    if stored and not read_or(unread, "owners' names", stores.desk.owners_named, True):
+        unread.append(Unread("owners' names", _NO_OWNERS, _ADD_OWNERS))
+    sources = {table: row.source for table in tables if (row := stored.get(table.key)) is not None and row.source}
+    states = read_or(unread, "tables", lambda: stores.source.states(tables, sources), None)
+    times = read_or(unread, "commit times", stores.capture.times, None) if stored else LogTimes(None, {})
+    kept = read_or(unread, "retention", stores.capture.retention, None)
+    if kept is not None and kept.unseen is not None:
+        unread.append(Unread("retention", "this login may not see how long changes are kept", kept.unseen))
+    retention = None if kept is None else kept.seconds
+    if not lags or states is None:
+        return Facts(stored, states, times, retention)
+    if settings.query_mode == "function":
+        unread.append(Unread("lag", 'changes are not counted with query_mode = "function"'))
+        return Facts(stored, states, times, retention)
+    asked = [request for table in tables if (request := _request(table, states[table], stored)) is not None]
+    counted = read_or(unread, "lag", lambda: stores.desk.lags(asked, MOST_COUNTED), None)
+    return Facts(stored, states, times, retention, counted)
+
+
+def _request(table: TableName, state: TableState, stored: Mapping[str, StoredOffset]) -> LagRequest | None:
+    """The question how far the table is behind; None where it cannot be read. Without an offset all of it waits."""
+    instances = state.former or state.instances
+    if not instances:
+        return None
+    row = stored.get(table.key)
+    offset = None if row is None else row.position
+    wanted = probe_request(instances, offset)
+    after = wanted.instance.start if offset is None or offset < wanted.instance.start else offset
+    return LagRequest(table, wanted.instance, after, wanted.before)
+
+
+def judged(
+    table: TableName, facts: Facts, locks: LocksSeen, hints: Hints, words: Callable[[Position], str]
+) -> TableStatus:
+    """What the answers mean for `table`. Pure. `words`: a position for a person."""
+    row = None if facts.stored is None else facts.stored.get(table.key)
+    state = None if facts.states is None else facts.states[table]
+    times = None if facts.times is None else facts.times.offsets.get(table.key)
+    lag = None if facts.lags is None else facts.lags.get(table)
+    position = None if row is None else row.position
+    instances = () if state is None else state.former or state.instances
+    return TableStatus(
+        table=table.key,
+        held=locks.of(table),
+        owner=None if row is None else row.owner,
+        epoch=None if row is None else row.epoch,
+        position=None if position is None else words(position),
+        lsn=None if position is None else position.place()[1],
+        committed=None if row is None else row.committed,
+        updated=None if row is None else row.updated,
+        lag=lag if isinstance(lag, Lag) else None,
+        headroom=_headroom(facts.retention, times),
+        instance=choose_instance(instances, position)[0].name if instances else None,
+        problem=None if state is None else _problem(table, state, row, hints),
+    )
+
+
+def _headroom(retention: float | None, times: OffsetTimes | None) -> float | None:
+    return None if retention is None or times is None else headroom(retention, times.age)
+
+
+def _problem(table: TableName, state: TableState, row: StoredOffset | None, hints: Hints) -> str | None:
+    if (absence := hints.absence(table, state)) is not None:
+        return absence
+    if row is None or row.position is None:
+        return None
+    if row.source not in (None, source_of(state.instances)):
+        if state.former:
+            return "another table has the name now; the rest of the former one is sent first"
+        return "the table was dropped and created again: the unread changes of the former one are lost"
+    instance, _ = choose_instance(state.instances, row.position)
+    lost = gap(row.position, instance.start)
+    return None if lost is None else _sentence(gap_error(instance, lost))
+
+
+def _sentence(error: PermanentError) -> str:
+    return f"{error.message}; {error.hint}"
+
+
+def ingesters(tables: Sequence[TableStatus]) -> dict[str, int]:
+    """How many tables each owner holds, the busiest first. A table whose owner has no name is not counted."""
+    return dict(Counter(each.owner for each in tables if each.held is Held.HELD and each.owner).most_common())
+
+
+def queue_depth(settings: IngesterSettings, unread: list[Unread], stop: threading.Event) -> tuple[Depth | None, bool]:
+    """(of the ingest queue, whether there is none). An error is one more in `unread`."""
+    before = len(unread)
+    with closing(bus_of(settings.queue)) as bus:
+        found = read_or(
+            unread,
+            f"queue {settings.queue.name}",
+            lambda: bus.entities.queue_depth(settings.queue.name, stop=stop),
+            None,
+        )
+    return found, found is None and len(unread) == before

@@ -1,0 +1,99 @@
+"""Settings to the stores as these commands read them: each wait has a deadline, and nothing is created or claimed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+
+from common.errors import ConfigurationError, DStreamError
+from common.in_time import in_time
+from common.names import TableName
+from ingester.lock_backends import lock_names, locks_of
+from ingester.lock_settings import LocalLockSettings
+from ingester.operating.moving import Held
+from ingester.operating.offset_desk import OffsetDesk
+from ingester.settings import IngesterSettings
+from ingester.source import Source
+from ingester.sqlserver.capture import SqlServerCapture
+from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.operating.desk import SqlServerDesk
+from ingester.sqlserver.source import SqlServerSource
+
+_QUERY_SECONDS = 30.0
+_LOCKS_SECONDS = 30.0
+_LISTED = 20
+
+LOCAL = 'locks of type "local" are known to their own process alone'
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """The source database: one connection, so not for several threads."""
+
+    desk: OffsetDesk
+    source: Source
+    capture: SqlServerCapture
+
+
+@contextmanager
+def database(settings: IngesterSettings) -> Iterator[Database]:
+    """Connects at the first question."""
+    connection = Connection(settings.db, query_seconds=_QUERY_SECONDS)
+    source = SqlServerSource(connection, query_mode=settings.query_mode)
+    with closing(SqlServerDesk(connection)) as desk:
+        yield Database(desk, source, SqlServerCapture(connection))
+
+
+@dataclass(frozen=True, slots=True)
+class LocksSeen:
+    """`held`: the tables whose lock somebody holds. `unknown`: why that cannot be seen; then `held` is empty."""
+
+    held: frozenset[TableName] = frozenset()
+    unknown: DStreamError | None = None
+
+    def of(self, table: TableName) -> Held:
+        if self.unknown is not None:
+            return Held.UNKNOWN
+        return Held.HELD if table in self.held else Held.FREE
+
+
+def locks_seen(settings: IngesterSettings, tables: Sequence[TableName]) -> LocksSeen:
+    """Which of `tables` have an owner. An error is part of the answer."""
+    if isinstance(settings.locks, LocalLockSettings):
+        return LocksSeen(unknown=DStreamError(LOCAL))
+    names = lock_names(settings, tables)
+    try:
+        with closing(locks_of(settings, {})) as locks:
+            held = in_time(_LOCKS_SECONDS, lambda: locks.held(list(names.values())), name="locks")
+    except TimeoutError:
+        return LocksSeen(unknown=DStreamError(f"looking which locks are held: no answer within {_LOCKS_SECONDS:.0f} s"))
+    except DStreamError as error:
+        return LocksSeen(unknown=error)
+    return LocksSeen(frozenset(table for table, name in names.items() if name in held))
+
+
+def chosen(settings: IngesterSettings, given: Sequence[str]) -> list[TableName]:
+    """The configured tables that were named, in any case; all of them if none was. Raises ConfigurationError."""
+    if not given:
+        return list(settings.tables)
+    known = {table.key.lower(): table for table in settings.tables}
+    found, problems = list[TableName](), list[str]()
+    for text in given:
+        try:
+            table = known.get(TableName.parse(text).key.lower())
+            problem = None if table is not None else "no such table in the configuration"
+        except ValueError as error:
+            table, problem = None, str(error)
+        if table is not None:
+            found.append(table)
+        else:
+            problems.append(f"table {text}: {problem}")
+    if problems:
+        raise ConfigurationError(problems, hint=f"the tables are {_list(settings.tables)}")
+    return found
+
+
+def _list(tables: Sequence[TableName]) -> str:
+    more = f" and {len(tables) - _LISTED} more" if len(tables) > _LISTED else ""
+    return ", ".join(table.key for table in tables[:_LISTED]) + more

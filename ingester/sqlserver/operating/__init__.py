@@ -1,0 +1,1 @@
+"""What `dstream status` and `dstream offsets` ask of SQL Server."""
