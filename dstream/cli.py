@@ -13,9 +13,11 @@ from dstream.commands.completion import completion
 from dstream.commands.demo import demo
 from dstream.commands.emulators import emulators
 from dstream.commands.ingester import ingester
+from dstream.commands.offsets import SUBCOMMANDS, ShowByDefault
 from dstream.commands.plan import plan
 from dstream.commands.router import router
 from dstream.commands.server import server
+from dstream.commands.status import status
 from dstream.completing import asked, prepare
 from dstream.reporting import OK, reported
 
@@ -34,8 +36,13 @@ def named(command: Callable[..., int]) -> str:
     return command.__name__.replace("_", "-")
 
 
-for _command in (ingester, router, server, check, plan, demo, emulators, completion):
+for _command in (ingester, router, server, check, plan, status, demo, emulators, completion):
     app.command(named(_command))(reported(_command))
+
+_offsets = typer.Typer(cls=ShowByDefault, rich_markup_mode=None)
+for _name, _command in SUBCOMMANDS:
+    _offsets.command(_name)(reported(_command))
+app.add_typer(_offsets, name="offsets", help="Show how far each table was sent, or move it.")
 
 
 def _print_version(wanted: bool) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,14 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from common.check import Finding, Outcome
-from common.errors import PermanentError
 from dstream.options import DEFAULT, Config, Format, Level, LogFormat, LogLevel, Stage
+from dstream.printing import NotPrinted, print_document, printed
 from dstream.starting import imported, loaded, logged
-
-
-class _NotPrinted(PermanentError):
-    """Standard output takes nothing more."""
-
 
 ByStage = Iterable[tuple[str, Iterable[Finding]]]
 _WORST_FIRST = (Outcome.FAIL, Outcome.WARN, Outcome.OK)
@@ -65,9 +57,8 @@ def report(stages: ByStage, *, as_json: bool = False, strict: bool = False) -> i
     """
     try:
         outcomes = list(_as_json(stages) if as_json else _as_lines(stages))
-    except _NotPrinted as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # takes what Python flushes at its end
-        if isinstance(error.__cause__, BrokenPipeError):
+    except NotPrinted as error:
+        if error.reader_gone():
             return 1
         raise
     return int(Outcome.FAIL in outcomes or (strict and Outcome.WARN in outcomes))
@@ -76,30 +67,18 @@ def report(stages: ByStage, *, as_json: bool = False, strict: bool = False) -> i
 def _as_lines(stages: ByStage) -> Iterator[Outcome]:
     for _, findings in stages:
         for finding in findings:
-            _print(_line(str(finding)))
+            printed(_line(str(finding)))
             yield finding.outcome
 
 
 def _as_json(stages: ByStage) -> list[Outcome]:
     """Its keys are documented (docs/install.md) and stay."""
-    from common.observability.logs import masked
-
     found = [(stage, finding) for stage, findings in stages for finding in findings]
     outcomes = [finding.outcome for _, finding in found]
     worst = next((each for each in _WORST_FIRST if each in outcomes), Outcome.OK)
     document = {"outcome": worst, "findings": [_entry(stage, finding) for stage, finding in found]}
-    _print(masked(json.dumps(document, indent=2, ensure_ascii=False)))
+    print_document(document)
     return outcomes
-
-
-def _print(text: str) -> None:
-    try:
-        print(text, flush=True)
-    except OSError as error:
-        raise _NotPrinted(
-            f"writing the result to standard output: {error.strerror or error}",
-            hint="make room there, or send the output elsewhere",
-        ) from error
 
 
 def _entry(stage: str, finding: Finding) -> dict[str, Any]:

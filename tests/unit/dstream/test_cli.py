@@ -77,7 +77,7 @@ def test_help_lists_the_commands_on_a_screen(run: Run) -> None:
     status, out, _ = run("--help")
     assert status == 0
     assert len(out.splitlines()) < 24
-    for command in ("ingester", "router", "server", "check", "demo", "emulators"):
+    for command in ("ingester", "router", "server", "check", "status", "offsets", "demo", "emulators"):
         assert f"\n  {command} " in out
 
 

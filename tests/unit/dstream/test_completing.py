@@ -40,7 +40,8 @@ def completed(words: str, *, shell: str = "bash") -> list[str]:
 def test_every_command_is_completed() -> None:
     assert set(completed("dstream ")) == {
         str(command.name or named(cast("click.Command", command.callback))) for command in app.registered_commands
-    }
+    } | {str(group.name) for group in app.registered_groups}
+    assert set(completed("dstream offsets ")) == {"show", "set", "moves"}
 
 
 def test_options_are_completed() -> None:

@@ -1,0 +1,43 @@
+"""Results on standard output, with secrets masked. A reader that has gone, or a full disk, is one clear error."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from common.errors import PermanentError
+
+
+class NotPrinted(PermanentError):
+    """Standard output takes nothing more."""
+
+    def reader_gone(self) -> bool:
+        """Whether nobody reads any more (`dstream check | head`). From then on what is printed is thrown away, also what
+        Python flushes at its end."""
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return isinstance(self.__cause__, BrokenPipeError)
+
+
+def printed(text: str) -> None:
+    """Raises NotPrinted."""
+    from common.observability.logs import masked
+
+    try:
+        print(masked(text), flush=True)
+    except OSError as error:
+        raise NotPrinted(
+            f"writing the result to standard output: {error.strerror or error}",
+            hint="make room there, or send the output elsewhere",
+        ) from error
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    for line in lines:
+        printed(" ".join(line.split("\n")))
+
+
+def print_document(document: Any, *, on_one_line: bool = False) -> None:
+    printed(json.dumps(document, indent=None if on_one_line else 2, ensure_ascii=False))
