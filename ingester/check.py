@@ -3,6 +3,7 @@ questions. Starts no Spark."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -14,6 +15,7 @@ from ingester.lock_backends import lock_keys, locks_of
 from ingester.lock_settings import AzureBlobLockSettings
 from ingester.locks import Locks
 from ingester.settings import IngesterSettings
+from ingester.spark.check import findings as spark_findings
 from ingester.spark.java import java_home
 from ingester.sqlserver.check import findings as database_findings
 
@@ -21,6 +23,8 @@ from ingester.sqlserver.check import findings as database_findings
 def findings(settings: IngesterSettings) -> Iterator[Finding]:
     """One by one. Raises ConfigurationError."""
     yield from guarded("Java", _java)
+    spark = settings.spark
+    yield from guarded("Spark", lambda: spark_findings(spark.master, spark.conf, os.environ))
     yield from guarded("health", lambda: port_findings(settings.health))
     yield from database_findings(settings, destination_of(settings))
     yield from guarded("locks", lambda: _locks(settings))

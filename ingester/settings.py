@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
 from common.config.bind import Bound, Document, UnsetPolicy, bind
 from common.config.durations import Duration, PositiveDuration, format_duration, parse_duration
@@ -65,10 +66,24 @@ class TablesOverrides(Settings):
     )
 
 
+_MASTER = re.compile(
+    r"local(\[([1-9]\d*|\*)(,\s*[1-9]\d*)?\])?|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]"
+    r"|spark://[^\s,/:]+:\d+(,[^\s,/:]+:\d+)*|k8s://(https?://)?[^\s/]\S*|yarn"
+)
+
+
+def _master(text: str) -> str:
+    if not _MASTER.fullmatch(text):
+        raise ValueError(
+            "is not a Spark master: local[8] for this machine, spark://HOST:7077, k8s://https://HOST:PORT, or yarn"
+        )
+    return text
+
+
 class SparkSettings(Settings):
     """The Spark job's own settings."""
 
-    master: Annotated[str, Field(min_length=1)] = Field(
+    master: Annotated[str, AfterValidator(_master)] = Field(
         default="local[8]",
         description=(
             "Where the job runs: `local[n]` or a cluster's address. The default is 8 slots on any number of cores, because a slot mostly waits "

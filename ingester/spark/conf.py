@@ -27,6 +27,20 @@ _DEFAULTS = {
 }
 RESULTS_PORT = "spark.dstream.results.port"
 """DStream's own, next to spark.driver.port and spark.blockManager.port: where the driver listens for results of bundles that still run."""
+KUBERNETES = "k8s://"
+POD_IP = "POD_IP"
+_POD = {
+    POD_IP: "spark.driver.host",
+    "POD_NAME": "spark.kubernetes.driver.pod.name",  # the executors' owner: they are removed with it
+    "POD_NAMESPACE": "spark.kubernetes.namespace",
+}
+"""Variables that a pod's template sets from its own fields (the downward API), and what they are to Spark."""
+_PORTS = {"spark.driver.port": "7078", "spark.blockManager.port": "7079", RESULTS_PORT: "7080"}
+"""A pod has its ports to itself, and a NetworkPolicy must name them. The first two are Spark's own for a driver in a pod."""
+_CONTAINERS = re.compile(r"yarn$|k8s://")
+"""Masters that end an executor which takes more memory than it asked for."""
+_JVM_MB, _WORKER_MB = 384, 256
+"""Spark's least overhead of a JVM; a Python worker, of which each task has one."""
 _JVM_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
@@ -67,9 +81,14 @@ def is_local(master: str) -> bool:
     return re.match(r"local(\[|$)", master) is not None
 
 
-def spark_settings(master: str, conf: Mapping[str, str], *, local_dir: Path, log4j: Path) -> dict[str, str]:
-    """Everything that Spark is configured with. Raises PermanentError when secrets would travel unencrypted and `conf` does not allow it."""
-    settings = _DEFAULTS | (_LOCAL if is_local(master) else GUARDED)
+def spark_settings(
+    master: str, conf: Mapping[str, str], *, local_dir: Path, log4j: Path, environment: Mapping[str, str] = {}
+) -> dict[str, str]:
+    """Everything that Spark is configured with. `environment`: where a pod's address and name are found, as POD_IP and POD_NAME.
+
+    Raises PermanentError when secrets would travel unencrypted and `conf` does not allow it.
+    """
+    settings = _DEFAULTS | (_LOCAL if is_local(master) else GUARDED) | _in_cluster(master, conf, environment)
     settings |= {
         "spark.master": master,
         "spark.local.dir": str(local_dir),
@@ -86,13 +105,33 @@ def spark_settings(master: str, conf: Mapping[str, str], *, local_dir: Path, log
     return settings
 
 
+def _in_cluster(master: str, conf: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+    """What executors in containers need: memory for Python, and the way to a driver in a pod."""
+    found: dict[str, str] = {}
+    if _CONTAINERS.match(master) and "spark.executor.memoryOverheadFactor" not in conf:
+        cores, cpus = (_whole(conf, key) for key in ("spark.executor.cores", "spark.task.cpus"))
+        found["spark.executor.memoryOverhead"] = f"{_JVM_MB + _WORKER_MB * max(1, cores // cpus)}m"
+    if master.startswith(KUBERNETES):
+        found |= {key: environment[name] for name, key in _POD.items() if environment.get(name)}
+        if environment.get(POD_IP):
+            found |= _PORTS
+    return found
+
+
+def _whole(conf: Mapping[str, str], key: str) -> int:
+    text = conf.get(key, "")
+    return max(1, int(text)) if text.isdecimal() else 1
+
+
 def results_port(conf: Mapping[str, str]) -> int:
     """The port in `conf`; 0 for any free one. Raises PermanentError for text that is not a port."""
-    given = conf.get(RESULTS_PORT, "0")
+    return port(conf, RESULTS_PORT)
+
+
+def port(conf: Mapping[str, str], key: str) -> int:
+    given = conf.get(key, "0")
     if not re.fullmatch(r"[0-9]{1,5}", given) or int(given) > 65535:
-        raise PermanentError(
-            f"starting Spark: {RESULTS_PORT} is {given!r}", hint="set it to a port, 1 to 65535, or remove it"
-        )
+        raise PermanentError(f"starting Spark: {key} is {given!r}", hint="set it to a port, 1 to 65535, or remove it")
     return int(given)
 
 

@@ -100,7 +100,6 @@ class SparkExecutor:
         self._line: DriverLine | None = None
         self._queued = Queued()
         self._version = metadata.version(PACKAGE)
-        self._results_port = results_port(conf)
         self._unreached = False
         self._closing = threading.Event()
         self._begun = False
@@ -111,7 +110,8 @@ class SparkExecutor:
         log4j = folder / "log4j2.properties"
         log4j.write_text(LOG4J)
         (folder / "spark").mkdir()
-        settings = spark_settings(master, conf, local_dir=folder / "spark", log4j=log4j)
+        settings = spark_settings(master, conf, local_dir=folder / "spark", log4j=log4j, environment=os.environ)
+        self._results_port = results_port(settings)
         if off := unguarded(master, settings):
             log.warning(
                 "passwords travel in clear between Spark's machines",

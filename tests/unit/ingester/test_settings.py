@@ -418,3 +418,28 @@ def test_the_port_of_health_is_opened_only_where_it_is_asked_for(tmp_path: Path)
     asked = load(tmp_path, source("health {\n}")).health
     assert asked is not None
     assert (asked.port, asked.host) == (8080, "0.0.0.0")
+
+
+@pytest.mark.parametrize(
+    "master",
+    [
+        "local",
+        "local[8]",
+        "local[*]",
+        "local[2,4]",
+        "spark://m:7077",
+        "spark://a:7077,b:7077",
+        "k8s://https://kubernetes.default.svc:443",
+        "k8s://api.example.com",
+        "yarn",
+    ],
+)
+def test_a_spark_master_that_spark_knows_is_taken(tmp_path: Path, master: str) -> None:
+    assert load(tmp_path, source(f'  spark {{\n    master = "{master}"\n  }}')).spark.master == master
+
+
+@pytest.mark.parametrize("master", ["lokal", "local[0]", "local[", "spark://m", "k8s://", "mesos://m:5050", "yarn://m"])
+def test_a_spark_master_that_spark_does_not_know_is_refused_on_its_line(tmp_path: Path, master: str) -> None:
+    [(line, text)] = complaints(tmp_path, source(f'  spark {{\n    master = "{master}"\n  }}'))
+    assert line == 14
+    assert "spark://HOST:7077" in text

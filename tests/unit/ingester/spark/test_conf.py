@@ -85,3 +85,49 @@ def test_the_port_for_results_is_any_or_the_one_that_is_named() -> None:
     for wrong in ("", "-1", "65536", "seven", "7079 "):
         with pytest.raises(PermanentError, match=r"spark\.dstream\.results\.port is .*1 to 65535"):
             results_port({RESULTS_PORT: wrong})
+
+
+POD = {"POD_IP": "10.1.2.3", "POD_NAME": "ingester-7c9", "POD_NAMESPACE": "dstream"}
+API = "k8s://https://kubernetes.default.svc"
+
+
+def in_pod(**conf: str) -> dict[str, str]:
+    named = {key.replace("_", "."): value for key, value in conf.items()}
+    return spark_settings(API, named, local_dir=Path("/scratch"), log4j=Path("/log4j"), environment=POD)
+
+
+def test_a_driver_in_a_pod_is_found_at_the_pods_address_and_at_ports_that_a_policy_can_name() -> None:
+    found = in_pod()
+    assert found["spark.driver.host"] == "10.1.2.3"
+    assert [found[key] for key in ("spark.driver.port", "spark.blockManager.port", RESULTS_PORT)] == [
+        "7078",
+        "7079",
+        "7080",
+    ]
+    assert found["spark.kubernetes.driver.pod.name"] == "ingester-7c9", "the executors end with it"
+    assert found["spark.kubernetes.namespace"] == "dstream"
+    own = in_pod(spark_driver_host="driver.dstream.svc", spark_driver_port="9000")
+    assert (own["spark.driver.host"], own["spark.driver.port"]) == ("driver.dstream.svc", "9000")
+
+
+def test_a_pods_variables_say_nothing_of_other_clusters_and_none_are_needed() -> None:
+    conf = {"spark.authenticate.secret": "shared"}
+    found = spark_settings("spark://m:7077", conf, local_dir=Path("/s"), log4j=Path("/l"), environment=POD)
+    assert {"spark.driver.host", "spark.driver.port", RESULTS_PORT} & found.keys() == set()
+    assert "spark.driver.host" not in settings(API)
+
+
+@pytest.mark.parametrize(
+    ("conf", "megabytes"),
+    [
+        ({}, "640m"),
+        ({"spark_executor_cores": "4"}, "1408m"),
+        ({"spark_executor_cores": "4", "spark_task_cpus": "2"}, "896m"),
+        ({"spark_executor_memoryOverhead": "2g", "spark_executor_cores": "4"}, "2g"),
+        ({"spark_executor_memoryOverheadFactor": "0.5"}, None),
+    ],
+)
+def test_an_executors_pod_has_memory_for_the_python_workers_of_its_tasks(
+    conf: dict[str, str], megabytes: str | None
+) -> None:
+    assert in_pod(**conf).get("spark.executor.memoryOverhead") == megabytes
