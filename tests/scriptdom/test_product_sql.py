@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -28,14 +29,17 @@ from dstream.emulators import Login
 from emulators.sqlserver.build import build_engine
 from emulators.sqlserver.server import SqlServerEmulator
 from ingester.offsets import Claim, Move
+from ingester.operating.offset_desk import LagRequest, MoveOrder
 from ingester.source import PageQuery, ProbeRequest
 from ingester.sqlserver.change_table import ChangeTable, change_table
 from ingester.sqlserver.connection import Connection
-from ingester.sqlserver.literals import rendered
+from ingester.sqlserver.literals import in_its_scope, rendered
 from ingester.sqlserver.offsets import SqlServerOffsets
+from ingester.sqlserver.operating.desk import SqlServerDesk
 from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
 from ingester.sqlserver.source import SqlServerSource
 from ingester.sqlserver.sql import changes as queries
+from ingester.sqlserver.sql import operating
 from tests.conftest import PASSWORD, USER
 from tests.scriptdom.conftest import Parse
 
@@ -119,6 +123,7 @@ def _ingest(ours: Login, port: int) -> None:
         for chosen in (*options, {"query_mode": "function"}):
             _read(SqlServerSource(_connect(ours, port), **chosen))
         _keep_offsets(SqlServerOffsets(_connect(ours, port)))
+        _operate(_connect(ours, port))
         cursor.execute("DROP TABLE dbo.cdc_offsets")
         cursor.execute(_OLD_OFFSETS)
         _keep_offsets(SqlServerOffsets(_connect(ours, port)))
@@ -174,6 +179,24 @@ def _keep_offsets(offsets: SqlServerOffsets) -> None:
         with suppress(LeaseLost):
             offsets.go_over(everything, epoch, seen=seen, left="its object", source="another", start=first)
     offsets.close()
+
+
+def _operate(connection: Connection) -> None:
+    """What a person asks of the offsets, and does to them."""
+    source, desk = SqlServerSource(connection), SqlServerDesk(connection)
+    [instance] = source.states([_ODD])[_ODD].instances
+    captured = desk.captured()
+    assert captured is not None
+    for one in (instance, replace(change_table(instance), has_command_id=False)):
+        assert desk.count(one, one.start, captured, 10).changes
+        assert desk.lags([LagRequest(_ODD, one, one.start, captured)], 10)
+    assert desk.position_at(datetime(2020, 1, 1, tzinfo=UTC))
+    for epoch in (desk.stored()[_ODD.key].epoch, None):
+        desk.move(MoveOrder(_ODD, epoch, instance.start, "its object", "why"))
+    assert desk.moves(_ODD, 5)
+    assert desk.moves(None, 5)
+    connection.rows(in_its_scope(operating.stored(owners=False, times=False)))
+    desk.close()
 
 
 def _demonstrate(login: Login, ours: Login) -> None:
