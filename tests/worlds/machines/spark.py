@@ -24,7 +24,8 @@ from tests.worlds.standalone import SECRET, daemon_command, daemon_environment
 from tests.worlds.world import World, wait_until
 
 _MASTER_PORT, _HEALTH_PORT = 7077, 8080
-_PATIENCE = 120.0
+_PATIENCE = 300.0
+_REGISTERED = "Successfully registered with master"
 _EXECUTOR_JVM = (
     f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -XX:SharedArchiveFile={ARCHIVE} -Xlog:cds*=off"
 )
@@ -118,6 +119,7 @@ class SparkMachines:
             for worker in self.workers:
                 opened.callback(worker.kill)
                 worker.start()
+            wait_until(self._registered, "the workers are registered", _PATIENCE)
             self._opened = opened.pop_all()
         return self
 
@@ -138,6 +140,11 @@ class SparkMachines:
         work = str(machine.temporary / "work")
         given = ("--host", machine.address, "--cores", str(self._cores), "--memory", "2g", "--work-dir", work)
         return daemon_command("worker.Worker", [*given, self.url], [f"-Djava.io.tmpdir={machine.temporary}"])
+
+    def _registered(self) -> bool:
+        """Without them, an ingester's first task has 120 s until it is given up, whatever the machine is doing."""
+        assert all(worker.running for worker in self.workers), [worker.log.read_text() for worker in self.workers]
+        return all(_REGISTERED in worker.log.read_text() for worker in self.workers)
 
     def _listens(self, master: Worker) -> bool:
         assert master.running, master.log.read_text()
