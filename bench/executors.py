@@ -50,11 +50,8 @@ def measured(ground: Ground, executors: int, delay: float, changes: int) -> Drai
 
 def scheduling() -> dict[int, dict[str, Any]]:
     """Empty jobs on a cluster of one executor, from one thread and from as many as it has cores."""
-    found = {}
-    for threads in (1, CORES):
-        with Network() as network, SparkMachines(network, workers=1, cores=CORES) as cluster:
-            found[threads] = jobs(cluster, _JOBS, threads)
-    return found
+    with Network() as network, SparkMachines(network, workers=1, cores=CORES) as cluster:
+        return {threads: jobs(cluster, _JOBS, threads) for threads in (1, CORES)}
 
 
 def commit_seconds(ground: Ground, table: TableName) -> float:

@@ -44,6 +44,7 @@ SUITES: Mapping[str, Sequence[Part]] = {
         ("tests/unit", "tests/packaging", "tests/properties", "tests/scriptdom"),
         _in(_FAULTS, "locks", "mute", "router_kills", "server_deaths"),
         (*_SQLSERVER, "tests/contracts/check"),
+        _in(_FAULTS, "executors", "machines"),
         _in(_PIPELINE, "replicas", "stuck_jvm"),
         _in(_BUS, "stops", "router_slow"),
         (_FAULTS,),
