@@ -1,6 +1,6 @@
 """How the ingester's rate grows with the executors of a Spark cluster, beside a model whose terms are measured here; then the model, up to 64.
 
-    .venv/bin/python -m bench.executors [--executors 1 2 4] [--delay 50] [--changes-a-slot 4000]
+    .venv/bin/python -m bench.executors [--executors 1 2 4] [--delay 250] [--changes-a-slot 1500]
 
 Spark standalone, each worker a network namespace of its own with one executor of 4 cores, 16 tables with a backlog, pages of 50 rows. All
 processes share this machine, so slices are made to wait rather than to work: both servers answer `--delay` milliseconds late each way, as from
@@ -107,8 +107,8 @@ def compared(runs: dict[int, Drained], terms: Terms) -> list[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--executors", type=int, nargs="+", default=[1, 2, 4])
-    parser.add_argument("--delay", type=float, default=50, help="milliseconds to either server and as many back")
-    parser.add_argument("--changes-a-slot", type=int, default=4000)
+    parser.add_argument("--delay", type=float, default=250, help="milliseconds to either server and as many back")
+    parser.add_argument("--changes-a-slot", type=int, default=1500)
     chosen = parser.parse_args()
     if (why := missing()) is not None:
         print(f"executors on machines of their own are left out: {why}")
