@@ -53,7 +53,7 @@ class Jvm:
     ) -> None:
         _refuse_foreign()
         self._masked = masked
-        self._said: deque[str] = deque(maxlen=20)
+        self._said: deque[str] = deque(maxlen=100)
         self._told = folder / "gateway"
         self._conf = conf = folder / "spark.properties"
         conf.touch(mode=0o600)
