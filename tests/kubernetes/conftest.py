@@ -48,6 +48,6 @@ def built(tree: Path, tag: str) -> list[Path]:
         "SAVE": str(folder),
         "TAG": tag,
     }
-    build = [str(PROJECT / "deploy/image/build"), *_TARGETS]
+    build = [str(tree / "deploy/image/build"), *_TARGETS]
     subprocess.run(build, check=True, cwd=tree, env={**images.environment(), **options})
     return [folder / f"{target}.tar" for target in _TARGETS]

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from tests.kubernetes.cluster import control_plane, images, node, programs, services
 from tests.kubernetes.cluster.places import BIN, BRIDGE, KUBECONFIG, LOGS, STATE, Node
@@ -49,9 +50,10 @@ def up(count: str = "2") -> None:
 
 
 def load(*archives: str) -> None:
-    for each in nodes():
-        for archive in archives:
-            node.load(each, archive)
+    """Give every node these images."""
+    with ThreadPoolExecutor() as pool:
+        for loaded in [pool.submit(node.load, each, archive) for each in nodes() for archive in archives]:
+            loaded.result()
 
 
 def nodes() -> list[Node]:

@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import subprocess
 import tarfile
 import tempfile
@@ -60,6 +61,9 @@ def make_base() -> None:
             check=True,
             stdout=subprocess.DEVNULL,
         )
+        for unread in ("var/lib/apt/lists", "var/cache/apt", "usr/share/doc", "usr/share/man", "usr/share/locale"):
+            shutil.rmtree(root / unread)
+            (root / unread).mkdir()
         subprocess.run(["tar", "-C", str(root), "-cf", f"{work}/base.tar", "."], check=True)
         Path(work, "Containerfile").write_text('FROM scratch\nADD base.tar /\nCMD ["/bin/bash"]\n')
         build = ["buildah", "bud", "-q", "-t", BASE, "-f", f"{work}/Containerfile", work]
