@@ -12,7 +12,7 @@ AZURITE := tests/azurite
 PROMTOOL := tests/deploy/observability/.cache
 MISSING := echo "It is not available here: the tests that need it are skipped, and fail in CI." >&2
 
-.PHONY: demo test test-emulators manifests kubernetes check format bench soak lock setup scriptdom archive clients azurite promtool rules images clean
+.PHONY: demo test test-emulators manifests kubernetes kubernetes-short check format bench soak lock setup scriptdom archive clients azurite promtool rules images clean
 
 demo: setup
 	$(BIN)/dstream demo
@@ -39,9 +39,14 @@ format: setup
 	$(BIN)/ruff format .
 
 # DStream in a real cluster of two nodes on this machine, under load, while pods, a node and the API server are taken away. Needs root, Go and
-# Debian's packages; some minutes once to compile Kubernetes, then about half an hour. CASES="-m 'not soak'" is the short form.
+# Debian's packages; some minutes once to compile Kubernetes.
+CAMPAIGN := $(BIN)/python -m pytest -s --timeout 3600 tests/kubernetes --ignore tests/kubernetes/manifests
+
 kubernetes: setup
-	$(BIN)/python -m pytest -s --timeout 3600 tests/kubernetes --ignore tests/kubernetes/manifests $(CASES)
+	$(CAMPAIGN)
+
+kubernetes-short: setup
+	$(CAMPAIGN) -m "not soak"
 
 # Prints figures; never part of the tests. About fifty minutes. bench.executors needs root and says so elsewhere.
 bench: setup

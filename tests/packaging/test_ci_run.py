@@ -12,8 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = Path(".ci/run")
-ALL = ["check", "test", "test-emulators"]
-WITHOUT_EMULATORS = ["check", "test"]
+WITHOUT_EMULATORS = ["check", "test", "manifests", "kubernetes-short"]
+ALL = [*WITHOUT_EMULATORS, "test-emulators"]
 TRACKED = (
     "README.md",
     "docs/run.md",
