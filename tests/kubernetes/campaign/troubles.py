@@ -26,7 +26,7 @@ def random_kills(world: World, count: int, chance: random.Random, *, every: floa
             done.append(_kill(world, chance.choice(pods), chance))
         time.sleep(chance.uniform(0.3, 1.7) * every)
     for component in STAGES:
-        world.settled(component, 2, 240)
+        world.settled(component, 2, 600)
     return done
 
 

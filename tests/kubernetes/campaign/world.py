@@ -90,7 +90,7 @@ class World:
                 raise AssertionError(f"{what}: not after {seconds:.0f} s\n{self.described()}")
             time.sleep(_POLL)
 
-    def settled(self, component: str, replicas: int, seconds: float = 180) -> list[Pod]:
+    def settled(self, component: str, replicas: int, seconds: float = 400) -> list[Pod]:
         """Once just these many pods are there and ready."""
 
         def done() -> bool:
