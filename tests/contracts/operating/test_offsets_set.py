@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
 from common.errors import LeaseLost
 from ingester.sqlserver.position import LogPosition, Lsn
+from ingester.sqlserver.source import SqlServerSource
+from ingester.window import source_of
 from tests.contracts.operating.conftest import PERSONS, Desk
 
 
@@ -168,3 +172,26 @@ def test_without_the_right_to_write_the_grant_is_named(desk: Desk) -> None:
     assert ran.status == 1
     assert "cdc_offset_moves" in ran.err
     assert "GRANT" in ran.err
+
+
+def test_a_table_that_was_dropped_and_made_again_goes_on_with_the_present_one_once_the_loss_is_accepted(
+    desk: Desk,
+) -> None:
+    desk.insert(1)
+    with desk.owner() as owner:
+        state = SqlServerSource(owner.offsets._connection).states([PERSONS])[PERSONS]
+        owner.offsets.claim(PERSONS, owner.lease.epoch, source_of(state.instances))
+    desk.place.execute(
+        "EXEC sys.sp_cdc_disable_table @source_schema = N'dbo', @source_name = N'Persons', @capture_instance = N'all'",
+        "DROP TABLE dbo.Persons",
+        "CREATE TABLE dbo.Persons (ID INT NOT NULL PRIMARY KEY, FirstName NVARCHAR(50) NULL, LastName NVARCHAR(50) NULL)",
+        "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N'Persons', @role_name = NULL",
+    )
+    refused = desk.run("offsets", "set", "Persons", "--earliest")
+    assert refused.status == 1
+    assert any("the unread changes of the former table are lost" in line for line in refused.lines)
+    assert desk.run("offsets", "set", "Persons", "--earliest", "--skip").status == 0
+    with closing(desk.connection()) as connection:
+        [stored] = desk.rows("SELECT source_object FROM dbo.cdc_offsets")
+        state = SqlServerSource(connection).states([PERSONS])[PERSONS]
+        assert stored == (source_of(state.instances),)
