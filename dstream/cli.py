@@ -11,6 +11,7 @@ import typer
 from dstream.commands.check import check
 from dstream.commands.completion import completion
 from dstream.commands.demo import demo
+from dstream.commands.doctor import doctor
 from dstream.commands.emulators import emulators
 from dstream.commands.ingester import ingester
 from dstream.commands.offsets import SUBCOMMANDS, ShowByDefault
@@ -36,7 +37,7 @@ def named(command: Callable[..., int]) -> str:
     return command.__name__.replace("_", "-")
 
 
-for _command in (ingester, router, server, check, plan, status, demo, emulators, completion):
+for _command in (ingester, router, server, check, doctor, plan, status, demo, emulators, completion):
     app.command(named(_command))(reported(_command))
 
 _offsets = typer.Typer(cls=ShowByDefault, rich_markup_mode=None)

@@ -14,6 +14,7 @@ import router.settings
 from common.authorities import fault_of
 from common.bus.settings import BusSettings
 from common.config.bind import Document, read
+from common.config.settings import Remark
 from common.config.values import Problem, complain
 from ingester.settings import IngesterSettings
 from router.settings import RouterBlock, RouterSettings
@@ -71,6 +72,16 @@ def load_plan(path: str | Path, environ: Mapping[str, str]) -> tuple[IngesterSet
     if problems or first.value is None or second.value is None:
         raise complain(document.path, problems)
     return first.value, second.value
+
+
+def older_blocks(path: str | Path, environ: Mapping[str, str]) -> list[Remark]:
+    """Blocks of the file under an older name, which still works. Raises ConfigurationError when it cannot be read."""
+    present = {older: names[0] for names in BLOCKS for older in names[1:]}
+    return [
+        Remark(line, "setting has a new name", key, f"write {present[key]}")
+        for key, line, _ in read(path, environ).root.entries
+        if key in present
+    ]
 
 
 def _settled(document: Document, value: T | None, problems: list[Problem]) -> T:

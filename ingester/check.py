@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 from common.buses import bus_of
-from common.check import Finding, guarded, ok
+from common.check import Finding, guarded, ok, remarked
 from common.observability.check_port import port_findings
 from ingester.destination import destination_of
 from ingester.lock_backends import lock_keys, locks_of
@@ -22,6 +22,7 @@ from ingester.sqlserver.check import findings as database_findings
 
 def findings(settings: IngesterSettings) -> Iterator[Finding]:
     """One by one. Raises ConfigurationError."""
+    yield from remarked(settings.remarks)
     yield from guarded("Java", _java)
     spark = settings.spark
     yield from guarded("Spark", lambda: spark_findings(spark.master, spark.conf, os.environ))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 from common.buses import bus_of
-from common.check import Finding, guarded, warn
+from common.check import BY_EDITING, Finding, guarded, remarked, warn
 from common.errors import PermanentError
 from common.observability.check_port import port_findings
 from router.connections import judge_connections
@@ -19,8 +19,9 @@ _SEND = "give the router's policy the Send right on the queue too: with queue.pa
 
 def findings(settings: RouterSettings) -> Iterator[Finding]:
     """The findings, each as soon as it is there. Raises ConfigurationError."""
+    yield from remarked(settings.remarks)
     for setting in settings.creating_nothing:
-        yield warn(setting, CREATES_NOTHING, CREATE_OR_REMOVE)
+        yield warn(setting, CREATES_NOTHING, CREATE_OR_REMOVE, fix=BY_EDITING)
     yield from guarded("health", lambda: port_findings(settings.health))
     yield from guarded(f"queue {settings.queue_name}", lambda: _queue(settings))
     yield from guarded("topics", lambda: _topics(settings))
@@ -36,7 +37,12 @@ def _queue(settings: RouterSettings) -> Iterator[Finding]:
             trouble := bus.entities.trouble_sending(settings.queue_name), PermanentError
         ):
             text = f"a poison change in a pack cannot be taken out of it: {trouble.message}"
-            yield warn(f"queue {settings.queue_name}, to send again", text, _SEND)
+            yield warn(
+                f"queue {settings.queue_name}, to send again",
+                text,
+                _SEND,
+                fix=bus.entities.fix_of_sending(settings.queue_name, trouble),
+            )
 
 
 def _topics(settings: RouterSettings) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common.check import Finding, ok, warn
+from common.check import BY_EDITING, Finding, ok, warn
 
 NEAR = 0.8
 """Share of the limit from which to warn."""
@@ -29,7 +29,12 @@ def judge_connections(
     if worst * REPLICAS < most * NEAR:
         return ok("connections", f"{text}room for {most // max(worst, 1)} routers")
     found = f"{text}{REPLICAS} routers, as while one replaces another, would have {worst * REPLICAS:,}"
-    return warn("connections", found, "lower router.workers or router.slots, or spread tables over several namespaces")
+    return warn(
+        "connections",
+        found,
+        "lower router.workers or router.slots, or spread tables over several namespaces",
+        fix=BY_EDITING,
+    )
 
 
 def _of_one_namespace(sending: int, receiving: int, shared: bool) -> int:

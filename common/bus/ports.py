@@ -14,7 +14,7 @@ from typing import ClassVar, Literal, Protocol
 
 from common.bus.depths import Depth, TopicDepths
 from common.bus.fetch_ahead import FetchAhead
-from common.check import Finding
+from common.check import Finding, Fix
 from common.errors import DStreamError, PermanentError, TransientError
 from common.message import Message
 
@@ -316,6 +316,10 @@ class EntityManager(Protocol):
 
         Raises as `queue_depth` when nothing can be read.
         """
+        ...
+
+    def fix_of_sending(self, name: str, trouble: DStreamError) -> Fix:
+        """What corrects that nothing can be sent to the queue `name`."""
         ...
 
     def trouble_sending(self, name: str) -> DStreamError | None:

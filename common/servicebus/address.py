@@ -120,9 +120,13 @@ class ServiceBusAddress:
         """Whom the service refuses, for a person."""
         if self.connection_string is None:
             return Credential(f"the identity at {self.host}", policy=False)
-        policy = _read(self.connection_string)[0].get("SharedAccessKeyName")
-        name = f"the policy {policy}" if policy else "the SharedAccessSignature"
+        name = f"the policy {self.policy}" if self.policy else "the SharedAccessSignature"
         return Credential(f"{name} of {self.host}", identity=False)
+
+    @property
+    def policy(self) -> str | None:
+        """The name of the key that is used; None for an identity or a signature."""
+        return None if self.connection_string is None else _read(self.connection_string)[0].get("SharedAccessKeyName")
 
     def __str__(self) -> str:
         return self.host

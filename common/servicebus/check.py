@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from common.bus.ports import OpenableSender, Provision, QueueState
-from common.check import Finding, Outcome, fail, ok, warn
+from common.check import Finding, Outcome, by_hand, failed, ok, warn
 from common.errors import DStreamError, PermanentError, TransientError
 from common.servicebus.address import ServiceBusAddress
 from common.servicebus.check_clock import judge_clock
@@ -20,6 +20,7 @@ from common.servicebus.entities import Entities, QueueFacts, TopicFacts
 from common.servicebus.findings import judge_queue, judge_topic
 from common.servicebus.listening import listen
 from common.servicebus.management import AT_ONCE
+from common.servicebus.remedies.az import Entity, entity_of, granted
 
 
 class Namespace(Protocol):
@@ -39,18 +40,19 @@ def queue_findings(
     """
     subject = f"queue {name}, to {'send' if sends else 'receive'}"
     facts: QueueFacts | None = None
+    entity = entity_of(bus.address, "queue", name)
     with closing(Entities(bus.address, management_endpoint)) as entities:
         try:
             facts = entities.queue(name)
-            found = judge_queue(subject, facts, sessions=sessions, provision=provision)
+            found = judge_queue(subject, facts, sessions=sessions, provision=provision, entity=entity)
             there = facts is not None
         except PermanentError as error:
-            found, there = [_unseen(subject, error, provision)], True
+            found, there = [_unseen(subject, error, provision, entity)], True
         ahead = entities.clock_ahead
     has_sessions = sessions if facts is None else facts.sessions
     trouble = trouble_sending(bus, name) if sends else _trouble_receiving(bus, name, sessions=has_sessions)
     if trouble is not None and (there or isinstance(trouble, TransientError)):
-        found = [fail(subject, trouble.message, trouble.hint), *_without_ok(found)]
+        found = [failed(subject, trouble, fix=granted(entity, trouble)), *_without_ok(found)]
     yield from found
     yield from judge_clock(ahead, None if facts is None else facts.lock)
 
@@ -100,18 +102,21 @@ def topic_findings(
     told_unseen = False
     for name, seen in zip(names, _side_by_side(look, names, entities.close), strict=True):
         subject, missing = f"topic {name}", seen.facts is None and seen.unseen is None
+        entity = entity_of(bus.address, "topic", name)
         if seen.unseen is not None and not told_unseen:
             told_unseen = True
-            yield _unseen("topics", seen.unseen, provision)
+            yield _unseen("topics", seen.unseen, provision, entity)
         if missing and isinstance(seen.trouble, TransientError):
-            yield fail("topics", seen.trouble.message, seen.trouble.hint)
+            yield failed("topics", seen.trouble)
         found = (
-            judge_topic(subject, seen.facts, subscriptions=subscriptions, provision=provision, queue=queue)
+            judge_topic(
+                subject, seen.facts, subscriptions=subscriptions, provision=provision, entity=entity, queue=queue
+            )
             if seen.unseen is None
             else [ok(subject, "may be sent to")]
         )
         if seen.trouble is not None and not missing:
-            found = [fail(subject, seen.trouble.message, seen.trouble.hint), *_without_ok(found)]
+            found = [failed(subject, seen.trouble, fix=granted(entity, seen.trouble)), *_without_ok(found)]
         yield from found
 
 
@@ -153,9 +158,10 @@ def _without_ok(findings: Sequence[Finding]) -> list[Finding]:
     return [finding for finding in findings if finding.outcome is not Outcome.OK]
 
 
-def _unseen(subject: str, error: PermanentError, provision: Provision) -> Finding:
+def _unseen(subject: str, error: PermanentError, provision: Provision, entity: Entity) -> Finding:
     """Without the Manage right a start fails as well, unless nothing is to be provisioned."""
     if provision != "none":
-        return fail(subject, error.message, error.hint)
+        return failed(subject, error, fix=granted(entity, error))
     text = f"sessions, duplicate detection, locks and fill level could not be checked: {error.message}"
-    return warn(subject, text, "check again with a policy that has the Manage right, or look in the portal")
+    hint = "check again with a policy that has the Manage right, or look in the portal"
+    return warn(subject, text, hint, fix=by_hand("the services work without this right, and should not get it"))

@@ -9,13 +9,15 @@ from collections.abc import Mapping
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
 
-from common.check import Finding, fail, warn
+from common.check import Finding, by_hand, fail, warn
 from common.config.durations import format_duration
 
 NOTICED = 5.0
 """Seconds. Smaller differences may come from a Date in whole seconds or from a slow answer."""
 
 _HINT = "synchronise this machine's clock (chrony, systemd-timesyncd, or the host's clock for a virtual machine)"
+
+_FIX = by_hand("what keeps the time differs from machine to machine, and a container has its host's")
 
 
 def seconds_ahead(headers: Mapping[str, str], now: float) -> float | None:
@@ -34,5 +36,5 @@ def judge_clock(ahead: float | None, lock: timedelta | None) -> list[Finding]:
     text = f"this machine's clock is {format_duration(timedelta(seconds=round(abs(ahead))))} {'ahead of' if ahead > 0 else 'behind'} Service Bus's"
     if lock is not None and ahead >= lock.total_seconds():
         text += f", longer than the queue's locks last ({format_duration(lock)}): each lock counts as lost as soon as it is taken"
-        return [fail("clock", text, _HINT)]
-    return [warn("clock", f"{text}: locks and tokens are judged by it", _HINT)]
+        return [fail("clock", text, _HINT, fix=_FIX)]
+    return [warn("clock", f"{text}: locks and tokens are judged by it", _HINT, fix=_FIX)]

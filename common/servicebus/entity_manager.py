@@ -8,12 +8,13 @@ from contextlib import closing
 
 from common.bus.depths import Depth, TopicDepths
 from common.bus.ports import Need, Provision, QueueState, Storage
-from common.check import Finding
+from common.check import Finding, Fix
 from common.errors import DStreamError
 from common.servicebus import check
 from common.servicebus.entities import Entities
 from common.servicebus.operating.depths import Depths
 from common.servicebus.provision import provision
+from common.servicebus.remedies.az import entity_of, granted
 
 
 class ServiceBusEntityManager:
@@ -71,3 +72,6 @@ class ServiceBusEntityManager:
 
     def trouble_sending(self, name: str) -> DStreamError | None:
         return check.trouble_sending(self._bus, name)
+
+    def fix_of_sending(self, name: str, trouble: DStreamError) -> Fix:
+        return granted(entity_of(self._bus.address, "queue", name), trouble)

@@ -20,12 +20,13 @@ from azure.core.exceptions import HttpResponseError, ResourceExistsError
 
 from common.bus.ports import Need, Provision, QueueNeed, TopicNeed
 from common.bus.shapes import MOST_DELIVERIES, PREMIUM_MEGABYTES, STANDARD_MEGABYTES, queue_options, topic_options
-from common.check import Finding, Outcome
+from common.check import NOT_KNOWN, Finding, Outcome
 from common.errors import DStreamError, PermanentError, Stopped, TransientError
 from common.servicebus.address import ServiceBusAddress
 from common.servicebus.entities import Entities, TopicFacts
 from common.servicebus.findings import judge_keeping, judge_queue, judge_settings, judge_topic, judge_use
 from common.servicebus.management import AT_ONCE, PATIENCE, administration, asked, conflicting
+from common.servicebus.remedies.az import entity_of
 
 QUOTAS: tuple[tuple[int | None, int | None], ...] = (
     (PREMIUM_MEGABYTES, MOST_DELIVERIES),
@@ -107,13 +108,13 @@ class _Provisioner:
         )
         if facts is None:
             return
-        subject = f"queue {need.name}"
-        if wrong := _told(judge_use(subject, facts, sessions=need.sessions)):
+        subject, entity = f"queue {need.name}", entity_of(self._address, "queue", need.name)
+        if wrong := _told(judge_use(subject, facts, sessions=need.sessions, entity=entity)):
             raise PermanentError(
                 f"checking the {_texts(wrong)}",
                 hint=_hints(wrong),
             )
-        _blame(judge_keeping(subject, facts))
+        _blame(judge_keeping(subject, facts, entity))
 
     def _provide_topics(self, needs: Sequence[TopicNeed]) -> Collection[str]:
         """A topic that is unavailable now holds up its own table and no other."""
@@ -151,7 +152,8 @@ class _Provisioner:
             )
         there = set[str]()
         if facts is not None:
-            _blame(_told(judge_settings(f"topic {need.name}", facts)))
+            entity = entity_of(self._address, "topic", need.name)
+            _blame(_told(judge_settings(f"topic {need.name}", facts, entity, NOT_KNOWN)))
             there = {each.name.lower() for each in facts.subscriptions}
         for name in need.subscriptions:
             if name.lower() not in there:
@@ -236,12 +238,13 @@ class _Provisioner:
         for need in needs:
             subject = f"{'queue' if isinstance(need, QueueNeed) else 'topic'} {need.name}"
             if isinstance(need, QueueNeed):
-                facts = self._entities.queue(need.name)
-                found += judge_queue(subject, facts, sessions=need.sessions, provision="verify")
+                facts, entity = self._entities.queue(need.name), entity_of(self._address, "queue", need.name)
+                found += judge_queue(subject, facts, sessions=need.sessions, provision="verify", entity=entity)
             elif isinstance(topic := topics[need.name], DStreamError):
                 unread.append(topic)
             else:
-                found += judge_topic(subject, topic, subscriptions=need.subscriptions, provision="verify")
+                entity, named = entity_of(self._address, "topic", need.name), need.subscriptions
+                found += judge_topic(subject, topic, subscriptions=named, provision="verify", entity=entity)
         if unread and (len(unread) == len(topics) or isinstance(unread[0], PermanentError)):
             raise unread[0]
         for fault in unread:

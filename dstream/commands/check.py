@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from common.check import Finding, Outcome
+from common.check import Finding, Outcome, remarked
+from common.config.settings import Remark
+from common.errors import ConfigurationError
 from dstream.options import DEFAULT, Config, Format, Level, LogFormat, LogLevel, Stage
 from dstream.printing import NotPrinted, print_document, printed
 from dstream.starting import imported, loaded, logged
@@ -32,10 +36,26 @@ def check(
     Connects to everything and changes nothing. The exit status is 1 if a check fails.
     """
     logged(log_level, log_format)
+    return report(found_by(stage, config), as_json=as_json, strict=strict)
+
+
+def found_by(stage: Stage, config: Path) -> ByStage:
+    """What the stages find, as they find it. Raises ConfigurationError before anything is looked at."""
     settings = _settings(stage, config)
     modules = {name: imported(f"{name}.check") for name in settings}
+    older = remarked(_older_blocks(config)) if "router" in settings else ()
     found = ((name, modules[name].findings(given)) for name, given in settings.items())
-    return report(found, as_json=as_json, strict=strict)
+    return chain([("router", older)] if older else [], found)
+
+
+def _older_blocks(config: Path) -> list[Remark]:
+    """Of the router: the ingester's block has one name. A file that has gone meanwhile has none."""
+    from dstream.config import older_blocks
+
+    try:
+        return older_blocks(config, os.environ)
+    except ConfigurationError:
+        return []
 
 
 def _settings(stage: Stage, config: Path) -> dict[str, object]:
@@ -55,8 +75,13 @@ def report(stages: ByStage, *, as_json: bool = False, strict: bool = False) -> i
 
     When nobody reads any more (`dstream check | head`), it stops looking and returns 1: the rest is unknown.
     """
+    return outcome_of(lambda: list(_as_json(stages) if as_json else _as_lines(stages)), strict=strict)
+
+
+def outcome_of(look: Callable[[], Sequence[Outcome]], *, strict: bool) -> int:
+    """The exit status of what was printed, or could not be."""
     try:
-        outcomes = list(_as_json(stages) if as_json else _as_lines(stages))
+        outcomes = look()
     except NotPrinted as error:
         if error.reader_gone():
             return 1
@@ -67,31 +92,36 @@ def report(stages: ByStage, *, as_json: bool = False, strict: bool = False) -> i
 def _as_lines(stages: ByStage) -> Iterator[Outcome]:
     for _, findings in stages:
         for finding in findings:
-            printed(_line(str(finding)))
+            printed(line(str(finding)))
             yield finding.outcome
 
 
 def _as_json(stages: ByStage) -> list[Outcome]:
-    """Its keys are documented (docs/install.md) and stay."""
+    return document(stages, entry)
+
+
+def document(stages: ByStage, entered: Callable[[str, Finding], Mapping[str, Any]]) -> list[Outcome]:
+    """Print everything as one document. Its keys are documented (docs/install.md) and stay. `entered`: one finding of a stage."""
     found = [(stage, finding) for stage, findings in stages for finding in findings]
     outcomes = [finding.outcome for _, finding in found]
     worst = next((each for each in _WORST_FIRST if each in outcomes), Outcome.OK)
-    document = {"outcome": worst, "findings": [_entry(stage, finding) for stage, finding in found]}
-    print_document(document)
+    print_document({"outcome": worst, "findings": [entered(stage, finding) for stage, finding in found]})
     return outcomes
 
 
-def _entry(stage: str, finding: Finding) -> dict[str, Any]:
+def entry(stage: str, finding: Finding) -> dict[str, Any]:
+    """A finding in the document."""
     return {
         "stage": stage,
         "outcome": finding.outcome,
         "subject": finding.subject,
-        "text": _line(finding.text),
-        "remedy": None if finding.hint is None else _line(finding.hint),
+        "text": line(finding.text),
+        "remedy": None if finding.hint is None else line(finding.hint),
     }
 
 
-def _line(text: str) -> str:
+def line(text: str) -> str:
+    """`text` in one line, without secrets."""
     from common.observability.logs import masked
 
     return masked(" ".join(text.split("\n")))

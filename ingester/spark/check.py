@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from common.check import Finding, ok, warn
+from common.check import BY_EDITING, Finding, ok, warn
 from common.errors import PermanentError
 from ingester.spark.conf import KUBERNETES, POD_IP, RESULTS_PORT, is_local, port, spark_settings, unguarded
 
@@ -26,7 +26,7 @@ def findings(master: str, conf: Mapping[str, str], environment: Mapping[str, str
         raise PermanentError(
             "the executors have no image", hint=f"set {_IMAGE[0]} in spark.conf to the image of this ingester"
         )
-    warnings = [warn(_SUBJECT, text, hint) for text, hint in _doubts(master, settings)]
+    warnings = [warn(_SUBJECT, text, hint, fix=BY_EDITING) for text, hint in _doubts(master, settings)]
     yield from warnings or [ok(_SUBJECT, f"{master}, with settings that a cluster can use")]
 
 

@@ -18,6 +18,7 @@ from ingester.sqlserver.change_table import change_table
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.findings import (
     OffsetsTable,
+    Session,
     judge_capture,
     judge_encryption,
     judge_offsets,
@@ -31,6 +32,7 @@ from ingester.sqlserver.findings import (
 from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.rows import RowReader
 from ingester.sqlserver.source import SqlServerSource
+from ingester.sqlserver.sql import capture as queries_of_capture
 from ingester.sqlserver.sql import changes as queries
 from ingester.sqlserver.sql import check as asked
 from ingester.sqlserver.sql import offsets as queries_of_offsets
@@ -45,11 +47,12 @@ def findings(settings: IngesterSettings, destination: str) -> Iterator[Finding]:
         yield from judge_encryption(settings.db)
         if all(finding.outcome is not Outcome.FAIL for finding in reached):
             check = _Database(settings, destination, connection)
-            yield from guarded("CDC", check.cdc)
-            yield from guarded("offsets", check.offsets)
+            session = check.session
+            yield from guarded("CDC", check.cdc, fix=session.fix_of)
+            yield from guarded("offsets", check.offsets, fix=session.fix_of)
             if check.enabled:
-                yield from guarded("tables", check.tables)
-                yield from guarded("capture", check.capture)
+                yield from guarded("tables", check.tables, fix=session.fix_of)
+                yield from guarded("capture", check.capture, fix=session.fix_of)
 
 
 def _server(connection: Connection, address: SqlAddress) -> Iterator[Finding]:
@@ -60,6 +63,18 @@ def _server(connection: Connection, address: SqlAddress) -> Iterator[Finding]:
         yield ok("login", f"by access token ({address.identity} identity): {login}, as the database's user {user}")
 
 
+def _session(connection: Connection, settings: IngesterSettings) -> Session:
+    login, user = connection.rows(asked.WHO)[0]
+    return Session(
+        database=settings.db.database,
+        user=user,
+        login=login or "",
+        azure=bool(connection.rows(queries_of_capture.SERVICE_HAS_NO_AGENT)[0][0]),
+        by_function=settings.query_mode == "function",
+        tables=settings.tables,
+    )
+
+
 class _Database:
     """The methods must be called in their order: later ones use the results of earlier ones."""
 
@@ -68,6 +83,7 @@ class _Database:
         self._destination = destination
         self._connection = connection
         self._readable = False
+        self.session = _session(connection, settings)
         self.enabled = False
         """Whether the database has Change Data Capture; known after `cdc`."""
 
@@ -77,13 +93,13 @@ class _Database:
         if not self.enabled:
             yield no_cdc(self._settings.db.database)
         elif self._connection.rows(queries.MAY_READ_THE_LOGS_TIMES)[0][0] != 1:
-            yield no_times()
+            yield no_times(self.session)
 
     def offsets(self) -> Iterator[Finding]:
         missing = bool(self._connection.rows(queries_of_offsets.TABLE_MISSING)[0][0])
         if missing:
             may_make = all(self._connection.rows(asked.MAY_MAKE_OFFSETS)[0])
-            yield judge_offsets(OffsetsTable(may_make=may_make))
+            yield judge_offsets(OffsetsTable(may_make=may_make), self.session)
             return
         rights = self._connection.rows(asked.MAY_USE_OFFSETS)[0]
         there = self._connection.rows(asked.OFFSETS_COLUMNS_THERE)[0]
@@ -92,7 +108,7 @@ class _Database:
             lacking_columns=[name for name, at in zip(queries_of_offsets.COLUMNS, there, strict=True) if at is None],
         )
         self._readable = "SELECT" not in found.lacking_rights and not found.lacking_columns
-        yield judge_offsets(found)
+        yield judge_offsets(found, self.session)
 
     def tables(self) -> Iterator[Finding]:
         """Each table separately, so that an error of one does not hide another."""
@@ -112,10 +128,20 @@ class _Database:
                 if state.instances:
                     answer = source.probe([probe_request(state.instances, offset)])
             except PermanentError as error:
-                yield refused(table, error)
+                yield refused(table, error, self.session, self._gating_roles(table), self._moved(table))
                 continue
             columns = [row[0] for row in self._connection.rows(asked.TABLE_COLUMNS, (table.quoted,))]
-            yield from judge_table(table, state, offset, answer, columns, skips=self._settings.on_gap == "skip")
+            skips = self._settings.on_gap == "skip"
+            yield from judge_table(table, state, offset, answer, columns, skips=skips, session=self.session)
+
+    def _gating_roles(self, table: TableName) -> list[str]:
+        try:
+            return [row[0] for row in self._connection.rows(asked.GATING_ROLES, (table.quoted,))]
+        except PermanentError:  # a login that may not read the catalog of captures
+            return []
+
+    def _moved(self, table: TableName) -> str:
+        return queries_of_offsets.to_send_elsewhere(table.key, self._destination)
 
     def _readable_columns(self, instance: CaptureInstance) -> None:
         """Raises PermanentError for a column whose type is not supported, as a worker would."""
@@ -135,5 +161,5 @@ class _Database:
         view = SqlServerCapture(self._connection)
         jobs = view.jobs()
         times = view.times() if self._readable else None
-        yield judge_capture(view.facts(), jobs, None if times is None else times.newest)
-        yield from judge_retention(jobs, times, [table.key for table in self._settings.tables])
+        yield judge_capture(view.facts(), jobs, None if times is None else times.newest, session=self.session)
+        yield from judge_retention(jobs, times, [table.key for table in self._settings.tables], session=self.session)

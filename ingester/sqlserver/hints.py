@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from common.names import TableName
 from ingester.source import CaptureInstance, Hints, TableState
+from ingester.sqlserver.sql import rights
 from ingester.sqlserver.sql.literal import literal
 
 ENABLE_DATABASE = "EXEC sys.sp_cdc_enable_db, as sysadmin or db_owner"
@@ -28,6 +29,9 @@ MAKE_MOVES = f"create dbo.cdc_offset_moves beforehand (docs/install.md), or GRAN
 USE_MOVES = f"GRANT SELECT ON OBJECT::dbo.cdc_offset_moves {_USER}"
 SET_OFFSETS = f"GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_offsets {_USER}; GRANT SELECT, INSERT ON OBJECT::dbo.cdc_offset_moves {_USER}"
 SEE_SCANS = f"GRANT VIEW DATABASE STATE {_USER}"
+START_JOB = "EXEC sys.sp_cdc_start_job N'capture'; check that SQL Server Agent is running"
+ADD_JOB = "EXEC sys.sp_cdc_add_job N'capture'; each server of an availability group needs jobs of its own"
+SCAN_MORE = "raise @maxtrans and @maxscans of the capture job (sys.sp_cdc_change_job)"
 SEE_JOBS = "USE msdb; CREATE USER [dstream] FOR LOGIN [dstream]; GRANT SELECT ON OBJECT::dbo.cdc_jobs TO [dstream]"
 
 _CAPTURE_HOLDS = (
@@ -58,10 +62,10 @@ class SqlServerHints:
         return f"table {table.key} is not under CDC; enable it with {enable_table}"
 
     def capture_again(self, instance: CaptureInstance) -> str:
-        return f"{_enable(instance.table)}, @capture_instance = {literal(f'{instance.name}_2')}"
+        return _inside(rights.enable_table(instance.table, instance=f"{instance.name}_2"))
 
     def drop(self, instance: CaptureInstance) -> str:
-        return f"EXEC sys.sp_cdc_disable_table {_source(instance.table)}, @capture_instance = {literal(instance.name)}"
+        return _inside(rights.disable_table(instance.table, instance.name))
 
     def first_start(self, table: TableName) -> str:
         return f"DELETE FROM dbo.cdc_offsets WHERE table_name = {literal(table.key)}"
@@ -79,8 +83,9 @@ HINTS: Hints = SqlServerHints()
 
 
 def _enable(table: TableName) -> str:
-    return f"EXEC sys.sp_cdc_enable_table {_source(table)}, @role_name = NULL"
+    return _inside(rights.enable_table(table))
 
 
-def _source(table: TableName) -> str:
-    return f"@source_schema = {literal(table.schema)}, @source_name = {literal(table.table)}"
+def _inside(statement: str) -> str:
+    """A statement inside a sentence."""
+    return statement.removesuffix(";")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ingester.capture_status import LAG_SECONDS, CaptureError, Explanation, Retention, Silence
-from ingester.sqlserver.hints import ENABLE_AGAIN, SEE_JOBS, SEE_SCANS
+from ingester.sqlserver.hints import ADD_JOB, ENABLE_AGAIN, SCAN_MORE, SEE_JOBS, SEE_SCANS, START_JOB
 
 _RECENT_SECONDS = 300.0
 """A scan that ended longer ago says nothing about the present latency."""
@@ -90,7 +90,7 @@ def _why(facts: CaptureFacts, jobs: CaptureJobs | None, newest: float | None) ->
         return Explanation(
             Silence.STOPPED,
             f"the database has no capture job on this server{_held(facts)}",
-            "EXEC sys.sp_cdc_add_job N'capture'; each server of an availability group needs jobs of its own",
+            ADD_JOB,
         )
     if facts.scans is None:
         return _unseen(newest)
@@ -120,9 +120,7 @@ def _by_scans(
     behind = _behind(scans)
     if behind > LAG_SECONDS:
         text = f"changes were captured up to {_age(behind)} after their commit{_held(facts)}"
-        return Explanation(
-            Silence.LAGGING, text, "raise @maxtrans and @maxscans of the capture job (sys.sp_cdc_change_job)"
-        )
+        return Explanation(Silence.LAGGING, text, SCAN_MORE)
     return _idle(newest, f"the log was last scanned {_age(last.ended)} ago")
 
 
@@ -157,8 +155,7 @@ def _unseen(newest: float | None) -> Explanation:
 
 
 def _standing(facts: CaptureFacts, text: str, hint: str | None = None) -> Explanation:
-    start = "EXEC sys.sp_cdc_start_job N'capture'; check that SQL Server Agent is running"
-    return Explanation(Silence.STOPPED, f"capture has stopped: {text}{_held(facts)}", hint or start)
+    return Explanation(Silence.STOPPED, f"capture has stopped: {text}{_held(facts)}", hint or START_JOB)
 
 
 def _idle(newest: float | None, scanned: str) -> Explanation:

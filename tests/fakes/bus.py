@@ -26,7 +26,7 @@ from common.bus.ports import (
     Storage,
     TimeLeft,
 )
-from common.check import Finding, fail, ok
+from common.check import NOT_KNOWN, Finding, Fix, failed, ok
 from common.errors import DStreamError, EntityUnavailable, PermanentError, TransientError
 from common.message import Message
 
@@ -158,6 +158,9 @@ class FakeEntityManager:
     def topic_depths(self, names: Sequence[str], *, stop: threading.Event | None = None) -> TopicDepths:
         return {name: () if name in self._broker.entities_by_name else None for name in names}
 
+    def fix_of_sending(self, name: str, trouble: DStreamError) -> Fix:
+        return NOT_KNOWN
+
     def trouble_sending(self, name: str) -> DStreamError | None:
         try:
             self._broker.entity(name)
@@ -167,7 +170,7 @@ class FakeEntityManager:
 
     def _finding(self, subject: str, name: str) -> Finding:
         trouble = self.trouble_sending(name)
-        return ok(subject, "there") if trouble is None else fail(subject, trouble.message)
+        return ok(subject, "there") if trouble is None else failed(subject, trouble)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What `dstream plan --sql` writes is T-SQL by Microsoft's parser, the statements in its comments included."""
+"""What `dstream plan --sql` and `dstream doctor` write is T-SQL by Microsoft's parser, the statements in comments included."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from common.names import TableName
 from common.sqladdress import Identity
 from dstream.plan.needs import Database
 from dstream.plan.sql import sections
+from ingester.sqlserver.hints import HINTS
+from ingester.sqlserver.sql import rights
+from ingester.sqlserver.sql.offsets import to_send_elsewhere
 from tests.scriptdom.conftest import Parse
 
 _ODD = TableName("a]b", "it's 100%s [odd]")
@@ -27,3 +30,23 @@ def test_every_statement_is_t_sql(parse: Parse, azure: bool, identity: Identity 
         for statement in section.statements:
             assert parse(statement) == [], statement
             assert not re.search(r"\n\s*\n", statement)
+
+
+_USER = "it's [me]"
+CORRECTING = [
+    rights.ADD_JOB,
+    *rights.SCAN_MORE,
+    rights.keep_changes(),
+    rights.enable_table(_ODD, instance="it's_2"),
+    rights.disable_table(_ODD, "it's"),
+    rights.join_role(_USER, "a]b"),
+    rights.read_times(_USER),
+    *rights.see_jobs(_USER, rights.user_of_login(_USER), "sh]op"),
+    f"{HINTS.first_start(_ODD)};",
+    f"{to_send_elsewhere(_ODD.key, 'ns/q (s/d)')};",
+]
+
+
+@pytest.mark.parametrize("statement", CORRECTING)
+def test_every_correction_is_t_sql(parse: Parse, statement: str) -> None:
+    assert parse(statement) == []

@@ -13,6 +13,9 @@ SELECT CAST(SERVERPROPERTY(N'ProductVersion') AS nvarchar(128)), CAST(SERVERPROP
 
 WHO = "SELECT SUSER_SNAME(), USER_NAME()"
 
+GATING_ROLES = f"""\
+SELECT DISTINCT ct.role_name FROM cdc.change_tables AS ct WHERE ct.source_object_id = OBJECT_ID({P}, N'U') AND ct.role_name IS NOT NULL"""
+
 TABLE_COLUMNS = f"SELECT c.name FROM sys.columns AS c WHERE c.object_id = OBJECT_ID({P}, N'U') ORDER BY c.column_id"
 
 MAY_MAKE_OFFSETS = """\

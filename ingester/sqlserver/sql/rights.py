@@ -17,6 +17,18 @@ https://learn.microsoft.com/sql/tools/sqlcmd/sqlcmd-use-scripting-variables"""
 
 ENABLE_DATABASE = "EXEC sys.sp_cdc_enable_db;"
 
+ADD_JOB = "EXEC sys.sp_cdc_add_job @job_type = N'capture';"
+"""Starts it, too."""
+
+START_JOB = "EXEC sys.sp_cdc_start_job @job_type = N'capture';"
+
+SCAN_MORE = (
+    "EXEC sys.sp_cdc_change_job @job_type = N'capture', @maxtrans = 5000, @maxscans = 100;",
+    "EXEC sys.sp_cdc_stop_job @job_type = N'capture';",
+    START_JOB,
+)
+"""Ten times the defaults. The job reads its settings when it starts."""
+
 OF_FUNCTIONS = ("change_tables", "captured_columns", "index_columns", "lsn_time_mapping")
 """Tables of schema cdc that `query_mode = "function"` reads."""
 
@@ -31,9 +43,9 @@ def login(user: str) -> str:
     return f"IF SUSER_ID({literal(user)}) IS NULL CREATE LOGIN {name} WITH PASSWORD = N'{PASSWORD}';"
 
 
-def user_of_login(user: str, login: str | None = None) -> str:
+def user_of_login(user: str) -> str:
     name = quote_name(user)
-    return f"IF USER_ID({literal(user)}) IS NULL CREATE USER {name} FOR LOGIN {quote_name(login or user)};"
+    return f"IF USER_ID({literal(user)}) IS NULL CREATE USER {name} FOR LOGIN {name};"
 
 
 def contained_user(user: str) -> str:

@@ -110,9 +110,14 @@ class Place:
         for name in subscriptions:
             self.admin.create_subscription(self.topic, name)
 
-    def check(self, *arguments: str) -> Report:
+    def written(self) -> Path:
+        """The configuration, as the settings are now."""
         config = self.folder / "dstream.hcl"
         config.write_text(_CONFIG.format(**self.settings))
+        return config
+
+    def check(self, *arguments: str) -> Report:
+        config = self.written()
         result = CliRunner().invoke(app, ["check", "--config", str(config), *arguments])
         output = result.stdout + result.stderr
         assert "Traceback" not in output

@@ -15,7 +15,7 @@ def test_the_user_of_the_plan_may_do_what_the_ingester_does(place: Place, mode: 
     user = f"planned_{place.login.database}"
     place.settings |= {"user": user, "more": f'query_mode = "{mode}"'}
     assert place.check("--stage", "ingester").said("fail", "SQL Server")
-    result = CliRunner().invoke(app, ["plan", "--sql", "--config", str(place.folder / "dstream.hcl")])
+    result = CliRunner().invoke(app, ["plan", "--sql", "--config", str(place.written())])
     assert PASSWORD not in result.stdout
     for _ in range(2):  # it may be run again
         place.execute(result.stdout.replace(VARIABLE, PASSWORD))

@@ -12,6 +12,7 @@ import pytest
 from common.check import Outcome
 from common.errors import TransientError
 from common.servicebus import check as check_entities
+from common.servicebus.address import ServiceBusAddress
 from common.servicebus.check import topic_findings
 from common.servicebus.check_clock import judge_clock, seconds_ahead
 from common.servicebus.management import AT_ONCE
@@ -60,7 +61,7 @@ def test_topics_are_told_before_the_last_has_been_looked_at(monkeypatch: pytest.
     monkeypatch.setattr(check_entities, "Entities", Missing)
     monkeypatch.setattr(check_entities, "trouble_sending", lambda bus, name: None)
     names = [f"t{number}" for number in range(2 * AT_ONCE)]
-    bus = cast(Any, SimpleNamespace(address=None))
+    bus = cast(Any, SimpleNamespace(address=ServiceBusAddress("bus", True, None, None)))
     found = topic_findings(bus, names, subscriptions=[], provision="create", management_endpoint=None, queue=None)
     assert next(found).subject == "topic t0"
     told.set()
@@ -73,7 +74,7 @@ def test_a_namespace_that_cannot_be_reached_is_told_once(monkeypatch: pytest.Mon
     missing = SimpleNamespace(topic=lambda name: None, close=lambda: None)
     monkeypatch.setattr(check_entities, "Entities", lambda *given: missing)
     monkeypatch.setattr(check_entities, "trouble_sending", lambda bus, name: away)
-    bus = cast(Any, SimpleNamespace(address=None))
+    bus = cast(Any, SimpleNamespace(address=ServiceBusAddress("bus", True, None, None)))
     found = topic_findings(
         bus, ["a", "b", "c"], subscriptions=[], provision="create", management_endpoint=None, queue=None
     )

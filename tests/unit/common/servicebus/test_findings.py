@@ -12,7 +12,9 @@ from common.check import Finding, Outcome, guarded, ok
 from common.errors import TransientError
 from common.servicebus.entities import Keeping, QueueFacts, SubscriptionFacts, TopicFacts
 from common.servicebus.findings import FAILOVER, judge_queue, judge_topic
+from common.servicebus.remedies.az import Entity
 
+Q, T = Entity("queue", "q", "bus.servicebus.windows.net"), Entity("topic", "t", "bus.servicebus.windows.net")
 FULL = Storage(used=850 * 2**20, limit=1024 * 2**20)
 QUEUE = QueueFacts(
     sessions=True,
@@ -28,11 +30,11 @@ TOPIC = TopicFacts(FAILOVER, "Active", Storage(0, 2**30), (SubscriptionFacts("su
 
 
 def queue(facts: QueueFacts) -> list[Finding]:
-    return judge_queue("queue q", facts, sessions=True, provision="none")
+    return judge_queue("queue q", facts, sessions=True, provision="none", entity=Q)
 
 
 def topic(facts: TopicFacts) -> list[Finding]:
-    return judge_topic("topic t", facts, subscriptions=["sub1"], provision="none")
+    return judge_topic("topic t", facts, subscriptions=["sub1"], provision="none", entity=T)
 
 
 def test_what_dstream_itself_creates_is_ok() -> None:
@@ -87,12 +89,12 @@ def test_a_topic_that_takes_smaller_messages_than_the_queue_is_warned_of() -> No
     large = replace(QUEUE, largest=1024 * 1024)
     for here in (None, 512 * 1024):
         found = judge_topic(
-            "topic t", replace(TOPIC, largest=here), subscriptions=["sub1"], provision="none", queue=large
+            "topic t", replace(TOPIC, largest=here), subscriptions=["sub1"], provision="none", entity=T, queue=large
         )
         assert [(each.outcome, "up to 1024 KB" in each.text) for each in found] == [(Outcome.WARN, True)]
     for there in (QUEUE, large):
         same = replace(TOPIC, largest=there.largest)
-        [found_ok] = judge_topic("topic t", same, subscriptions=["sub1"], provision="none", queue=there)
+        [found_ok] = judge_topic("topic t", same, subscriptions=["sub1"], provision="none", entity=T, queue=there)
         assert found_ok.outcome is Outcome.OK
 
 

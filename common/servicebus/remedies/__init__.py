@@ -1,0 +1,1 @@
+"""What a person runs to correct what a check finds in Service Bus."""
