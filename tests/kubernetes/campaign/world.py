@@ -48,8 +48,9 @@ class Verdict:
 class World:
     """`namespace` has the development overlay, or what a test has made of it."""
 
-    def __init__(self, namespace: str = "dstream") -> None:
+    def __init__(self, namespace: str = "dstream", overlay: Path = _OVERLAY) -> None:
         self.namespace = namespace
+        self._overlay = overlay
 
     def kubectl(self, *arguments: str, check: bool = True, stdin: str | None = None, timeout: float = 60.0) -> str:
         """What it printed. Raises RuntimeError unless it succeeds, or `check` is false."""
@@ -58,8 +59,8 @@ class World:
 
     @cached_property
     def overlay(self) -> list[dict[str, Any]]:
-        """The objects of the development overlay."""
-        rendered = kubectl(["kustomize", str(_OVERLAY)]).stdout
+        """The objects of the overlay."""
+        rendered = kubectl(["kustomize", str(self._overlay)]).stdout
         told = self.kubectl("create", "--dry-run=client", "-o", "json", "-f", "-", stdin=rendered)
         return [_at_home(each) if _keeps_state(each) else each for each in _documents(told)]
 
