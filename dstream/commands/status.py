@@ -17,6 +17,7 @@ from common.unread import Unread
 from dstream.options import DEFAULT, Config, Format, Level, LogFormat, LogLevel, Stage
 from dstream.printing import NotPrinted, print_document, print_lines, printed
 from dstream.rendering.status import Status, status_document, status_lines
+from dstream.reporting import INTERRUPTED
 from dstream.starting import imported, loaded, logged
 
 if TYPE_CHECKING:
@@ -79,8 +80,8 @@ def _settings(stage: Stage, config: Path) -> _Stages:
 
 
 def _watched(stages: _Stages, every: float, stop: threading.Event, *, as_json: bool) -> int:
-    """Until Ctrl-C; the exit status is that of the last look."""
-    last = 0
+    """Until Ctrl-C; the exit status is that of the last look, if one was finished."""
+    last = INTERRUPTED
     try:
         while True:
             found = _read(stages, stop)

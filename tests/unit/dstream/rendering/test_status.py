@@ -94,6 +94,15 @@ def test_a_watch_looks_again_until_ctrl_c_and_ends_with_the_status_of_the_last_l
     assert (second["at"], second["complete"]) == ("2", True)
 
 
+def test_a_watch_that_is_interrupted_in_its_first_look_knows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def look(*_: object) -> Status:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "_settings", lambda *_: None)
+    monkeypatch.setattr(command, "_read", look)
+    assert command.status(watch=True) == 130
+
+
 def test_a_watch_that_is_no_terminal_gets_plain_lines(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
