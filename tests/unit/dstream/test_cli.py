@@ -349,12 +349,14 @@ def test_a_check_is_a_line_a_finding_and_fails_with_the_worst(
 
 @pytest.mark.parametrize(("outcome", "usual", "strict"), [("ok", 0, 0), ("warn", 0, 1), ("fail", 1, 1)])
 def test_strict_ends_with_1_for_a_warning_too(
-    run: Run, existing: str, monkeypatch: pytest.MonkeyPatch, outcome: str, usual: int, strict: int
+    run: Run, existing: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, outcome: str, usual: int, strict: int
 ) -> None:
+    config = tmp_path / "present.hcl"  # without the older name of the block, which is a warning of its own
+    config.write_text(Path(existing).read_text(encoding="utf-8").replace("publisher {", "router {"), encoding="utf-8")
     made = types.ModuleType("router.check")
     made.__dict__["findings"] = lambda settings: [Finding(Outcome(outcome), "thing", f"with {SECRET}", "mend\nit")]
     monkeypatch.setitem(sys.modules, "router.check", made)
-    arguments = ["check", "-c", existing, "--stage", "router"]
+    arguments = ["check", "-c", str(config), "--stage", "router"]
     assert (run(*arguments)[0], run(*arguments, "--strict")[0]) == (usual, strict)
     status, out, _ = run(*arguments, "--json")
     finding = {"stage": "router", "outcome": outcome, "subject": "thing", "text": "with ***", "remedy": "mend it"}
