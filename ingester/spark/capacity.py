@@ -51,13 +51,13 @@ class Allocation:
         """How many bundles to hand over.
 
         Dynamic allocation adds executors for tasks that wait, and never if every task has a core. So it gets tasks for twice the executors
-        that are there, one more at least, up to what the most of them can run.
+        that are there, one more at least, up to what the most of them can run; and backlogs leave one slot to the other tables.
         """
         now = sum(executor.tasks for executor in executors)
         if not self.dynamic:
             return max(FEWEST_SLOTS, now)
         each = self.each or max((executor.tasks for executor in executors), default=1)
-        wanted = min(now + max(now, each), self.most * each)
+        wanted = min(now + max(now, each) + 1, self.most * each)
         return max(FEWEST_SLOTS, now, int(wanted))
 
 

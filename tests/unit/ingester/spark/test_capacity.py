@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ingester.driver.dispatch import backlog_room
 from ingester.spark.capacity import FEWEST_SLOTS, Allocation, Registered, registered
 
 
@@ -44,24 +45,28 @@ def dynamic(**more: str) -> dict[str, str]:
     return {"spark.dynamicAllocation.enabled": "true", **{key.replace("_", "."): value for key, value in more.items()}}
 
 
-def test_tasks_wait_until_the_most_executors_are_there_because_spark_adds_one_only_for_a_task_that_waits() -> None:
-    allocation = Allocation.of(dynamic(spark_executor_cores="4", spark_dynamicAllocation_maxExecutors="6"), local=False)
-    grown, found = [4, 8, 16, 24, 24], []
-    present = 0
+@pytest.mark.parametrize(("cores", "most", "grown", "slots"), [(4, 6, [1, 2, 4, 6, 6], 24), (1, 4, [1, 2, 3, 3, 3], 4)])
+def test_backlogs_wait_until_the_most_executors_are_there_because_spark_adds_one_only_for_a_task_that_waits(
+    cores: int, most: int, grown: list[int], slots: int
+) -> None:
+    """With one core each, the last executor comes for a quick table: backlogs leave it one slot."""
+    conf = dynamic(spark_executor_cores=str(cores), spark_dynamicAllocation_maxExecutors=str(most))
+    allocation = Allocation.of(conf, local=False)
+    present, found = 0, []
     for _ in grown:
-        slots = allocation.slots(executors(*[4] * present))
-        found.append(slots)
-        present = min(6, -(-slots // 4))  # what Spark asks for when all slots are taken
-    assert found == grown
+        waiting = backlog_room(allocation.slots(executors(*[cores] * present)), 0, 0)
+        present = max(present, -(-waiting // cores))  # what Spark asks for
+        found.append(present)
+    assert (found, allocation.slots(executors(*[cores] * most))) == (grown, slots)
 
 
 @pytest.mark.parametrize(
     ("conf", "present", "slots"),
     [
         ({}, (), FEWEST_SLOTS),
-        ({}, (8,), 16),
-        ({"spark_executor_cores": "4", "spark_task_cpus": "2"}, (), 2),
-        ({"spark_executor_cores": "4", "spark_task_cpus": "2"}, (2, 2, 2), 12),
+        ({}, (8,), 17),
+        ({"spark_executor_cores": "4", "spark_task_cpus": "2"}, (), 3),
+        ({"spark_executor_cores": "4", "spark_task_cpus": "2"}, (2, 2, 2), 13),
         ({"spark_executor_cores": "4", "spark_dynamicAllocation_maxExecutors": "2"}, (4, 4, 4), 12),
     ],
 )
