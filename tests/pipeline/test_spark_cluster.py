@@ -145,3 +145,24 @@ def test_executors_that_are_lost_are_reported_and_followed_until_the_cluster_end
         assert "Master removed our application" in said
         assert SECRET not in said
         assert SECRET not in cluster.log("worker.Worker")
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(400)
+def test_executors_are_added_while_tables_wait_and_slices_have_their_time_from_when_a_worker_begins(
+    tmp_path: Path,
+) -> None:
+    with Cluster(tmp_path) as cluster:
+        for _ in range(2):
+            cluster.worker(2)
+        ran = subprocess.run(
+            [sys.executable, "-m", "tests.worlds.growing_cluster", cluster.master],
+            capture_output=True,
+            text=True,
+            timeout=350,
+        )
+    assert ran.returncode == 0, ran.stderr
+    told = json.loads(ran.stdout.splitlines()[-1])
+    assert told["troubles"] == []
+    assert told["slots"] == [2, 4], "from no executor to the most"
+    assert told["leases"] == [30] * 8
