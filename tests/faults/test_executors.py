@@ -79,9 +79,9 @@ class Trial:
         return time.monotonic() - begun
 
     def kill_executor(self) -> None:
-        """One, wherever it is; waits for one if there is none at the moment."""
-        wait_until(lambda: bool(self.cluster.executors()), "an executor", _PATIENCE)
-        worker = self.random.choice([each for each in self.cluster.workers if each.executors()])
+        """One that works, on whichever machine; waits for one where all have just begun to start."""
+        wait_until(lambda: self._alive(self.ingester) and bool(self.cluster.tasks()), "an executor works", _PATIENCE)
+        worker = self.random.choice([each for each in self.cluster.workers if each.tasks()])
         assert worker.kill_executors() > 0
         self.say(f"killed the executor of {worker.machine.name}")
 

@@ -72,7 +72,7 @@ class Worker:
         return [] if self._daemon is None else [pid for pid in tree(self._daemon.pid) if _TASKS in _command_line(pid)]
 
     def kill_executors(self) -> int:
-        """SIGKILL to each executor and its Python processes; how many executors that were."""
+        """SIGKILL to each executor and its Python processes; how many executors there were."""
         executors = self.executors()
         for pid in (below for executor in executors for below in tree(executor)):
             _kill(pid)
