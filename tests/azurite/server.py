@@ -11,7 +11,10 @@ from types import TracebackType
 from typing import Self
 
 _HERE = Path(__file__).parent / ".cache"
-_PROGRAM = _HERE / "node_modules/azurite/dist/src/blob/main.js"
+PROGRAM = "node_modules/azurite/dist/src/blob/main.js"
+OPTIONS = ("--inMemoryPersistence", "--silent", "--disableTelemetry", "--skipApiVersionCheck")
+"""The last because azure-storage-blob speaks a newer version of the API than Azurite knows."""
+
 _ACCOUNT = "devstoreaccount1"
 _KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 """The account and key that every Azurite has, published by Microsoft."""
@@ -39,10 +42,8 @@ class Azurite:
     def __enter__(self) -> Self:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
-        # azure-storage-blob speaks a newer version of the API than Azurite knows
-        options = ["--inMemoryPersistence", "--silent", "--disableTelemetry", "--skipApiVersionCheck"]
         self._process = subprocess.Popen(
-            ["node", str(_PROGRAM), "--blobHost", "127.0.0.1", "--blobPort", str(self.port), *options],
+            ["node", str(_HERE / PROGRAM), *OPTIONS, "--blobHost", "127.0.0.1", "--blobPort", str(self.port)],
             stdout=subprocess.DEVNULL,
         )
         deadline = time.monotonic() + _START_SECONDS

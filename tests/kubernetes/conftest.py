@@ -14,7 +14,7 @@ from tests.kubernetes.cluster import images, programs
 from tests.kubernetes.cluster.places import ROOT
 
 PROJECT = Path(__file__).parents[2]
-_TARGETS = ("ingester", "router", "demo")
+_TARGETS = ("ingester", "router", "demo", "azurite")
 
 
 @pytest.fixture(scope="session")

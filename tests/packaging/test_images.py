@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
+from tests.azurite import server as azurite
+
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 IMAGE = DEPLOY / "image"
@@ -67,7 +69,7 @@ def test_an_image_runs_dstream_as_a_numeric_user_under_an_init(target: str) -> N
 
 def test_everything_is_built_on_the_base_that_the_builder_names() -> None:
     stages = _stages()
-    assert set(TARGETS) <= stages.keys()
+    assert {*TARGETS, "azurite"} <= stages.keys()
     for name, instructions in stages.items():
         if name:
             parent = instructions[0][1].partition(" AS ")[0] if instructions[0][0] == "FROM" else "${BASE}"
@@ -87,6 +89,73 @@ def test_nothing_is_fetched_but_by_the_package_managers() -> None:
     for _, rest in _instructions():
         if "pip-here install" in rest or "pip-here wheel" in rest:
             assert "--require-hashes" in rest
+        if "npm " in rest and "apt-get" not in rest:
+            assert "npm ci " in rest, "what the lock names, or nothing"
+            assert "--ignore-scripts" in rest
+
+
+def test_azurite_is_locked_by_hashes_and_names_no_registry() -> None:
+    lock = json.loads((ROOT / "tests/azurite/package-lock.json").read_text())
+    packages = {name: each for name, each in lock["packages"].items() if name}
+    assert packages
+    assert all(each["integrity"].startswith("sha512-") and "resolved" not in each for each in packages.values())
+
+
+def test_azurite_runs_as_in_the_tests_but_for_everyone_who_reaches_it() -> None:
+    last = dict(_line("azurite"))
+    assert json.loads(last["ENTRYPOINT"]) == ["tini", "--", "node", f"/opt/azurite/{azurite.PROGRAM}"]
+    assert json.loads(last["CMD"]) == [*azurite.OPTIONS, "--blobHost", "0.0.0.0", "--blobPort", last["EXPOSE"]]
+    assert last["USER"] == dict(_line("router"))["USER"]
+
+
+_BUILDER = """#!/bin/sh
+echo "REPOSITORY"
+while [ $# -gt 0 ]; do
+    case $1 in id=*) id=${1%%,*}; cp "${1#*,src=}" "$SECRETS/${id#id=}" ;; esac
+    shift
+done
+"""
+_NPM = """#!/bin/sh
+for name in "$@"; do case $name in
+registry) echo "registry=https://npm.example/" ;;
+cafile) echo "cafile=$AUTHORITIES" ;;
+proxy) echo "proxy=null" ;;
+noproxy) echo "noproxy=" ;;
+strict-ssl) echo "strict-ssl=true" ;;
+esac; done
+"""
+
+
+def _built_with(folder: Path, npm: str) -> dict[str, str]:
+    """The secrets that a builder gets from deploy/image/build."""
+    programs, secrets = folder / "bin", folder / "secrets"
+    programs.mkdir()
+    secrets.mkdir()
+    (folder / "authorities.pem").write_text("an authority")
+    for name, text in (("docker", _BUILDER), ("npm", npm)):
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    more = {
+        "BUILDER": "docker",
+        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+        "AUTHORITIES": str(folder / "authorities.pem"),
+        "SECRETS": str(secrets),
+    }
+    subprocess.run([str(IMAGE / "build"), "azurite"], env={**os.environ, **more}, check=True, timeout=60)
+    return {path.name: path.read_text() for path in secrets.iterdir()}
+
+
+def test_the_builder_s_configuration_of_npm_reaches_the_build_as_a_secret(tmp_path: Path) -> None:
+    secrets = _built_with(tmp_path, _NPM)
+    assert set(secrets) == {"pip", "ca", "npm", "npm-ca"}
+    lines = set(secrets["npm"].split())
+    assert lines == {"registry=https://npm.example/", "strict-ssl=true", "cafile=/run/secrets/npm-ca"}
+    assert secrets["npm-ca"] == "an authority"
+
+
+def test_without_npm_on_the_machine_the_build_uses_npm_s_own_configuration(tmp_path: Path) -> None:
+    secrets = _built_with(tmp_path, "#!/bin/sh\nexit 127\n")
+    assert secrets["npm"].strip() == secrets["npm-ca"] == ""
 
 
 @pytest.mark.parametrize("target", ["router", "ingester"])
