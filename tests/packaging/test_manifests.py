@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import os
 import re
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import typer
@@ -21,6 +23,8 @@ from dstream.config import load_ingester, load_router
 from dstream.demo.attached import target
 from emulators.servicebus.__main__ import _parser as servicebus_parser
 from emulators.sqlserver.__main__ import parse_arguments
+from ingester.lock_settings import AzureBlobLockSettings
+from tests.azurite import server as azurite
 from tests.kubernetes.manifests.rendering import (
     COMPONENTS,
     FOLDER,
@@ -42,6 +46,7 @@ _SECRETS = {
     "db-connection-string": "sqlserver://sa:password@sqlserver:1433?database=demo&encrypt=disable",
     "ingest-connection-string": _BUS,
     "router-connection-string": _BUS,
+    "locks-connection-string": "DefaultEndpointsProtocol=http;AccountName=a;AccountKey=a2V5;BlobEndpoint=http://azurite:10000/a;",
 }
 _LOADERS = {"ingester": load_ingester, "router": load_router}
 _EMULATORS: Mapping[str, Callable[[Sequence[str]], Namespace]] = {
@@ -125,8 +130,10 @@ def test_the_configuration_is_a_directory_so_that_a_changed_one_arrives(
 def test_commands_are_accepted_as_they_stand(overlays: Mapping[str, list[Manifest]], overlay: str) -> None:
     commands: Any = typer.main.get_command(app)
     for container in itertools.chain(*map(containers, templates(overlays[overlay]).values())):
-        arguments = [_expanded(text, container) for text in container["args"]]
-        if "command" in container:
+        arguments = [_expanded(text, container) for text in container.get("args", ())]
+        if not arguments:
+            assert container["name"] == "azurite", "its image has the command: tests/packaging/test_images.py"
+        elif "command" in container:
             assert container["command"][:-1] == ["tini", "--", "python", "-m"]
             assert _EMULATORS[container["command"][-1]](arguments).host == "0.0.0.0"
         else:
@@ -156,13 +163,30 @@ def test_the_development_overlay_is_whole(overlays: Mapping[str, list[Manifest]]
     secret = only(objects, "Secret", "dstream-secrets")
     pods = [container for template in templates(objects).values() for container in containers(template)]
     assert {container["image"] for container in pods} == {
-        f"localhost/dstream/{name}:dev" for name in ("ingester", "router", "demo")
+        f"localhost/dstream/{name}:dev" for name in ("ingester", "router", "demo", "azurite")
     }
     assert {key for container in pods for key in _keys(container)} == set(secret["data"]) == set(_SECRETS)
     [job] = containers(templates(objects)["demo"])
     found = target(configured(objects, tmp_path), environment(job))
     services = {each["metadata"]["name"]: each["spec"] for each in objects if each["kind"] == "Service"}
     assert found.login.port in [port["port"] for port in services[found.login.host]["ports"]]
+
+
+def test_development_has_the_locks_of_production_on_an_azurite_of_its_own(
+    overlays: Mapping[str, list[Manifest]], tmp_path: Path
+) -> None:
+    objects = overlays["overlays/development"]
+    path = configured(objects, tmp_path)
+    locks = load_ingester(path, environment(stage_of(objects, "ingester"))).locks
+    assert isinstance(locks, AzureBlobLockSettings)
+    key = base64.b64decode(only(objects, "Secret", "dstream-secrets")["data"]["locks-connection-string"]).decode()
+    account, _, endpoint = key.rstrip(";").partition(";BlobEndpoint=")
+    address = urlsplit(endpoint)
+    [port] = only(objects, "Service", str(address.hostname))["spec"]["ports"]
+    [container] = containers(templates(objects)["azurite"])
+    assert port["port"] == address.port
+    assert container["ports"] == [{"name": port["targetPort"], "containerPort": address.port}]
+    assert azurite.connection_string(1).startswith(f"{account};"), "what every Azurite has"
 
 
 def _keys(container: Manifest) -> Iterator[str]:

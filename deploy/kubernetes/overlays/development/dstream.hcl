@@ -19,8 +19,10 @@ ingester {
         connection_string = "{{ env("DSTREAM_INGEST_CONNECTION_STRING") }}"
     }
 
+    # As in production. The tables of a killed ingester wait up to a minute, until its leases have run out.
     locks {
-        type = "sqlserver"
+        type              = "azure_blob"
+        connection_string = "{{ env("DSTREAM_LOCKS_CONNECTION_STRING") }}"
     }
 
     spark {
