@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -37,7 +37,7 @@ def running() -> Iterator[None]:
             cluster.down()
 
 
-def built(tree: Path, tag: str) -> list[Path]:
+def built(tree: Path, tag: str, targets: Sequence[str] = _TARGETS) -> list[Path]:
     """The images of a tree of DStream, in archives."""
     cluster.base()
     folder = ROOT / "images" / tag
@@ -48,6 +48,6 @@ def built(tree: Path, tag: str) -> list[Path]:
         "SAVE": str(folder),
         "TAG": tag,
     }
-    build = [str(tree / "deploy/image/build"), *_TARGETS]
+    build = [str(tree / "deploy/image/build"), *targets]
     subprocess.run(build, check=True, cwd=tree, env={**images.environment(), **options})
-    return [folder / f"{target}.tar" for target in _TARGETS]
+    return [folder / f"{target}.tar" for target in targets]

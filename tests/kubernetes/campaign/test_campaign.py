@@ -138,7 +138,7 @@ def test_a_pod_that_stops_leaves_nothing_behind(world: World, component: str) ->
 
 @pytest.mark.soak
 def test_upgrade_from_the_previous_release(world: World, tmp_path: Path) -> None:
-    cluster.load(*map(str, built(_tree(_PREVIOUS, tmp_path), "previous")))
+    cluster.load(*map(str, built(_tree(_PREVIOUS, tmp_path), "previous", troubles.STAGES)))
     troubles.upgraded(world, "previous", mixed=0)
 
     def upgrade() -> None:
