@@ -194,7 +194,10 @@ class LeaseKeeper:
 
     def turn(self) -> None:
         """Renew the leases that are due, take the locks that are free."""
-        failures = [failure for failure in (*self._renew(), *self._seek()) if failure is not None]
+        outcomes = [*self._renew(), *self._seek()]
+        failures = [failure for failure in outcomes if failure is not None]
+        if not outcomes:
+            return  # nothing was due, so nothing is known
         if failures and not self._unavailable:
             log.warning("lock service unavailable, retrying", error=failures[0].message, hint=failures[0].hint)
         if self._unavailable and not failures:
@@ -222,7 +225,7 @@ class LeaseKeeper:
         return held.failed
 
     def _seek(self) -> Iterable[TransientError | None]:
-        """Find the free locks and take this ingester's share of them."""
+        """Find the free locks and take this ingester's share of them. Empty if the service was not asked."""
         now = self._clock()
         with self._guard:
             if not self._wanted or now < self._seek_at:
@@ -238,14 +241,14 @@ class LeaseKeeper:
         except PermanentError as error:
             with self._guard:
                 self._refused.update(dict.fromkeys(missing, error))
-            return ()
+            return (None,)
         self._count(held)
         free = sorted(missing - held)
         self._shuffle(free)
         chosen = self._share.pick(free, mine=tables - len(missing), tables=tables, live=self._live, now=now)
         if len(chosen) > _AT_A_TIME:
             self._seek_at = now
-        return list(self._pool.map(self._take, chosen[:_AT_A_TIME]))
+        return [None, *self._pool.map(self._take, chosen[:_AT_A_TIME])]
 
     def _count(self, held: Collection[str]) -> None:
         """Count the ingesters, this one included once it has its place."""

@@ -108,6 +108,14 @@ def test_a_lock_service_that_is_away_for_less_than_a_lease_disturbs_nothing(worl
     assert told == ["lock service unavailable, retrying", "lock service available again"]
 
 
+def test_a_lock_service_that_is_away_is_told_once_although_it_is_not_asked_each_second(world: World) -> None:
+    keeper, locks = world.ingester()
+    with capture_logs() as logs:
+        locks.fail = TransientError("no answer")
+        world.pass_time(60, keeper)
+    assert [entry["event"] for entry in logs] == ["lock service unavailable, retrying"]
+
+
 def test_a_lease_that_could_not_be_renewed_ends_at_its_local_deadline_and_says_why(world: World) -> None:
     keeper, locks = world.ingester(places=[])
     keeper.turn()

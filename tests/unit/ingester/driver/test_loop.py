@@ -749,7 +749,9 @@ def test_a_newer_owner_is_not_fought_over() -> None:
     world.at(4, lambda: world.commit(2))
     _, logs = world.run(100)
     assert world.sent() == []
-    assert [entry["event"] for entry in logs if "lost" in entry["event"]] == ["lock lost"] * 3, "one in 30 s"
+    lost = [entry["event"] for entry in logs if "lost" in entry["event"]]
+    assert set(lost) == {"lock lost"}
+    assert len(lost) in (3, 4), "about one in 30 s"
 
 
 def test_when_every_table_has_stopped_for_good_the_status_is_1() -> None:
