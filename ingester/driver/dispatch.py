@@ -23,7 +23,7 @@ from math import ceil
 
 import structlog
 
-from common.clock import SteadyClock, SteadyTime, steady
+from common.clock import SteadyClock, SteadyTime, UnixTime, steady
 from common.names import TableName
 from ingester.driver.threads import Threads
 from ingester.executor import Executor
@@ -80,6 +80,11 @@ def seconds_out(todo: Slice) -> float:
     if todo.lease_seconds is not None:
         return todo.lease_seconds + _LATE_SECONDS
     return todo.seconds + (_HANG_SECONDS if todo.part is None else _PART_SECONDS)
+
+
+def _without_time(todo: Slice) -> Slice:
+    """`todo`, to send nothing. Spark runs a task again whose executor was lost, and this slice came back before that."""
+    return replace(todo, send_before=UnixTime(0.0), lease_seconds=0.0)
 
 
 @dataclass(slots=True)
@@ -185,14 +190,19 @@ class Dispatcher:
         return SteadyTime(self._clock() + max(map(seconds_out, stamped)))
 
     def _run(self, number: int, slices: list[Slice]) -> None:
+        back = set[tuple[TableName, Part | None]]()
+
         def early(result: SliceResult) -> None:
+            back.add((result.table, result.part))
             self._reports.put((number, [result], False))
 
         def begins() -> Sequence[Slice] | None:
             bundle = self._out.get(number)
             if bundle is None:  # it was given up
                 return None
-            stamped = [self._stamped(todo) for todo in slices]
+            stamped = [
+                _without_time(todo) if (todo.table, todo.part) in back else self._stamped(todo) for todo in slices
+            ]
             bundle.deadline = self._due(stamped)
             return stamped
 
@@ -226,6 +236,8 @@ class Dispatcher:
                 continue
             if self._executor.waits(number):
                 bundle.deadline = SteadyTime(now + _LATE_SECONDS)
+                for todo in bundle.slices.values():  # it is still to begin, so it does not count as long out
+                    self._stamped(todo)
             else:
                 overdue.append(number)
         return [result for number in overdue for result in self._give_up(number, self._out.pop(number), now)]

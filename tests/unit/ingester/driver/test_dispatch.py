@@ -150,7 +150,12 @@ class Hung:
     def __init__(self) -> None:
         self.now = 0.0
         self.executor = Hanging()
-        self.dispatcher = Dispatcher(self.executor, lambda todo: todo, clock=lambda: SteadyTime(self.now))
+        self.stamps: list[TableName] = []
+        self.dispatcher = Dispatcher(self.executor, self._stamped, clock=lambda: SteadyTime(self.now))
+
+    def _stamped(self, todo: Slice) -> Slice:
+        self.stamps.append(todo.table)
+        return todo
 
     def start(self, *tables: TableName, backlog: bool = False) -> int:
         """One bundle with these; its number."""
@@ -206,6 +211,29 @@ def test_a_bundle_that_no_executor_has_taken_is_not_given_up_and_has_its_time_fr
     hung.now += 1
     assert [result.trouble for result in hung.dispatcher.results(0)] == [Trouble.OVERDUE]
     assert hung.executor.begins[number]() is None, "its tables may be read elsewhere by now"
+
+
+def test_a_slice_that_came_back_gets_no_time_when_spark_runs_its_lost_task_again() -> None:
+    hung = Hung()
+    hung.start(PERSONS, backlog=True)
+    number = hung.start(PERSONS, ORDERS)
+    hung.executor.told[number](done(ORDERS))
+    hung.stamps.clear()
+    again = hung.executor.begins[number]()
+    assert again is not None
+    times = {todo.table: (todo.send_before, todo.lease_seconds) for todo in again}
+    assert times == {PERSONS: (None, None), ORDERS: (0.0, 0.0)}, "its next slice may be out, or its lock elsewhere"
+    assert hung.stamps == [PERSONS], "nor does it count as out"
+
+
+def test_a_slice_that_waits_for_an_executor_does_not_count_as_long_out() -> None:
+    hung = Hung()
+    hung.executor.waiting = True
+    hung.start(PERSONS)
+    for hung.now in (100.0, 200.0, 300.0):
+        hung.stamps.clear()
+        hung.dispatcher.results(0)
+    assert hung.stamps == [PERSONS]
 
 
 def test_a_bundle_whose_worker_begins_without_a_word_has_half_a_minute_from_when_that_is_seen() -> None:
