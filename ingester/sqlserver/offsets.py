@@ -14,9 +14,10 @@ from ingester.offsets import Claim, Claimed, Move
 from ingester.position import Position
 from ingester.sqlserver.connection import Connection, is_error, lacks_rights
 from ingester.sqlserver.hints import MAKE_OFFSETS, UPGRADE_OFFSETS, USE_OFFSETS
+from ingester.sqlserver.literals import in_its_scope
 from ingester.sqlserver.position import LogPosition, Lsn, in_the_log
 from ingester.sqlserver.sql import offsets as queries
-from ingester.sqlserver.sql.changes import Parameters
+from ingester.sqlserver.sql.changes import SHORT_WAIT, Parameters
 
 _TABLE_THERE, _COLUMN_THERE, _ROW_THERE = 2714, 2705, 2627
 """Errors that the slower of two ingesters gets when they start together."""
@@ -49,14 +50,15 @@ class SqlServerOffsets:
         self._owner = this_owner() if self._has_owner() else None
 
     def _has_owner(self) -> bool:
-        """Whether owners can be named. Adds the column if this login may: it is of use to people alone."""
+        """Whether owners can be named. Adds the column if this login may, and if nobody holds the table: it is of use to people alone, and
+        while a change of the table waits, the commits of other ingesters wait behind it."""
         if not self._connection.rows(queries.OWNER_MISSING)[0][0]:
             return True
         try:
-            self._execute_unless(_COLUMN_THERE, queries.add_column(queries.OWNER))
-        except PermanentError as error:
-            if not lacks_rights(error):
-                raise
+            self._execute_unless(_COLUMN_THERE, in_its_scope(f"{SHORT_WAIT};\n{queries.add_column(queries.OWNER)}"))
+        except ConnectionLost:
+            raise
+        except DStreamError:
             return False
         return True
 

@@ -571,3 +571,15 @@ def test_an_older_table_that_cannot_get_the_column_of_owners_works_without_it(lo
     with closing(SqlServerOffsets(connection(replace(login, user=user)))) as store:
         store.ensure()
         assert store.claim(PERSONS, 1) == store.claim_many([Claim(PERSONS, 1)])[0]
+
+
+def test_an_upgrade_does_not_wait_for_who_holds_the_table_while_others_commit(login: Login) -> None:
+    with login.connect() as admin, admin.cursor() as cursor:
+        cursor.execute(queries_of_offsets.CREATE)
+        cursor.execute("ALTER TABLE dbo.cdc_offsets DROP COLUMN owner")
+        cursor.execute("INSERT INTO dbo.cdc_offsets (table_name) VALUES (N'dbo.Held')")
+        cursor.execute("BEGIN TRANSACTION; UPDATE dbo.cdc_offsets SET epoch = 7")
+        with closing(SqlServerOffsets(connection(login))) as store:
+            store.ensure()
+            cursor.execute("ROLLBACK")
+            assert store.claim(PERSONS, 1) == store.claim_many([Claim(PERSONS, 1)])[0]
