@@ -23,6 +23,7 @@ from ingester.operating.offset_desk import Lag, LagRequest, StoredOffset
 from ingester.position import Position
 from ingester.settings import IngesterSettings
 from ingester.source import Hints, TableState
+from ingester.sqlserver.hints import ADD_OWNERS
 from ingester.watch.retention import headroom
 from ingester.window import choose_instance, gap, gap_error, probe_request, source_of
 
@@ -30,9 +31,6 @@ MOST_COUNTED = 1_000
 """Changes that wait are counted up to here, for each table."""
 
 _NO_OWNERS = "dbo.cdc_offsets has no column owner"
-_ADD_OWNERS = (
-    "GRANT ALTER ON OBJECT::dbo.cdc_offsets for the ingester's next start, or add the column (docs/install.md)"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +92,7 @@ def _facts(
     if stored is None:
         return Facts()
     if stored and not read_or(unread, "owners' names", stores.desk.owners_named, True):
-        unread.append(Unread("owners' names", _NO_OWNERS, _ADD_OWNERS))
+        unread.append(Unread("owners' names", _NO_OWNERS, ADD_OWNERS))
     sources = {table: row.source for table in tables if (row := stored.get(table.key)) is not None and row.source}
     states = read_or(unread, "tables", lambda: stores.source.states(tables, sources), None)
     times = read_or(unread, "commit times", stores.capture.times, None) if stored else LogTimes(None, {})

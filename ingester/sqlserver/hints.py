@@ -24,6 +24,7 @@ MAKE_OFFSETS = (
     f"create dbo.cdc_offsets beforehand (docs/install.md), or GRANT CREATE TABLE, and ALTER ON SCHEMA::dbo, {_USER}"
 )
 UPGRADE_OFFSETS = f"GRANT ALTER ON OBJECT::dbo.cdc_offsets {_USER}, for the first start: the table of an older installation lacks columns"
+ADD_OWNERS = f"GRANT ALTER ON OBJECT::dbo.cdc_offsets {_USER}, for the ingester's next start; or add the column (docs/install.md)"
 USE_OFFSETS = f"GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_offsets {_USER}"
 MAKE_MOVES = f"create dbo.cdc_offset_moves beforehand (docs/install.md), or GRANT CREATE TABLE, and ALTER ON SCHEMA::dbo, {_USER}"
 USE_MOVES = f"GRANT SELECT ON OBJECT::dbo.cdc_offset_moves {_USER}"
