@@ -28,6 +28,8 @@ _AT_ONCE = 100
 _LSN = re.compile(r"(?:0[xX])?([0-9A-Fa-f]{20})")
 _REASON = 1000
 _LOCK_TIMEOUT = 1222
+_FIRST_MOMENT, _LAST_MOMENT = datetime(1753, 1, 3, tzinfo=UTC), datetime(9999, 12, 29, tzinfo=UTC)
+"""The range of the log's times, which are of type datetime and in any zone. No commit is outside of it."""
 
 
 class SqlServerDesk:
@@ -129,7 +131,8 @@ class SqlServerDesk:
         return LogPosition.before(Lsn(bytes.fromhex(digits[1])))
 
     def position_at(self, moment: datetime) -> Position | None:
-        utc = moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds")
+        within = min(max(moment, _FIRST_MOMENT), _LAST_MOMENT)
+        utc = within.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds")
         found = self._connection.rows(queries.FIRST_FROM, (self._local(utc),))[0][0]
         return None if found is None else LogPosition.before(Lsn(bytes(found)))
 

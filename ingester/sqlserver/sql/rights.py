@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from common.names import TableName, quote_name
 from ingester.sqlserver.sql.literal import literal
-from ingester.sqlserver.sql.offsets import COLUMNS, CREATE, add_column
+from ingester.sqlserver.sql.offsets import COLUMNS, CREATE, OWNER, add_column
 
 PASSWORD = "$(DSTREAM_PASSWORD)"
 """A variable of sqlcmd, which takes it from the environment: the file has no secret, and no command line either.
@@ -78,7 +78,7 @@ def use_offsets(user: str) -> str:
     return f"GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_offsets TO {quote_name(user)};"
 
 
-def add_columns(lacking: Sequence[str] = tuple(COLUMNS)) -> list[str]:
+def add_columns(lacking: Sequence[str] = (*COLUMNS, OWNER)) -> list[str]:
     return [f"{add_column(name)};" for name in lacking]
 
 

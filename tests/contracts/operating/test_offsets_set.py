@@ -103,6 +103,17 @@ def test_a_time_means_the_first_commit_from_then_on_and_one_after_the_last_is_re
     assert f"to:     before LSN {first}" in exact.lines, "the emulator's server lives in UTC"
 
 
+@pytest.mark.parametrize(
+    ("early", "late"),
+    [("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00"), ("1752-12-31", "9999-12-31T23:59:59.9999Z")],
+)
+def test_a_time_that_no_server_can_hold_means_the_first_or_the_last(desk: Desk, early: str, late: str) -> None:
+    desk.insert(1)
+    begun, ended = (desk.run("offsets", "set", "Persons", f"--time={time}", "--dry-run") for time in (early, late))
+    assert (begun.err, begun.lines[:1]) == ("", ["table:  dbo.Persons"])
+    assert "nothing was captured at that time or later" in ended.err
+
+
 def test_a_live_owner_needs_take_and_can_commit_nothing_afterwards(desk: Desk) -> None:
     first, second, third = desk.insert(1, 2, 3)
     with desk.owner() as owner:

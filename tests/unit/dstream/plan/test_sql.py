@@ -48,6 +48,13 @@ def test_it_holds_every_statement_of_the_page(plan: Plan, heading: str, changed:
     assert statements(documented(heading)) <= planned(sql.written(plan(tables='"Persons"', **changed)))
 
 
+def test_an_older_table_of_offsets_gets_every_column_that_a_new_one_has(plan: Plan) -> None:
+    text = sql.written(plan())
+    made = re.findall(r"^    (\w+) ", text.partition("CREATE TABLE dbo.cdc_offsets (")[2].partition("\n);")[0], re.M)
+    added = re.findall(r"ALTER TABLE dbo.cdc_offsets ADD (\w+) ", text)
+    assert set(added) == set(made[2:]), "all but the first two, which every version has had"
+
+
 def test_no_secret_and_a_password_from_the_environment(plan: Plan) -> None:
     text = sql.written(plan())
     assert "secret-Password-1" not in text
