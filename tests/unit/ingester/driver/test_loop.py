@@ -751,7 +751,7 @@ def test_a_newer_owner_is_not_fought_over() -> None:
     assert world.sent() == []
     lost = [entry["event"] for entry in logs if "lost" in entry["event"]]
     assert set(lost) == {"lock lost"}
-    assert len(lost) in (3, 4), "about one in 30 s"
+    assert 2 <= len(lost) <= 4, "about one in 30 s"
 
 
 def test_when_every_table_has_stopped_for_good_the_status_is_1() -> None:
