@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from common.errors import PermanentError
 from common.names import TableName
 from dstream.emulators import Login
 
@@ -104,14 +107,22 @@ def create(login: Login) -> None:
             )
 
 
+_USER_TABLES = """\
+SELECT s.name, t.name FROM sys.tables AS t JOIN sys.schemas AS s ON s.schema_id = t.schema_id
+WHERE t.is_ms_shipped = 0 AND s.name <> N'cdc'"""
+_DSTREAMS = frozenset({"dbo.cdc_offsets", "dbo.cdc_offset_moves", "dbo.systranschemas"})
+"""DStream's own tables, and the one that Change Data Capture makes outside its schema."""
+_NAMED = 5
+
+
 def create_or_continue(login: Login) -> int:
     """Create the tables unless they exist; the highest Version that an earlier workload may have used, 0 for new tables.
 
-    Its last transactions may have been deletes, or have been rolled back: a margin covers their Versions.
+    Its last transactions may have been deletes, or have been rolled back: a margin covers their Versions. Raises PermanentError, and changes
+    nothing, in a database that is not the demo's own.
     """
     with login.connect() as connection, connection.cursor() as cursor:
-        cursor.execute("SELECT OBJECT_ID(%s, N'U')", (CUSTOMERS.key,))
-        if cursor.fetchone()[0] is None:
+        if not _there(cursor, login.database):
             create(login)
             return 0
         newest = 0
@@ -120,3 +131,29 @@ def create_or_continue(login: Login) -> int:
                 cursor.execute(f"SELECT MAX(Version) FROM {name}")
                 newest = max(newest, cursor.fetchone()[0] or 0)
     return newest + _MARGIN if newest else 0
+
+
+def _there(cursor: Any, database: str) -> bool:
+    """Whether the demo's tables are in the database. It may have nothing else in it: real tables can have the same names."""
+    cursor.execute(_USER_TABLES)
+    found = {f"{schema}.{name}" for schema, name in cursor.fetchall()} - _DSTREAMS
+    ours = {table.key for table in TABLES}
+    if others := sorted(found - ours):
+        more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
+        raise _foreign(database, f"has other tables: {', '.join(others[:_NAMED])}{more}")
+    if not found:
+        return False
+    if missing := sorted(ours - found):
+        raise _foreign(database, f"has some of the demo's tables, and not {', '.join(missing)}")
+    for table in TABLES:
+        cursor.execute("SELECT COL_LENGTH(%s, N'Version')", (table.key,))
+        if cursor.fetchone()[0] is None:
+            raise _foreign(database, f"has a table {table.key} without the column Version, which is not the demo's")
+    return True
+
+
+def _foreign(database: str, why: str) -> PermanentError:
+    return PermanentError(
+        f"attaching to the database {database}: it {why}; nothing was changed",
+        hint="the demo writes and deletes rows: give it an empty database for itself alone",
+    )

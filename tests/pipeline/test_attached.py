@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
+from common.errors import PermanentError
 from dstream.demo.ledger import Ledger
 from dstream.demo.schema import TABLES, create_or_continue
 from dstream.demo.verdict import of_an_earlier_workload
@@ -42,3 +45,35 @@ def test_a_server_that_answers_has_no_refusal_and_one_that_is_away_has_a_reason(
     refused = Login(login.host, 1, login.user, login.password, login.database).refusal()
     assert refused is not None
     assert login.password not in refused
+
+
+@pytest.mark.parametrize(
+    ("tables", "why"),
+    [
+        (("dbo.Invoices (Id INT)",), "has other tables: dbo.Invoices"),
+        (("dbo.Customers (Id INT)",), "not dbo.Everything, dbo.OrderLines, sales.Orders"),
+        (
+            ("dbo.Customers (Id INT)", "sales.Orders (Id INT)", "dbo.OrderLines (Id INT)", "dbo.Everything (Id INT)"),
+            "Version",
+        ),
+    ],
+)
+def test_a_database_that_is_not_the_demos_own_is_refused_before_anything_is_written(
+    login: Login, tables: tuple[str, ...], why: str
+) -> None:
+    with login.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE SCHEMA sales")
+        for table in tables:
+            cursor.execute(f"CREATE TABLE {table}")
+        with pytest.raises(PermanentError, match=why):
+            create_or_continue(login)
+        cursor.execute(
+            "SELECT (SELECT COUNT(*) FROM sys.tables), (SELECT is_cdc_enabled FROM sys.databases WHERE name = DB_NAME())"
+        )
+        assert cursor.fetchall() == [(len(tables), False)]
+
+
+def test_tables_of_dstream_itself_are_no_reason_to_refuse(login: Login) -> None:
+    with login.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE dbo.cdc_offsets (table_name NVARCHAR(255))")
+    assert create_or_continue(login) == 0
