@@ -99,6 +99,18 @@ def _selected(found: Any, reading: Reading, function: str) -> frozenset[str]:
     return labels
 
 
+def _is_new(found: Any) -> bool:
+    """`counter unless counter offset 15m`: what a series that was not there before has counted. No increase() sees that."""
+    sides = (found.lhs, found.rhs)
+    return (
+        str(found.op) == "unless"
+        and all(isinstance(side, promql.VectorSelector) for side in sides)
+        and found.lhs.name == found.rhs.name
+        and found.lhs.offset is None
+        and found.rhs.offset is not None
+    )
+
+
 def _aggregated(found: Any, reading: Reading) -> frozenset[str]:
     inner = _labels(found.expr, reading, str(found.op)) or frozenset()
     if str(found.op) in _KEEP:
@@ -122,6 +134,8 @@ def _called(found: Any, reading: Reading) -> frozenset[str] | None:
 
 
 def _combined(found: Any, reading: Reading) -> frozenset[str] | None:
+    if _is_new(found):
+        return _selected(found.lhs, reading, "last_over_time")
     left, right = (_labels(side, reading, "") for side in (found.lhs, found.rhs))
     if left is None or right is None:
         return left if right is None else right
