@@ -102,7 +102,7 @@ def _text(section: Section) -> str:
 def _comment(sentences: Iterable[str]) -> Iterator[str]:
     for sentence in sentences:
         line = "--"
-        for word in sentence.split(" "):
+        for word in sentence.split():
             if len(line) + len(word) > _WIDTH:
                 yield line
                 line = "--"

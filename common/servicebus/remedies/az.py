@@ -26,8 +26,13 @@ ROLES: dict[str, str] = {
 FOR_EVER = "P10675199DT2H48M5.4775807S"
 """What the service takes for no limit."""
 
+IF_EMPTY = '[ "$waiting" = 0 ] && '
+"""Before what deletes messages: the commands are pasted, perhaps long after the check."""
+
+_LABEL = re.compile(r"[A-Za-z0-9-]+")
 _LACKS = re.compile(r"lacks the right (Send|Listen|Manage)\b")
 _EMULATOR = by_hand("an emulator has no Azure CLI: delete the entity there, or change the emulator's own configuration")
+_UNKNOWN_NAME = by_hand("the configuration's address does not begin with the name of a namespace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +67,20 @@ def created(entity: Entity, *, sessions: bool = False, subscriptions: Sequence[s
 
 
 def made_again(entity: Entity, *, sessions: bool = False, subscriptions: Sequence[str] = ()) -> Fix:
-    """For what is fixed when an entity is created."""
+    """For what is fixed when an entity is created. Deletes nothing while messages wait in it, dead letters included."""
     again = created(entity, sessions=sessions, subscriptions=subscriptions)
     if not again.commands:
         return again
     look, *rest = again.commands
-    return by_shell(look, f"az servicebus {entity.kind} delete {_place(entity)}", *rest)
+    commands = (f"az servicebus {entity.kind} delete {_place(entity)}", *rest)
+    return by_shell(look, f"waiting=$({_counted(entity)} --output tsv)", *(f"{IF_EMPTY}{each}" for each in commands))
+
+
+def _counted(entity: Entity) -> str:
+    if entity.kind == "queue":
+        return f"az servicebus queue show {_place(entity)} --query messageCount"
+    topic = f"--topic-name {_quoted(_in_resource_manager(entity.name))}"
+    return f'az servicebus topic subscription list {_namespace(entity)} {topic} --query "sum([].messageCount)"'
 
 
 def subscribed(entity: Entity, *names: str) -> Fix:
@@ -110,6 +123,8 @@ def iso(time: timedelta) -> str:
 def _az(entity: Entity, *commands: str) -> Fix:
     if entity.emulator:
         return _EMULATOR
+    if not _LABEL.fullmatch(_label(entity)):
+        return _UNKNOWN_NAME
     query = f"[?name=='{_label(entity)}'].resourceGroup | [0]"
     look = f'group=$(az servicebus namespace list --query "{query}" --output tsv)'
     return by_shell(look, *commands)

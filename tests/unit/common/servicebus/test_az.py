@@ -15,7 +15,7 @@ from common.servicebus import refusals
 from common.servicebus.address import read_address
 from common.servicebus.entities import Keeping, QueueFacts, TopicFacts
 from common.servicebus.findings import judge_queue, judge_topic
-from common.servicebus.remedies.az import Entity, entity_of, granted
+from common.servicebus.remedies.az import IF_EMPTY, Entity, entity_of, granted
 
 QUEUE = Entity("queue", "cdc/ingest", "shop.servicebus.windows.net")
 TOPIC = Entity("topic", "prod.shop.persons.events", "shop.servicebus.windows.net")
@@ -40,6 +40,7 @@ DOCUMENTED: dict[str, set[str]] = {
     "servicebus queue create": _COMMON | _CHANGED | _QUEUES | {"--enable-session", "--enable-duplicate-detection"},
     "servicebus topic create": _COMMON | _CHANGED | {"--enable-ordering", "--enable-duplicate-detection"},
     "servicebus topic subscription create": _COMMON | {"--topic-name"},
+    "servicebus topic subscription list": _COMMON - {"--name"} | {"--topic-name", "--query", "--output"},
     "role assignment create": {"--assignee", "--role", "--scope"},
 }
 """https://learn.microsoft.com/cli/azure/servicebus and https://learn.microsoft.com/cli/azure/role/assignment"""
@@ -48,7 +49,7 @@ DOCUMENTED: dict[str, set[str]] = {
 def held_to_the_documentation(fix: Fix) -> None:
     assert fix.tool is Tool.SHELL
     for command in fix.commands:
-        inner = command.partition("=$(")[2].removesuffix(")") or command
+        inner = command.partition("=$(")[2].removesuffix(")") or command.removeprefix(IF_EMPTY)
         words = shlex.split(inner)
         assert words[0] == "az"
         name = " ".join(word for word in words[1 : next(i for i, w in enumerate(words) if w.startswith("--"))])
@@ -89,10 +90,23 @@ def test_names_are_filled_in_and_the_resource_group_is_asked_for() -> None:
     assert "--enable-session true" in create
 
 
-def test_what_is_fixed_at_creation_is_made_again() -> None:
-    [finding] = [each for each in found() if "no sessions" in each.text or "has no sessions" in each.text][:1]
+def test_what_is_fixed_at_creation_is_made_again_only_while_nothing_waits_in_it() -> None:
+    fixed = ("no sessions", "no duplicate detection")
+    fixes = {each.fix for each in found() if each.fix is not None and any(text in each.text for text in fixed)}
+    assert len(fixes) >= 2, "a queue's and a topic's"
+    for fix in fixes:
+        _, count, delete, *others = fix.commands
+        assert count.startswith("waiting=$(az servicebus ")
+        assert "messageCount" in count
+        assert delete.removeprefix(IF_EMPTY).split()[3] == "delete"
+        assert all(command.startswith(IF_EMPTY) for command in (delete, *others))
+
+
+@pytest.mark.parametrize("host", ["$(reboot).servicebus.windows.net", "'; reboot;'.servicebus.windows.net"])
+def test_a_host_that_a_shell_would_run_has_no_command(host: str) -> None:
+    [finding] = judge_queue("queue", None, sessions=True, provision="none", entity=replace(QUEUE, host=host))
     assert finding.fix is not None
-    assert [command.split()[3] for command in finding.fix.commands[1:]] == ["delete", "create"]
+    assert finding.fix.commands == ()
 
 
 def test_an_emulator_has_no_azure_cli() -> None:
