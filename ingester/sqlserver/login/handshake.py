@@ -48,6 +48,10 @@ class Untrusted(Exception):
     """The server does not encrypt, or its certificate cannot be trusted; the text says why."""
 
 
+class Unencrypted(Untrusted):
+    """No certificate was seen: none can be the matter."""
+
+
 class Line:
     """A socket to a server, until `end` of the steady clock. Every method raises ConnectionLost, also at the
     deadline."""

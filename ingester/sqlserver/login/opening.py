@@ -24,7 +24,7 @@ from common.sqladdress import SqlAddress
 from ingester.sqlserver.login.browser import port_of
 from ingester.sqlserver.login.errors import refused
 from ingester.sqlserver.login.freetds import driver_file, held, refuse_what_fits_no_line
-from ingester.sqlserver.login.handshake import Line, Untrusted, late
+from ingester.sqlserver.login.handshake import Line, Unencrypted, Untrusted, late
 from ingester.sqlserver.login.refusal import Answer, Refusal, Words, ask
 from ingester.sqlserver.login.relay import Relay
 from ingester.sqlserver.login.trust import authorities, greet, wanted_name
@@ -284,6 +284,12 @@ class Login:
             return PermanentError(
                 f"{self._doing}: no encrypted connection: {why}",
                 hint="enable encryption on the server, or set encrypt=optional or encrypt=disable",
+            )
+        if isinstance(why, Unencrypted):
+            unverified = "" if address.identity is not None else ", or set encrypt=optional: data then travels in clear"
+            return PermanentError(
+                f"{self._doing}: no encrypted connection to a trusted server: {why}",
+                hint=f"enable encryption on the server{unverified}",
             )
         return PermanentError(
             f"{self._doing}: no encrypted connection to a trusted server: {why}",

@@ -17,7 +17,7 @@ from typing import Any
 
 from common.errors import PermanentError
 from common.sqladdress import SqlAddress
-from ingester.sqlserver.login.handshake import NOT_SUPPORTED, OFF, ON, Line, Untrusted
+from ingester.sqlserver.login.handshake import NOT_SUPPORTED, OFF, ON, Line, Unencrypted, Untrusted
 
 _BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
 _ALPN = "tds/8.0"
@@ -69,7 +69,7 @@ def greet(line: Line, address: SqlAddress, *, to_log_in: bool = False) -> Greeti
         return Greeting(name)
     encryption = line.prelogin(_wish(address), federated=federated)
     if address.encryption == "mandatory" and encryption != ON:
-        raise Untrusted("it does not encrypt")
+        raise Unencrypted("it does not encrypt")
     if address.verified:
         return Greeting(_verified(line, address, packets=True))
     if to_log_in and encryption != NOT_SUPPORTED:

@@ -207,7 +207,7 @@ def test_no_token_goes_to_a_server_that_does_not_encrypt_or_cannot_be_trusted(
         Connection(of_identity(server.port, database, stranger)).rows("SELECT 1")
     with (
         SqlServerEmulator(engine, federated=True) as open_to_all,
-        pytest.raises(PermanentError, match="it does not encrypt"),
+        pytest.raises(PermanentError, match=r"it does not encrypt [(]enable encryption on the server[)]$"),
     ):
         Connection(of_identity(open_to_all.port, database, certificate)).rows("SELECT 1")
 

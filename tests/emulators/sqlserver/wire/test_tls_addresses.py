@@ -518,5 +518,6 @@ def test_who_says_nothing_of_encryption_gets_it_verified_except_on_this_machine(
     read(server.port, "127.0.0.1")
     with pytest.raises(PermanentError, match=r"certificate=FILE.*HostNameInCertificate=.*TrustServerCertificate=true"):
         read(server.port, "db.example")
-    with SqlServerEmulator(engine) as plain, pytest.raises(PermanentError, match="it does not encrypt"):
+    refusal = r"it does not encrypt .enable encryption on the server, or set encrypt=optional"
+    with SqlServerEmulator(engine) as plain, pytest.raises(PermanentError, match=refusal):
         read(plain.port, "db.example")
