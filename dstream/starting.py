@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from common.errors import ConfigurationError
-from dstream.options import Format, Level
+from dstream.options import Format, Level, Stage
 
 if TYPE_CHECKING:
     from common.config.settings import Remark
@@ -50,6 +50,36 @@ def loaded(load: Loader[T], config: Path) -> T:
     settings = load(config, os.environ)
     register_secrets(settings)
     return settings
+
+
+def of_stages(stage: Stage, config: Path) -> tuple[Any, Any]:
+    """The settings of ingester and router, None for a stage that is left out.
+
+    Raises ConfigurationError. Where only one stage's variables are set, as in a pod, its hint is the option that chooses this stage.
+    """
+    from dstream.config import load_both, load_ingester, load_router
+
+    if stage is Stage.INGESTER:
+        return loaded(load_ingester, config), None
+    if stage is Stage.ROUTER:
+        return None, loaded(load_router, config)
+    try:
+        return loaded(load_both, config)
+    except ConfigurationError as error:
+        alone = [str(each) for each in (Stage.INGESTER, Stage.ROUTER) if _loads(each, config)]
+        if not alone:
+            raise
+        raise ConfigurationError(
+            error.problems, hint=f"--stage {alone[0]}: for that stage everything is set here"
+        ) from error
+
+
+def _loads(stage: Stage, config: Path) -> bool:
+    try:
+        of_stages(stage, config)
+    except ConfigurationError:
+        return False
+    return True
 
 
 def prepared(load: Loader[T], config: Path, level: Level, format: Format) -> T:

@@ -15,7 +15,7 @@ from common.config.settings import Remark
 from common.errors import ConfigurationError
 from dstream.options import DEFAULT, Config, Format, Level, LogFormat, LogLevel, Stage
 from dstream.printing import NotPrinted, print_document, printed
-from dstream.starting import imported, loaded, logged
+from dstream.starting import imported, logged, of_stages
 
 ByStage = Iterable[tuple[str, Iterable[Finding]]]
 _WORST_FIRST = (Outcome.FAIL, Outcome.WARN, Outcome.OK)
@@ -41,7 +41,8 @@ def check(
 
 def found_by(stage: Stage, config: Path) -> ByStage:
     """What the stages find, as they find it. Raises ConfigurationError before anything is looked at."""
-    settings = _settings(stage, config)
+    ingester, router = of_stages(stage, config)
+    settings = {name: given for name, given in (("ingester", ingester), ("router", router)) if given is not None}
     modules = {name: imported(f"{name}.check") for name in settings}
     older = remarked(_older_blocks(config)) if "router" in settings else ()
     found = ((name, modules[name].findings(given)) for name, given in settings.items())
@@ -56,18 +57,6 @@ def _older_blocks(config: Path) -> list[Remark]:
         return older_blocks(config, os.environ)
     except ConfigurationError:
         return []
-
-
-def _settings(stage: Stage, config: Path) -> dict[str, object]:
-    """By name of the stage."""
-    from dstream.config import load_both, load_ingester, load_router
-
-    if stage is Stage.INGESTER:
-        return {"ingester": loaded(load_ingester, config)}
-    if stage is Stage.ROUTER:
-        return {"router": loaded(load_router, config)}
-    ingester, router = loaded(load_both, config)
-    return {"ingester": ingester, "router": router}
 
 
 def report(stages: ByStage, *, as_json: bool = False, strict: bool = False) -> int:

@@ -6,7 +6,6 @@ import sys
 import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,7 +17,7 @@ from dstream.options import DEFAULT, Config, Format, Level, LogFormat, LogLevel,
 from dstream.printing import NotPrinted, print_document, print_lines, printed
 from dstream.rendering.status import Status, status_document, status_lines
 from dstream.reporting import INTERRUPTED
-from dstream.starting import imported, loaded, logged
+from dstream.starting import imported, logged, of_stages
 
 if TYPE_CHECKING:
     from common.bus.depths import Depth
@@ -52,7 +51,7 @@ def status(
     From the stores alone: no stage has to run, and nothing is changed. The exit status is 1 if something cannot be read.
     """
     logged(log_level, log_format)
-    stages = _settings(stage, config)
+    stages = _Stages(*of_stages(stage, config))
     stop = threading.Event()
     try:
         if watch:
@@ -66,17 +65,6 @@ def status(
     finally:
         stop.set()
     return int(bool(found.unread))
-
-
-def _settings(stage: Stage, config: Path) -> _Stages:
-    from dstream.config import load_both, load_ingester, load_router
-
-    if stage is Stage.INGESTER:
-        return _Stages(ingester=loaded(load_ingester, config))
-    if stage is Stage.ROUTER:
-        return _Stages(router=loaded(load_router, config))
-    ingester, router = loaded(load_both, config)
-    return _Stages(ingester, router)
 
 
 def _watched(stages: _Stages, every: float, stop: threading.Event, *, as_json: bool) -> int:

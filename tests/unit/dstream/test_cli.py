@@ -141,6 +141,32 @@ def test_bad_usage_is_2_without_a_traceback(run: Run, arguments: list[str]) -> N
     assert "Traceback" not in err
 
 
+@pytest.mark.parametrize("command", ["check", "status", "doctor"])
+@pytest.mark.parametrize(("stage", "other"), [("ingester", "ROUTER"), ("router", "INGEST")])
+def test_where_one_stages_secrets_are_set_the_refusal_names_the_option_for_it(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, stage: str, other: str
+) -> None:
+    file = tmp_path / "dstream.hcl"
+    file.write_bytes((ROOT / "deploy" / "kubernetes" / "base" / "dstream.hcl").read_bytes())
+    bus = "Endpoint=sb://x;SharedAccessKeyName=n;SharedAccessKey=k"
+    here = {
+        "ingester": {
+            "DSTREAM_DB_CONNECTION_STRING": "sqlserver://u:p@h:1433?database=shop",
+            "DSTREAM_INGEST_CONNECTION_STRING": bus,
+        },
+        "router": {"DSTREAM_ROUTER_CONNECTION_STRING": bus},
+    }
+    for name, value in here[stage].items():
+        monkeypatch.setenv(name, value)
+    status, out, err = run(command, "-c", str(file))
+    assert (status, out) == (2, "")
+    assert f"environment variable DSTREAM_{other}_CONNECTION_STRING is not set" in err
+    assert f"hint: --stage {stage}: for that stage everything is set here" in err
+    for name in here[stage]:
+        monkeypatch.delenv(name)
+    assert "hint:" not in run(command, "-c", str(file))[2]
+
+
 def test_a_bad_level_in_the_environment_is_bad_usage(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DSTREAM_LOG_LEVEL", "loud")
     assert run("ingester")[0] == 2
