@@ -33,6 +33,7 @@ def _settings(folder: Path) -> dict[str, str]:
     given = {
         "DSTREAM_INGEST_CONNECTION_STRING": "Endpoint=sb://servicebus;SharedAccessKeyName=k;SharedAccessKey=key;UseDevelopmentEmulator=true;",
         "DSTREAM_DB_CONNECTION_STRING": "sqlserver://sa:p@sqlserver:1433?database=demo&encrypt=disable",
+        "DSTREAM_LOCKS_CONNECTION_STRING": "UseDevelopmentStorage=true",
     }
     spark = load_ingester(path, given).spark
     assert spark.master == "k8s://https://kubernetes.default.svc"
@@ -91,3 +92,10 @@ def test_an_executor_is_restricted_has_no_token_and_is_no_ingester() -> None:
     ):
         assert line in text
     assert re.search(r"/opt/dstream/bin/spark-executor$", (FOLDER.parent / "Dockerfile").read_text(), re.MULTILINE)
+
+
+def test_an_executor_signs_in_to_azure_as_the_ingester_does(objects: list[Any], tmp_path: Path) -> None:
+    """With workload identity a pod needs the label, and the account that is bound to the identity."""
+    account = _settings(tmp_path)["spark.kubernetes.authenticate.executor.serviceAccountName"]
+    assert account == templates(objects)["dstream-ingester"]["spec"]["serviceAccountName"]
+    assert 'azure.workload.identity/use: "true"' in (COMPONENT / "executor.yaml").read_text()

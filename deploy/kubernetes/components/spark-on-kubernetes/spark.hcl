@@ -8,6 +8,9 @@
             "spark.executor.cores"                                = "2"
             "spark.kubernetes.executor.request.cores"             = "500m"
 
+            # Whose identity in Azure the executors have, as the ingester; they get no token for the API server.
+            "spark.kubernetes.authenticate.executor.serviceAccountName" = "dstream-ingester"
+
             "spark.kubernetes.executor.podTemplateFile"           = "/etc/dstream-spark/executor.yaml"
             "spark.kubernetes.executor.podTemplateContainerName"  = "executor"
             "spark.kubernetes.executor.disableConfigMap"          = "true"  # it would hold nothing
