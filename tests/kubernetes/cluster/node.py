@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Iterable, Sequence
+from ipaddress import ip_network
 from pathlib import Path
 
 from tests.kubernetes.cluster import services
@@ -19,9 +20,19 @@ PARTS = ("kube-proxy", "kubelet", "containerd")
 def bridge() -> None:
     """What stands for the network between the nodes and this machine."""
     if not _succeeds(["ip", "link", "show", BRIDGE]):
+        _refuse_taken_addresses()
         _run(["ip", "link", "add", BRIDGE, "type", "bridge"])
         _run(["ip", "address", "add", f"{HOST}/24", "dev", BRIDGE])
         _run(["ip", "link", "set", BRIDGE, "up"])
+
+
+def _refuse_taken_addresses() -> None:
+    """A VPN or another cluster of this machine keeps its routes. Raises RuntimeError."""
+    for addresses in (f"{HOST}/24", PODS):
+        prefix = str(ip_network(addresses, strict=False))
+        told = subprocess.run(["ip", "route", "show", "root", prefix], capture_output=True, text=True).stdout
+        if told.strip():
+            raise RuntimeError(f"the cluster needs {prefix}, and this machine uses it: {told.splitlines()[0].strip()}")
 
 
 def cable(node: Node, others: Iterable[Node]) -> None:

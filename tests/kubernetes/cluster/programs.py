@@ -29,6 +29,8 @@ _PACKAGES = {
     "debootstrap": "debootstrap",
     "nsenter": "util-linux",
 }
+_SERVICES = {"etcd": "etcd", "containerd": "containerd"}
+"""What Debian starts with a package; the cluster starts its own."""
 _PLUGINS = Path("/usr/lib/cni")
 
 _PAUSE = """\
@@ -57,18 +59,23 @@ def missing() -> str | None:
 
 
 def packages() -> None:
-    """Install what is missing of Debian's packages."""
+    """Install what is missing of Debian's packages. Removes none, and leaves no service running that was not there before."""
     if not _absent():
         return
+    services = [service for program, service in _SERVICES.items() if shutil.which(program) is None]
     quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     subprocess.run(["apt-get", "update", "-qq"], check=True, env=quiet)
     wanted = [*_absent()]
+    print(f"installing {', '.join(wanted)} ...", flush=True)
     subprocess.run(
-        ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *wanted],
+        ["apt-get", "install", "-y", "-qq", "--no-remove", "--no-install-recommends", *wanted],
         check=True,
         env=quiet,
         stdout=subprocess.DEVNULL,
     )
+    if shutil.which("systemctl") is not None:
+        for service in services:
+            subprocess.run(["systemctl", "disable", "--now", service], capture_output=True)
 
 
 def _absent() -> list[str]:

@@ -25,7 +25,8 @@ def start(name: str, command: Iterable[str | Path], *, namespace: str | None = N
         process = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, cwd=STATE
         )
-    _record(name).write_text(json.dumps({"pid": process.pid, "command": words}))
+    record = {"pid": process.pid, "started": _started(process.pid), "command": words}
+    _record(name).write_text(json.dumps(record))
 
 
 def again(name: str) -> None:
@@ -72,9 +73,21 @@ def until(seconds: float, what: str, done: Callable[[], bool]) -> None:
 
 
 def _pid(name: str) -> int | None:
+    """None once the number belongs to another process: records outlive a restart of the machine, and every signal here is root's."""
     try:
-        return int(json.loads(_record(name).read_text())["pid"])
+        record = json.loads(_record(name).read_text())
     except FileNotFoundError:
+        return None
+    pid = int(record["pid"])
+    return pid if record.get("started", _started(pid)) == _started(pid) else None
+
+
+def _started(pid: int) -> str | None:
+    """When it was started and since which start of the machine; None if it is gone."""
+    try:
+        ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {ticks}"
+    except OSError:
         return None
 
 
