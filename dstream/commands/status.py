@@ -42,7 +42,9 @@ def status(
     ] = Stage.BOTH,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document instead of tables.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")] = False,
-    every: Annotated[float, typer.Option("--every", min=1, metavar="SECONDS", help="The pause of --watch.")] = 5,
+    every: Annotated[
+        float, typer.Option("--every", min=1, max=86_400, metavar="SECONDS", help="The pause of --watch.")
+    ] = 5,
     log_level: LogLevel = Level.INFO,
     log_format: LogFormat = Format.TEXT,
 ) -> int:

@@ -22,7 +22,7 @@ from ingester.source import CaptureInstance
 class StoredOffset:
     """A row of the store. `position`: None before the first start. `committed`: when the newest transaction up to it was
     committed, in UTC; None where the log's times do not reach back. `owner`: who claimed the table last; None if that is
-    not known. `source`: as in `Claimed`."""
+    not known, or if the offset was set since. `source`: as in `Claimed`."""
 
     position: Position | None
     epoch: int

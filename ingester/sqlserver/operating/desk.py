@@ -48,12 +48,12 @@ class SqlServerDesk:
             key: StoredOffset(
                 position=stored_position(*place),
                 epoch=epoch,
-                owner=owner,
+                owner=queries_of_offsets.owner_of(named, epoch),
                 committed=None if committed is None else utc[committed],
                 updated=None if updated is None else utc[updated],
                 source=source,
             )
-            for key, *place, epoch, source, owner, committed, updated in rows
+            for key, *place, epoch, source, named, committed, updated in rows
         }
 
     def _rows(self, *, owners: bool) -> list[tuple[Any, ...]]:

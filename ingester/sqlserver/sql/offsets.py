@@ -60,9 +60,23 @@ UPDATE dbo.cdc_offsets
 SET epoch = {P}, destination = ISNULL(destination, {P}), source_object = ISNULL(source_object, {P})
 WHERE table_name = {P} AND epoch <= {P} AND (destination IS NULL OR destination = ISNULL({P}, destination))"""
 
-NAME_OWNER = f"UPDATE dbo.cdc_offsets SET {OWNER} = {P} WHERE table_name = {P} AND epoch = {P}"
 """An offset of an older installation has neither the destination of its changes nor their table: its first claim stores
 both."""
+
+
+def _named(epoch: str) -> str:
+    """The value of OWNER: who claimed the table, and at which epoch. A version that does not know the column raises the
+    epoch alone when it claims the table; then the name is that of nobody (`owner_of`)."""
+    return f"{P} + N' ' + CONVERT(nvarchar(20), {epoch})"
+
+
+def owner_of(named: str | None, epoch: int) -> str | None:
+    """The owner in a row of that epoch; None where a version that does not name itself claimed it, or a person set it."""
+    owner, _, claimed = (named or "").rpartition(" ")
+    return owner if claimed == str(epoch) else None
+
+
+NAME_OWNER = f"UPDATE dbo.cdc_offsets SET {OWNER} = {_named('epoch')} WHERE table_name = {P} AND epoch = {P}"
 
 _MOVE = f"""\
 UPDATE dbo.cdc_offsets
@@ -144,7 +158,7 @@ def claims(
     """
     filled = [*rows, *[(None, None, 0, None)] * _empty_rows(len(rows))]
     given = ", ".join(f"({number}, {P}, {P}, {P}, {P})" for number in range(len(filled)))
-    named = "" if owner is None else f", {OWNER} = {P}"
+    named = "" if owner is None else f", {OWNER} = {_named('c.epoch')}"
     text = f"""\
 DECLARE @claims TABLE (number INT NOT NULL PRIMARY KEY, table_name NVARCHAR(255) NOT NULL, bare_name NVARCHAR(255) NULL,
                        epoch BIGINT NOT NULL, source_object NVARCHAR(60) NULL);

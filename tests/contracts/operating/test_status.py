@@ -56,6 +56,14 @@ def test_a_table_has_its_owner_its_offset_and_what_waits_and_the_owner_is_not_di
         assert owner.locks.renew(owner.lease).epoch == owner.lease.epoch
 
 
+def test_an_owner_of_a_version_that_does_not_name_itself_has_not_the_name_of_its_predecessor(desk: Desk) -> None:
+    with desk.owner():
+        desk.place.execute("UPDATE dbo.cdc_offsets SET epoch = epoch + 1")
+        found = desk.run("status", "--json").document
+        assert [(table["lock"], table["owner"]) for table in found["tables"]] == [("held", None)]
+        assert found["ingesters"] == []
+
+
 def test_many_changes_are_counted_up_to_a_limit(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ingester.commands.status.MOST_COUNTED", 2)
     desk.place.make_queue()

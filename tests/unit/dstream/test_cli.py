@@ -89,6 +89,12 @@ def test_every_command_takes_the_common_options(run: Run, command: str) -> None:
         assert option in " ".join(out.split())
 
 
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "1e308", "86401", "often"])
+def test_a_pause_that_no_clock_can_wait_is_refused(run: Run, seconds: str) -> None:
+    status, _, err = run("status", "--watch", f"--every={seconds}", "--config", "missing.hcl")
+    assert (status, "--every" in err) == (2, True)
+
+
 def test_a_command_of_two_words_is_typed_with_a_hyphen() -> None:
     def two_words() -> int:
         return 0
