@@ -26,7 +26,11 @@ MAKE_OFFSETS = (
 UPGRADE_OFFSETS = f"GRANT ALTER ON OBJECT::dbo.cdc_offsets {_USER}, for the first start: the table of an older installation lacks columns"
 ADD_OWNERS = f"GRANT ALTER ON OBJECT::dbo.cdc_offsets {_USER}, for the ingester's next start; or add the column (docs/install.md)"
 USE_OFFSETS = f"GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_offsets {_USER}"
-MAKE_MOVES = f"create dbo.cdc_offset_moves beforehand (docs/install.md), or GRANT CREATE TABLE, and ALTER ON SCHEMA::dbo, {_USER}"
+READ_OFFSETS = f"GRANT SELECT ON OBJECT::dbo.cdc_offsets {_USER}, once the table exists"
+MAKE_MOVES = (
+    f"if dbo.cdc_offset_moves exists, GRANT SELECT, INSERT ON OBJECT::dbo.cdc_offset_moves {_USER}; else create it beforehand "
+    f"(docs/install.md), or GRANT CREATE TABLE, and ALTER ON SCHEMA::dbo, {_USER}"
+)
 USE_MOVES = f"GRANT SELECT ON OBJECT::dbo.cdc_offset_moves {_USER}"
 SET_OFFSETS = f"GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_offsets {_USER}; GRANT SELECT, INSERT ON OBJECT::dbo.cdc_offset_moves {_USER}"
 SEE_SCANS = f"GRANT VIEW DATABASE STATE {_USER}"

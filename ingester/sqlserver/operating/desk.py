@@ -14,7 +14,7 @@ from ingester.position import Position
 from ingester.source import CaptureInstance
 from ingester.sqlserver.change_table import change_table
 from ingester.sqlserver.connection import Connection, is_error, lacks_rights
-from ingester.sqlserver.hints import HINTS, MAKE_MOVES, READ_TIMES, SET_OFFSETS, USE_MOVES
+from ingester.sqlserver.hints import HINTS, MAKE_MOVES, READ_OFFSETS, READ_TIMES, SET_OFFSETS, USE_MOVES
 from ingester.sqlserver.literals import WAITED, in_its_scope, unless_locked
 from ingester.sqlserver.offsets import SqlServerOffsets, parts_of, stored_position
 from ingester.sqlserver.position import LogPosition, Lsn, in_the_log, in_words
@@ -40,7 +40,7 @@ class SqlServerDesk:
         self._times = CommitTimes(connection)
 
     def stored(self) -> Mapping[str, StoredOffset]:
-        if self._connection.rows(queries_of_offsets.TABLE_MISSING)[0][0]:
+        if self._missing(queries_of_offsets.TABLE_MISSING, "dbo.cdc_offsets", READ_OFFSETS):
             return {}
         rows = self._rows(owners=self.owners_named())
         utc = self._times.utc(time for row in rows for time in row[-2:])
@@ -55,6 +55,14 @@ class SqlServerDesk:
             )
             for key, *place, epoch, source, named, committed, updated in rows
         }
+
+    def _missing(self, asked: str, name: str, grant: str) -> bool:
+        """Whether there is no such table. Raises PermanentError if that cannot be known: the table may be hidden."""
+        if not self._connection.rows(asked)[0][0]:
+            return False
+        if self._connection.rows(queries.SEES_ALL_TABLES)[0][0]:
+            return True
+        raise PermanentError(f"{name} does not exist yet, or this login may not see it", hint=grant)
 
     def _rows(self, *, owners: bool) -> list[tuple[Any, ...]]:
         """Without times while capture's own transaction holds the log's times."""
@@ -161,7 +169,7 @@ class SqlServerDesk:
             raise
 
     def moves(self, table: TableName | None, most: int) -> Sequence[Move]:
-        if self._connection.rows(queries.MOVES_MISSING)[0][0]:
+        if self._missing(queries.MOVES_MISSING, "dbo.cdc_offset_moves", USE_MOVES):
             return ()
         rows = self._allowed(USE_MOVES, *queries.moves(None if table is None else table.key, most))[0]
         return [_move(row) for row in rows]

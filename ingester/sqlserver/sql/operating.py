@@ -60,6 +60,12 @@ FIRST_FROM = f"SELECT sys.fn_cdc_map_time_to_lsn(N'smallest greater than or equa
 
 MOVES_MISSING = "SELECT CASE WHEN OBJECT_ID(N'dbo.cdc_offset_moves', N'U') IS NULL THEN 1 ELSE 0 END"
 
+SEES_ALL_TABLES = f"""\
+SELECT CASE WHEN 1 IN ({", ".join(f"HAS_PERMS_BY_NAME(N'dbo', N'SCHEMA', N'{right}')" for right in ("SELECT", "ALTER", "VIEW DEFINITION"))})
+       THEN 1 ELSE 0 END"""
+"""Whether a table of schema dbo that this login does not see is not there: the server hides those it has no right on.
+https://learn.microsoft.com/sql/relational-databases/security/metadata-visibility-configuration"""
+
 CREATE_MOVES = """\
 IF OBJECT_ID(N'dbo.cdc_offset_moves', N'U') IS NULL
 CREATE TABLE dbo.cdc_offset_moves (

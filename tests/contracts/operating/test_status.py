@@ -119,6 +119,36 @@ def test_a_database_that_cannot_be_reached_hides_no_queue(desk: Desk) -> None:
     assert ran.document["tables"][0]["lock"] == "unknown"
 
 
+def test_an_offset_that_the_login_may_not_see_is_unknown_and_not_missing(desk: Desk) -> None:
+    desk.place.make_queue()
+    desk.insert(1)
+    with desk.owner():
+        pass
+    assert desk.run("offsets", "set", "Persons", "--latest", "--skip").status == 0
+    login = f"blind_{desk.place.login.database}"
+    desk.place.execute(
+        f"CREATE LOGIN {login} WITH PASSWORD = N'{desk.place.login.password}'",
+        f"CREATE USER blind FOR LOGIN {login}",
+        "GRANT SELECT ON SCHEMA::cdc TO blind",
+        "GRANT SELECT ON OBJECT::dbo.Persons TO blind",
+    )
+    desk.place.settings["user"] = login
+    ran = desk.run("status", "--json", "--stage", "ingester")
+    assert ran.status == 1
+    [hidden] = [one for one in ran.document["unknown"] if one["what"] == "offsets"]
+    assert "may not see it" in hidden["text"]
+    assert "GRANT SELECT ON OBJECT::dbo.cdc_offsets" in hidden["remedy"]
+    assert ran.document["tables"][0]["lag"] is None
+    moves = desk.run("offsets", "moves")
+    assert (moves.status, moves.out) == (1, "")
+    assert "GRANT SELECT ON OBJECT::dbo.cdc_offset_moves" in moves.err
+    assert "cdc_offsets does not exist yet, or" in desk.run("offsets", "set", "Persons", "--earliest").err
+    desk.place.settings["user"] = "sa"
+    desk.place.execute("GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_offsets TO blind")
+    desk.place.settings["user"] = login
+    assert "if dbo.cdc_offset_moves exists, GRANT" in desk.run("offsets", "set", "Persons", "--earliest").err
+
+
 def test_local_locks_say_that_the_owner_is_unknown(desk: Desk) -> None:
     desk.place.make_queue()
     desk.place.settings["locks"] = 'type = "local"'
