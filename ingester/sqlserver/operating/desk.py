@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -32,6 +32,22 @@ _FIRST_MOMENT, _LAST_MOMENT = datetime(1753, 1, 3, tzinfo=UTC), datetime(9999, 1
 """The range of the log's times, which are of type datetime and in any zone. No commit is outside of it."""
 
 
+class _AnyCase(Mapping[str, StoredOffset]):
+    """Offsets by name as the server compares names: the configuration may spell a table otherwise than when it was first read."""
+
+    def __init__(self, found: Mapping[str, StoredOffset]) -> None:
+        self._found = {key.casefold(): offset for key, offset in found.items()}
+
+    def __getitem__(self, key: str) -> StoredOffset:
+        return self._found[key.casefold()]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
 class SqlServerDesk:
     """Everything but `move` needs SELECT alone, on schema cdc and on dbo.cdc_offsets."""
 
@@ -44,7 +60,7 @@ class SqlServerDesk:
             return {}
         rows = self._rows(owners=self.owners_named())
         utc = self._times.utc(time for row in rows for time in row[-2:])
-        return {
+        found = {
             key: StoredOffset(
                 position=stored_position(*place),
                 epoch=epoch,
@@ -55,6 +71,7 @@ class SqlServerDesk:
             )
             for key, *place, epoch, source, named, committed, updated in rows
         }
+        return _AnyCase(found) if self._connection.rows(queries.IGNORES_CASE)[0][0] else found
 
     def _missing(self, asked: str, name: str, grant: str) -> bool:
         """Whether there is no such table. Raises PermanentError if that cannot be known: the table may be hidden."""

@@ -20,6 +20,9 @@ SELECT o.table_name, o.last_lsn, o.last_command_id, o.last_seq, o.last_operation
 FROM dbo.cdc_offsets AS o"""
 
 
+IGNORES_CASE = "SELECT CASE WHEN N'a' = N'A' THEN 1 ELSE 0 END"
+"""Of the database's collation, which its names and the column of names have."""
+
 _COMMITTED = """\
 (SELECT TOP (1) tm.tran_end_time FROM cdc.lsn_time_mapping AS tm WHERE tm.start_lsn <= o.last_lsn ORDER BY tm.start_lsn DESC)"""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 
 import pytest
@@ -38,6 +39,19 @@ def test_set_back_it_says_how_many_changes_are_sent_again_and_the_next_owner_beg
     assert move["at"].endswith("Z")
     assert move["host"]
     assert first
+
+
+def test_a_table_that_the_configuration_spells_otherwise_than_before_is_the_same_table(desk: Desk) -> None:
+    first, second = desk.insert(1, 2)
+    with desk.owner() as owner:
+        owner.offsets.commit(PERSONS, owner.lease.epoch, seen=None, position=end_of(second))
+    desk.rows("UPDATE dbo.cdc_offsets SET table_name = N'DBO.persons'; SELECT 1")
+    [shown] = desk.run("offsets", "--json").document["tables"]
+    assert second.lower() in json.dumps(shown).lower()
+    ran = desk.run("offsets", "set", "Persons", "--lsn", first)
+    assert (ran.status, f"from:   after LSN {second}" in ran.lines) == (0, True), ran.err
+    with desk.owner() as owner:
+        assert owner.offsets.load(PERSONS, owner.lease.epoch) == before(first)
 
 
 def test_changes_that_would_never_be_sent_need_skip(desk: Desk) -> None:
