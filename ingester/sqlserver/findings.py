@@ -42,6 +42,7 @@ that. A day is the minimum for a weekday."""
 
 
 _LOST = by_hand("lost changes cannot be brought back: whether to go on without them is a decision")
+_NO_JOB = by_hand("Azure SQL Database runs capture by itself: there is no job to make, to start or to change")
 _INTENDED = by_hand("there is nothing to correct if this is intended")
 
 
@@ -229,11 +230,10 @@ def judge_capture(facts: CaptureFacts, jobs: CaptureJobs | None, newest: float |
     found = explain(facts, jobs, newest)
     if found.state in (Silence.IDLE, Silence.FLOWING):
         return ok("capture", found.text.removeprefix("nothing to read: "))
+    jobs_fixes = {ADD_JOB: (rights.ADD_JOB,), START_JOB: (rights.START_JOB,), SCAN_MORE: rights.SCAN_MORE}
     fixes = {
         ENABLE_AGAIN: session.captures_again,
-        ADD_JOB: by_sql(rights.ADD_JOB),
-        START_JOB: by_sql(rights.START_JOB),
-        SCAN_MORE: by_sql(*rights.SCAN_MORE),
+        **{hint: _NO_JOB if session.azure else by_sql(*sql) for hint, sql in jobs_fixes.items()},
         SEE_SCANS: by_sql(rights.see_scans(session.user)),
     }
     unknown = by_hand("the cause has to be found first: the hint says where")

@@ -45,6 +45,22 @@ def test_capture_that_stands_still_fails_or_lags_is_warned_of_with_the_remedy(sc
     assert found.hint
 
 
+@pytest.mark.parametrize(
+    ("scans", "jobs"),
+    [
+        ((Scan(began=90_000, ended=86_400, transactions=0, latency=0, failed=False),), JOBS),
+        ((Scan(began=3, ended=2, transactions=9, latency=3_000, failed=False),), JOBS),
+        ((), replace(JOBS, capture=False)),
+    ],
+)
+def test_a_service_without_jobs_gets_no_command_about_jobs(scans: tuple[Scan, ...], jobs: CaptureJobs) -> None:
+    agent = judge_capture(facts(*scans), jobs, 9_999.0, session=SESSION).fix
+    service = judge_capture(facts(*scans), jobs, 9_999.0, session=replace(SESSION, azure=True)).fix
+    assert agent is not None
+    assert service is not None
+    assert (bool(agent.commands), service.commands) == (True, ())
+
+
 def test_capture_that_cannot_be_seen_is_warned_of() -> None:
     found = judge_capture(CaptureFacts(True, "NOTHING", None, (CaptureError(1, "x"),)), None, None, session=SESSION)
     assert (found.outcome, found.hint) == (Outcome.WARN, "GRANT VIEW DATABASE STATE to the login's user")
