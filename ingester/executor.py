@@ -49,8 +49,9 @@ class Executor(Protocol):
         """Ask running slices to end: workers that can be reached begin no further page. Waits for nothing."""
         ...
 
-    def cancel(self) -> None:
-        """Cancel running bundles. Work may go on for up to 3 seconds after this returns."""
+    def cancel(self) -> bool:
+        """Cancel running bundles. Whether they surely end within 3 seconds: a machine out of reach does not hear of it, and goes on until
+        the slices' time is over."""
         ...
 
     def close(self) -> None: ...

@@ -172,6 +172,12 @@ class Dispatcher:
         """How many of them an executor has."""
         return sum(not self._executor.waits(number) for number in self._out)
 
+    @property
+    def reading(self) -> frozenset[TableName]:
+        """The tables that an executor may be reading: their slices have begun, and are not back."""
+        begun = [bundle for number, bundle in self._out.items() if not self._executor.waits(number)]
+        return frozenset(table for bundle in begun for table, _ in bundle.slices)
+
     def close(self) -> None:
         """Start nothing more, and do not wait for what is out."""
         self._threads.close()

@@ -166,14 +166,14 @@ class LeaseKeeper:
         """Drop `lease`, because its lock has a newer owner."""
         self._let_go(lease, self._locks.lost)
 
-    def close(self, seconds: float = 3.0) -> None:
-        """Release all locks. Those that take longer than `seconds` in all run out by themselves."""
+    def close(self, seconds: float = 3.0, *, besides: Collection[str] = ()) -> None:
+        """Release all locks, but for `besides`. Those that take longer than `seconds` in all run out by themselves."""
         deadline = steady() + seconds
         self._stop.set()
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(seconds / 2)
-        self.give_back_all()
+        self.give_back_all(besides=besides)
         wait(self._releases, timeout=max(0.0, deadline - steady()))
         self._pool.shutdown(wait=False, cancel_futures=True)
 

@@ -364,8 +364,11 @@ class Loop:
         while self._dispatcher.begun and self._clock() < deadline:
             for result in self._dispatcher.results(_TICK):
                 self._returns.settle(result)
+        astray: frozenset[TableName] = frozenset()
         if self._dispatcher.running:
-            self._executor.cancel()
+            reading = self._dispatcher.reading
+            if not self._executor.cancel():
+                astray = reading
             threading.Event().wait(_KILL_SECONDS)
         self._dispatcher.close()
-        self._ownership.close()
+        self._ownership.close(besides=astray)

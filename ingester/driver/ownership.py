@@ -136,9 +136,13 @@ class Ownership:
             self._leases.give_back(table.lease)
             table.lease, table.backlog = None, False
 
-    def close(self) -> None:
-        """Give everything back, and wait a little for that."""
-        self._leases.close()
+    def close(self, *, besides: Collection[TableName] = ()) -> None:
+        """Give everything back, and wait a little for that. `besides`: tables that a machine out of reach may still be reading. Their leases
+        run out, as the time of its slices does, so nobody sends beside it.
+        """
+        if besides:
+            log.info("locks are left to run out", tables=sorted(name.key for name in besides))
+        self._leases.close(besides=[self._lock_names[name] for name in besides if name in self._lock_names])
 
     def _still(self, table: TrackedTable, lease: Lease) -> bool:
         try:

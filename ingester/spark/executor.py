@@ -221,7 +221,7 @@ class SparkExecutor:
         if self._line is not None:
             self._line.stop()
 
-    def cancel(self) -> None:
+    def cancel(self) -> bool:
         """A JVM that does not even accept this hangs: it is killed, and its workers with it."""
 
         def call() -> None:
@@ -231,6 +231,7 @@ class SparkExecutor:
 
         if not within(_CANCEL_SECONDS, call, name="spark-cancel"):
             self._jvm.kill()
+        return not self._elsewhere
 
     def close(self) -> None:
         self._closing.set()

@@ -304,6 +304,8 @@ class ThreadExecutor:
     bundles: list[list[Slice]] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     cancelled: threading.Event = field(default_factory=threading.Event)
+    near: bool = True
+    """Whether what is cancelled surely ends."""
 
     def waits(self, number: int) -> bool:
         return False
@@ -326,9 +328,10 @@ class ThreadExecutor:
     def finish(self) -> None:
         self.asked.append("finish")
 
-    def cancel(self) -> None:
+    def cancel(self) -> bool:
         self.asked.append("cancel")
         self.cancelled.set()
+        return self.near
 
     def close(self) -> None:
         pass

@@ -135,7 +135,8 @@ class Hanging:
 
     def finish(self) -> None: ...
 
-    def cancel(self) -> None: ...
+    def cancel(self) -> bool:
+        return True
 
     def close(self) -> None: ...
 

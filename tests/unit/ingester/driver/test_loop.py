@@ -218,6 +218,20 @@ def test_a_stop_takes_no_longer_when_the_wall_clock_is_set_meanwhile(
     assert 5 <= world.clock - asked_at[0] < 7
 
 
+@pytest.mark.parametrize("near", [True, False])
+def test_a_table_that_a_machine_out_of_reach_may_still_read_keeps_its_lock_until_the_lease_has_run_out(
+    monkeypatch: pytest.MonkeyPatch, near: bool
+) -> None:
+    world, _ = hanging(monkeypatch)
+    world.executor.near = near
+    world.at(3, lambda: world.commit(2))
+    _, logs = world.run(1000)
+    left = [entry["tables"] for entry in logs if entry["event"] == "locks are left to run out"]
+    assert left == ([] if near else [["dbo.Persons"]])
+    assert (world.locks.acquire("persons") is not None) == near
+    assert world.locks.acquire("orders") is not None, "nobody reads it"
+
+
 def test_an_executor_whose_clock_is_ahead_is_reported_once_and_blamed_for_what_expired() -> None:
     world = World(shared=True)
     run = world.executor.run
