@@ -70,6 +70,10 @@ def sections(database: Database) -> Iterator[Section]:
     )
     yield Section("Columns that an older installation's table lacks.", tuple(rights.add_columns()))
     yield Section('Locks of type "sqlserver" are application locks and need no table.', (rights.use_offsets(user),))
+    yield Section(
+        "Where `dstream offsets set` writes down each move, for repairs with this login, as by kubectl exec. The ingester does not use it.",
+        (rights.MAKE_MOVES, rights.use_moves(user)),
+    )
     yield _seeing(database)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from common.names import TableName, quote_name
 from ingester.sqlserver.sql.literal import literal
 from ingester.sqlserver.sql.offsets import COLUMNS, CREATE, OWNER, add_column
+from ingester.sqlserver.sql.operating import CREATE_MOVES
 
 PASSWORD = "$(DSTREAM_PASSWORD)"
 """A variable of sqlcmd, which takes it from the environment: the file has no secret, and no command line either.
@@ -33,6 +34,8 @@ OF_FUNCTIONS = ("change_tables", "captured_columns", "index_columns", "lsn_time_
 """Tables of schema cdc that `query_mode = "function"` reads."""
 
 MAKE_OFFSETS = f"{CREATE};"
+
+MAKE_MOVES = f"{CREATE_MOVES};"
 
 LONGEST_KEPT = 4320
 """Minutes, SQL Server's default: three days."""
@@ -76,6 +79,10 @@ def read_table(user: str, table: TableName) -> str:
 
 def use_offsets(user: str) -> str:
     return f"GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_offsets TO {quote_name(user)};"
+
+
+def use_moves(user: str) -> str:
+    return f"GRANT SELECT, INSERT ON OBJECT::dbo.cdc_offset_moves TO {quote_name(user)};"
 
 
 def add_columns(lacking: Sequence[str] = (*COLUMNS, OWNER)) -> list[str]:

@@ -38,6 +38,7 @@ def documented(heading: str) -> str:
         ("## What the login needs", {}),
         ("### Without SELECT on change tables", {"ingester": 'query_mode = "function"'}),
         ("## The table of offsets", {}),
+        ("## The table of moves", {}),
         (
             "## An identity at SQL Server",
             {"db": "Server=db.database.windows.net;Database=shop;Authentication=Active Directory Workload Identity"},
