@@ -1,5 +1,8 @@
 // What this configuration needs in Azure. Written by `dstream plan --bicep`; there is no secret in it.
 //
+// For a namespace{{ " and a storage account" if needs.locks else "" }} that nobody else uses: one that exists already becomes what is written here, its tier
+// and whether keys work included, and whoever else signs in to it with a key is locked out.
+//
 //   az deployment group create --resource-group GROUP --template-file plan.bicep --parameters issuer=URL
 //
 // where URL is the cluster's issuer: az aks show --resource-group GROUP --name CLUSTER --query oidcIssuerProfile.issuerUrl

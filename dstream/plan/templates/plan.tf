@@ -1,5 +1,8 @@
 # What this configuration needs in Azure. Written by `dstream plan --terraform`; there is no secret in it.
 #
+# For a namespace{{ " and a storage account" if needs.locks else "" }} that nobody else uses. One that exists already must be imported, and becomes what is
+# written here, its tier and whether keys work included: whoever else signs in to it with a key is locked out.
+#
 #   terraform init && terraform apply -var resource_group=GROUP -var issuer=URL
 #
 # where URL is the cluster's issuer: az aks show --resource-group GROUP --name CLUSTER --query oidcIssuerProfile.issuerUrl
