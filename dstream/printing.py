@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import sys
@@ -26,12 +27,22 @@ def printed(text: str) -> None:
     from common.observability.logs import masked
 
     try:
-        print(masked(text), flush=True)
+        print(_encodable(masked(text)), flush=True)
     except OSError as error:
         raise NotPrinted(
             f"writing the result to standard output: {error.strerror or error}",
             hint="make room there, or send the output elsewhere",
         ) from error
+
+
+def _encodable(text: str) -> str:
+    """With what standard output cannot write (a table's name in a POSIX locale) as escapes."""
+    return text.encode(_encoding(), "backslashreplace").decode(_encoding())
+
+
+def _encoding() -> str:
+    """Of standard output; it is None where that is closed."""
+    return getattr(sys.stdout, "encoding", None) or "utf-8"
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -40,4 +51,5 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def print_document(document: Any, *, on_one_line: bool = False) -> None:
-    printed(json.dumps(document, indent=None if on_one_line else 2, ensure_ascii=False))
+    ascii_alone = codecs.lookup(_encoding()).name != "utf-8"
+    printed(json.dumps(document, indent=None if on_one_line else 2, ensure_ascii=ascii_alone))

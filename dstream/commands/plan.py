@@ -58,6 +58,11 @@ def _write(text: str, output: Path | None) -> None:
             print(text, end="", flush=True, file=sys.stdout)
         else:
             output.write_text(text, encoding="utf-8")
+    except UnicodeEncodeError as error:
+        raise PermanentError(
+            f"writing the plan to standard output: the encoding {error.encoding} lacks characters of it",
+            hint="use --output FILE, which is UTF-8, or set PYTHONUTF8=1",
+        ) from error
     except OSError as error:
         where = "standard output" if output is None else str(output)
         raise PermanentError(f"writing the plan to {where}: {error.strerror or error}") from error
