@@ -8,7 +8,11 @@ _GAP = "  "
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> list[str]:
-    """Lines of columns as wide as their widest cell. `right`: the heads whose columns are aligned to the right."""
+    """Lines of columns as wide as their widest cell. `right`: the heads whose columns are aligned to the right.
+
+    Cells may hold what others wrote (a reason, a name): characters that a terminal would obey are blanks.
+    """
+    rows = [[_printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[at]) for row in (heads, *rows)) for at in range(len(heads))]
     return [
         _GAP.join(
@@ -17,6 +21,10 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequenc
         ).rstrip()
         for row in (heads, *rows)
     ]
+
+
+def _printable(cell: str) -> str:
+    return "".join(each if each.isprintable() else " " for each in cell)
 
 
 def duration(seconds: float | None) -> str:

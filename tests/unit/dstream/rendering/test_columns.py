@@ -15,6 +15,10 @@ def test_columns_are_as_wide_as_their_widest_cell_and_numbers_stand_to_the_right
     ]
 
 
+def test_what_others_wrote_cannot_direct_the_terminal() -> None:
+    assert table(("WHY",), [("a\nb\r\x1b[31mc\u202e d\xa0ü",)])[1] == "a b  [31mc  d ü"
+
+
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [
