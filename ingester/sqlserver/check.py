@@ -72,6 +72,7 @@ def _session(connection: Connection, settings: IngesterSettings) -> Session:
         azure=bool(connection.rows(queries_of_capture.SERVICE_HAS_NO_AGENT)[0][0]),
         by_function=settings.query_mode == "function",
         tables=settings.tables,
+        sees_every_table=connection.rows(asked.SEES_EVERY_TABLE)[0][0] == 1,
     )
 
 

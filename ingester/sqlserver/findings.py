@@ -50,6 +50,7 @@ _INTENDED = by_hand("there is nothing to correct if this is intended")
 class Session:
     """Whom the statements of a fix are for: the user of the database, and its login; "" for one without. `azure`: Azure SQL Database, which
     has no msdb. `by_function`: `query_mode = "function"`. `tables`: the configured ones.
+    `sees_every_table`: no right is missing where a table is not found.
     """
 
     database: str
@@ -58,6 +59,7 @@ class Session:
     azure: bool = False
     by_function: bool = False
     tables: Sequence[TableName] = ()
+    sees_every_table: bool = False
 
     @property
     def reads_changes(self) -> Fix:
@@ -212,6 +214,10 @@ def judge_renamed(table: TableName, state: TableState, stored: Claimed, *, skips
 def _fix_of_absence(table: TableName, state: TableState, session: Session) -> Fix:
     if not state.exists and state.renamed is not None:
         return by_hand("which of the two names is meant is a decision")
+    if not state.exists and session.sees_every_table:
+        return by_hand(
+            "this login sees every table, so there is none of this name: correct the name in `tables`, or create the table"
+        )
     if not state.exists:
         return by_sql(rights.read_table(session.user, table))
     enabled = rights.enable_table(table)

@@ -13,6 +13,8 @@ SELECT CAST(SERVERPROPERTY(N'ProductVersion') AS nvarchar(128)), CAST(SERVERPROP
 
 WHO = "SELECT SUSER_SNAME(), USER_NAME()"
 
+SEES_EVERY_TABLE = "SELECT HAS_PERMS_BY_NAME(DB_NAME(), N'DATABASE', N'SELECT')"
+
 GATING_ROLES = f"""\
 SELECT DISTINCT ct.role_name FROM cdc.change_tables AS ct WHERE ct.source_object_id = OBJECT_ID({P}, N'U') AND ct.role_name IS NOT NULL"""
 

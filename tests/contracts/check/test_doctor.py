@@ -127,6 +127,16 @@ def test_lost_changes_have_no_command_and_the_reason_is_said(place: Place) -> No
     assert "cannot be brought back" in found["fix"]["because"]
 
 
+def test_no_grant_helps_a_login_that_sees_every_table(place: Place) -> None:
+    place.settings["tables"] = '"Persons", "Nowhere"'
+    (found,) = [each for each in examined(place) if each["subject"] == "table dbo.Nowhere"]
+    assert found["fix"]["commands"] == []
+    assert "correct the name" in found["fix"]["because"]
+    reader(place, "SELECT ON SCHEMA::cdc")
+    (found,) = [each for each in examined(place) if each["subject"] == "table dbo.Nowhere"]
+    assert found["fix"]["commands"], "it may be hidden from this one"
+
+
 def test_older_names_of_settings_are_warned_of(place: Place) -> None:
     place.make_queue()
     config = place.written()
