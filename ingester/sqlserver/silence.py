@@ -19,6 +19,7 @@ _PATIENCE_SECONDS = 60.0
 """How long capture may be inactive at least, however short its interval: a restart of the server takes as long."""
 _UNKNOWN_INTERVAL_SECONDS = 300.0
 """The same if this login may not see how often capture scans."""
+_NOTHING = "nothing was captured yet, or this login may not read when"
 _ENTRY_SECONDS = 900.0
 """An idle capture adds an entry to cdc.lsn_time_mapping every few minutes; so long without one is a sign, not a
 proof."""
@@ -73,7 +74,7 @@ def retention(jobs: CaptureJobs | None) -> Retention:
 
 def explain(facts: CaptureFacts, jobs: CaptureJobs | None, newest: float | None) -> Explanation:
     """Why no changes arrive. `jobs`: None where this login may not see them; `newest`: seconds since the newest
-    captured commit, None: never."""
+    captured commit, None: never, or it cannot be read."""
     return replace(_why(facts, jobs, newest), errors=facts.errors)
 
 
@@ -146,7 +147,7 @@ def _patience(jobs: CaptureJobs | None) -> float | None:
 def _unseen(newest: float | None) -> Explanation:
     if newest is not None and newest <= _ENTRY_SECONDS:
         return Explanation(Silence.IDLE, f"nothing to read: capture was active {_age(newest)} ago")
-    told = "it has captured nothing yet" if newest is None else f"its last entry is {_age(newest)} old"
+    told = _NOTHING if newest is None else f"its last entry is {_age(newest)} old"
     return Explanation(
         Silence.UNKNOWN,
         f"there is nothing to read, and this login may not see whether capture is running; {told}",
@@ -159,7 +160,7 @@ def _standing(facts: CaptureFacts, text: str, hint: str | None = None) -> Explan
 
 
 def _idle(newest: float | None, scanned: str) -> Explanation:
-    told = "nothing has ever been captured" if newest is None else f"the newest change was committed {_age(newest)} ago"
+    told = _NOTHING if newest is None else f"the newest change was committed {_age(newest)} ago"
     return Explanation(Silence.IDLE, f"nothing to read: {told}, and {scanned}")
 
 

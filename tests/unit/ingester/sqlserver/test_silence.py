@@ -122,3 +122,9 @@ def test_what_may_not_be_seen_is_not_guessed(newest: float | None, state: Silenc
     found = explained(seen=False, newest=newest)
     assert found.state is state
     assert ("VIEW DATABASE STATE" in (found.hint or "")) is (state is Silence.UNKNOWN)
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_times_that_cannot_be_read_are_not_taken_for_a_capture_that_found_nothing(seen: bool) -> None:
+    found = explained(scan(), newest=None, seen=seen)
+    assert "nothing was captured yet, or this login may not read when" in found.text
