@@ -38,7 +38,7 @@ def ingester(monkeypatch: pytest.MonkeyPatch) -> None:
 
     made.__dict__["findings"] = findings
     monkeypatch.setitem(sys.modules, "ingester.check", made)
-    monkeypatch.setattr("dstream.commands.check.loaded", lambda load, config: object())
+    monkeypatch.setattr("dstream.commands.check.of_stages", lambda stage, config: (object(), None))
 
 
 def run(*arguments: str) -> tuple[int, str]:

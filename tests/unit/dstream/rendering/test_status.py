@@ -86,7 +86,7 @@ def test_a_watch_looks_again_until_ctrl_c_and_ends_with_the_status_of_the_last_l
         except StopIteration:
             raise KeyboardInterrupt from None
 
-    monkeypatch.setattr(command, "_settings", lambda *_: None)
+    monkeypatch.setattr(command, "of_stages", lambda *_: (None, None))
     monkeypatch.setattr(command, "_read", look)
     assert command.status(stage=Stage.BOTH, as_json=True, watch=True, every=0.01) == 0
     first, second = map(json.loads, capsys.readouterr().out.splitlines())
@@ -98,7 +98,7 @@ def test_a_watch_that_is_interrupted_in_its_first_look_knows_nothing(monkeypatch
     def look(*_: object) -> Status:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "_settings", lambda *_: None)
+    monkeypatch.setattr(command, "of_stages", lambda *_: (None, None))
     monkeypatch.setattr(command, "_read", look)
     assert command.status(watch=True) == 130
 
@@ -113,7 +113,7 @@ def test_a_watch_that_is_no_terminal_gets_plain_lines(
             return found
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "_settings", lambda *_: None)
+    monkeypatch.setattr(command, "of_stages", lambda *_: (None, None))
     monkeypatch.setattr(command, "_read", look)
     assert command.status(watch=True, every=0.01) == 1
     out = capsys.readouterr().out
