@@ -50,7 +50,7 @@ def by_hand(because: str) -> Fix:
     return Fix(because=because)
 
 
-NOT_KNOWN = by_hand("no command can be derived from an error: its sentence says what to do")
+NOT_KNOWN = by_hand("the sentence of the error says what to do")
 
 BY_EDITING = by_hand("the configuration is changed by hand")
 

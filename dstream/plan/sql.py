@@ -46,8 +46,8 @@ def sections(database: Database) -> Iterator[Section]:
     user = database.user
     yield _user(database)
     yield Section(
-        "Change Data Capture, where it is not enabled yet. It costs writes and space, so decide for each table: remove the dashes, "
-        "and name a role in place of NULL to have one guard the functions.",
+        "Change Data Capture, where it is not enabled yet. It costs writes and space, so decide for each table: remove the dashes "
+        "(run again, these statements fail), and name a role in place of NULL to have one guard the functions.",
         (rights.ENABLE_DATABASE, *(rights.enable_table(table) for table in database.tables)),
         run=False,
     )
