@@ -82,7 +82,8 @@ def test_a_changed_config_map_is_taken_over_without_a_restart(world: World) -> N
 
     def change() -> None:
         text = world.configuration()
-        world.configure(text.replace("ingester {", 'ingester {\n  poll_interval = "700ms"', 1))
+        assert '"500ms"' in text
+        world.configure(text.replace('"500ms"', '"700ms"'))
         world.until(
             120,
             "both ingesters took the new configuration over",
