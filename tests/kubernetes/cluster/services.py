@@ -15,6 +15,9 @@ from tests.kubernetes.cluster.places import LOGS, STATE
 
 _STOP_SECONDS = 10.0
 
+_started_here: list[subprocess.Popen[bytes]] = []
+"""Kept, because they outlive whoever starts them: Python warns of a process that still runs when nobody holds it any more."""
+
 
 def start(name: str, command: Iterable[str | Path], *, namespace: str | None = None) -> None:
     """`namespace`: the network namespace it runs in; mounts stay shared, so that containerd sees the volumes that the kubelet mounts."""
@@ -25,6 +28,7 @@ def start(name: str, command: Iterable[str | Path], *, namespace: str | None = N
         process = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, cwd=STATE
         )
+    _started_here.append(process)
     record = {"pid": process.pid, "started": _started(process.pid), "command": words}
     _record(name).write_text(json.dumps(record))
 

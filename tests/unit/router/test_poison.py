@@ -7,6 +7,7 @@ from collections.abc import Callable
 from itertools import count
 
 import pytest
+from structlog.testing import capture_logs
 
 from common.bus.ports import Delivery
 from common.errors import TransientError
@@ -50,11 +51,12 @@ def test_a_stopped_session_holds_up_no_other_and_stays_locked() -> None:
     assert bench.receivers.opened.count("persons") == 1
 
 
-def test_stop_is_told_with_session_message_reason_and_remedy(capsys: pytest.CaptureFixture[str]) -> None:
+def test_stop_is_told_with_session_message_reason_and_remedy() -> None:
     bench = Bench(on_poison="stop")
     bench.put("invoices", 7, session="persons")
-    bench.run(until=lambda: bench.parking.stopped == 1)
-    said = capsys.readouterr().out
+    with capture_logs() as logs:
+        bench.run(until=lambda: bench.parking.stopped == 1)
+    said = str([entry for entry in logs if entry["log_level"] == "error"])
     for part in ("session stopped", "persons", "invoices-7", "UnknownDestination", "on_poison"):
         assert part in said
 
