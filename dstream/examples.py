@@ -53,11 +53,21 @@ poll_interval_defaults {
   max_poll_interval = "30s"
 }
 """,
+    ("ingester.snapshot", ""): """\
+snapshot {
+  mode                = "initial"
+  max_rows_per_second = 5000
+}
+""",
     ("ingester.tables_overrides", ""): """\
 tables_overrides {
   overrides {
     table_name    = "Persons"
     poll_interval = "500ms"
+
+    snapshot {
+      mode = "initial"
+    }
   }
   overrides {
     table_name        = "sales.Orders"

@@ -11,14 +11,22 @@ from ingester.position import Position
 
 
 class Operation(IntEnum):
-    """As a message's `OperationID` has it."""
+    """As a message's `OperationID` has it. READ: a row as a snapshot found it. GAP: changes before this one were lost."""
 
+    GAP = -1
+    READ = 0
     DELETE = 1
     INSERT = 2
     UPDATE = 4
 
 
-OPERATION_NAMES = {Operation.DELETE: "Delete", Operation.INSERT: "Insert", Operation.UPDATE: "Update"}
+OPERATION_NAMES = {
+    Operation.GAP: "Gap",
+    Operation.READ: "Read",
+    Operation.DELETE: "Delete",
+    Operation.INSERT: "Insert",
+    Operation.UPDATE: "Update",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +50,7 @@ class Change:
     commit_time: str | None = None
     key: tuple[object, ...] = ()
     """The primary key's values in key order; empty for a table without one."""
+    history: Mapping[str, object] | None = None
+    """What its metadata says beside: `Snapshot` of a row that was read, `Gap` of a gap, `Replay` of a change that is sent once more."""
+    topic: str | None = None
+    """The topic that it goes to instead of its table's; it then has a session of its own."""

@@ -18,6 +18,7 @@ from common.config.values import Problem
 from common.names import TableName
 from common.observability.health_settings import HealthSettings
 from common.topology import Table, Topology, listed, twice_listed
+from ingester.history.settings import Mode, SnapshotOverride, SnapshotSettings
 from ingester.lock_settings import LocksBlock
 
 
@@ -47,7 +48,7 @@ class PollIntervals(Settings):
 
 
 class TableOverride(Settings):
-    """Settings of one table. Those that are missing are taken from `poll_interval_defaults`."""
+    """Settings of one table. Those that are missing are taken from `poll_interval_defaults` and `snapshot`."""
 
     table_name: Table = Field(description="One of `tables`.")
     poll_interval: PositiveDuration | None = Field(
@@ -56,6 +57,7 @@ class TableOverride(Settings):
     max_poll_interval: PositiveDuration | None = Field(
         default=None, description="As in `poll_interval_defaults`. None, the default: the value there."
     )
+    snapshot: SnapshotOverride = Field(default_factory=SnapshotOverride, description="Snapshots of this table.")
 
 
 class TablesOverrides(Settings):
@@ -111,11 +113,13 @@ class SparkSettings(Settings):
 
 @dataclass(frozen=True, slots=True)
 class TableSettings:
-    """One table with its intervals."""
+    """One table with its own settings."""
 
     name: TableName
     poll_interval: timedelta
     max_poll_interval: timedelta
+    snapshot: Mode = "never"
+    exact: bool = False
 
 
 class IngesterSettings(Topology):
@@ -129,12 +133,16 @@ class IngesterSettings(Topology):
     tables_overrides: TablesOverrides = Field(
         default_factory=TablesOverrides, description="Tables that differ from the defaults."
     )
-    on_gap: Literal["fail", "skip"] = Field(
+    on_gap: Literal["fail", "skip", "snapshot"] = Field(
         default="fail",
         description=(
             "What happens when cleanup removed changes that were not read: `fail` stops that table and logs how to go on, `skip` goes on "
-            "after a warning. The default is `fail`, because a person should decide about a loss."
+            "after a warning, `snapshot` sends a gap event and then the rows that the table holds. The default is `fail`, because a person "
+            "should decide about a loss."
         ),
+    )
+    snapshot: SnapshotSettings = Field(
+        default_factory=SnapshotSettings, description="The rows that the tables hold now, sent beside their changes."
     )
     on_oversize: Literal["fail", "dead_letter"] = Field(
         default="fail",
@@ -216,7 +224,7 @@ class IngesterSettings(Topology):
 
     @property
     def schedule(self) -> tuple[TableSettings, ...]:
-        """Every table with its intervals, in the order of the file."""
+        """Every table with its settings, in the order of the file."""
         overrides = {override.table_name: override for override in self.tables_overrides.overrides}
         usual = self.poll_interval_defaults
         return tuple(
@@ -224,6 +232,8 @@ class IngesterSettings(Topology):
                 name,
                 (own.poll_interval if (own := overrides.get(name)) else None) or usual.poll_interval,
                 (own.max_poll_interval if own else None) or usual.max_poll_interval,
+                (own.snapshot.mode if own else None) or self.snapshot.mode,
+                bool(self.snapshot.exact if own is None or own.snapshot.exact is None else own.snapshot.exact),
             )
             for name in self.tables
         )

@@ -16,9 +16,12 @@ from common.errors import (
     TransientError,
 )
 from common.names import TableName
+from ingester.history.snapshot import Chunk, ChunkDone, ChunkId
 from ingester.oversize import Oversized
 from ingester.position import Position
 from ingester.source import CaptureInstance, Part
+
+Piece = Part | ChunkId
 
 _NOT_YET = UnixTime(0.0)
 
@@ -35,6 +38,8 @@ class Slice:
     `skip_gaps`: `on_gap = "skip"`. `rows`: most rows of a page; `row_bytes`: recent encoded size of a row, None if
     unknown.
     `part`: read only this part, from `start`, where the offset must be, to `upto`, however long it takes.
+    `chunk`: read this chunk of a snapshot instead, while the stream stands at `start`. `gap`: send the event about changes that were lost
+    between `start` and `upto`, and go on at `upto`.
     """
 
     table: TableName
@@ -50,6 +55,13 @@ class Slice:
     skip_gaps: bool = False
     row_bytes: float | None = None
     part: Part | None = None
+    chunk: Chunk | None = None
+    gap: bool = False
+
+    @property
+    def piece(self) -> Piece | None:
+        """Which of several slices of its table this is; None for the only one."""
+        return self.part if self.chunk is None else self.chunk.id
 
 
 class Trouble(Enum):
@@ -97,6 +109,7 @@ class SliceResult:
     `unsent`: seconds that the queue had accepted nothing when a send failed; None if the trouble is another one.
     `lost`: the trouble is a lost connection to SQL Server.
     `clock`: the worker's; None if the slice reached no worker.
+    `chunk`: of a slice that had one; `done`: how far that came, None if not known. `position` is then None.
     `unreached`: why the worker could not report results before their bundle ended, reported once.
     """
 
@@ -119,6 +132,13 @@ class SliceResult:
     clock: WorkerClock | None = None
     unreached: str | None = None
     dropped: int = 0
+    chunk: ChunkId | None = None
+    done: ChunkDone | None = None
+
+    @property
+    def piece(self) -> Piece | None:
+        """See Slice."""
+        return self.part if self.chunk is None else self.chunk
 
 
 class Expired(DStreamError):
@@ -134,15 +154,16 @@ class Overdue(DStreamError):
 
 
 def untouched(todo: Slice) -> SliceResult:
-    """The result of a slice that never began because the driver stops. A part must not count as read."""
-    if todo.part is not None:
+    """The result of a slice that never began because the driver stops. A part or a chunk must not count as read."""
+    if todo.piece is not None:
         return failed(todo, Expired(f"reading {todo.table.key}: the ingester stops"))
     return SliceResult(todo.table, None, more=True)
 
 
 def failed(todo: Slice, error: Exception) -> SliceResult:
     """The result of a slice that failed, and of which nothing else is known."""
-    return in_trouble(SliceResult(todo.table, None, more=True, part=todo.part), error)
+    chunk = None if todo.chunk is None else todo.chunk.id
+    return in_trouble(SliceResult(todo.table, None, more=True, part=todo.part, chunk=chunk), error)
 
 
 def in_trouble(result: SliceResult, error: Exception) -> SliceResult:

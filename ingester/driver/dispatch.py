@@ -27,8 +27,7 @@ from common.clock import SteadyClock, SteadyTime, UnixTime, steady
 from common.names import TableName
 from ingester.driver.threads import Threads
 from ingester.executor import Executor
-from ingester.slices import Overdue, Slice, SliceResult, Trouble, failed
-from ingester.source import Part
+from ingester.slices import Overdue, Piece, Slice, SliceResult, Trouble, failed
 
 log = structlog.get_logger("ingester")
 
@@ -93,13 +92,13 @@ class _Bundle:
 
     backlog: bool
     lone: bool
-    slices: dict[tuple[TableName, Part | None], Slice]
+    slices: dict[tuple[TableName, Piece | None], Slice]
     begun: SteadyTime
     deadline: SteadyTime
 
     def heard(self, results: Sequence[SliceResult]) -> list[SliceResult]:
         """Those of `results` that are new."""
-        return [found for found in results if self.slices.pop((found.table, found.part), None) is not None]
+        return [found for found in results if self.slices.pop((found.table, found.piece), None) is not None]
 
 
 class Dispatcher:
@@ -187,8 +186,8 @@ class Dispatcher:
 
     def _submit(self, slices: list[Slice], *, backlog: bool) -> None:
         stamped = [self._stamped(todo) for todo in slices]
-        number, slices_out = next(self._numbers), {(todo.table, todo.part): todo for todo in stamped}
-        lone = len(stamped) == 1 and stamped[0].part is None
+        number, slices_out = next(self._numbers), {(todo.table, todo.piece): todo for todo in stamped}
+        lone = len(stamped) == 1 and stamped[0].piece is None
         self._out[number] = _Bundle(backlog, lone, slices_out, self._clock(), self._due(stamped))
         self._threads.run(partial(self._run, number, stamped))
 
@@ -196,10 +195,10 @@ class Dispatcher:
         return SteadyTime(self._clock() + max(map(seconds_out, stamped)))
 
     def _run(self, number: int, slices: list[Slice]) -> None:
-        back = set[tuple[TableName, Part | None]]()
+        back = set[tuple[TableName, Piece | None]]()
 
         def early(result: SliceResult) -> None:
-            back.add((result.table, result.part))
+            back.add((result.table, result.piece))
             self._reports.put((number, [result], False))
 
         def begins() -> Sequence[Slice] | None:
@@ -207,7 +206,7 @@ class Dispatcher:
             if bundle is None:  # it was given up
                 return None
             stamped = [
-                _without_time(todo) if (todo.table, todo.part) in back else self._stamped(todo) for todo in slices
+                _without_time(todo) if (todo.table, todo.piece) in back else self._stamped(todo) for todo in slices
             ]
             bundle.deadline = self._due(stamped)
             return stamped

@@ -1,0 +1,81 @@
+"""Port: the snapshots that were asked for, and how far each has come. Only the owner of the table's lock moves one on.
+
+The fence: while a chunk may still be sent, the table's stream stands. A task raises the fence before it reads, for a number of seconds by
+the store's clock, and sends nothing after them. The owner lowers it once all chunks are settled. So after a kill nobody has to know whether a
+task still runs somewhere: the next owner waits until the fence has run out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from common.names import TableName
+from ingester.history.rows import RowKey
+from ingester.history.snapshot import Reason, Snapshot, SnapshotState
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the store has for a table. `snapshot`: the one that runs, else the oldest that waits; None: there is none.
+
+    `fence_seconds`: for how long something of any snapshot of the table may still be sent; 0: the stream may go on.
+    """
+
+    snapshot: Snapshot | None = None
+    fence_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a round has sent. `done`, `chunks`, `rows`: as in Snapshot, in all. `state`: RUNNING, DONE or FAILED, with `error`.
+
+    `lowers`: everything of the round is settled, so the fence is lowered."""
+
+    done: RowKey | None
+    chunks: int
+    rows: int
+    state: SnapshotState = SnapshotState.RUNNING
+    error: str | None = None
+    lowers: bool = True
+
+
+class Fence(Protocol):
+    """What a task uses. Not thread-safe. Raises TransientError and PermanentError."""
+
+    def hold(self, snapshot: str, table: TableName, epoch: int, seconds: float) -> None:
+        """The stream of the table stands for `seconds` from now on, at least. Raises LeaseLost when the snapshot no longer runs, or when a
+        newer owner has claimed the table."""
+        ...
+
+
+class SnapshotStore(Fence, Protocol):
+    """What the driver uses."""
+
+    def ensure(self) -> None:
+        """Create the store, or add what an older one lacks. Keeps every row. Raises PermanentError if this login may not."""
+        ...
+
+    def standings(self, tables: Sequence[TableName]) -> Mapping[TableName, Standing]:
+        """For each of `tables`, in one round trip. A store that does not exist has nothing."""
+        ...
+
+    def add(self, table: TableName, epoch: int, reason: Reason) -> None:
+        """A snapshot of the whole table, unless one for this reason already waits, or runs and has recorded nothing. Raises LeaseLost
+        when a newer owner has claimed the table."""
+        ...
+
+    def begin(self, snapshot: str, table: TableName, epoch: int) -> Snapshot | None:
+        """Make a snapshot that waits or runs this owner's, and count an attempt if nothing of it is recorded. Returns it as it is now; None
+        if it no longer waits or runs. Raises LeaseLost."""
+        ...
+
+    def record(
+        self, snapshot: str, table: TableName, epoch: int, seen: RowKey | None, progress: Progress
+    ) -> SnapshotState:
+        """Store `progress` of a snapshot whose `done` is `seen`. Its state is then what a person has set meanwhile (PAUSED, STOPPED), else
+        `progress.state`. Returns it. Raises LeaseLost."""
+        ...
+
+    def close(self) -> None: ...
