@@ -1,4 +1,4 @@
-"""`dstream status` of stage 2: what waits in the queue and in the topics' subscriptions. No message is received."""
+"""`dstream status` of stage 2: what waits in the topics' subscriptions. No message is received."""
 
 from __future__ import annotations
 
@@ -11,19 +11,6 @@ from common.buses import bus_of
 from common.errors import DStreamError
 from common.unread import Unread, read_or
 from router.settings import RouterSettings
-
-
-def queue_depth(settings: RouterSettings, unread: list[Unread], stop: threading.Event) -> tuple[Depth | None, bool]:
-    """(of the ingest queue, whether there is none). An error is one more in `unread`."""
-    before = len(unread)
-    with closing(bus_of(settings.source)) as bus:
-        found = read_or(
-            unread,
-            f"queue {settings.queue_name}",
-            lambda: bus.entities.queue_depth(settings.queue_name, stop=stop),
-            None,
-        )
-    return found, found is None and len(unread) == before
 
 
 def topic_depths(settings: RouterSettings, unread: list[Unread], stop: threading.Event) -> Sequence[Depth]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 import threading
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from common.errors import TransientError
+from common.errors import DStreamError, TransientError
 from common.in_time import in_time
 from common.unread import Unread
 from dstream.options import DEFAULT, Config, Format, Level, LogFormat, LogLevel, Stage
@@ -21,6 +22,7 @@ from dstream.starting import imported, logged, of_stages
 
 if TYPE_CHECKING:
     from common.bus.depths import Depth
+    from common.bus.settings import BusSettings
 
 _READ_SECONDS = 300.0
 """Each part has shorter deadlines; this one ends what they forgot."""
@@ -119,16 +121,30 @@ def _looked(stages: _Stages, stop: threading.Event) -> Status:
 
 def _queue(stages: _Stages, unread: list[Unread], stop: threading.Event) -> Depth | None:
     """With the rights of either stage: mostly one of them may manage, if any."""
-    name, failed = "", list[Unread]()
-    for module, settings in (("router.status", stages.router), ("ingester.commands.status", stages.ingester)):
-        if settings is None:
+    ways = []
+    if stages.router is not None:
+        ways.append((stages.router.source, stages.router.queue_name))
+    if stages.ingester is not None:
+        ways.append((stages.ingester.queue, stages.ingester.queue.name))
+    failed = list[Unread]()
+    for settings, name in ways:
+        found = _depth(settings, name, stop)
+        if isinstance(found, DStreamError):
+            failed.append(Unread(f"queue {name}", found.message, found.hint))
             continue
-        name = settings.queue_name if module == "router.status" else settings.queue.name
-        found, missing = imported(module).queue_depth(settings, failed, stop)
-        if found is not None:
-            return found  # type: ignore[no-any-return]
-        if missing:
-            failed = [Unread(f"queue {name}", "it does not exist yet; it is created at the first start")]
-            break
+        if found is None:
+            unread.append(Unread(f"queue {name}", "it does not exist yet; it is created at the first start"))
+        return found
     unread += failed[:1]
     return None
+
+
+def _depth(settings: BusSettings, name: str, stop: threading.Event) -> Depth | DStreamError | None:
+    """Of the ingest queue: why it cannot be read, or None where there is none yet."""
+    from common.buses import bus_of
+
+    with closing(bus_of(settings)) as bus:
+        try:
+            return bus.entities.queue_depth(name, stop=stop)
+        except DStreamError as error:
+            return error

@@ -1,18 +1,14 @@
-"""`dstream status` of stage 1: the tables and the ingest queue, from the stores alone.
+"""`dstream status` of stage 1: the tables, from the stores alone.
 
 The number of requests does not grow with the tables, but for one batch in a hundred. Nothing is claimed, locked or raised.
 """
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 
-from common.bus.depths import Depth
-from common.buses import bus_of
 from common.errors import DStreamError, PermanentError
 from common.names import TableName
 from common.unread import Unread, read_or
@@ -173,16 +169,3 @@ def _sentence(error: PermanentError) -> str:
 def ingesters(tables: Sequence[TableStatus]) -> dict[str, int]:
     """How many tables each owner holds, the busiest first. A table whose owner has no name is not counted."""
     return dict(Counter(each.owner for each in tables if each.held is Held.HELD and each.owner).most_common())
-
-
-def queue_depth(settings: IngesterSettings, unread: list[Unread], stop: threading.Event) -> tuple[Depth | None, bool]:
-    """(of the ingest queue, whether there is none). An error is one more in `unread`."""
-    before = len(unread)
-    with closing(bus_of(settings.queue)) as bus:
-        found = read_or(
-            unread,
-            f"queue {settings.queue.name}",
-            lambda: bus.entities.queue_depth(settings.queue.name, stop=stop),
-            None,
-        )
-    return found, found is None and len(unread) == before
