@@ -1,4 +1,4 @@
-"""Time limits for calls that nothing can interrupt, such as resolving a name or getting a token.
+"""Threads and time limits for calls that nothing can interrupt, such as resolving a name or getting a token.
 
 Such a call runs in a thread of its own. When its time is up, nobody waits for it any longer; it goes on in its thread. A second request
 for the same thing joins the call that is under way, so a server that never answers keeps one thread busy, and not one for each attempt.
@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, TypeVar
 
 from common.errors import Stopped
@@ -25,6 +26,13 @@ _running: dict[Hashable, Future[Any]] = {}
 
 _GLANCE = 0.2
 """Seconds between two checks of `stop`."""
+
+
+def begun(call: Callable[[], _T], *, name: str) -> Future[_T]:
+    """`call` in a thread of its own, which does not keep the process alive. `name`: of the thread."""
+    future: Future[_T] = Future()
+    threading.Thread(target=_run, args=(future, call), name=name, daemon=True).start()
+    return future
 
 
 def in_time(
@@ -43,8 +51,7 @@ def in_time(
     with _guard:
         future = _running.get(key)
         if future is None:
-            future = Future()
-            threading.Thread(target=_run, args=(key, future, call), name=name, daemon=True).start()
+            future = begun(partial(_and_forget, key, call), name=name)
             _running[key] = future  # not before: without a thread the call would never end, and nobody must join it
     if not (_over(future, seconds) if stop is None else _over_or_stopped(future, seconds, stop)):
         raise TimeoutError(f"it took more than {seconds:g} s")
@@ -80,15 +87,20 @@ def _over_or_stopped(future: Future[Any], seconds: float, stop: threading.Event)
     raise Stopped("asked to stop")
 
 
-def _run(key: Hashable, future: Future[Any], call: Callable[[], Any]) -> None:
+def _run(future: Future[_T], call: Callable[[], _T]) -> None:
     try:
         result = call()
     except BaseException as error:  # raised in the callers, whatever it is
-        _forget(key)
         future.set_exception(error)
     else:
-        _forget(key)
         future.set_result(result)
+
+
+def _and_forget(key: Hashable, call: Callable[[], _T]) -> _T:
+    try:
+        return call()
+    finally:
+        _forget(key)
 
 
 def _forget(key: Hashable) -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Sequence
+from concurrent.futures import Future, wait
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from common.errors import DStreamError, TransientError
-from common.in_time import in_time
+from common.in_time import begun
 from common.unread import Unread
 from dstream.options import DEFAULT, Config, Format, Level, LogFormat, LogLevel, Stage
 from dstream.printing import NotPrinted, print_document, print_lines, printed
@@ -22,7 +25,7 @@ from dstream.starting import imported, logged, of_stages
 
 if TYPE_CHECKING:
     from common.bus.depths import Depth
-    from common.bus.settings import BusSettings
+    from common.bus.ports import Bus, EntityManager
 
 _READ_SECONDS = 300.0
 """Each part has shorter deadlines; this one ends what they forgot."""
@@ -96,55 +99,70 @@ def _show(found: Status, *, as_json: bool) -> None:
 
 
 def _read(stages: _Stages, stop: threading.Event) -> Status:
-    """In another thread, so that Ctrl-C need not wait for a server."""
-    try:
-        return in_time(_READ_SECONDS, lambda: _looked(stages, stop), name="status")
-    except TimeoutError as error:
-        raise TransientError(f"reading the status: no end within {_READ_SECONDS:.0f} s") from error
-
-
-def _looked(stages: _Stages, stop: threading.Event) -> Status:
+    """Asks all stores at once, so that it takes as long as the slowest; in other threads, so that Ctrl-C need not wait for a server."""
     at = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    unread: list[Unread] = []
-    tables: list[Any] = []
-    owners: dict[str, int] = {}
-    if stages.ingester is not None:
-        of_ingester = imported("ingester.commands.status")
-        tables = of_ingester.tables_seen(stages.ingester, stages.ingester.tables, unread)
-        owners = of_ingester.ingesters(tables)
-    queue = _queue(stages, unread, stop)
-    topics = []
-    if stages.router is not None:
-        topics = imported("router.status").topic_depths(stages.router, unread, stop)
-    return Status(at, tables, owners, queue, topics, unread)
+    of_tables, of_queue, of_topics = list[Unread](), list[Unread](), list[Unread]()
+    depths = [
+        (name, begun(partial(_depth, bus, entities, name, stop), name="status-queue"))
+        for bus, entities, name in _queue_as_seen_by(stages)
+    ]
+    tables = begun(lambda: _tables(stages.ingester, of_tables), name="status-tables")
+    topics = begun(lambda: _topics(stages.router, of_topics, stop), name="status-topics")
+    parts: list[Future[Any]] = [tables, topics, *(depth for _, depth in depths)]
+    if wait(parts, _READ_SECONDS).not_done:
+        raise TransientError(f"reading the status: no end within {_READ_SECONDS:.0f} s")
+    seen, owners = tables.result()
+    queue = _queue(depths, of_queue)
+    return Status(at, seen, owners, queue, topics.result(), [*of_tables, *of_queue, *of_topics])
 
 
-def _queue(stages: _Stages, unread: list[Unread], stop: threading.Event) -> Depth | None:
-    """With the rights of either stage: mostly one of them may manage, if any."""
+def _tables(settings: Any, unread: list[Unread]) -> tuple[list[Any], dict[str, int]]:
+    """The tables, and how many of them each ingester has."""
+    if settings is None:
+        return [], {}
+    module = imported("ingester.commands.status")
+    tables = module.tables_seen(settings, settings.tables, unread)
+    return tables, module.ingesters(tables)
+
+
+def _topics(settings: Any, unread: list[Unread], stop: threading.Event) -> Sequence[Depth]:
+    if settings is None:
+        return []
+    depths: Sequence[Depth] = imported("router.status").topic_depths(settings, unread, stop)
+    return depths
+
+
+def _queue_as_seen_by(stages: _Stages) -> list[tuple[Bus, EntityManager, str]]:
+    """The ingest queue with the rights of each stage: mostly one of them may manage, if any.
+
+    Imports the bus's SDK before threads run: it shares modules with that of blobs, and two threads that import both may get one half done.
+    """
+    from common.buses import bus_of
+
     ways = []
     if stages.router is not None:
-        ways.append((stages.router.source, stages.router.queue_name))
+        ways.append((bus_of(stages.router.source), stages.router.queue_name))
     if stages.ingester is not None:
-        ways.append((stages.ingester.queue, stages.ingester.queue.name))
+        ways.append((bus_of(stages.ingester.queue), stages.ingester.queue.name))
+    return [(bus, bus.entities, name) for bus, name in ways]
+
+
+def _depth(bus: Bus, entities: EntityManager, name: str, stop: threading.Event) -> Depth | None:
+    with closing(bus):
+        return entities.queue_depth(name, stop=stop)
+
+
+def _queue(depths: Sequence[tuple[str, Future[Depth | None]]], unread: list[Unread]) -> Depth | None:
+    """The first answer. Without one, the first error is in `unread`."""
     failed = list[Unread]()
-    for settings, name in ways:
-        found = _depth(settings, name, stop)
-        if isinstance(found, DStreamError):
-            failed.append(Unread(f"queue {name}", found.message, found.hint))
+    for name, depth in depths:
+        try:
+            found = depth.result()
+        except DStreamError as error:
+            failed.append(Unread(f"queue {name}", error.message, error.hint))
             continue
         if found is None:
             unread.append(Unread(f"queue {name}", "it does not exist yet; it is created at the first start"))
         return found
     unread += failed[:1]
     return None
-
-
-def _depth(settings: BusSettings, name: str, stop: threading.Event) -> Depth | DStreamError | None:
-    """Of the ingest queue: why it cannot be read, or None where there is none yet."""
-    from common.buses import bus_of
-
-    with closing(bus_of(settings)) as bus:
-        try:
-            return bus.entities.queue_depth(name, stop=stop)
-        except DStreamError as error:
-            return error

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from common.errors import DStreamError, PermanentError
+from common.in_time import begun
 from common.names import TableName
 from common.unread import Unread, read_or
 from ingester.capture_status import LogTimes, OffsetTimes
@@ -66,13 +67,14 @@ def tables_seen(
     settings: IngesterSettings, tables: Sequence[TableName], unread: list[Unread], *, lags: bool = True
 ) -> list[TableStatus]:
     """Each of `tables`, in their order. `lags`: whether the changes that wait are counted."""
-    locks = locks_seen(settings, tables)
-    if locks.unknown is not None:
-        unread.append(Unread("owners", locks.unknown.message, locks.unknown.hint))
+    looking = begun(lambda: locks_seen(settings, tables), name="locks seen")
     with database(settings) as stores:
         facts = _facts(settings, stores, tables, unread, lags=lags)
         hints = stores.source.hints
         words = stores.desk.words
+    locks = looking.result()
+    if locks.unknown is not None:
+        unread.append(Unread("owners", locks.unknown.message, locks.unknown.hint))
     found = [judged(table, facts, locks, hints, words) for table in tables]
     if facts.lags is not None:
         failed = [(table, error) for table, error in facts.lags.items() if isinstance(error, DStreamError)]
