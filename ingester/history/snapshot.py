@@ -32,7 +32,7 @@ class Snapshot:
     """A stored snapshot. `table`: the offset's key. `where`: its condition; `topic`: where it goes instead of the table's topic.
 
     `done`: all rows up to this key were sent and recorded; None: none yet. `chunks`, `rows`: how many were recorded.
-    `attempt`: how often it was begun from the first row; a table without an order has no other beginning.
+    `attempt`: how often it was begun from the first row; a table without an order has no other beginning. `round`: counts the rounds.
     """
 
     id: str
@@ -45,6 +45,7 @@ class Snapshot:
     chunks: int = 0
     rows: int = 0
     attempt: int = 0
+    round: int = 0
 
 
 ChunkId = tuple[str, int]
@@ -56,7 +57,7 @@ class Chunk:
     """What one task reads and sends of a snapshot: the rows with keys in (after, upto], at most `rows` of them where `upto` is None.
 
     `number` counts a snapshot's chunks from 1. `last`: nothing else of the snapshot is to be sent, so the last row of the table is the
-    snapshot's last. `exact`: keys that changed since the slice's start are left to the stream. `attempt`: see Snapshot.
+    snapshot's last. `exact`: keys that changed since the slice's start are left to the stream. `attempt`, `round`: see Snapshot.
     """
 
     snapshot: str
@@ -70,6 +71,7 @@ class Chunk:
     last: bool = False
     exact: bool = False
     attempt: int = 0
+    round: int = 0
 
     @property
     def id(self) -> ChunkId:

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from common.names import TableName
 from ingester.history.rows import RowKey
-from ingester.history.snapshot import Reason, Snapshot, SnapshotState
+from ingester.history.snapshot import ChunkId, Reason, Snapshot, SnapshotState
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,12 @@ class Progress:
 class Fence(Protocol):
     """What a task uses. Not thread-safe. Raises TransientError and PermanentError."""
 
-    def hold(self, snapshot: str, table: TableName, epoch: int, seconds: float) -> None:
-        """The stream of the table stands for `seconds` from now on, at least. Raises LeaseLost when the snapshot no longer runs, or when a
-        newer owner has claimed the table."""
+    def hold(self, chunk: ChunkId, table: TableName, epoch: int, *, round: int, seconds: float) -> None:
+        """The stream of the table stands for `seconds` from now on, at least.
+
+        Raises LeaseLost when the snapshot no longer runs, when its `round` is over (the chunk was given up, and must not be sent any more),
+        or when a newer owner has claimed the table.
+        """
         ...
 
 
@@ -67,15 +70,15 @@ class SnapshotStore(Fence, Protocol):
         ...
 
     def begin(self, snapshot: str, table: TableName, epoch: int) -> Snapshot | None:
-        """Make a snapshot that waits or runs this owner's, and count an attempt if nothing of it is recorded. Returns it as it is now; None
-        if it no longer waits or runs. Raises LeaseLost."""
+        """Begin a round of a snapshot that waits or runs, and make it this owner's. Counts the round, and an attempt if nothing of the snapshot
+        is recorded. Returns it as it is now; None if it no longer waits or runs. Raises LeaseLost."""
         ...
 
     def record(
         self, snapshot: str, table: TableName, epoch: int, seen: RowKey | None, progress: Progress
     ) -> SnapshotState:
-        """Store `progress` of a snapshot whose `done` is `seen`. Its state is then what a person has set meanwhile (PAUSED, STOPPED), else
-        `progress.state`. Returns it. Raises LeaseLost."""
+        """End the round of a snapshot whose `done` is `seen`: store `progress`, and count the round, so that no chunk of it holds the fence
+        again. The state is then what a person has set meanwhile (PAUSED, STOPPED), else `progress.state`. Returns it. Raises LeaseLost."""
         ...
 
     def close(self) -> None: ...
