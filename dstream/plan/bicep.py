@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from common.bus.shapes import (
-    LOCK,
-    MOST_DELIVERIES,
-    PREMIUM_MEGABYTES,
-    STANDARD_MEGABYTES,
-    queue_options,
-    topic_options,
-)
-from dstream.plan.needs import INGESTER, ROUTER, SCALER, Grant, Needs, Role
-from dstream.plan.templates import camel, rendered
+from dstream.plan.needs import Grant, Needs, Role
+from dstream.plan.templates import camel, of_azure
 
 ROLES = {
     Role.SENDER: ("sender", "69a216fc-b8fb-44d8-bc22-1f3c2cd27a39"),
@@ -36,18 +28,11 @@ class _Assignment:
 
 def written(needs: Needs) -> str:
     used = dict.fromkeys(grant.role for grant in needs.grants)
-    return rendered(
+    return of_azure(
         "plan.bicep",
-        needs=needs,
+        needs,
         roles=[(f"{ROLES[role][0]}Role", role.value, ROLES[role][1]) for role in used],
         grants=[_assignment(grant) for grant in needs.grants],
-        identities=[("ingester", INGESTER), ("router", ROUTER), ("scaler", SCALER)],
-        queue_options=queue_options,
-        topic_options=topic_options,
-        lock=LOCK,
-        deliveries=MOST_DELIVERIES,
-        premium_megabytes=PREMIUM_MEGABYTES,
-        standard_megabytes=STANDARD_MEGABYTES,
     )
 
 

@@ -9,6 +9,32 @@ from typing import Any
 
 import jinja2
 
+from common.bus.shapes import (
+    LOCK,
+    MOST_DELIVERIES,
+    PREMIUM_MEGABYTES,
+    STANDARD_MEGABYTES,
+    queue_options,
+    topic_options,
+)
+from dstream.plan.needs import INGESTER, ROUTER, SCALER, Needs
+
+
+def of_azure(name: str, needs: Needs, **values: Any) -> str:
+    """`rendered` with what entities and identities are like in every language, and these values."""
+    return rendered(
+        name,
+        needs=needs,
+        identities=[("ingester", INGESTER), ("router", ROUTER), ("scaler", SCALER)],
+        queue_options=queue_options,
+        topic_options=topic_options,
+        lock=LOCK,
+        deliveries=MOST_DELIVERIES,
+        premium_megabytes=PREMIUM_MEGABYTES,
+        standard_megabytes=STANDARD_MEGABYTES,
+        **values,
+    )
+
 
 def rendered(name: str, **values: Any) -> str:
     """A file of templates/ with these values. A value that is missing is an error."""

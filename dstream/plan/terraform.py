@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from common.bus.shapes import (
-    LOCK,
-    MOST_DELIVERIES,
-    PREMIUM_MEGABYTES,
-    STANDARD_MEGABYTES,
-    queue_options,
-    topic_options,
-)
-from dstream.plan.needs import INGESTER, ROUTER, SCALER, Grant, Needs
-from dstream.plan.templates import rendered
+from dstream.plan.needs import Grant, Needs
+from dstream.plan.templates import of_azure
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +18,10 @@ class _Assignment:
 
 
 def written(needs: Needs) -> str:
-    return rendered(
+    return of_azure(
         "plan.tf",
-        needs=needs,
+        needs,
         grants=[_assignment(grant) for grant in needs.grants],
-        identities=[("ingester", INGESTER), ("router", ROUTER), ("scaler", SCALER)],
-        queue_options=queue_options,
-        topic_options=topic_options,
-        lock=LOCK,
-        deliveries=MOST_DELIVERIES,
-        premium_megabytes=PREMIUM_MEGABYTES,
-        standard_megabytes=STANDARD_MEGABYTES,
     )
 
 
