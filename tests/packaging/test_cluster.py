@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.kubernetes.cluster import node, services
+from tests.kubernetes.cluster import node, programs, services
 
 
 @pytest.fixture(autouse=True)
@@ -45,3 +46,22 @@ def test_addresses_that_the_machine_uses_already_are_refused(monkeypatch: pytest
     with pytest.raises(RuntimeError, match=r"needs 10\.245\.0\.0/16, and this machine uses it: .*dev tun0"):
         node._refuse_taken_addresses()
     assert asked == ["10.201.0.0/24", "10.245.0.0/16"]
+
+
+def test_of_two_programs_that_are_missing_the_one_that_is_asked_for_is_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ran = list[list[str]]()
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        ran.append(command)
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(shutil, "which", lambda name: None if name in ("etcd", "containerd") else name)
+    monkeypatch.setattr(subprocess, "run", run)
+    programs.packages(["etcd"])
+    assert [command[-1] for command in ran] == ["-qq", "etcd-server", "etcd"]
+    assert ran[-1] == ["systemctl", "disable", "--now", "etcd"]
+    ran.clear()
+    programs.packages(["buildah"])
+    assert ran == []

@@ -36,8 +36,11 @@ def _knows_no_fsync() -> bool:
     return "unsafe-no-fsync" in told.stdout + told.stderr
 
 
-def api_server(folder: Path, *, etcd_port: int, address: str, port: int, services_range: str = SERVICES) -> list[str]:
-    """The command. Makes its keys and a token for `kubeconfig` in `folder`."""
+def api_server(folder: Path, *, etcd_port: int, address: str, port: int, advertised: bool = True) -> list[str]:
+    """The command. Makes its keys and a token for `kubeconfig` in `folder`.
+
+    `advertised`: whether pods reach it as the service `kubernetes`. A loopback address cannot be that service's endpoint.
+    """
     key, public = folder / "accounts.key", folder / "accounts.pub"
     if not key.exists():
         subprocess.run(["openssl", "genrsa", "-out", str(key), "2048"], check=True, capture_output=True)
@@ -52,14 +55,14 @@ def api_server(folder: Path, *, etcd_port: int, address: str, port: int, service
         f"--etcd-servers=http://127.0.0.1:{etcd_port}",
         f"--secure-port={port}",
         f"--bind-address={address}",
-        f"--advertise-address={address}",
+        f"--advertise-address={address}" if advertised else "--endpoint-reconciler-type=none",
         f"--cert-dir={folder / 'certificates'}",
         "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-account-key-file={public}",
         f"--service-account-signing-key-file={key}",
         f"--token-auth-file={tokens}",
         "--authorization-mode=Node,RBAC",
-        f"--service-cluster-ip-range={services_range}",
+        f"--service-cluster-ip-range={SERVICES}",
         "--kubelet-preferred-address-types=InternalIP",
         "--allow-privileged=true",
     ]

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from tests.kubernetes.cluster.places import BIN, ROOT
@@ -28,10 +28,11 @@ _PACKAGES = {
     "buildah": "buildah",
     "debootstrap": "debootstrap",
     "nsenter": "util-linux",
+    "/usr/lib/cni/ptp": "containernetworking-plugins",
 }
-_SERVICES = {"etcd": "etcd", "containerd": "containerd"}
+"""By a program of theirs."""
+_SERVICES = {"etcd", "containerd"}
 """What Debian starts with a package; the cluster starts its own."""
-_PLUGINS = Path("/usr/lib/cni")
 
 _PAUSE = """\
 #include <signal.h>
@@ -58,17 +59,17 @@ def missing() -> str | None:
     return None
 
 
-def packages() -> None:
-    """Install what is missing of Debian's packages. Removes none, and leaves no service running that was not there before."""
-    if not _absent():
+def packages(programs: Collection[str] = _PACKAGES) -> None:
+    """Install the Debian packages of missing programs. Removes none, and leaves no service running that was not there before."""
+    absent = _absent(programs)
+    if not absent:
         return
-    services = [service for program, service in _SERVICES.items() if shutil.which(program) is None]
+    services = [name for name in _SERVICES.intersection(programs) if shutil.which(name) is None]
     quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     subprocess.run(["apt-get", "update", "-qq"], check=True, env=quiet)
-    wanted = [*_absent()]
-    print(f"installing {', '.join(wanted)} ...", flush=True)
+    print(f"installing {', '.join(absent)} ...", flush=True)
     subprocess.run(
-        ["apt-get", "install", "-y", "-qq", "--no-remove", "--no-install-recommends", *wanted],
+        ["apt-get", "install", "-y", "-qq", "--no-remove", "--no-install-recommends", *absent],
         check=True,
         env=quiet,
         stdout=subprocess.DEVNULL,
@@ -78,9 +79,9 @@ def packages() -> None:
             subprocess.run(["systemctl", "disable", "--now", service], capture_output=True)
 
 
-def _absent() -> list[str]:
-    names = [package for program, package in _PACKAGES.items() if shutil.which(program) is None]
-    return names if _PLUGINS.is_dir() else [*names, "containernetworking-plugins"]
+def _absent(programs: Collection[str] = _PACKAGES) -> list[str]:
+    """Packages."""
+    return [_PACKAGES[program] for program in programs if shutil.which(program) is None]
 
 
 def build(names: Sequence[str]) -> None:
@@ -153,11 +154,11 @@ def _compile(package: str, name: str, module: Path, *, flags: str) -> None:
     partial.rename(whole)
 
 
-def _go(arguments: Sequence[str], folder: Path, environment: Mapping[str, str] = {}) -> str:
+def _go(arguments: Sequence[str], folder: Path) -> str:
     result = subprocess.run(
         ["go", *arguments],
         cwd=folder,
-        env={**os.environ, "GOFLAGS": "-mod=mod", **environment},
+        env={**os.environ, "GOFLAGS": "-mod=mod"},
         capture_output=True,
         text=True,
     )

@@ -19,10 +19,8 @@ def provide() -> None:
     """Compile and install what is missing, as far as it can be done here."""
     if shutil.which("go") is not None:
         programs.build(programs.CONTROL)
-    if shutil.which("etcd") is None and shutil.which("apt-get") is not None and os.geteuid() == 0:
-        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        subprocess.run(["apt-get", "update", "-qq"], check=True, env=quiet)
-        subprocess.run(["apt-get", "install", "-y", "-qq", "etcd-server"], check=True, env=quiet)
+    if shutil.which("apt-get") is not None and os.geteuid() == 0:
+        programs.packages(["etcd"])
 
 
 def main() -> int:

@@ -64,12 +64,8 @@ def api_server() -> Iterator[ApiServer]:
         folder = Path(name)
         etcd_port, port = _free_ports()
         log = running.enter_context((folder / "log").open("ab"))
-        plane = control_plane.api_server(
-            folder, etcd_port=etcd_port, address=_HOST, port=port, services_range="10.97.0.0/24"
-        )
-        # The address of this machine is no endpoint of a service, and nothing asks for that service.
-        plane = [each for each in plane if not each.startswith("--advertise-address")]
-        for command in (control_plane.etcd(folder, etcd_port), [*plane, "--endpoint-reconciler-type=none"]):
+        plane = control_plane.api_server(folder, etcd_port=etcd_port, address=_HOST, port=port, advertised=False)
+        for command in (control_plane.etcd(folder, etcd_port), plane):
             running.enter_context(_process(command, log.fileno()))
         server = ApiServer(folder)
         control_plane.write_kubeconfig(folder / "kubeconfig", folder, f"https://{_HOST}:{port}")
