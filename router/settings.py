@@ -37,7 +37,8 @@ MOST_WORKERS = 4
 """The most workers started by default. Each may have a link to every topic, and a namespace limits connections."""
 
 
-def _subscription_name(text: str) -> str:
+def subscription_name(text: str) -> str:
+    """Return a name that a subscription may have. Raises ValueError for others."""
     if not 1 <= len(text) <= 50 or not all((c.isalnum() and c.isascii()) or c in "._-" for c in text):
         raise ValueError("must be 1 to 50 of the characters A-Z a-z 0-9 . _ -")
     if not (text[0].isalnum() and text[-1].isalnum()):
@@ -79,7 +80,7 @@ class RouterBlock(Settings):
         ),
     )
     subscriptions: Annotated[
-        tuple[Annotated[str, AfterValidator(_subscription_name)], ...], AfterValidator(_each_once)
+        tuple[Annotated[str, AfterValidator(subscription_name)], ...], AfterValidator(_each_once)
     ] = Field(
         default=("sub1",),
         description=(

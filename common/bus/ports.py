@@ -232,11 +232,15 @@ class QueueNeed:
 
 @dataclass(frozen=True, slots=True)
 class TopicNeed:
-    """A topic, and the subscriptions to create on it (none: nobody reads it yet, and it stays empty)."""
+    """A topic, and the subscriptions to create on it (none: nobody reads it yet, and it stays empty).
+
+    `mark`: a text that a topic gets when it is created, and that only who may manage entities can write; see `EntityManager.marked`.
+    """
 
     name: str
     subscriptions: tuple[str, ...] = ()
     duplicate_window: timedelta = DUPLICATE_DETECTION_WINDOW
+    mark: str | None = None
 
 
 Need = QueueNeed | TopicNeed
@@ -277,6 +281,10 @@ class EntityManager(Protocol):
         Raises PermanentError (a missing right; one error names all entities that cannot work or that "verify" misses), TransientError (not
         reachable, throttled; for topics, only when each of them failed so) and, once `stop` is set, Stopped.
         """
+        ...
+
+    def marked(self, mark: str, *, stop: threading.Event | None = None) -> Collection[str]:
+        """The topics with this mark, in lower case, by one listing of all. Raises PermanentError, TransientError or Stopped."""
         ...
 
     def queue_storage(self, name: str, *, stop: threading.Event | None = None) -> Storage | None:

@@ -38,8 +38,9 @@ def queue_options(need: QueueNeed) -> Options:
 
 def topic_options(need: TopicNeed) -> Options:
     """Without its size."""
-    return {
+    options: dict[str, Any] = {
         "requires_duplicate_detection": True,
         "duplicate_detection_history_time_window": need.duplicate_window,
         "support_ordering": True,
     }
+    return options if need.mark is None else {**options, "user_metadata": need.mark}

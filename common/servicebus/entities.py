@@ -192,6 +192,13 @@ class Entities:
             found, counts = (each.get(name.lower()) for each in listed)
         return self._facts(name, found, counts, subscribed=name not in unsubscribed)
 
+    def marked(self, mark: str) -> Collection[str]:
+        """The topics that were created with this mark, in lower case: what the service keeps of it is `UserMetadata`
+        (https://learn.microsoft.com/dotnet/api/azure.messaging.servicebus.administration.topicproperties.usermetadata)."""
+        return frozenset(
+            name for name, topic in self._listed(self._client.list_topics).items() if topic.user_metadata == mark
+        )
+
     def queue_storage(self, name: str) -> Storage | None:
         """None when there is no such queue."""
         found = self._get(f"queue {name}", lambda: self._client.get_queue(name))

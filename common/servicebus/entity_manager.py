@@ -29,6 +29,10 @@ class ServiceBusEntityManager:
     ) -> Collection[str]:
         return provision(self._bus.address, needs, how=how, management_endpoint=self._endpoint, stop=stop)
 
+    def marked(self, mark: str, *, stop: threading.Event | None = None) -> Collection[str]:
+        with closing(Entities(self._bus.address, self._endpoint, stop=stop)) as entities:
+            return entities.marked(mark)
+
     def queue_storage(self, name: str, *, stop: threading.Event | None = None) -> Storage | None:
         with closing(Entities(self._bus.address, self._endpoint, stop=stop)) as entities:
             return entities.queue_storage(name)

@@ -58,7 +58,7 @@ MOST_AWAITED = 1_000
 _FORGOTTEN_SECONDS = 60.0
 """Seconds after its grace period in which an unknown topic without further messages makes room for another."""
 
-_TOPIC_NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,258}[a-z0-9])?", re.ASCII)
+TOPIC_NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,258}[a-z0-9])?", re.ASCII)
 """Letters, digits, periods, hyphens and underscores, at most 260. Service Bus also allows slashes, which Azure's resource manager cannot
 address (https://learn.microsoft.com/azure/azure-resource-manager/management/resource-name-rules#microsoftservicebus)."""
 
@@ -128,7 +128,7 @@ class Publishers:
             for topic in dict.fromkeys(topics):
                 if topic in self._by_topic:
                     continue
-                if _TOPIC_NAME.fullmatch(topic) is None:
+                if TOPIC_NAME.fullmatch(topic) is None:
                     refused[topic] = "it is not a valid topic name"
                 elif topic in self._never:
                     refused[topic] = self._never[topic]

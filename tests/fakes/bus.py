@@ -25,6 +25,7 @@ from common.bus.ports import (
     QueueState,
     Storage,
     TimeLeft,
+    TopicNeed,
 )
 from common.check import NOT_KNOWN, Finding, Fix, failed, ok
 from common.errors import DStreamError, EntityUnavailable, PermanentError, TransientError
@@ -53,6 +54,7 @@ class FakeEntity:
     faults: deque[Exception] = field(default_factory=deque)
     refuses: Collection[str | None] = ()
     sends: list[list[Message]] = field(default_factory=list)
+    mark: str | None = None
 
     @property
     def bodies(self) -> list[bytes]:
@@ -127,10 +129,14 @@ class FakeEntityManager:
     ) -> Collection[str]:
         for need in needs:
             if how == "create" and need.name not in self._broker.entities_by_name:
-                self._broker.create(need.name, sessions=isinstance(need, QueueNeed) and need.sessions)
+                made = self._broker.create(need.name, sessions=isinstance(need, QueueNeed) and need.sessions)
+                made.mark = need.mark if isinstance(need, TopicNeed) else None
             elif how == "verify":
                 self._broker.entity(need.name)
         return ()
+
+    def marked(self, mark: str, *, stop: threading.Event | None = None) -> Collection[str]:
+        return {name.lower() for name, each in self._broker.entities_by_name.items() if each.mark == mark}
 
     def queue_storage(self, name: str, *, stop: threading.Event | None = None) -> Storage | None:
         return self.topics_storage([name]).get(name)

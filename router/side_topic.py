@@ -1,0 +1,82 @@
+"""Side topics: where a snapshot or a replay goes instead of its table's topic. Created or checked here, never for a message.
+
+A router sends to a topic that no table has only if the topic bears the mark of its ingest queue. The mark is written when the topic is created,
+which needs the right to manage the namespace: a sender to the queue can name any topic and can mark none. A topic that exists is never marked.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+from common.bus.ports import TopicNeed
+from common.buses import bus_of
+from common.errors import ConfigurationError, PermanentError
+from router.publishing.publishers import TOPIC_NAME
+from router.settings import RouterSettings, subscription_name
+
+
+def mark_of(settings: RouterSettings) -> str:
+    """The mark of the topics that this configuration's routers send to although no table has them."""
+    return f"DStream side topic of queue {settings.queue_name.lower()}"
+
+
+def named(settings: RouterSettings, topic: str, subscription: str | None = None) -> str:
+    """`topic` as messages name it, in lower case. Raises ConfigurationError if it cannot be a side topic. Opens nothing."""
+    name, problems = topic.lower(), list[str]()
+    if TOPIC_NAME.fullmatch(name) is None:
+        problems.append(
+            f"topic {topic}: must be 1 to 260 of the characters A-Z a-z 0-9 . _ -, and begin and end with a letter or digit"
+        )
+    elif name == settings.queue_name.lower():
+        problems.append(f"topic {topic}: this is the ingest queue")
+    elif (table := {known.lower(): each for known, each in settings.topics.items()}.get(name)) is not None:
+        problems.append(f"topic {topic}: this is the topic of {table.key}: its subscribers get the live changes there")
+    if subscription is not None:
+        try:
+            subscription_name(subscription)
+        except ValueError as error:
+            problems.append(f"subscription {subscription}: {error}")
+        if settings.provision == "none":
+            problems.append(
+                f"subscription {subscription}: it can be neither created nor looked for: router.provision is none"
+            )
+    if problems:
+        raise ConfigurationError(problems)
+    return name
+
+
+def provide(settings: RouterSettings, topic: str, subscription: str | None = None, *, routed: bool = True) -> str:
+    """Create or check a side topic and its subscription, as `router.provision` says, and return the topic's name as messages have it.
+
+    `subscription`: None: those of `router.subscriptions`. `routed`: messages reach it by the ingest queue, so that the router must be allowed
+    to send there. Raises ConfigurationError (see `named`), PermanentError (a right is missing, the topic does not exist with "verify", the
+    router would not send to it) or TransientError.
+    """
+    name = named(settings, topic, subscription)
+    subscriptions = settings.subscriptions if subscription is None else (subscription,)
+    need = TopicNeed(name, subscriptions, settings.duplicate_window, mark_of(settings))
+    with closing(bus_of(settings.output)) as bus:
+        bus.entities.provision([need], how=settings.provision)
+        if routed and not _is_allowed(settings, name):
+            if settings.provision == "none":
+                raise ConfigurationError(
+                    [
+                        f"topic {name}: no router sends to it: router.provision is none, so that it cannot see the mark of a side topic"
+                    ],
+                    hint=_allow(name),
+                )
+            if name not in bus.entities.marked(mark_of(settings)):
+                raise PermanentError(
+                    f"checking topic {name}: no router sends to it: it was not created by DStream as a side topic of queue {settings.queue_name}",
+                    hint=f"choose a name that does not exist yet, or {_allow(name)}",
+                )
+    return name
+
+
+def _is_allowed(settings: RouterSettings, name: str) -> bool:
+    """By the configuration, whatever the topic bears."""
+    return settings.unknown_destination == "create" and name.startswith(settings.create_under)
+
+
+def _allow(name: str) -> str:
+    return f'set router.unknown_destination = "create" with router.create_under = ["{name}"] and restart the router'
