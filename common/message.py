@@ -64,6 +64,35 @@ class Excess(TypedDict):
     Limit: int
 
 
+class OfSnapshot(TypedDict):
+    """Of a row that a snapshot read: the snapshot's id, the chunk's number in it, and whether nothing of the snapshot follows."""
+
+    Id: str
+    Chunk: int
+    Last: bool
+
+
+class Lost(TypedDict):
+    """Of a gap event: the changes after the first LSN are lost, up to the second. The stream goes on there."""
+
+    From: str
+    To: str
+
+
+class OfReplay(TypedDict):
+    """Of a change that is sent once more: the replay's id."""
+
+    Id: str
+
+
+class History(TypedDict, total=False):
+    """What `metadata` says of a message that is not a change at the time of its commit; one of these keys."""
+
+    Snapshot: OfSnapshot
+    Gap: Lost
+    Replay: OfReplay
+
+
 class _MetadataOfEach(TypedDict):
     CaptureInstance: str
     CommandID: int
@@ -81,7 +110,7 @@ class _MetadataOfEach(TypedDict):
     TableName: str
 
 
-class Metadata(_MetadataOfEach, total=False):
+class Metadata(_MetadataOfEach, History, total=False):
     """The keys of `metadata` in the native envelope; those of this class are present only when they have something to say."""
 
     ChangedColumns: Sequence[str]

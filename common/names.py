@@ -97,9 +97,11 @@ class Origin:
 
     def session_id(self, table: TableName, ordering: Ordering, *, bucket: int = 0) -> str | None:
         """The session of a change: the table's topic, followed by `#bucket` with ordering by key. None without sessions."""
-        if ordering == "none":
-            return None
-        return _shortened(self.topic(table), SESSION_LIMIT, f"#{bucket}" if ordering == "key" else "")
+        return _session(self.topic(table), ordering, bucket)
+
+    def side_session_id(self, table: TableName, topic: str, ordering: Ordering, *, bucket: int = 0) -> str | None:
+        """The session of what goes to `topic` instead of the table's topic: `@topic` follows the table's own, so that neither waits for the other."""
+        return _session(f"{self.topic(table)}@{topic}", ordering, bucket)
 
 
 def server_label(host: str) -> str:
@@ -155,6 +157,12 @@ def _split(text: str) -> list[str]:
         if text[at] != ".":
             raise ValueError("must be a table's name such as Persons, sales.Orders or [sales].[Order Details]")
         at += 1
+
+
+def _session(name: str, ordering: Ordering, bucket: int) -> str | None:
+    if ordering == "none":
+        return None
+    return _shortened(name, SESSION_LIMIT, f"#{bucket}" if ordering == "key" else "")
 
 
 def _bare_or_bracketed(part: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
+from common.message import History
 from common.names import TableName
 from ingester.position import Position
 
@@ -50,7 +51,7 @@ class Change:
     commit_time: str | None = None
     key: tuple[object, ...] = ()
     """The primary key's values in key order; empty for a table without one."""
-    history: Mapping[str, object] | None = None
+    history: History | None = None
     """What its metadata says beside: `Snapshot` of a row that was read, `Gap` of a gap, `Replay` of a change that is sent once more."""
     topic: str | None = None
     """The topic that it goes to instead of its table's; it then has a session of its own."""

@@ -85,4 +85,6 @@ class NativeEnvelope:
             metadata["ChangedColumns"] = change.changed_columns
         if change.unavailable:
             metadata["Unavailable"] = change.unavailable
+        if change.history is not None:
+            metadata.update(cast(Metadata, change.history))
         return metadata

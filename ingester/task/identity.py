@@ -38,9 +38,10 @@ class Identity(NamedTuple):
 
 def identity(change: Change, origin: Origin, ordering: Ordering, key_buckets: int) -> Identity:
     """`ordering` and `key_buckets`: the queue's settings. With ordering by key, a table without a key has one session."""
-    destination, session_id, names = _of_table(origin, change.table, ordering)
+    destination, session_id, names = _of_table(origin, change.table, ordering, change.topic)
     if ordering == "key" and change.key:
-        session_id = _of_bucket(origin, change.table, zlib.crc32(orjson.dumps(change.key)) % key_buckets)
+        bucket = zlib.crc32(orjson.dumps(change.key)) % key_buckets
+        session_id = _of_bucket(origin, change.table, bucket, change.topic)
     place, lsn, command_id, seqval = change.position.place()
     return Identity(_event_id(names, place), session_id, destination, lsn, command_id, seqval)
 
@@ -58,12 +59,19 @@ def _names(database: str, table: TableName) -> tuple[str, str]:
 
 
 @lru_cache(_TABLES)
-def _of_table(origin: Origin, table: TableName, ordering: Ordering) -> tuple[str, str | None, tuple[str, str]]:
-    """Destination; the session of every change that has none by its key; see `_names`."""
-    session_id = origin.session_id(table, "table" if ordering == "key" else ordering)
-    return origin.topic(table), session_id, _names(origin.database, table)
+def _of_table(
+    origin: Origin, table: TableName, ordering: Ordering, topic: str | None
+) -> tuple[str, str | None, tuple[str, str]]:
+    """Destination; the session of every change that has none by its key; see `_names`. `topic`: see Change."""
+    by_table: Ordering = "table" if ordering == "key" else ordering
+    names = _names(origin.database, table)
+    if topic is not None:
+        return topic, origin.side_session_id(table, topic, by_table), names
+    return origin.topic(table), origin.session_id(table, by_table), names
 
 
 @lru_cache(_SESSIONS)
-def _of_bucket(origin: Origin, table: TableName, bucket: int) -> str | None:
+def _of_bucket(origin: Origin, table: TableName, bucket: int, topic: str | None) -> str | None:
+    if topic is not None:
+        return origin.side_session_id(table, topic, "key", bucket=bucket)
     return origin.session_id(table, "key", bucket=bucket)

@@ -145,6 +145,24 @@ def test_session_ids_keep_to_128_characters_and_their_buckets_apart() -> None:
     assert all(name is not None and len(name) <= 128 for name in ids)
 
 
+def test_what_goes_to_another_topic_has_sessions_of_its_own() -> None:
+    table = TableName("dbo", "Persons")
+    assert ORIGIN.side_session_id(table, "again", "table") == "server.database.persons.events@again"
+    assert ORIGIN.side_session_id(table, "again", "key", bucket=7) == "server.database.persons.events@again#7"
+    assert ORIGIN.side_session_id(table, "again", "none") is None
+
+
+@given(tables, tables, st.text("ab/.-_@", min_size=1, max_size=260), st.text("ab/.-_@", min_size=1, max_size=260))
+def test_sessions_of_other_topics_are_as_long_as_may_be_and_never_shared(
+    one: TableName, other: TableName, topic: str, second: str
+) -> None:
+    found = {ORIGIN.side_session_id(table, to, "table") for table in (one, other) for to in (topic, second)} | {
+        ORIGIN.session_id(table, "table") for table in (one, other)
+    }
+    assert len(found) == len({ORIGIN.topic(table) for table in (one, other)}) * (1 + len({topic, second}))
+    assert all(session is not None and len(session) <= 128 for session in found)
+
+
 @pytest.mark.parametrize(
     ("host", "label"),
     [

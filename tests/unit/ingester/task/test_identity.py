@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.names import Origin, TableName
+from common.names import Ordering, Origin, TableName
 from ingester.change import Change, Operation
 from ingester.sqlserver.position import LogPosition, Lsn
 from ingester.task.identity import identity
@@ -48,3 +50,23 @@ def test_names_that_leave_no_room_for_the_position_are_hashed() -> None:
     assert event_id("db", TableName("dbo", longest), AT) == f"db.dbo.{longest}:{where}"
     digest = hashlib.sha256(f"db.dbo.{longest}t".encode()).hexdigest()[:32]
     assert event_id("db", TableName("dbo", f"{longest}t"), AT) == f"{digest}:{where}"
+
+
+@pytest.mark.parametrize(
+    ("ordering", "key", "session_id"),
+    [
+        ("table", (7,), "server.db.t.events@again"),
+        ("key", (), "server.db.t.events@again"),
+        ("key", (7,), "server.db.t.events@again#6"),
+        ("none", (7,), None),
+    ],
+)
+def test_a_change_for_another_topic_is_the_same_change_with_another_destination_and_session(
+    ordering: Ordering, key: tuple[object, ...], session_id: str | None
+) -> None:
+    origin = Origin("server", "db")
+    change = Change(TableName("dbo", "T"), "dbo_T", AT, Operation.INSERT, {}, key=key)
+    usual = identity(change, origin, ordering, 8)
+    found = identity(replace(change, topic="again"), origin, ordering, 8)
+    assert found == usual._replace(destination="again", session_id=session_id)
+    assert found.session_id is None or found.session_id != usual.session_id
