@@ -92,14 +92,20 @@ def compared(runs: dict[int, Drained], terms: Terms) -> list[dict[str, Any]]:
     for executors in (*runs, *(each for each in _MODELLED if each > max(runs))):
         run = runs.get(executors)
         slots = run.slots if run else executors * CORES
-        told = predicted(terms, slots, processors=processors if run else None)
-        python, jvm = driver_share(terms, told.rate)
+        expected = predicted(terms, slots, processors=processors if run else None)
+        python, jvm = driver_share(terms, expected.rate)
         rate = run.rate if run else None
-        row = {"executors": executors, "slots": slots, "changes_s": rate, "predicted": told.rate, "limit": told.limit}
+        row = {
+            "executors": executors,
+            "slots": slots,
+            "changes_s": rate,
+            "predicted": expected.rate,
+            "limit": expected.limit,
+        }
         table.append({**row, "driver": python, "jvm": jvm})
         seen = f"{rate:10.0f} {rate / first:6.2f}" if rate else f"{'':10} {'':6}"
         print(
-            f"{executors:9} {slots:6} {seen} {told.rate:10.0f}  {told.limit}; driver {python:.2f} processors, its JVM {jvm:.2f}"
+            f"{executors:9} {slots:6} {seen} {expected.rate:10.0f}  {expected.limit}; driver {python:.2f} processors, its JVM {jvm:.2f}"
         )
     return table
 

@@ -41,7 +41,7 @@ def prepare(app: typer.Typer) -> None:
 
 
 def _complete_tables(command: Callable[..., Any]) -> None:
-    """Annotations that are text would be read anew by typer, so the ones that were changed here take their place."""
+    """Annotations that are text would be read again by typer, so the ones that were changed here take their place."""
     hints = get_type_hints(command, include_extras=True)
     for hint in hints.values():
         for info in getattr(hint, "__metadata__", ()):

@@ -22,7 +22,7 @@ class Depth:
 
 
 TopicDepths = Mapping[str, Sequence[Depth] | DStreamError | None]
-"""By topic, as it was named: its subscriptions, why they could not be read, or None where there is no such topic.
+"""By topic, as it was named: its subscriptions, why they could not be read, or None if it does not exist.
 
 Where many topics are asked about, one that holds nothing has no subscriptions here: they would be one request each.
 """

@@ -288,7 +288,7 @@ class EntityManager(Protocol):
         ...
 
     def queue_storage(self, name: str, *, stop: threading.Event | None = None) -> Storage | None:
-        """None when there is no such queue. Raises PermanentError, TransientError or Stopped."""
+        """None if the queue does not exist. Raises PermanentError, TransientError or Stopped."""
         ...
 
     def topics_storage(self, names: Sequence[str], *, stop: threading.Event | None = None) -> Mapping[str, Storage]:
@@ -316,7 +316,7 @@ class EntityManager(Protocol):
         ...
 
     def queue_depth(self, name: str, *, stop: threading.Event | None = None) -> Depth | None:
-        """None when there is no such queue. Raises PermanentError, TransientError or Stopped."""
+        """None if the queue does not exist. Raises PermanentError, TransientError or Stopped."""
         ...
 
     def topic_depths(self, names: Sequence[str], *, stop: threading.Event | None = None) -> TopicDepths:

@@ -128,7 +128,7 @@ class Entities:
         self._client.close()
 
     def queue(self, name: str) -> QueueFacts | None:
-        """None when there is no such queue."""
+        """None if the queue does not exist."""
         found = self._get(f"queue {name}", lambda: self._client.get_queue(name))
         counts = self._get(f"queue {name}", lambda: self._client.get_queue_runtime_properties(name))
         if found is None or counts is None:
@@ -147,12 +147,12 @@ class Entities:
         )
 
     def topic_settings(self, name: str) -> TopicSettings | None:
-        """None when there is no such topic."""
+        """None if the topic does not exist."""
         found = self._get(f"topic {name}", lambda: self._client.get_topic(name))
         return None if found is None else TopicSettings(_window(found), _status(found))
 
     def topic(self, name: str) -> TopicFacts | None:
-        """None when there is no such topic."""
+        """None if the topic does not exist."""
         return self._topic(name)
 
     def topics(
@@ -200,7 +200,7 @@ class Entities:
         )
 
     def queue_storage(self, name: str) -> Storage | None:
-        """None when there is no such queue."""
+        """None if the queue does not exist."""
         found = self._get(f"queue {name}", lambda: self._client.get_queue(name))
         counts = self._get(f"queue {name}", lambda: self._client.get_queue_runtime_properties(name))
         if found is None or counts is None:

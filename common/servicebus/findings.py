@@ -30,7 +30,7 @@ NEARLY_FULL = 0.8
 _DECIDE = by_hand("the messages are somebody's: whether they are read, sent again or deleted is a decision")
 STANDARD_MESSAGE = 256 * 1024
 """Bytes of the largest message when the entity does not state it: the Standard tier's."""
-_NO_LIMIT = f"{az.FOR_EVER}, which is no limit"
+_NO_LIMIT = f"{az.FOR_EVER}, which means no limit"
 
 
 def judge_queue(

@@ -109,7 +109,7 @@ class _Provisioner:
         if facts is None:
             return
         subject, entity = f"queue {need.name}", entity_of(self._address, "queue", need.name)
-        if wrong := _told(judge_use(subject, facts, sessions=need.sessions, entity=entity)):
+        if wrong := _failures(judge_use(subject, facts, sessions=need.sessions, entity=entity)):
             raise PermanentError(
                 f"checking the {_texts(wrong)}",
                 hint=_hints(wrong),
@@ -123,15 +123,15 @@ class _Provisioner:
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="provision") as pool:
             faults = [*pool.map(lambda need: self._fault_of_providing(need, there[need.name]), needs)]
         late = {need.name: fault for need, fault in zip(needs, faults, strict=True) if fault is not None}
-        told = list(late.values())
-        for fault in told:
+        troubles = list(late.values())
+        for fault in troubles:
             if isinstance(fault, Stopped):
                 raise fault
-        if permanent := [fault for fault in told if isinstance(fault, PermanentError)]:
+        if permanent := [fault for fault in troubles if isinstance(fault, PermanentError)]:
             raise PermanentError(_each_once(permanent), hint=permanent[0].hint) from permanent[0]
-        if len(told) == len(needs):
-            raise told[0]
-        for fault in told:
+        if len(troubles) == len(needs):
+            raise troubles[0]
+        for fault in troubles:
             log.error("topic not provided; its changes wait", error=fault.message, hint=fault.hint)
         return late
 
@@ -153,7 +153,7 @@ class _Provisioner:
         there = set[str]()
         if facts is not None:
             entity = entity_of(self._address, "topic", need.name)
-            _blame(_told(judge_settings(f"topic {need.name}", facts, entity, NOT_KNOWN)))
+            _blame(_failures(judge_settings(f"topic {need.name}", facts, entity, NOT_KNOWN)))
             there = {each.name.lower() for each in facts.subscriptions}
         for name in need.subscriptions:
             if name.lower() not in there:
@@ -249,7 +249,7 @@ class _Provisioner:
             raise unread[0]
         for fault in unread:
             log.error("topic not verified", error=fault.message, hint=fault.hint)
-        return _told(found)
+        return _failures(found)
 
 
 def _each_once(faults: Sequence[DStreamError]) -> str:
@@ -264,7 +264,7 @@ def _blame(findings: Sequence[Finding]) -> None:
         )
 
 
-def _told(findings: Sequence[Finding]) -> list[Finding]:
+def _failures(findings: Sequence[Finding]) -> list[Finding]:
     """Log the warnings among `findings`; return the failures."""
     for found in findings:
         if found.outcome is Outcome.WARN:

@@ -34,8 +34,8 @@ def packages() -> Iterator[Component]:
     for found in metadata.distributions():
         name = re.sub(r"[-_.]+", "-", found.metadata["Name"]).lower()
         if name != _SELF:
-            said = found.metadata.get("License-Expression")
-            licence = {"licenses": [{"expression": said}]} if said else {}
+            expression = found.metadata.get("License-Expression")
+            licence = {"licenses": [{"expression": expression}]} if expression else {}
             yield _component("library", name, found.version, f"pkg:pypi/{name}") | licence
 
 
@@ -61,8 +61,8 @@ def _of_maven(jar: Path) -> Component | None:
         if len(inside) != 1:
             return None
         lines = archive.read(inside[0]).decode("utf-8", "replace").splitlines()
-    said = dict(line.strip().split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
-    group, name, version = said["groupId"], said["artifactId"], said["version"]
+    properties = dict(line.strip().split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+    group, name, version = properties["groupId"], properties["artifactId"], properties["version"]
     return _component("library", name, version, f"pkg:maven/{group}/{name}") | {"group": group}
 
 

@@ -68,8 +68,8 @@ def _entry(stage: str, finding: Finding) -> dict[str, Any]:
     if finding.outcome is Outcome.OK:
         return {**entry(stage, finding), "fix": None}
     fix = _fix(finding)
-    told = {"tool": fix.tool, "commands": list(fix.commands), "because": fix.because}
-    return {**entry(stage, finding), "fix": told}
+    correction = {"tool": fix.tool, "commands": list(fix.commands), "because": fix.because}
+    return {**entry(stage, finding), "fix": correction}
 
 
 def _fix(finding: Finding) -> Fix:

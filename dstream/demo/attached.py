@@ -109,13 +109,13 @@ def reached(login: Login, stop: threading.Event, *, seconds: float = _REACH_SECO
 
 def _watch(ends: Ends, console: Console, stop: threading.Event) -> None:
     """Report until everything has arrived, until nothing arrives any more, or until `stop`."""
-    arrived, since, told = 0, time.monotonic(), 0.0
+    arrived, since, reported = 0, time.monotonic(), 0.0
     while not stop.wait(_LOOK_SECONDS):
         now, running, total = time.monotonic(), ends.workload.running, _total(ends.subscriber.counts())
         if running or total != arrived:
             arrived, since = total, now
-        if now - told >= _REPORT_SECONDS:
-            told = now
+        if now - reported >= _REPORT_SECONDS:
+            reported = now
             console.print(progress(ends.ledger.counts(), ends.subscriber.counts()), highlight=False, soft_wrap=True)
         if not running and (ends.delivered() or now - since >= _PATIENCE_SECONDS):
             return

@@ -56,7 +56,7 @@ def move(
 ) -> MoveResult:
     """Move one table's offset, unless a confirmation is lacking. Raises DStreamError.
 
-    The order names the epoch that was seen: whoever claims or moves the offset in between has it looked at again.
+    The order names the epoch that was seen. If the offset is claimed or moved in between, everything is looked at again.
     """
     [table] = chosen(settings, [name])
     with database(settings) as stores:

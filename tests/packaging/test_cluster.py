@@ -36,13 +36,13 @@ def test_a_process_that_has_the_number_of_an_earlier_service_is_left_alone(state
 def test_addresses_that_the_machine_uses_already_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = list[str]()
 
-    def told(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+    def routes(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
         asked.append(command[-1])
         return subprocess.CompletedProcess(
             command, 0, "10.245.0.0/16 via 10.8.0.1 dev tun0\n" if "10.245" in command[-1] else ""
         )
 
-    monkeypatch.setattr(subprocess, "run", told)
+    monkeypatch.setattr(subprocess, "run", routes)
     with pytest.raises(RuntimeError, match=r"needs 10\.245\.0\.0/16, and this machine uses it: .*dev tun0"):
         node._refuse_taken_addresses()
     assert asked == ["10.201.0.0/24", "10.245.0.0/16"]

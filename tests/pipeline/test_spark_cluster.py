@@ -162,7 +162,7 @@ def test_executors_are_added_while_tables_wait_and_slices_have_their_time_from_w
             timeout=350,
         )
     assert ran.returncode == 0, ran.stderr
-    told = json.loads(ran.stdout.splitlines()[-1])
-    assert told["troubles"] == []
-    assert told["slots"] == [2, 4], "from no executor to the most"
-    assert told["leases"] == [30] * 8
+    seen = json.loads(ran.stdout.splitlines()[-1])
+    assert seen["troubles"] == []
+    assert seen["slots"] == [2, 4], "from no executor to the most"
+    assert seen["leases"] == [30] * 8

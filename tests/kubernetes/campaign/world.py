@@ -61,8 +61,8 @@ class World:
     def overlay(self) -> list[dict[str, Any]]:
         """The objects of the overlay."""
         rendered = kubectl(["kustomize", str(self._overlay)]).stdout
-        told = self.kubectl("create", "--dry-run=client", "-o", "json", "-f", "-", stdin=rendered)
-        return [_at_home(each) if _keeps_state(each) else each for each in _documents(told)]
+        printed = self.kubectl("create", "--dry-run=client", "-o", "json", "-f", "-", stdin=rendered)
+        return [_at_home(each) if _keeps_state(each) else each for each in _documents(printed)]
 
     def set_up(self) -> None:
         """Everything of the overlay but the load, in a namespace without anything of an earlier run."""
@@ -77,8 +77,8 @@ class World:
 
     def pods(self, component: str) -> list[Pod]:
         """By the label app.kubernetes.io/component: ingester, router, emulator."""
-        told = self.kubectl("get", "pods", "-l", f"app.kubernetes.io/component={component}", "-o", "json")
-        return [_pod(item) for item in json.loads(told)["items"]]
+        printed = self.kubectl("get", "pods", "-l", f"app.kubernetes.io/component={component}", "-o", "json")
+        return [_pod(item) for item in json.loads(printed)["items"]]
 
     def until(self, seconds: float, what: str, done: Callable[[], bool]) -> None:
         """Waits. An API server that is away for a moment does not end it."""
@@ -147,14 +147,14 @@ class World:
         job = f"load-{name}"
         self.kubectl("delete", "job", job, "--ignore-not-found")
         self.apply(json.dumps(self._load(job, {"SECONDS": str(seconds), "CHANGES": str(changes)})))
-        self.until(120, "the load has begun", lambda: "committed" in self._said(job))
+        self.until(120, "the load has begun", lambda: "committed" in self._output(job))
         during()
         deadline = time.monotonic() + seconds + 300
         while (status := self._ended(job)) is None:
             if time.monotonic() > deadline:
-                raise AssertionError(f"no verdict of {job}\n{self.described()}\n{self._said(job)}")
+                raise AssertionError(f"no verdict of {job}\n{self.described()}\n{self._output(job)}")
             time.sleep(_POLL)
-        output = self._said(job)
+        output = self._output(job)
         self.kubectl("delete", "job", job)
         return Verdict(status, output)
 
@@ -182,7 +182,7 @@ class World:
                 return False
         return None
 
-    def _said(self, job: str) -> str:
+    def _output(self, job: str) -> str:
         return self.kubectl("logs", f"job/{job}", "--tail=200", check=False)
 
 

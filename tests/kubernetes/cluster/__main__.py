@@ -45,7 +45,7 @@ def up(count: str = "2") -> None:
     for each in every:
         services.until(90, f"{each.name} is not ready", lambda each=each: node.ready(each))  # type: ignore[misc]
     account = ["get", "serviceaccount", "default"]
-    services.until(60, "there is no default service account", lambda: control_plane.answers(account))
+    services.until(60, "the default service account is missing", lambda: control_plane.answers(account))
     print(f"up: export KUBECONFIG={KUBECONFIG} PATH={BIN}:$PATH")
 
 

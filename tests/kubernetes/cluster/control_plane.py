@@ -32,8 +32,8 @@ def etcd(folder: Path, port: int) -> list[str]:
 
 def _knows_no_fsync() -> bool:
     """etcd 3.5 and newer."""
-    told = subprocess.run(["etcd", "--help"], capture_output=True, text=True)
-    return "unsafe-no-fsync" in told.stdout + told.stderr
+    printed = subprocess.run(["etcd", "--help"], capture_output=True, text=True)
+    return "unsafe-no-fsync" in printed.stdout + printed.stderr
 
 
 def api_server(folder: Path, *, etcd_port: int, address: str, port: int, advertised: bool = True) -> list[str]:

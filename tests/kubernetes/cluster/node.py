@@ -30,9 +30,11 @@ def _refuse_taken_addresses() -> None:
     """A VPN or another cluster of this machine keeps its routes. Raises RuntimeError."""
     for addresses in (f"{HOST}/24", PODS):
         prefix = str(ip_network(addresses, strict=False))
-        told = subprocess.run(["ip", "route", "show", "root", prefix], capture_output=True, text=True).stdout
-        if told.strip():
-            raise RuntimeError(f"the cluster needs {prefix}, and this machine uses it: {told.splitlines()[0].strip()}")
+        routes = subprocess.run(["ip", "route", "show", "root", prefix], capture_output=True, text=True).stdout
+        if routes.strip():
+            raise RuntimeError(
+                f"the cluster needs {prefix}, and this machine uses it: {routes.splitlines()[0].strip()}"
+            )
 
 
 def cable(node: Node, others: Iterable[Node]) -> None:
@@ -117,8 +119,8 @@ def remove(node: Node) -> None:
 
 def _processes(node: Node) -> list[str]:
     """Those of its containers: each has one of containerd's shims above it."""
-    told = subprocess.run(["pgrep", "-f", f"containerd-shim.*{node.socket}"], capture_output=True, text=True)
-    shims = told.stdout.split()
+    found = subprocess.run(["pgrep", "-f", f"containerd-shim.*{node.socket}"], capture_output=True, text=True)
+    shims = found.stdout.split()
     children = [subprocess.run(["pgrep", "-P", shim], capture_output=True, text=True).stdout.split() for shim in shims]
     return [*shims, *(child for each in children for child in each)]
 

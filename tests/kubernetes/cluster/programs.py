@@ -127,8 +127,8 @@ def _go_mod() -> str:
     Its own go.mod replaces the modules of its repository by folders that a module archive does not contain. They are also published, with
     0 for the major version.
     """
-    told = _go(["mod", "download", "-json", f"k8s.io/kubernetes@v{KUBERNETES}"], ROOT)
-    described = json.loads(_go(["mod", "edit", "-json", json.loads(told)["GoMod"]], ROOT))
+    downloaded = _go(["mod", "download", "-json", f"k8s.io/kubernetes@v{KUBERNETES}"], ROOT)
+    described = json.loads(_go(["mod", "edit", "-json", json.loads(downloaded)["GoMod"]], ROOT))
     published = f"v0{KUBERNETES[1:]}"
     staged = [each["Old"]["Path"] for each in described["Replace"] if each["New"]["Path"].startswith("./staging/")]
     lines = [f"\t{path} => {path} {published}" for path in staged]

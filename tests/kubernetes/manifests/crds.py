@@ -50,7 +50,7 @@ def _downloaded(module: Module) -> Path:
     result = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd="/")
     if result.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}: {result.stdout.strip()} {result.stderr.strip()}")
-    told = json.loads(result.stdout)
-    if told["Sum"] != module.sum:
-        raise RuntimeError(f"{module.path}@{module.version} has the hash {told['Sum']}, not {module.sum}")
-    return Path(told["Dir"])
+    downloaded = json.loads(result.stdout)
+    if downloaded["Sum"] != module.sum:
+        raise RuntimeError(f"{module.path}@{module.version} has the hash {downloaded['Sum']}, not {module.sum}")
+    return Path(downloaded["Dir"])

@@ -39,8 +39,8 @@ def with_component(component: str, folder: Path) -> Path:
 
 def parsed(text: str) -> list[Manifest]:
     """The objects of a stream of YAML documents."""
-    told = _run(["label", "--local", "--filename=-", "--output=json", "tests/parsed=yes"], stdin=text)
-    return list(_documents(told))
+    printed = _run(["label", "--local", "--filename=-", "--output=json", "tests/parsed=yes"], stdin=text)
+    return list(_documents(printed))
 
 
 def _documents(text: str) -> Iterator[Manifest]:

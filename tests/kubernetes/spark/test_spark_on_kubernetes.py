@@ -68,8 +68,8 @@ def _working(world: World) -> set[str]:
 
 
 def _described(world: World) -> list[dict[str, Any]]:
-    told = world.kubectl("get", "pods", "-l", f"app.kubernetes.io/component={_EXECUTOR}", "-o", "json")
-    return list(json.loads(told)["items"])
+    printed = world.kubectl("get", "pods", "-l", f"app.kubernetes.io/component={_EXECUTOR}", "-o", "json")
+    return list(json.loads(printed)["items"])
 
 
 def _owner(pod: dict[str, Any]) -> str:

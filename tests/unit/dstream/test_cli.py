@@ -364,7 +364,7 @@ def test_a_check_is_a_line_a_finding_and_fails_with_the_worst(
 
     def findings(outcome: str, settings: Any) -> list[Finding]:
         seen.append(type(settings).__module__)
-        return [Finding(Outcome(outcome), "thing", f"with {SECRET}", "mend\nit")]
+        return [Finding(Outcome(outcome), "thing", f"with {SECRET}", "fix\nit")]
 
     for name, outcome in found.items():
         made = types.ModuleType(f"{name}.check")
@@ -376,7 +376,7 @@ def test_a_check_is_a_line_a_finding_and_fails_with_the_worst(
     assert len(older) == (stage != "ingester")
     others = [line for line in out.splitlines() if line not in older]
     assert len(others) == len(asked)
-    assert all(line.endswith("thing: with ***: mend it") for line in others)
+    assert all(line.endswith("thing: with ***: fix it") for line in others)
 
 
 @pytest.mark.parametrize(("outcome", "usual", "strict"), [("ok", 0, 0), ("warn", 0, 1), ("fail", 1, 1)])
@@ -386,12 +386,12 @@ def test_strict_ends_with_1_for_a_warning_too(
     config = tmp_path / "present.hcl"  # without the older name of the block, which is a warning of its own
     config.write_text(Path(existing).read_text(encoding="utf-8").replace("publisher {", "router {"), encoding="utf-8")
     made = types.ModuleType("router.check")
-    made.__dict__["findings"] = lambda settings: [Finding(Outcome(outcome), "thing", f"with {SECRET}", "mend\nit")]
+    made.__dict__["findings"] = lambda settings: [Finding(Outcome(outcome), "thing", f"with {SECRET}", "fix\nit")]
     monkeypatch.setitem(sys.modules, "router.check", made)
     arguments = ["check", "-c", str(config), "--stage", "router"]
     assert (run(*arguments)[0], run(*arguments, "--strict")[0]) == (usual, strict)
     status, out, _ = run(*arguments, "--json")
-    finding = {"stage": "router", "outcome": outcome, "subject": "thing", "text": "with ***", "remedy": "mend it"}
+    finding = {"stage": "router", "outcome": outcome, "subject": "thing", "text": "with ***", "remedy": "fix it"}
     assert (status, json.loads(out)) == (usual, {"outcome": outcome, "findings": [finding]})
 
 

@@ -1,1 +1,1 @@
-"""Machines of one's own: network namespaces with addresses of their own, and a Spark cluster and an ingester on them."""
+"""Machines for tests: network namespaces with addresses of their own, and a Spark cluster and an ingester on them."""

@@ -88,7 +88,7 @@ class Worker:
 
 
 class SparkMachines:
-    """The master and `workers` machines, with `cores` each, run on entering; so does nothing any more on leaving."""
+    """The master and `workers` machines, with `cores` each. `with` starts and ends everything."""
 
     def __init__(self, network: Network, *, workers: int = 2, cores: int = 2) -> None:
         self._count, self._cores = workers, cores
