@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from emulators.sqlserver.cdc import errors, jobs
+from emulators.sqlserver.cdc import errors, jobs, log_store
 from emulators.sqlserver.cdc.capture.capture import CaptureJob
 from emulators.sqlserver.cdc.capture.capture_state import CaptureState
 from emulators.sqlserver.cdc.capture.cleanup import cleanup_by_retention
@@ -20,7 +20,7 @@ from emulators.sqlserver.cdc.capture.log import TransactionLog
 from emulators.sqlserver.cdc.capture.scan_turn import JOB_SESSION
 from emulators.sqlserver.cdc.jobs import JobSettings
 from emulators.sqlserver.cdc.options import DEFAULTS, CdcOptions
-from emulators.sqlserver.engine.extension import Database
+from emulators.sqlserver.engine.extension import Database, LogState
 from emulators.sqlserver.results import Value
 
 
@@ -67,6 +67,12 @@ class DatabaseCdc(CaptureState):
             self._closed = True
         self.stop_job()
         self._unschedule_cleanup()
+
+    def log_state(self) -> LogState:
+        """It begins with the oldest transaction that waits for capture, else at its end: what was captured is cut off."""
+        first = log_store.first_lsn(self.database.reader())
+        end = self.lsns.end  # asked last: a transaction that has committed before lies below
+        return LogState(first or end, end, first is not None)
 
     # -- jobs
 

@@ -15,7 +15,7 @@ from emulators.sqlserver.cdc import enable, metadata, procedures, views
 from emulators.sqlserver.cdc.database import DatabaseCdc
 from emulators.sqlserver.cdc.options import DEFAULTS, CdcOptions
 from emulators.sqlserver.cdc.queries import enumeration, functions
-from emulators.sqlserver.engine.extension import Database, ProcedureSpec, ScalarFunction, TableFunction
+from emulators.sqlserver.engine.extension import Database, LogState, ProcedureSpec, ScalarFunction, TableFunction
 
 
 class CdcExtension:
@@ -50,6 +50,10 @@ class CdcExtension:
         if database.fold(schema) != metadata.SCHEMA:
             return None
         return enumeration.table_function(self.find(database), database, name)
+
+    def log(self, database: Database) -> LogState | None:
+        state = self.find(database)
+        return None if state is None else state.log_state()
 
     def find(self, database: Database) -> DatabaseCdc | None:
         """The capture state of a database; None where it is not enabled."""

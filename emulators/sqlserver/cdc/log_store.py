@@ -108,6 +108,12 @@ def forget(connection: sqlite3.Connection, up_to: bytes) -> None:
         connection.execute(f'DELETE FROM "{name}" WHERE start_lsn <= ?', (up_to,))
 
 
+def first_lsn(connection: sqlite3.Connection) -> bytes | None:
+    """The LSN of the first record of the oldest transaction that waits for capture."""
+    lsn: bytes | None = connection.execute('SELECT MIN(begin_lsn) FROM "cdc$transactions"').fetchone()[0]
+    return lsn
+
+
 def last_lsn(connection: sqlite3.Connection) -> bytes | None:
     """The largest LSN of those that wait and of the position that a former log left."""
     lsn: bytes | None = connection.execute(

@@ -1,7 +1,8 @@
 """Log sequence numbers: ten bytes (virtual log file, block, slot), compared as unsigned bytes, and the one source of them in a database.
 
 Source: https://learn.microsoft.com/sql/relational-databases/sql-server-transaction-log-architecture-and-management-guide
-Refuses nothing and locks nothing: a source is used only by the thread that holds the database's writer lock.
+Refuses nothing and locks nothing: a source is used only by the thread that holds the database's writer lock; `end` alone may be read by
+any.
 """
 
 from __future__ import annotations
@@ -38,6 +39,11 @@ class LsnSource:
         self._vlf = max(vlf + 1, _FIRST_VLF)
         self._block = _FIRST_BLOCK
         self._slot = 0
+        self.end = self._here()
+        """Where the log ends: not below any LSN that was handed out, and below the commit of every transaction that begins now."""
+
+    def _here(self) -> bytes:
+        return struct.pack(">IIH", self._vlf, self._block, max(self._slot, 1))
 
     def go_on_after(self, lsn: bytes) -> None:
         """Hand out nothing up to `lsn` from now on."""
@@ -51,7 +57,8 @@ class LsnSource:
         if self._slot == _LAST_SLOT:
             self._next_block()
         self._slot += 1
-        return struct.pack(">IIH", self._vlf, self._block, self._slot)
+        self.end = self._here()
+        return self.end
 
     def commit(self) -> bytes:
         """The LSN of a commit record: larger than every record before it, and it closes its block."""
@@ -64,3 +71,4 @@ class LsnSource:
         self._block += _BLOCK_STEP
         if self._block > _LAST_BLOCK:
             self._vlf, self._block = self._vlf + 1, _FIRST_BLOCK
+        self.end = self._here()

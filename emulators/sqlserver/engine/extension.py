@@ -313,6 +313,19 @@ class TableFunction:
     call: Callable[[CallContext, Sequence[Value]], Iterator[Row]]
 
 
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """The log of a database: the ten bytes of its first and its last LSN, and whether it waits for who reads it (replication)."""
+
+    first: bytes
+    end: bytes
+    waits: bool
+
+
+UNCOUNTED = LogState(bytes.fromhex("0000002c000001000001"), bytes.fromhex("0000002c000001000001"), False)
+"""Of a log that nobody reads: it stands still, below every LSN that an extension will hand out."""
+
+
 class Extension(Protocol):
     """What `cdc/` offers to the engine. Names are lower case and schema-qualified: "sys.sp_cdc_enable_db"."""
 
@@ -326,6 +339,10 @@ class Extension(Protocol):
 
     def views(self) -> Mapping[str, TableFunction]:
         """System views by name: "sys.dm_cdc_errors" is in every database, "msdb.dbo.cdc_jobs" in that one. No arguments."""
+        ...
+
+    def log(self, database: Database) -> LogState | None:
+        """How far the log of a database has come; None where it is not read, so that nobody counts."""
         ...
 
     def attach(self, database: Database) -> None:

@@ -14,9 +14,16 @@ from emulators.sqlserver.engine.store.database import StoredDatabase
 from emulators.sqlserver.results import SqlError
 from emulators.sqlserver.tsql.errors import permission_denied
 
+_SEEN_BY_SERVER_STATE = ("VIEW DATABASE STATE", "VIEW DATABASE PERFORMANCE STATE")
 _SEEN_THROUGH = ("SELECT", "INSERT", "UPDATE", "DELETE", "ALTER", "REFERENCES", "VIEW DEFINITION")
 SERVER_STATE_VIEWS = frozenset(
-    ("sys.dm_exec_connections", "sys.dm_exec_requests", "sys.dm_tran_active_transactions", "sys.dm_server_services")
+    (
+        "sys.dm_exec_connections",
+        "sys.dm_exec_requests",
+        "sys.dm_server_services",
+        "sys.dm_tran_active_transactions",
+        "sys.dm_tran_locks",
+    )
 )
 
 
@@ -62,7 +69,7 @@ class DatabaseRights:
         if self.everything:
             return True
         known = self._known()
-        if permission == "VIEW DATABASE STATE" and self._security.server_allows(self.login, "VIEW SERVER STATE"):
+        if permission in _SEEN_BY_SERVER_STATE and self._security.server_allows(self.login, "VIEW SERVER STATE"):
             return True
         return known.allows(self.user, permission, schema_id, object_id)
 
@@ -135,8 +142,11 @@ class DatabaseRights:
         """The dynamic management views need VIEW SERVER STATE or VIEW DATABASE STATE, tables of msdb SELECT. Raises 229, 262, 300."""
         if self.everything:
             return
-        if view in SERVER_STATE_VIEWS and not self._security.server_allows(self.login, "VIEW SERVER STATE"):
-            raise SqlError(300, "VIEW SERVER STATE permission was denied on object 'server', database 'master'.", 14)
+        if view in SERVER_STATE_VIEWS:
+            self.require_server_state()
+        if view == "sys.dm_db_partition_stats":
+            self.require("VIEW DATABASE PERFORMANCE STATE")
+            self.require("VIEW DEFINITION")
         if view.startswith("sys.dm_cdc_"):
             self.require("VIEW DATABASE STATE")
         if view.startswith("msdb."):
@@ -144,6 +154,11 @@ class DatabaseRights:
             schema_id = self._database.catalog_for(self._owner).schemas.get(schema, 0)
             if not self.allows("SELECT", schema_id, offered_object_id(view)):
                 raise permission_denied("SELECT", table, self._database.name, schema)
+
+    def require_server_state(self) -> None:
+        """Raises 300."""
+        if not self.everything and not self._security.server_allows(self.login, "VIEW SERVER STATE"):
+            raise SqlError(300, "VIEW SERVER STATE permission was denied on object 'server', database 'master'.", 14)
 
     def sees(self, entry: TableEntry, catalog: Catalog) -> bool:
         """Metadata is visible to whoever has any permission on the object."""

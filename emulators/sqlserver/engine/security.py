@@ -46,6 +46,7 @@ _GIVEN_BY_ROLE = {
 }
 _TAKEN_BY_ROLE = {"db_denydatareader": ("SELECT",), "db_denydatawriter": _WRITES}
 _COVERED_BY = {
+    "VIEW DATABASE PERFORMANCE STATE": ("VIEW DATABASE STATE",),
     "CREATE TABLE": ("ALTER",),
     "CREATE SCHEMA": ("ALTER ANY SCHEMA", "ALTER"),
     "ALTER ANY SCHEMA": ("ALTER",),

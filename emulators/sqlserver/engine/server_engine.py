@@ -18,7 +18,7 @@ from pathlib import Path
 from emulators.sqlserver.engine.application_locks import ApplicationLocks
 from emulators.sqlserver.engine.configuration import Configuration
 from emulators.sqlserver.engine.definitions.restoring import restore_filters
-from emulators.sqlserver.engine.extension import Database, Extension
+from emulators.sqlserver.engine.extension import UNCOUNTED, Database, Extension, LogState
 from emulators.sqlserver.engine.locks import Cancelled
 from emulators.sqlserver.engine.plan_cache import PlanCache
 from emulators.sqlserver.engine.security import Security
@@ -198,6 +198,11 @@ class SqlEngine:
             record = self.home.new_database(name, collation, self.clock())
             made = self._databases[name.lower()] = self._opened(record)
             return made
+
+    def log(self, database: StoredDatabase) -> LogState:
+        """How far its log has come; where the extension does not count, it stands still."""
+        counted = self.extension.log(database) if self.extension is not None else None
+        return counted or UNCOUNTED
 
     def save_options(self, database: StoredDatabase) -> None:
         """Keep what ALTER DATABASE said."""

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from emulators.sqlserver.engine.application_locks import ApplicationLocks
 from emulators.sqlserver.engine.configuration import Configuration
-from emulators.sqlserver.engine.extension import CallContext, Extension, Table
+from emulators.sqlserver.engine.extension import CallContext, Extension, LogState, Table
 from emulators.sqlserver.engine.plan_cache import PlanCache
 from emulators.sqlserver.engine.rights import DatabaseRights
 from emulators.sqlserver.engine.row_stream import Row, RowStream
@@ -59,6 +59,10 @@ class DatabaseServer(Protocol):
 
     def drop_database(self, name: str, if_exists: bool, session: object) -> None:
         """Raises 3701, 3702, 3708."""
+        ...
+
+    def log(self, database: StoredDatabase) -> LogState:
+        """How far the database's log has come."""
         ...
 
     def save_options(self, database: StoredDatabase) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from emulators.sqlserver.collation import every
 from emulators.sqlserver.engine.extension import TableFunction
+from emulators.sqlserver.engine.queries.log_stats import log_stats
 from emulators.sqlserver.engine.queries.refusals import refused_table_function, refused_view
 from emulators.sqlserver.engine.queries.table_functions import built_in
 from emulators.sqlserver.engine.session_ports import DatabaseAccess
@@ -160,6 +161,8 @@ class SessionNames:
             return found
         if (database.fold(schema), database.fold(name)) == (database.fold("sys"), database.fold("fn_helpcollations")):
             return HELP_COLLATIONS
+        if (schema.lower(), name.lower()) == ("sys", "dm_db_log_stats"):
+            return log_stats(self.session)
         extension = self.session.engine.extension
         return None if extension is None else extension.table_function(database, schema, name)
 

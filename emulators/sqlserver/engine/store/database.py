@@ -105,6 +105,10 @@ class StoredDatabase:
         self._users: set[object] = set()
         self._retired = False
 
+    @property
+    def recovery_model(self) -> str:
+        return "SIMPLE" if self.name.lower() in ("master", "tempdb", "msdb") else "FULL"
+
     # -- who is in it. SQLite's connections are not to be closed while another thread uses them.
 
     def enter(self, user: object) -> None:

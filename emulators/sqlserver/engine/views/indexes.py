@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from emulators.sqlserver.engine.extension import Table
 from emulators.sqlserver.engine.store.catalog import Catalog, TableEntry
 from emulators.sqlserver.engine.views.viewing import Row, Viewpoint, Views, shape
 
@@ -69,13 +70,23 @@ def _index_columns(view: Viewpoint) -> Iterator[Row]:
                 yield *number, ordinal, column_id, 0, 0, 0, 1
 
 
+def partitioned(table: Table) -> list[int]:
+    """Ids of what a table is stored in, each in one partition: 0 for the heap, 1 for the clustered index, then the others."""
+    numbers = [index.index_id for index in table.all_indexes()]
+    return numbers if 1 in numbers else [0, *numbers]
+
+
+def partition_id(table: Table, index_id: int) -> int:
+    """That of its partition, and of its heap or B-tree (hobt_id)."""
+    return 72057594037927936 + table.object_id * 256 + index_id
+
+
 def _partitions(view: Viewpoint) -> Iterator[Row]:
     """One partition an index, with the number of rows that this session sees."""
     for entry in view.catalog.tables.values():
         rows = view.session.rows_in(view.here, entry.table)
-        numbers = [index.index_id for index in entry.table.all_indexes()]
-        for index in numbers if 1 in numbers else [0, *numbers]:
-            number = 72057594037927936 + entry.table.object_id * 256 + index
+        for index in partitioned(entry.table):
+            number = partition_id(entry.table, index)
             yield number, entry.table.object_id, index, 1, number, 0, rows, 0, "NONE"
 
 

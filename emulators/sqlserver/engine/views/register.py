@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from emulators.sqlserver.engine.views import constraints, indexes, information_schema, objects, principals, server
+from emulators.sqlserver.engine.views import (
+    constraints,
+    indexes,
+    information_schema,
+    objects,
+    principals,
+    server,
+    sizes,
+)
 from emulators.sqlserver.engine.views.viewing import STARTED, Row, Viewpoint, Views, shape
 
 _SYSTEM_SCHEMAS = {"information_schema": 3, "sys": 4}
@@ -28,6 +36,7 @@ VIEWS: Views = {
     **information_schema.VIEWS,
     **principals.VIEWS,
     **server.VIEWS,
+    **sizes.VIEWS,
     "sys.system_views": (
         shape(
             "name:name object_id:int principal_id:int schema_id:int parent_object_id:int type:code type_desc:text "

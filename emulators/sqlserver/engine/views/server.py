@@ -24,7 +24,7 @@ _ISOLATION = {
 def _databases(view: Viewpoint) -> Iterator[Row]:
     for database in view.everyone:
         snapshot = int(database.snapshot_allowed)
-        simple = database.name.lower() in ("master", "tempdb", "msdb")
+        waits = view.session.engine.log(database).waits
         yield (
             database.name,
             database.database_id,
@@ -42,14 +42,14 @@ def _databases(view: Viewpoint) -> Iterator[Row]:
             snapshot,
             "ON" if snapshot else "OFF",
             int(database.read_committed_snapshot),
-            3 if simple else 1,
-            "SIMPLE" if simple else "FULL",
+            3 if database.recovery_model == "SIMPLE" else 1,
+            database.recovery_model,
             2,
             "CHECKSUM",
             *(1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
             *(0, 0, 0, 0, 0, 0, 0, 0, 0),
-            0,
-            "NOTHING",
+            6 if waits else 0,
+            "REPLICATION" if waits else "NOTHING",
             0,
             int(database.cdc_enabled),
             0,

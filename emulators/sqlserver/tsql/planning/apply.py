@@ -40,14 +40,15 @@ class Applying(Aggregates):
             argument, outputs = self._rows_of(node.this.this, scope)
         else:
             argument, outputs = self._function_rows(node.this, scope)
-        if alias is None or alias.this is None:
+        shown = alias.name if alias is not None and alias.this is not None else _function_name(node.this)
+        if not shown:
             raise errors.syntax(")")
         name = self.next_name()
         read = [
             Output(o.name, o.expr.read_as(_unpacked(f"json_extract({name}.value, '$[{i}]')", o.expr.type), True))
-            for i, o in enumerate(with_names(outputs, alias))
+            for i, o in enumerate(with_names(outputs, alias) if alias is not None else outputs)
         ]
-        scope.relations.append(Relation(alias.name, name, read))
+        scope.relations.append(Relation(shown, name, read))
         return f" {'JOIN' if node.args.get('cross_apply') else 'LEFT JOIN'} json_each({argument}) AS {name}"
 
     def _rows_of(self, node: exp.Expr, scope: Scope) -> tuple[str, Sequence[Output]]:
@@ -68,6 +69,12 @@ class Applying(Aggregates):
         listed = "".join(f", {self.expression(argument, scope).sql}" for argument in call.expressions)
         outputs = [Output(column.name, self.column("", column)) for column in source.columns]
         return f"sfn('{key}'{listed})", outputs
+
+
+def _function_name(node: exp.Expr) -> str:
+    """By which a function without an alias is known; a subquery has none."""
+    call = node.expression if isinstance(node, exp.Dot) else node
+    return call.name if isinstance(call, exp.Anonymous) else ""
 
 
 def _packed(sql: str, kind: SqlType) -> str:

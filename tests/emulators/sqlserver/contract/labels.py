@@ -1,4 +1,4 @@
-"""The 73 items of the SQL Server contract, and the marker of its tests (see tests/contracts/claims.py)."""
+"""The 75 items of the SQL Server contract, and the marker of its tests (see tests/contracts/claims.py)."""
 
 from __future__ import annotations
 
@@ -80,6 +80,8 @@ ITEMS: Mapping[int, str] = {
     71: "The Go dstream's checkpoint table",
     72: "CHECKSUM: one number for what = holds equal",
     73: "Who may read and change capture: the gating role, the owner, msdb, VIEW DATABASE STATE",
+    74: "sys.dm_db_partition_stats: rows and pages of tables",
+    75: "sys.dm_db_log_stats: where the log ends",
 }
 
 CONTRACT = Contract("SQL Server contract", "sqlserver_item", ITEMS)

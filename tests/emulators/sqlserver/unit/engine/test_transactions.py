@@ -11,6 +11,7 @@ import pytest
 from emulators.sqlserver.engine.extension import (
     CallContext,
     Database,
+    LogState,
     ProcedureSpec,
     RowChange,
     ScalarFunction,
@@ -207,6 +208,9 @@ class Functions:
 
     def views(self) -> Mapping[str, TableFunction]:
         return {}
+
+    def log(self, database: Database) -> LogState | None:
+        return None
 
     def attach(self, database: Database) -> None:
         return None

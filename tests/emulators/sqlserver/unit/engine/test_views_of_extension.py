@@ -6,7 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 
-from emulators.sqlserver.engine.extension import CallContext, Database, ProcedureSpec, ScalarFunction, TableFunction
+from emulators.sqlserver.engine.extension import (
+    CallContext,
+    Database,
+    LogState,
+    ProcedureSpec,
+    ScalarFunction,
+    TableFunction,
+)
 from emulators.sqlserver.engine.server_engine import SqlEngine
 from emulators.sqlserver.results import Column, LoginRequest, Value
 from emulators.sqlserver.sqltypes import SqlType
@@ -29,6 +36,9 @@ class _Views:
             "sys.dm_cdc_errors": TableFunction(0, columns, _rows),
             "msdb.dbo.cdc_jobs": TableFunction(0, columns, _rows),
         }
+
+    def log(self, database: Database) -> LogState | None:
+        return None
 
     def attach(self, database: Database) -> None:
         return None
