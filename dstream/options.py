@@ -35,6 +35,12 @@ UnreadConfig = Annotated[
     Path, typer.Option("--config", "-c", help="Ignored: this command brings its own configuration.")
 ]
 
+WhichStage = Annotated[
+    Stage, typer.Option("--stage", help="What to look at. Choose one stage where only its secrets are set.")
+]
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
 LogLevel = Annotated[
     Level,
     typer.Option("--log-level", envvar="DSTREAM_LOG_LEVEL", case_sensitive=False, help="The lowest level to log."),

@@ -13,7 +13,7 @@ import typer
 from common.check import Finding, Outcome, remarked
 from common.config.settings import Remark
 from common.errors import ConfigurationError
-from dstream.options import DEFAULT, Config, Format, Level, LogFormat, LogLevel, Stage
+from dstream.options import DEFAULT, AsJson, Config, Format, Level, LogFormat, LogLevel, Stage, WhichStage
 from dstream.printing import NotPrinted, print_document, printed
 from dstream.starting import imported, logged, of_stages
 
@@ -23,10 +23,8 @@ _WORST_FIRST = (Outcome.FAIL, Outcome.WARN, Outcome.OK)
 
 def check(
     config: Config = DEFAULT,
-    stage: Annotated[
-        Stage, typer.Option("--stage", help="What to check. Choose one stage where only its secrets are set.")
-    ] = Stage.BOTH,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of lines.")] = False,
+    stage: WhichStage = Stage.BOTH,
+    as_json: AsJson = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 for a warning, too.")] = False,
     log_level: LogLevel = Level.INFO,
     log_format: LogFormat = Format.TEXT,

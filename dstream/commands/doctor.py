@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from common.check import NOT_KNOWN, Finding, Fix, Outcome, Tool
 from dstream.commands.check import ByStage, document, entry, found_by, line, outcome_of
-from dstream.options import DEFAULT, Config, Format, Level, LogFormat, LogLevel, Stage
+from dstream.options import DEFAULT, AsJson, Config, Format, Level, LogFormat, LogLevel, Stage, WhichStage
 from dstream.printing import printed
 from dstream.starting import logged
 
@@ -18,10 +16,8 @@ _INTO = {Tool.SQL: "as an administrator, in the source database:", Tool.SHELL: "
 
 def doctor(
     config: Config = DEFAULT,
-    stage: Annotated[
-        Stage, typer.Option("--stage", help="What to look at. Choose one stage where only its secrets are set.")
-    ] = Stage.BOTH,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of lines.")] = False,
+    stage: WhichStage = Stage.BOTH,
+    as_json: AsJson = False,
     log_level: LogLevel = Level.INFO,
     log_format: LogFormat = Format.TEXT,
 ) -> int:

@@ -11,12 +11,10 @@ from typer.core import TyperGroup
 
 from common.errors import ConfigurationError
 from common.unread import Unread
-from dstream.options import DEFAULT, Config, Format, Level, LogFormat, LogLevel
+from dstream.options import DEFAULT, AsJson, Config, Format, Level, LogFormat, LogLevel
 from dstream.printing import NotPrinted, print_document, print_lines
 from dstream.rendering.offsets import moves_document, moves_lines, result_lines, shown_document, shown_lines
 from dstream.starting import imported, prepared
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
 
 
 class ShowByDefault(TyperGroup):

@@ -17,7 +17,7 @@ import typer
 from common.errors import DStreamError, TransientError
 from common.in_time import begun
 from common.unread import Unread
-from dstream.options import DEFAULT, Config, Format, Level, LogFormat, LogLevel, Stage
+from dstream.options import DEFAULT, AsJson, Config, Format, Level, LogFormat, LogLevel, Stage, WhichStage
 from dstream.printing import NotPrinted, print_document, print_lines, printed
 from dstream.rendering.status import Status, status_document, status_lines
 from dstream.reporting import INTERRUPTED
@@ -42,10 +42,8 @@ class _Stages:
 
 def status(
     config: Config = DEFAULT,
-    stage: Annotated[
-        Stage, typer.Option("--stage", help="What to look at. Choose one stage where only its secrets are set.")
-    ] = Stage.BOTH,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document instead of tables.")] = False,
+    stage: WhichStage = Stage.BOTH,
+    as_json: AsJson = False,
     watch: Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")] = False,
     every: Annotated[
         float, typer.Option("--every", min=1, max=86_400, metavar="SECONDS", help="The pause of --watch.")
