@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from bench.ingestion import system
 from bench.ingestion.ground import Ground
@@ -49,8 +49,27 @@ ingester {{
 """
 
 
-class Ingester:
-    """`dstream ingester` over `tables`, to `queue`. `with` starts and stops it."""
+class Running:
+    """A service while it is measured. `with` starts and stops it."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def __enter__(self) -> Self:
+        self._service.start()
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self._service.stop()
+
+    def check(self) -> None:
+        """Ends the measurement when the service has ended by itself."""
+        if self._service.died() is not None:
+            raise SystemExit(f"the {self._service.stage} ended by itself:\n{self._service.tail()}")
+
+
+class Ingester(Running):
+    """`dstream ingester` over `tables`, to `queue`."""
 
     def __init__(
         self,
@@ -80,19 +99,7 @@ class Ingester:
             )
         )
         self._ground = ground
-        self._service = Service("ingester", config, {}, folder / f"{queue}.log")
-
-    def __enter__(self) -> Ingester:
-        self._service.start()
-        return self
-
-    def __exit__(self, *details: object) -> None:
-        self._service.stop()
-
-    def check(self) -> None:
-        """Ends the measurement when the ingester has ended by itself."""
-        if self._service.died() is not None:
-            raise SystemExit(f"the ingester ended by itself:\n{self._service.tail()}")
+        super().__init__(Service("ingester", config, {}, folder / f"{queue}.log"))
 
     def processor(self) -> dict[str, float]:
         """Seconds of processor time so far, by process."""

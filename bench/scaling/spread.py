@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from bench.ingestion import system
 from bench.ingestion.ground import Ground
+from bench.ingestion.whole import Running
 from bench.scaling.model import Terms
 from common.names import TableName
 from dstream.demo.processes import Service
@@ -106,8 +107,8 @@ class Drained:
         )
 
 
-class Spread:
-    """`dstream ingester` over `tables` on its machine, with `cluster` for its tasks. `with` starts and stops it."""
+class Spread(Running):
+    """`dstream ingester` over `tables` on its machine, with `cluster` for its tasks."""
 
     def __init__(
         self,
@@ -139,20 +140,13 @@ class Spread:
                 conf="\n".join(f"{json.dumps(key)} = {json.dumps(value)}" for key, value in conf.items()),
             )
         )
-        self._service = Service("ingester", config, self._driver.variables, folder / "spread.log")
-        self._service._command = self._driver.command(self._service._command)
-
-    def __enter__(self) -> Spread:
-        self._service.start()
-        return self
-
-    def __exit__(self, *details: object) -> None:
-        self._service.stop()
+        service = Service("ingester", config, self._driver.variables, folder / "spread.log")
+        service._command = self._driver.command(service._command)
+        super().__init__(service)
 
     def look(self) -> Look:
-        """Raises SystemExit when the ingester has ended by itself; zeros while it starts."""
-        if self._service.died() is not None:
-            raise SystemExit(f"the ingester ended by itself:\n{self._service.tail()}")
+        """Zeros while it starts."""
+        self.check()
         counts = dict.fromkeys(
             ("changes_total", "pages_total", "slice_seconds_count", "pass_seconds_count", "slots"), 0.0
         )
