@@ -9,7 +9,6 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
-from types import TracebackType
 
 from bench.routing.work import QUEUE, SUBSCRIPTION, TOPIC
 from bench.servicebus.broker import Broker
@@ -90,9 +89,7 @@ class Router:
     def __enter__(self) -> Router:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         self._process.terminate()
         self._process.wait(30)
 

@@ -7,7 +7,6 @@ import socket
 import subprocess
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 _HERE = Path(__file__).parent / ".cache"
@@ -53,9 +52,7 @@ class Azurite:
             time.sleep(0.05)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         self._process.terminate()
         try:
             self._process.wait(5)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import Enum
-from types import TracebackType
 from typing import Self
 
 from emulators.sqlserver.injection import Fault
@@ -141,9 +140,7 @@ class Killer:
         self._open.enter_context(self._world.sqlserver.inject(_Watch(self)))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         self._open.close()
         for opened in self._opened.values():
             opened.close()

@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from random import Random
-from types import TracebackType
 from typing import Self
 
 from tests.worlds.tcp_relay import Silence, TcpRelay, Way
@@ -30,9 +29,7 @@ class Mutes:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         self.end()
 
     def end(self) -> None:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import pyspark
@@ -66,9 +65,7 @@ class Cluster:
             time.sleep(0.2)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         for daemon in self._daemons:
             daemon.terminate()
         for daemon in self._daemons:

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Flag, auto
-from types import TracebackType
 from typing import Self
 
 _CHUNK = 65536
@@ -96,9 +95,7 @@ class TcpRelay:
         threading.Thread(target=self._accept, name="relay", daemon=True).start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         self._closed.set()
         hang_up(self._listener)
         self.drop()

@@ -14,7 +14,6 @@ import subprocess
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from tests.jvm_archive import ARCHIVE
@@ -123,9 +122,7 @@ class SparkMachines:
             self._opened = opened.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         self._opened.close()
 
     def executors(self) -> list[int]:
