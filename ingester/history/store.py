@@ -61,7 +61,10 @@ class SnapshotStore(Fence, Protocol):
         ...
 
     def standings(self, tables: Sequence[TableName]) -> Mapping[TableName, Standing]:
-        """For each of `tables`, in one round trip. A store that does not exist has nothing."""
+        """For each of `tables`, in one round trip. A store that does not exist has nothing, nor has one that this login never could read.
+
+        Asked after a claim, it knows each fence that an older owner has raised: later ones are refused.
+        """
         ...
 
     def add(self, table: TableName, epoch: int, reason: Reason) -> None:
@@ -78,7 +81,8 @@ class SnapshotStore(Fence, Protocol):
         self, snapshot: str, table: TableName, epoch: int, seen: RowKey | None, progress: Progress
     ) -> SnapshotState:
         """End the round of a snapshot whose `done` is `seen`: store `progress`, and count the round, so that no chunk of it holds the fence
-        again. The state is then what a person has set meanwhile (PAUSED, STOPPED), else `progress.state`. Returns it. Raises LeaseLost."""
+        again. The state is then what a person has set meanwhile (PAUSED, STOPPED; WAITING after both), unless all rows were sent, else
+        `progress.state`. Returns it. Repeated with the same values after a lost answer, it counts once. Raises LeaseLost."""
         ...
 
     def close(self) -> None: ...

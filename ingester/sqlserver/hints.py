@@ -33,6 +33,11 @@ MAKE_MOVES = (
 )
 USE_MOVES = f"GRANT SELECT ON OBJECT::dbo.cdc_offset_moves {_USER}"
 SET_OFFSETS = f"GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_offsets {_USER}; GRANT SELECT, INSERT ON OBJECT::dbo.cdc_offset_moves {_USER}"
+MAKE_SNAPSHOTS = (
+    f"if dbo.cdc_snapshots exists, GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_snapshots {_USER}; else create it beforehand "
+    f"(docs/install.md), or GRANT CREATE TABLE, and ALTER ON SCHEMA::dbo, {_USER}"
+)
+USE_SNAPSHOTS = f"GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_snapshots {_USER}"
 SEE_SCANS = f"GRANT VIEW DATABASE STATE {_USER}"
 START_JOB = "EXEC sys.sp_cdc_start_job N'capture'; check that SQL Server Agent is running"
 ADD_JOB = "EXEC sys.sp_cdc_add_job N'capture'; each server of an availability group needs jobs of its own"
