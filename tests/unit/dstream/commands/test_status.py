@@ -74,7 +74,7 @@ def test_the_queue_is_known_if_one_stage_may_see_it(stores: Stores) -> None:
         assert [each.what for each in found.unread] == ["owners", "topics"]
 
 
-def test_a_queue_that_does_not_exist_is_reported_whoever_sees_it(stores: Stores) -> None:
+def test_a_queue_that_does_not_exist_is_reported_if_one_stage_sees_it(stores: Stores) -> None:
     found = stores.read(of_router=REFUSED, of_ingester=None)
     assert found.queue is None
     assert "it does not exist yet" in str(found.unread[1])
