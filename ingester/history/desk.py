@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,7 +12,7 @@ from ingester.history.snapshot import Snapshot, SnapshotState
 
 @dataclass(frozen=True, slots=True)
 class SeenSnapshot:
-    """`asked_by`: login and machine. Times in UTC. `owner`: which ingester works on it; None if none does or that is not known."""
+    """`asked_by`: login and machine. Times in UTC. `owner`: which ingester began the last round of one that runs."""
 
     snapshot: Snapshot
     asked: str
@@ -31,11 +31,20 @@ class SnapshotDesk(Protocol):
         ...
 
     def snapshots(self, tables: Sequence[TableName] | None, most: int) -> Sequence[SeenSnapshot]:
-        """Those that are not over first, then the newest."""
+        """Those that are not over first, then the newest. `tables` None: of all that were ever asked for."""
+        ...
+
+    def find(self, snapshot: str) -> SeenSnapshot | None:
+        """The one of this id."""
         ...
 
     def change(self, snapshot: str, state: SnapshotState) -> SeenSnapshot | None:
-        """Make it PAUSED, WAITING (after a pause) or STOPPED, if that is possible. Returns it as it is then; None if there is none of this id."""
+        """Make it PAUSED, WAITING (after a pause, or after it failed) or STOPPED, if that is possible. Returns it as it is then; None if there
+        is none of this id."""
+        ...
+
+    def sizes(self, tables: Sequence[TableName]) -> Mapping[TableName, int]:
+        """About how many rows each has now; without those of which that cannot be seen."""
         ...
 
     def close(self) -> None: ...

@@ -181,3 +181,51 @@ def recorded(snapshot: str, key: str, epoch: int, round: int, kept: Kept) -> Sta
 def owned(key: str, epoch: int) -> Statement:
     """1 if no newer owner has claimed the table."""
     return f"{SHORT_WAIT};\nSELECT CASE WHEN {_OURS} THEN 1 ELSE 0 END", (key, epoch)
+
+
+# by a person
+
+
+def ask(snapshot: str, key: str, predicate: str | None, topic: str | None) -> Statement:
+    return (
+        f"{SHORT_WAIT};\n"
+        "INSERT INTO dbo.cdc_snapshots (id, table_name, reason, state, predicate, topic, asked_at, asked_by, asked_host)\n"
+        f"VALUES ({P}, {P}, N'asked', N'waiting', {P}, {P}, SYSUTCDATETIME(), ORIGINAL_LOGIN(), HOST_NAME())"
+    ), (snapshot, key, predicate, topic)
+
+
+_SEEN = f"""\
+{_SNAPSHOT}, CONVERT(varchar(23), s.asked_at, 126), s.asked_by, s.asked_host, CONVERT(varchar(23), s.begun_at, 126),
+       CONVERT(varchar(23), s.updated_at, 126), s.owner, s.error"""
+
+
+def seen(keys: Sequence[str] | None, most: int) -> Statement:
+    """Those that are not over first, then the newest. `keys` None: of all tables."""
+    which = "" if keys is None else f"WHERE s.table_name IN ({', '.join([P] * len(keys))})\n"
+    return (
+        f"{SHORT_WAIT};\nSELECT TOP ({P}) {_SEEN}\nFROM dbo.cdc_snapshots AS s\n{which}"
+        "ORDER BY CASE WHEN s.state IN (N'waiting', N'running', N'paused') THEN 0 ELSE 1 END, s.asked_at DESC, s.id"
+    ), (most, *(keys or ()))
+
+
+def one(snapshot: str) -> Statement:
+    return f"{SHORT_WAIT};\nSELECT {_SEEN}\nFROM dbo.cdc_snapshots AS s WHERE s.id = {P}", (snapshot,)
+
+
+def change(snapshot: str, state: str, possible: Sequence[str]) -> Statement:
+    """Only from one of the states that are `possible`. The error of one that failed is forgotten with its state."""
+    return (
+        f"{SHORT_WAIT};\n"
+        f"UPDATE dbo.cdc_snapshots SET state = {P}, error = NULL, updated_at = SYSUTCDATETIME()\n"
+        f"WHERE id = {P} AND state IN ({', '.join([P] * len(possible))})"
+    ), (state, snapshot, *possible)
+
+
+def sizes(names: Sequence[str]) -> Statement:
+    """(number in `names`, about how many rows the table has; NULL where there is none, or this login may not see it)."""
+    given = ", ".join(f"({number}, {P})" for number in range(len(names)))
+    return (
+        f"{SHORT_WAIT};\nSELECT w.number, (SELECT SUM(p.rows) FROM sys.partitions AS p\n"
+        "                  WHERE p.object_id = OBJECT_ID(w.name, N'U') AND p.index_id IN (0, 1)) AS table_rows\n"
+        f"FROM (VALUES {given}) AS w (number, name)"
+    ), tuple(names)

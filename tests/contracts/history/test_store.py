@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -23,6 +22,7 @@ from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.hints import MAKE_SNAPSHOTS, USE_SNAPSHOTS
 from ingester.sqlserver.history.store import SqlServerSnapshots
 from ingester.sqlserver.offsets import SqlServerOffsets
+from tests.contracts.history.conftest import Run, connection
 from tests.fakes.ingester import ORDERS, PERSONS
 
 RUNNING, WAITING, PAUSED = SnapshotState.RUNNING, SnapshotState.WAITING, SnapshotState.PAUSED
@@ -31,38 +31,11 @@ FENCED = 600.0
 """Longer than any test."""
 
 
-def connection(login: Login) -> Connection:
-    return Connection(SqlAddress(login.host, login.port, None, login.database, login.user, SecretStr(login.password)))
-
-
-@pytest.fixture
-def offsets(login: Login) -> Iterator[SqlServerOffsets]:
-    with closing(SqlServerOffsets(connection(login))) as made:
-        made.ensure()
-        made.claim(PERSONS, 1)
-        made.claim(ORDERS, 1)
-        yield made
-
-
 @pytest.fixture
 def store(login: Login, offsets: SqlServerOffsets) -> Iterator[SnapshotStore]:
     with closing(SqlServerSnapshots(connection(login))) as made:
         made.ensure()
         yield made
-
-
-@pytest.fixture
-def run(login: Login) -> Iterator[Callable[[str], list[tuple[Any, ...]]]]:
-    with login.connect() as opened, opened.cursor() as cursor:
-
-        def execute(sql: str) -> list[tuple[Any, ...]]:
-            cursor.execute(sql)
-            return cursor.fetchall() if cursor.description else []
-
-        yield execute
-
-
-Run = Callable[[str], list[tuple[Any, ...]]]
 
 
 def standing(store: SnapshotStore, table: TableName = PERSONS) -> Standing:
