@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -39,12 +40,15 @@ def rows(heading: str) -> list[str]:
     return [name for cell in cells for name in re.findall(r"`([^`]+)`", cell)]
 
 
-def sources() -> Iterator[tuple[str, ast.Module]]:
-    for folder in ("common", "router", "ingester", "dstream"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            name = path.relative_to(ROOT).as_posix()
-            if not name.startswith("dstream/demo/"):
-                yield name, ast.parse(path.read_text(encoding="utf-8"))
+@cache
+def sources() -> Sequence[tuple[str, ast.Module]]:
+    """Parsed once for all tests."""
+    return [
+        (name, ast.parse(path.read_text(encoding="utf-8")))
+        for folder in ("common", "router", "ingester", "dstream")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if not (name := path.relative_to(ROOT).as_posix()).startswith("dstream/demo/")
+    ]
 
 
 def is_loud(node: ast.expr, loud: set[str]) -> bool:
@@ -67,13 +71,16 @@ def loud_calls(module: ast.Module) -> Iterator[ast.Call]:
     yield from (node for node in ast.walk(module) if isinstance(node, ast.Call) and is_loud(node.func, names))
 
 
-def events() -> Iterator[tuple[str, str | None]]:
+@cache
+def events() -> Sequence[tuple[str, str | None]]:
     """(module, text of the event) of each; None where it is computed."""
+    found: list[tuple[str, str | None]] = []
     for name, module in sources():
         for call in loud_calls(module):
             event = call.args[0] if call.args else None
             literal = event.value if isinstance(event, ast.Constant) and isinstance(event.value, str) else None
-            yield name, literal
+            found.append((name, literal))
+    return found
 
 
 @pytest.mark.parametrize("stage", ["common", "dstream", "ingester", "router"])
@@ -91,6 +98,7 @@ def test_lines_whose_text_is_computed_have_rows_too() -> None:
     assert set(_HEADROOM.values()) <= set(rows("### The ingester"))
 
 
+@cache
 def texts() -> str:
     return "\n".join(
         node.value
