@@ -44,7 +44,7 @@ def campaign(folder: Path, *, kills: int, seed: int, mute: bool = False, trouble
     random = Random(seed)
     parents = 0
     pace = Pace(_CHANGES_A_SECOND * _FOR_EVER, _FOR_EVER, large=0)
-    world = World(folder, pace=pace, routing="workers = 2", router_by_relay=mute)
+    world = World(folder, pace=pace, workers=2, router_by_relay=mute)
 
     def restart() -> None:
         workers = workers_of(world.router.pid)

@@ -21,7 +21,7 @@ QUEUE = "ingest-queue"
 
 
 def with_packs(*given: Any, **named: Any) -> Path:
-    path = write_config(*given, **named, tasks=2)
+    path = write_config(*given, **named, tasks=2, routing="workers = 1")
     text = path.read_text()
     assert text.count("    queue {\n") == 1
     path.write_text(text.replace("    queue {\n", '    queue {\n        pack = "max"\n'))

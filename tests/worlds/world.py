@@ -103,7 +103,8 @@ class Ingester(Service):
 class World:
     """Starts everything but the workload and the ingesters on entering, and stops everything on leaving.
 
-    `locks`: the inside of the configuration's `locks` block. `more`, `routing`: settings of the ingester and of the router besides.
+    `locks`: the inside of the configuration's `locks` block. `more`: settings of the ingester besides. `workers`: of the router; one is no process
+    of its own, which spares two starts of Python.
     `router_by_relay`: the router's way to Service Bus is `router_relay`. `health`: what the health pages of all services say meanwhile.
     `host`: where both servers listen.
     """
@@ -115,14 +116,14 @@ class World:
         pace: Pace,
         locks: str = 'type = "sqlserver"',
         more: str = "",
-        routing: str = "",
+        workers: int = 1,
         router_by_relay: bool = False,
         seed: int = 3,
         host: str = "localhost",
     ) -> None:
         self._host, self._origin = host, Origin(server_label(host), DATABASE)
         self._listens = "127.0.0.1" if host == "localhost" else host
-        self._folder, self._locks, self._more, self._routing = folder, locks, more, routing
+        self._folder, self._locks, self._more, self._workers = folder, locks, more, workers
         self._make_servers()
         self._pace, self._seed = pace, seed
         self._router_by_relay, self._router_health = router_by_relay, free_port()
@@ -161,7 +162,7 @@ class World:
                 "200ms",
                 locks=self._locks,
                 more=f"{_HEALTH}\n{self._more}",
-                routing=f'health {{\nhost = "{_HEALTH_HOST}"\nport = {self._router_health}\n}}\n{self._routing}',
+                routing=f'health {{\nhost = "{_HEALTH_HOST}"\nport = {self._router_health}\n}}\nworkers = {self._workers}',
                 tasks=2,
             )
             through = self._addresses
