@@ -24,6 +24,7 @@ def test_what_cannot_be_had_says_why_and_hides_nothing_else(tmp_path: Path) -> N
     assert "== two\nthere" in (tmp_path / "dump.txt").read_text()
 
 
+@pytest.mark.soak  # the short form: tests/pipeline/test_replicas.py
 @pytest.mark.timeout(240)
 def test_a_failure_tells_offsets_locks_queues_sockets_and_stacks(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
