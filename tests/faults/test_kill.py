@@ -1,13 +1,10 @@
-"""SIGKILL of either service in the middle of the workload, and a start again, and of the JVM: the verdict must not know.
+"""SIGKILL of either service in the middle of the workload, and a start again: the verdict must not know.
 
 The short forms of such campaigns: test_ingester_kills.py, test_router_kills.py, tests/pipeline/test_packs.py.
 """
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
 import time
 from pathlib import Path
 
@@ -42,29 +39,6 @@ def campaign(folder: Path, *, kills: int, changes: int, seconds: float, seed: in
         seen = {count: verdict.total(count) for count in ("lost", "duplicated", "out_of_order", "wrong")}
         assert seen == {"lost": 0, "duplicated": 0, "out_of_order": 0, "wrong": 0}, "\n".join(examples)
         assert verdict.total("committed") >= changes
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds the JVM in /proc")
-def test_an_ingester_whose_jvm_dies_ends_with_status_1_and_says_so(tmp_path: Path) -> None:
-    with Pipeline(tmp_path, pace=Pace(changes=10, seconds=1, large=0)) as pipeline:
-        pipeline.workload.start()
-        pipeline.workload.join()
-        pipeline.settle(60, quiet=0)
-        os.kill(jvm_of(pipeline.ingester.pid), signal.SIGKILL)
-        assert pipeline.ingester.wait(60) == 1
-        tail = pipeline.ingester.tail()
-        assert "dstream: running on Spark: its JVM has ended by itself" in tail
-        assert "Traceback" not in tail
-
-
-def jvm_of(pid: int) -> int:
-    """The process of the Java virtual machine that `pid` started."""
-    [found] = [
-        int(child)
-        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        if b"org.apache.spark" in Path(f"/proc/{child}/cmdline").read_bytes()
-    ]
-    return found
 
 
 @pytest.mark.soak

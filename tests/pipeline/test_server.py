@@ -30,7 +30,7 @@ class Running:
 
     def __init__(self, folder: Path, emulators: Emulators) -> None:
         self.emulators = emulators
-        config = write_config(folder, emulators, "500ms", tasks=2)
+        config = write_config(folder, emulators, "500ms", tasks=2, routing="workers = 1")
         self.ports = {stage: free_port() for stage in ("ingester", "router")}
         text = config.read_text()
         for stage, port in self.ports.items():
@@ -72,9 +72,14 @@ class Running:
 
     def child(self, stage: str) -> int:
         """The process id of a stage."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        [found] = [int(pid) for pid in children if stage.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()]
-        return found
+        return child(self.process.pid, stage.encode())
+
+
+def child(parent: int, named: bytes) -> int:
+    """The process that `parent` has started and whose command line has this in it."""
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    [found] = [int(pid) for pid in children if named in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -114,12 +119,16 @@ def test_both_stages_tell_of_themselves_until_sigterm_stops_them_with_status_0(s
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds the children in /proc")
-def test_when_one_stage_dies_the_other_drains_and_the_status_is_1(server: Running) -> None:
-    os.kill(server.child("ingester"), signal.SIGKILL)  # which may still be starting
+def test_when_the_jvm_dies_its_stage_says_so_the_other_drains_and_the_status_is_1(server: Running) -> None:
+    server.wait_for("ingester started")
+    os.kill(child(server.child("ingester"), b"org.apache.spark"), signal.SIGKILL)
     assert server.process.wait(60) == 1
     text = server.log.read_text()
-    assert "stage ended by itself; stopping the other" in text
+    assert "dstream: running on Spark: its JVM has ended by itself" in text
+    [line] = [line for line in text.splitlines() if "stage ended by itself; stopping the other" in line]
+    assert "status=1" in line
     assert "router stopped" in text
+    assert "Traceback" not in text
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds the children in /proc")
