@@ -210,7 +210,8 @@ def test_every_fault_there_is_has_a_case(side: str) -> None:
 
 @pytest.mark.timeout(300)
 def test_every_quick_fault_beside_another_changes_nothing_and_a_hanging_server_holds_up_no_stop(tmp_path: Path) -> None:
-    quick = [case for case in CASES if not case.patience]
+    """What falls mute is found out by a deadline and is not quick: test_mute.py and the long forms have it."""
+    quick = [case for case in CASES if not case.patience and case.name != "mute"]
     random.Random(11).shuffle(quick)
     with Pipeline(tmp_path) as pipeline:
         pipeline.plays([quick[at : at + 2] for at in range(0, len(quick), 2)])

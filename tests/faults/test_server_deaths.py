@@ -89,7 +89,7 @@ def strike(world: MortalWorld, number: int, random: Random) -> None:
 
 @pytest.mark.timeout(300)
 def test_both_servers_die_and_come_back_and_nothing_is_lost(tmp_path: Path) -> None:
-    campaign(tmp_path, kills=3, seed=6)
+    campaign(tmp_path, kills=2, seed=6)
 
 
 @pytest.mark.soak
