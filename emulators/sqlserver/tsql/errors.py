@@ -42,6 +42,11 @@ def computed_column(name: str) -> SqlError:
     return SqlError(271, text, 16)
 
 
+def unknown_index(name: str, table: str) -> SqlError:
+    text = f"Index '{name}' on table '{table}' (specified in the FROM clause) does not exist."
+    return SqlError(308, text, 16)
+
+
 def ambiguous_column(name: str) -> SqlError:
     return SqlError(209, f"Ambiguous column name '{name}'.", 16)
 

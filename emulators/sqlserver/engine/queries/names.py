@@ -91,7 +91,8 @@ class SessionNames:
             )
             here = (where, "") if database is self.home else ("", f"{ELSEWHERE}{where}")
             rowid = storage.rowid_name(table)
-            return Source(database.name, table.schema, table.name, columns, *here, rowid, computed, denied)
+            indexes = tuple(index.name for index in table.all_indexes())
+            return Source(database.name, table.schema, table.name, columns, *here, rowid, computed, denied, indexes)
         view = f"{schema}.{name[-1]}".lower()
         real = view.upper() if schema.lower() == "information_schema" else view
         if self.fold(f"{schema}.{name[-1]}") != self.fold(real):

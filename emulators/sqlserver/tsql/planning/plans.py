@@ -58,6 +58,8 @@ class Source:
     """Positions of computed columns and what they are computed from: they are never stored."""
     denied: frozenset[str] = frozenset()
     """Names of the columns that the login may not read."""
+    indexes: tuple[str, ...] = ()
+    """Names of the indexes that a hint may name."""
 
 
 @dataclass(frozen=True, slots=True)

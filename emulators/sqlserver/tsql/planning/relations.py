@@ -148,8 +148,19 @@ class Relations(Predicates):
     def _check_hints(self, node: exp.Table) -> None:
         for clause in node.args.get("hints") or []:
             for hint in clause.expressions:
-                if hint.name.upper() not in _HINTS:
+                if hint.name.upper() not in _HINTS and _named_index(hint) is None:
                     raise errors.unsupported(f"table hint {hint.sql()}")
+
+    def _check_index_hints(self, node: exp.Table, source: Source) -> None:
+        """An index that is named must exist; which one is read, SQLite decides.
+
+        https://learn.microsoft.com/sql/t-sql/queries/hints-transact-sql-table (INDEX)"""
+        known = {self.names.fold(name) for name in source.indexes}
+        for clause in node.args.get("hints") or []:
+            for hint in clause.expressions:
+                name = _named_index(hint)
+                if name is not None and self.names.fold(name) not in known:
+                    raise errors.unknown_index(name, f"{source.schema}.{source.name}")
 
     def _note_locks(self, node: exp.Table, source: Source) -> None:
         """https://learn.microsoft.com/sql/t-sql/queries/hints-transact-sql-table"""
@@ -198,6 +209,7 @@ class Relations(Predicates):
         source = self.names.source(parts)
         if source is None:
             return self._user_view(parts, alias, scope)
+        self._check_index_hints(node, source)
         self._note_locks(node, source)
         return self._named_source(source, name, alias, scope, ())
 
@@ -308,3 +320,11 @@ def _column_sql(name: str, source: Source, index: int, column: Column) -> str:
 def _nullable(relation: Relation) -> Relation:
     outputs = [replace(o, expr=o.expr.read_as(o.expr.sql, True)) for o in relation.columns]
     return Relation(relation.alias, relation.sql, outputs, relation.source, relation.aliased)
+
+
+def _named_index(hint: exp.Expr) -> str | None:
+    """The index that the hint INDEX (name) names; None for other hints and for more than one index."""
+    if not isinstance(hint, exp.Anonymous) or hint.name.upper() != "INDEX" or len(hint.expressions) != 1:
+        return None
+    named = hint.expressions[0]
+    return named.name if isinstance(named, exp.Column | exp.Identifier) else None
