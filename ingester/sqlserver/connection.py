@@ -22,6 +22,8 @@ from ingester.sqlserver.waiting import Patience, Wire, patient, wait
 
 pymssql.set_wait_callback(wait)
 
+Fetch = Callable[[Callable[[tuple[Any, ...]], bool]], tuple[list[tuple[Any, ...]], bool]]
+
 
 class Connection:
     """One connection, opened at first use and again after it was lost. Not thread-safe.
@@ -87,6 +89,38 @@ class Connection:
                 more = cursor.nextset()
             return found, True
 
+    @contextmanager
+    def streamed(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[Fetch]:
+        """A function that returns the next rows of a batch up to the first that is enough, and whether that is all.
+
+        Each call has a deadline of its own; the rows of all result sets follow each other. Nothing else may be asked meanwhile.
+        Leaving the context before the end closes the connection, which ends the statement at the server.
+        """
+        cursor: Any = None
+        over = False
+
+        def more(enough: Callable[[tuple[Any, ...]], bool]) -> tuple[list[tuple[Any, ...]], bool]:
+            nonlocal cursor, over
+            with self._deadline() as connection:
+                if cursor is None:
+                    cursor = connection.cursor()
+                    cursor.execute(rendered(sql, parameters))
+                rows: list[tuple[Any, ...]] = []
+                while True:
+                    while cursor.description is not None and (row := cursor.fetchone()) is not None:
+                        rows.append(row)
+                        if enough(row):
+                            return rows, False
+                    if not cursor.nextset():
+                        over = True
+                        return rows, True
+
+        try:
+            yield more
+        finally:
+            if cursor is not None and not over:
+                self.close()
+
     def execute(self, sql: str, parameters: Sequence[object] = ()) -> int:
         """Run a statement and return the number of rows it changed, by @@ROWCOUNT, since SET NOCOUNT may be a server's
         default."""
@@ -104,12 +138,18 @@ class Connection:
 
     @contextmanager
     def _cursor(self, within: float | None = None) -> Iterator[Any]:
+        with self._deadline(within) as connection, connection.cursor() as cursor:
+            yield cursor
+
+    @contextmanager
+    def _deadline(self, within: float | None = None) -> Iterator[Any]:
+        """The driver's connection, for one statement or a part of its answer."""
         connection = self._opened()
         seconds = self._query_seconds if within is None else min(within, self._query_seconds)
         patience = Patience(seconds, self._stop, self._wire)
         try:
-            with patient(patience), connection.cursor() as cursor:
-                yield cursor
+            with patient(patience):
+                yield connection
         except pymssql.Error as error:
             translated = self.translate(error)
             if patience.over is not None:

@@ -49,6 +49,16 @@ _CAPTURE_HOLDS = (
     "Otherwise see sys.dm_tran_locks for who holds it"
 )
 
+ROWS_LOCKED = (
+    "the snapshot goes on as soon as the rows are free; sys.dm_tran_locks and sys.dm_exec_requests show who holds them. "
+    "ALTER DATABASE ... SET READ_COMMITTED_SNAPSHOT ON lets readers pass"
+)
+
+
+def read_table(table: TableName) -> str:
+    """The right that a snapshot needs: on the table itself, its captured columns and its key."""
+    return f"GRANT SELECT ON OBJECT::{table.quoted} {_USER}: a snapshot reads the table itself"
+
 
 class SqlServerHints:
     """The port's hints in T-SQL."""

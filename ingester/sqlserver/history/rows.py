@@ -1,0 +1,324 @@
+"""The rows of SQL Server's tables for snapshots, through pymssql: keyset-paged by a unique index, or in one pass.
+
+Every statement is a transaction of its own at READ COMMITTED. When a page has enough bytes the rest of its statement is cancelled by
+the next one, before the page is returned; a pass that is left early ends with its connection. So no lock outlives a page. A pass over
+a table without an order holds locks while it lasts, as any SELECT does: on the place where it stands, and against ALTER TABLE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any, TypeVar
+
+from common.errors import ConnectionLost, DStreamError, PermanentError, TransientError
+from common.names import TableName
+from ingester.history.rows import BaseTable, RowKey, RowPage, RowPages, RowsQuery
+from ingester.position import Position
+from ingester.source import CaptureInstance
+from ingester.sqlserver.change_table import ChangeTable, change_table
+from ingester.sqlserver.connection import Connection, is_error, lacks_rights
+from ingester.sqlserver.hints import ROWS_LOCKED, read_table
+from ingester.sqlserver.history.capture_passed import CapturePassed
+from ingester.sqlserver.history.condition import refuse, refused
+from ingester.sqlserver.history.reader import BaseRowReader, ChangedKeys
+from ingester.sqlserver.position import in_the_log
+from ingester.sqlserver.sql.changes import after
+from ingester.sqlserver.sql.columns import STAMP
+from ingester.sqlserver.sql.history import rows as queries
+from ingester.sqlserver.sql.history.base_table import BaseColumn, IndexColumn, SqlServerTable, base_of, chosen_key
+from ingester.sqlserver.sql.history.keys import known_form, parameters
+from ingester.sqlserver.sql.history.rows import PageText
+
+PAGE_BYTES = 4 * 2**20
+"""How much text and binary a page holds before it ends; a larger row is a page of its own."""
+
+_ATTEMPTS = 3
+"""How often rows are read again because their table was altered meanwhile."""
+
+_LOCKED = 1222
+_ALTERED = (207, 208, 308)
+"""Unknown column, object, index."""
+_OF_VALUES = (
+    220,
+    232,
+    235,
+    236,
+    241,
+    242,
+    244,
+    245,
+    248,
+    295,
+    402,
+    517,
+    529,
+    8114,
+    8115,
+    8117,
+    8134,
+    8169,
+    9819,
+    13609,
+)
+"""A value that cannot be converted or computed with: as a condition asks for it, on a row that only reading finds."""
+
+_Found = TypeVar("_Found")
+
+
+class SqlServerRows:
+    """`decimals_as_numbers`: the setting of that name. `page_bytes`: how much a page holds, whatever its number of rows."""
+
+    def __init__(self, connection: Connection, *, decimals_as_numbers: bool, page_bytes: int = PAGE_BYTES) -> None:
+        self._connection = connection
+        self._decimals_as_numbers = decimals_as_numbers
+        self._page_bytes = page_bytes
+        self._passed = CapturePassed(connection)
+        self._reader: tuple[SqlServerTable, BaseRowReader] | None = None
+        self._altered: tuple[SqlServerTable, SqlServerTable] | None = None
+        """A table in a query, and what it is since an ALTER that whoever asks does not know of."""
+
+    def table(self, instance: CaptureInstance) -> BaseTable:
+        with _errors_about(instance.table):
+            return self._table(change_table(instance))
+
+    def check(self, table: BaseTable, where: str) -> None:
+        base = base_of(table)
+        refuse(base.name.key, where)
+        try:
+            with _errors_about(base.name):
+                self._connection.rows(*queries.compiled(base, where))
+        except ConnectionLost:
+            raise
+        except DStreamError as error:
+            if lacks_rights(error.__cause__ or error) or is_error(error.__cause__ or error, _LOCKED):
+                raise
+            raise refused(base.name.key, error.message) from error
+
+    def bounds(self, query: RowsQuery, most: int) -> Sequence[RowKey]:
+        return self._of(query, lambda table: self._bounds(table, query, most))
+
+    def page(self, query: RowsQuery) -> RowPage:
+        return self._of(query, lambda table: self._page(table, query))
+
+    @contextmanager
+    def in_one_pass(self, query: RowsQuery) -> Iterator[RowPages]:
+        table = self._of(query, self._unchanged)
+        _refuse_where(table, query.where)
+        reader = self._reader_of(table)
+        text = queries.pass_over(PageText(table, reader.selected, query.rows, where=query.where))
+        with self._connection.streamed(*text) as more:
+            yield _Pass(table, reader, more, query.rows, self._page_bytes)
+
+    def changed_since(self, table: BaseTable, position: Position, moment: str) -> frozenset[tuple[object, ...]] | None:
+        instance = change_table(table.instance)
+        key = sorted((c for c in instance.columns if c.key_ordinal), key=lambda c: c.key_ordinal or 0)
+        if not key:
+            raise PermanentError(
+                f"reading {instance.table.key}: its capture instance {instance.name} has no key, so a snapshot of it cannot be exact",
+                hint="set snapshot.exact = false for the table, or capture it with its primary key or a unique index (@index_name)",
+            )
+        reader = ChangedKeys([(c.name, c.type, c.length) for c in key], decimals_as_numbers=self._decimals_as_numbers)
+        begun = after(in_the_log(position), instance.has_command_id)
+        with _errors_about(instance.table):
+            if not self._passed.passed(moment):
+                return None
+            found = self._connection.rows(*queries.changed_keys(instance.change_table, reader.selected, begun))
+        return frozenset(reader.key(row) for row in found)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _of(self, query: RowsQuery, read: Callable[[SqlServerTable], _Found | None]) -> _Found:
+        """What `read` returns of the query's table as it is now; None and errors about names mean that it was altered."""
+        asked = base_of(query.table)
+        for _ in range(_ATTEMPTS):
+            table = self._altered[1] if self._altered is not None and self._altered[0] == asked else asked
+            try:
+                with _errors_about(table.name, query.where):
+                    found = read(table)
+                if found is not None:
+                    return found
+                now = self._table(change_table(asked.instance))
+            except DStreamError as error:
+                if not any(is_error(error.__cause__ or error, number) for number in _ALTERED):
+                    raise
+                now = self._table(change_table(asked.instance))
+                if now.stamp == table.stamp and now.name == table.name:
+                    raise
+            self._altered = asked, now
+        raise TransientError(f"reading {asked.instance.table.key}: the columns of the table keep changing")
+
+    def _unchanged(self, table: SqlServerTable) -> SqlServerTable | None:
+        stamp = self._connection.rows(STAMP, (table.object_id,))[0][0]
+        return table if stamp == table.stamp else None
+
+    def _page(self, table: SqlServerTable, query: RowsQuery) -> RowPage | None:
+        """None if the table's columns are no longer those of `table`."""
+        reader, wanted = self._wanted(table, query)
+        meter = _Meter(self._page_bytes)
+        sets, whole = self._connection.rows_until(*queries.page(wanted), meter.enough)
+        tail = sets.pop() if whole else self._connection.rows(*queries.end(table))
+        ((_, stamp, moment),) = tail
+        if stamp != table.stamp:
+            return None
+        rows = [reader.row(row[1:]) for found in sets for row in found]
+        return RowPage(rows, not whole or len(rows) >= query.rows, reader.unavailable, moment)
+
+    def _bounds(self, table: SqlServerTable, query: RowsQuery, most: int) -> Sequence[RowKey]:
+        _, wanted = self._wanted(table, query)
+        found = self._connection.rows(*queries.bounds(wanted, most))
+        forms = [(column.title, known_form(column).write) for column in table.keys]
+        return [
+            tuple(title + write(value) for (title, write), value in zip(forms, key, strict=True))
+            for (number, *key), (behind, *_) in pairwise(found)
+            if number % query.rows == 0 and behind == number + 1
+        ]
+
+    def _wanted(self, table: SqlServerTable, query: RowsQuery) -> tuple[BaseRowReader, PageText]:
+        key = table.name.key
+        if not table.keys:
+            raise PermanentError(
+                f"reading {key}: it no longer has a unique index whose columns are NOT NULL, so its rows have no order",
+                hint="stop the snapshot and start it again: the table is then read in one pass",
+            )
+        _refuse_where(table, query.where)
+        reader = self._reader_of(table)
+        begun, last = (None if one is None else parameters(table.keys, one, key) for one in (query.after, query.upto))
+        return reader, PageText(table, reader.selected, query.rows, begun, last, query.where)
+
+    def _reader_of(self, table: SqlServerTable) -> BaseRowReader:
+        if self._reader is None or self._reader[0] != table:
+            self._reader = table, BaseRowReader(table, decimals_as_numbers=self._decimals_as_numbers)
+        return self._reader[1]
+
+    def _table(self, instance: ChangeTable) -> SqlServerTable:
+        object_id = _object_id(instance)
+        named, stamps, columns, indexes = self._connection.batch(
+            [
+                queries.quick(queries.TABLE, object_id, instance.source),
+                queries.quick(STAMP, object_id),  # before the columns: see queries of columns
+                queries.quick(queries.COLUMNS, instance.name, object_id),
+                queries.quick(queries.INDEXES, object_id),
+            ]
+        )
+        if not named:
+            raise TransientError(
+                f"reading {instance.table.key}: the table that {instance.name} captures no longer exists, or this login may no longer see it",
+                hint=read_table(instance.table),
+            )
+        known = tuple(_column(row) for row in columns)
+        index, keys = chosen_key(instance, known, [IndexColumn(n, bool(p), c, bool(d)) for n, p, c, d in indexes])
+        rows, size = self._size(object_id)
+        return SqlServerTable(
+            instance=instance,
+            order=tuple(column.name for column in keys),
+            rows=rows,
+            row_bytes=size / rows if size is not None and rows else None,
+            object_id=object_id,
+            name=TableName(*named[0]),
+            stamp=stamps[0][0],
+            columns=known,
+            index=index,
+            keys=keys,
+        )
+
+    def _size(self, object_id: int) -> tuple[int, int | None]:
+        """About how many rows and bytes; the bytes are not known without the right to see them."""
+        try:
+            found = self._connection.rows(*queries.quick(queries.SIZE, object_id))
+        except ConnectionLost:
+            raise
+        except DStreamError:
+            found = self._connection.rows(*queries.quick(queries.ROWS_ALONE, object_id))
+        rows, size = found[0]
+        return int(rows or 0), None if size is None else int(size)
+
+
+class _Pass:
+    """The pages of one statement. Its rows come as the server finds them."""
+
+    def __init__(
+        self,
+        table: SqlServerTable,
+        reader: BaseRowReader,
+        more: Callable[[Callable[[Sequence[Any]], bool]], tuple[list[tuple[Any, ...]], bool]],
+        rows: int,
+        page_bytes: int,
+    ) -> None:
+        self._table = table
+        self._reader = reader
+        self._more = more
+        self._rows = rows
+        self._page_bytes = page_bytes
+
+    def next(self) -> RowPage:
+        with _errors_about(self._table.name):
+            found, whole = self._more(_Meter(self._page_bytes, rows=self._rows).enough)
+        ends = [row for row in found if row[0] == queries.END]
+        if any(stamp != self._table.stamp for _, stamp, _ in ends):
+            raise TransientError(
+                f"reading {self._table.name.key}: its columns were altered while it was read in one pass"
+            )
+        rows = [self._reader.row(row[1:]) for row in found if row[0] == queries.ROW]
+        return RowPage(rows, not whole, self._reader.unavailable, ends[-1][2] if whole else "")
+
+
+class _Meter:
+    """Ends a page once its rows hold `limit` characters and bytes, or at `rows` rows."""
+
+    def __init__(self, limit: int, *, rows: int | None = None) -> None:
+        self._left = limit
+        self._rows = rows
+
+    def enough(self, row: Sequence[Any]) -> bool:
+        if row[0] == queries.END:
+            return False
+        if self._rows is not None:
+            self._rows -= 1
+        for value in row:
+            if isinstance(value, (str, bytes)):
+                self._left -= len(value)
+        return self._left <= 0 or self._rows == 0
+
+
+def _refuse_where(table: SqlServerTable, where: str | None) -> None:
+    """What a table of the database has said is checked before every use."""
+    if where is not None:
+        refuse(table.name.key, where)
+
+
+def _column(row: Sequence[Any]) -> BaseColumn:
+    number, name, captured, sql_type, length, precision, scale, collation, nullable, computed = row
+    return BaseColumn(
+        number, name, captured, sql_type or "", length, precision, scale, collation, bool(nullable), bool(computed)
+    )
+
+
+def _object_id(instance: ChangeTable) -> int:
+    """Of the source table. Raises PermanentError where this login may not see it."""
+    found = instance.source.partition(" ")[0]
+    if not found:
+        raise PermanentError(
+            f"reading {instance.table.key}: this login may not see the table", hint=read_table(instance.table)
+        )
+    return int(found)
+
+
+@contextmanager
+def _errors_about(table: TableName, where: str | None = None) -> Iterator[None]:
+    """Errors about the table itself in its own words."""
+    try:
+        yield
+    except DStreamError as error:
+        if lacks_rights(error):
+            raise PermanentError(f"reading {table.key}: {error.message}", hint=read_table(table)) from error
+        if is_error(error, _LOCKED):
+            raise TransientError(
+                f"reading {table.key}: another session holds rows of it, and did so for {queries.LOCK_SECONDS} s",
+                hint=ROWS_LOCKED,
+            ) from error
+        if where is not None and any(is_error(error, number) for number in _OF_VALUES):
+            raise refused(table.key, f"the server cannot compute it for a row: {error.message}") from error
+        raise

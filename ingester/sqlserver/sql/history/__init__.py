@@ -1,0 +1,1 @@
+"""The T-SQL of snapshots."""
