@@ -21,6 +21,7 @@ from ingester.position import Position
 from ingester.slices import Slice, SliceResult, in_trouble
 from ingester.source import Page, PageQuery, Source
 from ingester.task.encode import Encoder
+from ingester.task.events import gap_event
 from ingester.task.limits import Bounds
 from ingester.task.page_size import page_rows
 from ingester.task.send_page import PageSender, SliceProgress, ThrottleState
@@ -57,16 +58,17 @@ class Drain:
 
     def _drain(self, todo: Slice, progress: SliceProgress) -> bool:
         bounds = Bounds(todo, now=self.now, clock=self.clock, stopping=self.stopping)
-        pages = PageSender(
-            self.sender, self.encoder, self.clock, bounds, self.stand_ins, self.wait, self.chance, self.throttle
-        )
+        pages = self.page_sender(bounds)
         table = todo.table
         progress.position = seen = self.offsets.load(table, todo.epoch, todo.instance.source or None)
         after = todo.start if seen is None else seen
-        if todo.part is not None and after != todo.start:
+        if (todo.part is not None or todo.gap) and after != todo.start:
+            what = "a part" if todo.part is not None else "a gap"
             raise TransientError(
-                f"reading a part of {table.key}: the offset has moved to {after}, the part begins at {todo.start}"
+                f"reading {what} of {table.key}: the offset has moved to {after}, {what[2:]} begins at {todo.start}"
             )
+        if todo.gap:
+            return self._tell_of_gap(todo, seen, pages, progress)
         while after < todo.upto:
             if bounds.refuses_a_page():
                 return True
@@ -87,10 +89,7 @@ class Drain:
                     self.offsets.commit(table, todo.epoch, seen=seen, position=end)
                     progress.position = seen = end
                 after = end
-                progress.changes += out.end
-                progress.dropped += done - out.end
-                progress.pages += 1
-                progress.set_aside += out.set_aside
+                progress.passed(out, done)
             if (stopped := refused or (ready.failure if done == ready.end else None)) is not None:
                 raise stopped
             if not whole:
@@ -100,6 +99,22 @@ class Drain:
             if bounds.ends_after_a_page():
                 return True
         return False
+
+    def page_sender(self, bounds: Bounds) -> PageSender:
+        """What sends the pages of a slice with these bounds."""
+        return PageSender(
+            self.sender, self.encoder, self.clock, bounds, self.stand_ins, self.wait, self.chance, self.throttle
+        )
+
+    def _tell_of_gap(self, todo: Slice, seen: Position | None, pages: PageSender, progress: SliceProgress) -> bool:
+        """Send the event about what was lost, and go on behind it. No transform sees it: it is about no row."""
+        out, refused = pages.send(todo, [gap_event(todo)], progress)
+        if refused is not None:
+            raise refused
+        self.offsets.commit(todo.table, todo.epoch, seen=seen, position=todo.upto)
+        progress.position = todo.upto
+        progress.passed(out, out.end)
+        return True
 
 
 def _refuse_gap(todo: Slice, after: Position, page: Page) -> None:

@@ -1,15 +1,19 @@
 """When a slice must end: when its time is up, when a stop is requested, and before its lease ends by either of two clocks.
 
-A part of a stride is bound by the lease alone. A commit is not checked here, because the epoch guards it.
+A part of a stride is bound by the lease alone. A chunk of a snapshot is bound by the lease and by the fence, and not by the slice's time. A
+commit is not checked here, because the epoch guards it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 from common.clock import SteadyClock, UnixClock, seconds_left
+from common.errors import DStreamError, TransientError
 from ingester.slices import Expired, Slice
+from ingester.task.fence import HeldFence
 
 
 class Bounds:
@@ -37,7 +41,8 @@ class Bounds:
         if self.expired():
             raise self.too_late()
 
-    def too_late(self) -> Expired:
+    def too_late(self) -> DStreamError:
+        """What ends a slice that may send nothing more, before all of a page was sent."""
         return Expired(
             f"sending changes of {self._todo.table.key}: the lease may have ended before a page was sent",
             hint="nothing is lost, the page is sent again; if this repeats, the machine is overloaded, Service Bus is slow, "
@@ -57,3 +62,35 @@ class Bounds:
         if self._todo.part is not None:
             return False
         return self.stopping() or self.expired() or (even and self._clock() >= self._deadline)
+
+
+class ChunkBounds(Bounds):
+    """The bounds of a slice that has a chunk. Asking whether something may be sent holds the fence again, when little of it is left."""
+
+    def __init__(
+        self, todo: Slice, fence: HeldFence, *, now: UnixClock, clock: SteadyClock, stopping: Callable[[], bool]
+    ) -> None:
+        super().__init__(replace(todo, seconds=math.inf), now=now, clock=clock, stopping=stopping)
+        self._fence = fence
+
+    def left(self) -> float:
+        """Seconds until nothing may be sent, because of the lease or the fence."""
+        return min(super().left(), self._fence.left())
+
+    def expired(self) -> bool:
+        """The lease alone: it cannot be taken again, the fence can."""
+        return super().left() <= 0
+
+    def refuse_expired(self) -> None:
+        """Raises as Fence.hold does, and Expired, and TransientError when holding the fence took too long."""
+        self._fence.hold_when_low()
+        if self.left() <= 0:
+            raise self.too_late()
+
+    def too_late(self) -> DStreamError:
+        if self.expired():
+            return super().too_late()
+        return TransientError(
+            f"sending rows of {self._todo.table.key}: the time for which the table's changes stand was over before a page was sent",
+            hint="nothing is lost, the page is sent again; if this repeats, SQL Server or Service Bus is slow, or the machine is overloaded",
+        )

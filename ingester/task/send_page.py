@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from common.bus.ports import MessageRefused, MessageTooLarge, OutOfTime, Sender, SendInterrupted
 from common.bus.throttling import QUIET, THROTTLED_BACKOFF
 from common.clock import SteadyClock
-from common.errors import PermanentError, Throttled, TransientError
+from common.errors import EntityUnavailable, PermanentError, Throttled, TransientError
 from ingester.change import Change
 from ingester.oversize import Outgoing, Oversized, not_taken, oversized
 from ingester.position import Position
@@ -51,6 +51,8 @@ class SliceProgress:
     refusals: int = 0
     throttled: str = ""
     unsent: float | None = None
+    unanswered: bool = False
+    """Whether the last send may still reach the queue: nobody knows what became of it."""
 
     @contextmanager
     def asking_the_queue(self, clock: SteadyClock) -> Iterator[None]:
@@ -63,6 +65,28 @@ class SliceProgress:
             if not isinstance(error, Throttled) and not (isinstance(error, SendInterrupted) and error.throttled):
                 self.unsent = 0.0 if sent else clock() - began
             raise
+
+    @contextmanager
+    def sending(self, clock: SteadyClock) -> Iterator[None]:
+        """The same around a send, which counts as unanswered unless it ended well, or the queue has refused something."""
+        self.unanswered = True
+        try:
+            with self.asking_the_queue(clock):
+                yield
+        except (MessageRefused, EntityUnavailable):
+            self.unanswered = False
+            raise
+        except SendInterrupted as error:
+            self.unanswered = not error.throttled
+            raise
+        self.unanswered = False
+
+    def passed(self, out: Outgoing, done: int, *, left_out: int = 0) -> None:
+        """Count a page of which `done` changes need nothing more. `left_out`: those that were left out, and by no transform."""
+        self.changes += out.end
+        self.dropped += done - out.end - left_out
+        self.pages += 1
+        self.set_aside += out.set_aside
 
     def result(self, todo: Slice, *, more: bool) -> SliceResult:
         return SliceResult(
@@ -79,6 +103,7 @@ class SliceProgress:
             throttled=self.throttled,
             unsent=self.unsent,
             dropped=self.dropped,
+            chunk=None if todo.chunk is None else todo.chunk.id,
         )
 
 
@@ -125,7 +150,7 @@ class PageSender:
             self.bounds.refuse_expired()
             at_once = left if spell is None else left[:_THROTTLED_ROWS]
             try:
-                with progress.asking_the_queue(self.clock):
+                with progress.sending(self.clock):
                     self.sender.send(at_once, left=self.bounds.left)
                 out.accept(range(len(at_once)))
                 if spell is not None:
