@@ -43,6 +43,8 @@ _SHOWN = {
     frozenset(("U", "IX")): "UpdateIntentExclusive",
 }
 
+_SHORT = {frozenset(("S", "IX")): "SIX", frozenset(("U", "IX")): "UIX"}
+
 
 @dataclass(frozen=True, slots=True)
 class Owner:
@@ -119,6 +121,15 @@ class ApplicationLocks:
         with self._changed:
             held = self._holds.get(resource, {}).get(owner)
             return "NoLock" if held is None else _SHOWN[held.parts]
+
+    def all_held(self) -> list[tuple[Resource, Owner, str, int]]:
+        """Every lock: what, whose, its mode in the short form (SIX for shared with intent exclusive), how often."""
+        with self._changed:
+            return [
+                (resource, owner, _SHORT.get(held.parts) or "".join(held.parts), held.times)
+                for resource, holds in self._holds.items()
+                for owner, held in holds.items()
+            ]
 
     def grantable(self, owner: Owner, resource: Resource, mode: str) -> bool:
         """Whether `acquire` would not have to wait."""

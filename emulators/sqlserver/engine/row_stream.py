@@ -22,6 +22,7 @@ class RowStream:
         self._rest: list[Row] | None = None
         self._error: Exception | None = None
         self.total = 0
+        self._last = 0
         self._first = self._fetch()
 
     def _fetch(self) -> list[Row]:
@@ -30,6 +31,7 @@ class RowStream:
         except sqlite3.Error as error:
             raise self._link.translated(error) from error
         self.total += len(chunk)
+        self._last = len(chunk)
         return chunk
 
     def rows(self) -> Iterator[Row]:
@@ -46,6 +48,11 @@ class RowStream:
                 return
             else:
                 chunk = self._fetch() if len(chunk) == _CHUNK else []
+
+    @property
+    def finished(self) -> bool:
+        """Whether every row has been taken from the table; the client may not have read it yet."""
+        return self._rest is not None or self._last < _CHUNK
 
     def settle(self) -> int:
         """The number of rows that were read."""

@@ -7,7 +7,7 @@ answers a function or fills a view knows them alone. A module asks for the small
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Protocol
@@ -135,6 +135,23 @@ class Connections(Protocol):
 
     def await_tables(self, tables: Collection[StoredTable]) -> None:
         """Wait while other sessions hold exclusive locks on whole tables. Raises 1222, Cancelled."""
+        ...
+
+    reading: frozenset[StoredTable]
+    """What the statement that runs reads, until the client has its rows."""
+    waiting: StoredTable | None
+    """The table whose lock it waits for."""
+
+    def changed_by_others(self, tables: Collection[StoredTable]) -> Mapping[str, Collection[int]]:
+        """Row numbers that other open transactions hold, by table."""
+        ...
+
+    def await_rows(self, tables: Collection[StoredTable], held: str) -> None:
+        """Wait until the transaction ends that has changed rows of `held`. Raises 1222, Cancelled."""
+        ...
+
+    def note_reads(self, tables: Collection[StoredTable], locks: bool) -> None:
+        """These tables are read from now on."""
         ...
 
     def await_end(self, database: StoredDatabase, schema: str, name: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from emulators.sqlserver.codepages import kept
@@ -19,6 +20,7 @@ from emulators.sqlserver.engine.session_ports import StatementSession
 from emulators.sqlserver.engine.store import storage
 from emulators.sqlserver.engine.store.database import StoredDatabase
 from emulators.sqlserver.engine.store.links import Link, StaleName
+from emulators.sqlserver.engine.store.table_locks import RowLocked
 from emulators.sqlserver.engine.views.register import VIEWS
 from emulators.sqlserver.engine.views.viewing import Viewpoint
 from emulators.sqlserver.results import Value
@@ -126,10 +128,39 @@ class Runner:
             link = self.link(plan, locks)
             self.session.exclude_others(plan.excludes)
             try:
+                self._await_rows(fragment, plan, link)
+                self.session.note_reads(plan.reads, locks)
                 return plan, link, self.execute(fragment, plan, link)
             except StaleName:
                 continue
         raise unsupported("a query whose tables change while it starts")
+
+    def _await_rows(self, fragment: Fragment, plan: Plan, link: Link) -> None:
+        """Wait while the query would come upon rows that another transaction has changed: found by a run of it that looks at each."""
+        while held := self.session.changed_by_others(plan.reads):
+            sql = plan.sql
+            for table in held:
+                checked = f"(SELECT * FROM {table} WHERE held_row('{table}', {self._rowid(plan, table)}))"
+                sql = sql.replace(f"{table} AS ", f"{checked} AS ")
+            link.rows_held = held
+            try:
+                for _ in self.execute(fragment, replace(plan, sql=sql), link):
+                    pass
+                return
+            except (sqlite3.Error, RowLocked) as error:
+                found = link.translated(error) if isinstance(error, sqlite3.Error) else error
+                if not isinstance(found, RowLocked):
+                    raise found from error
+                self.session.await_rows(plan.reads, str(found))
+            finally:
+                link.rows_held = {}
+
+    def _rowid(self, plan: Plan, stored: str) -> str:
+        database = next(d for name, table in plan.reads if table == stored and (d := self.session.find(name)))
+        entry = database.catalog_for(self.session).tables.get(storage.object_id_of(stored))
+        if entry is None:
+            raise StaleName(stored)
+        return storage.rowid_name(entry.table)
 
     def output(self, fragment: Fragment, shape: OutputShape, rows: Sequence[Row]) -> tuple[Plan, list[Row]]:
         """What OUTPUT makes of the rows that a statement changed."""

@@ -7,7 +7,7 @@ key columns is therefore a delete of all its rows and an insert of all.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from emulators.sqlserver.engine.extension import KeyIndex, RowChange
@@ -121,17 +121,19 @@ class TableWriter:
     def insert(self, rows: list[Row]) -> None:
         """Finished rows. Raises 515, 2627, 2601."""
         self.check_nulls(rows, self.statement)
+        first = (self.link.execute(f"SELECT max({self.rowid}) FROM {self.name}").fetchone()[0] or 0) + 1
         if self.constrained:
-            last = self.link.execute(f"SELECT max({self.rowid}) FROM {self.name}").fetchone()[0]
-            self.new_from = (last or 0) + 1
+            self.new_from = first
         marks = ", ".join("?" * len(self.entry.table.columns))
         self._apply(f"INSERT INTO {self.name} VALUES ({marks})", rows, rows)
+        self._hold(range(first, first + len(rows)))
         if self.tracked:
             self._report([RowChange(None, row) for row in rows], frozenset())
 
     def delete(self, found: Sequence[tuple[int, Row]]) -> None:
         self.keys_gone = True
         self._remove(found)
+        self._hold([number for number, _ in found])
         if self.tracked:
             self._report([RowChange(row, None) for _, row in found], frozenset())
 
@@ -148,6 +150,7 @@ class TableWriter:
             changed = [*changed, self.rowversion]
         numbers = [number for number, _ in found]
         self.numbers += numbers if self.constrained else []
+        self._hold(numbers)
         if keyed & set(changed):
             self.keys_gone = True
             self._remove(found)
@@ -164,6 +167,12 @@ class TableWriter:
             changes = [RowChange(before, row) for (_, before), row in zip(found, after, strict=True)]
             self._report(changes, named)
         return after
+
+    def _hold(self, numbers: Collection[int]) -> None:
+        """Keep readers off changed rows until the transaction ends."""
+        active = self.database.active
+        if active is not None and numbers:
+            active.held.change(self.name, numbers)
 
     def _bumped(self, row: Row) -> Row:
         at = self.rowversion

@@ -1,7 +1,8 @@
 """One logged-in session: what it runs, its settings and variables, and which connection and which waits each statement gets.
 
 Its transaction, its connections and its private databases are objects of their own, which it holds. Isolation: READ COMMITTED reads
-what is committed, holds nothing and waits for exclusive locks on whole tables alone (TABLOCKX); SNAPSHOT holds a SQLite read
+what is committed, keeps nothing, and waits for exclusive locks on whole tables (TABLOCKX) and for rows that another transaction has
+updated or deleted, not for those that it has inserted; SNAPSHOT holds a SQLite read
 transaction, and a write after another commit in that database is update conflict 3960 (coarser than the real server's, which looks at
 rows); REPEATABLE READ and SERIALIZABLE take the writer lock at their first read in a transaction, which is stricter than they ask.
 """
@@ -34,6 +35,8 @@ from emulators.sqlserver.results import Cancel, Event, LoginRequest, Parameter, 
 from emulators.sqlserver.sqltypes import SqlType
 from emulators.sqlserver.tsql.planning.apply import APPLIED, packed
 from emulators.sqlserver.tsql.planning.plans import StoredTable
+
+_STRICT = ("REPEATABLE READ", "SERIALIZABLE")
 
 
 class Host(DatabaseServer, Protocol):
@@ -72,6 +75,8 @@ class SqlSession:
         self.statement_time: datetime = engine.clock()
         self.runner = Runner(self)
         self.cancelled: Cancel = _never
+        self.reading: frozenset[StoredTable] = frozenset()
+        self.waiting: StoredTable | None = None
         self.stream: RowStream | None = None
         self._database = database
         self._environment = Environment(self)
@@ -122,6 +127,7 @@ class SqlSession:
                     self.settle()
                     return
         finally:
+            self.reading = frozenset()
             self.links.leave()
 
     def begin(self, isolation: str | None = None, name: str = "") -> Iterator[Event]:
@@ -236,12 +242,13 @@ class SqlSession:
         if self.stream is not None:
             self.row_count = self.stream.settle()
             self.stream = None
+        self.reading = frozenset()
 
     def read_link(self, database: StoredDatabase, touched: bool, locks: bool) -> Link:
         """The connection that a read in `database` uses. Raises 1222, 3952."""
         if database is self._private.get("@"):
             return self.links.of(database)
-        strict = self.settings.isolation in ("REPEATABLE READ", "SERIALIZABLE") or locks
+        strict = self.settings.isolation in _STRICT or locks
         if touched and strict and self.transaction.count and not database.owned_by(self):
             self.acquire(database)
         if database.owned_by(self):
@@ -260,18 +267,48 @@ class SqlSession:
         return None if timeout < 0 else timeout / 1000, self.cancelled
 
     def await_tables(self, tables: Collection[StoredTable]) -> None:
-        """Wait while other sessions hold exclusive locks on whole tables that are about to be read. Raises 1222, Cancelled.
+        """Wait while other sessions hold exclusive locks on whole tables that are about to be read. Raises 1222, Cancelled."""
+        for database, table in self._read_under_locks(tables):
+            if database.locks.excludes(self, table):
+                with self._waiting_for(database, table):
+                    database.locks.await_table(self, table, *self.patience())
 
-        Rows that an open transaction has changed stop nobody here: the state before it is read, as under READ_COMMITTED_SNAPSHOT.
-        """
-        if self.settings.isolation in ("READ UNCOMMITTED", "SNAPSHOT"):
+    def changed_by_others(self, tables: Collection[StoredTable]) -> dict[str, Collection[int]]:
+        """Row numbers that open transactions of other sessions hold, by table: who is about to read them has to wait."""
+        found = {table: d.locks.changed_by_other(self, table) for d, table in self._read_under_locks(tables)}
+        return {table: numbers for table, numbers in found.items() if numbers}
+
+    def await_rows(self, tables: Collection[StoredTable], held: str) -> None:
+        """Wait until the transaction ends that has changed rows of the table `held`. Raises 1222, Cancelled."""
+        for database, table in self._read_under_locks(tables):
+            if table == held:
+                with self._waiting_for(database, table):
+                    database.locks.await_rows(self, table, *self.patience())
+
+    def _read_under_locks(self, tables: Collection[StoredTable]) -> Iterator[tuple[StoredDatabase, str]]:
+        """The tables whose locks a reader of this isolation level heeds."""
+        isolation = self.settings.isolation
+        if isolation in ("READ UNCOMMITTED", "SNAPSHOT"):
             return
         for name, table in tables:
             database = self.find(name)
-            if database is not None and database.excludes(self, table):
-                if database.read_committed_snapshot and self.settings.isolation == "READ COMMITTED":
-                    continue
-                database.await_table(self, table, *self.patience())
+            if database is not None and not (database.read_committed_snapshot and isolation == "READ COMMITTED"):
+                yield database, table
+
+    @contextmanager
+    def _waiting_for(self, database: StoredDatabase, table: str) -> Iterator[None]:
+        self.waiting = (database.name, table)
+        try:
+            yield
+        finally:
+            self.waiting = None
+
+    def note_reads(self, tables: Collection[StoredTable], locks: bool) -> None:
+        """These tables are read from now on, until the result is read; a transaction that keeps its locks keeps these."""
+        self.reading = frozenset(tables)
+        if self.transaction.count and (locks or self.settings.isolation in _STRICT):
+            for database, table in self._read_under_locks(tables):
+                database.locks.share(self, table)
 
     def await_end(self, database: StoredDatabase, schema: str, name: str) -> None:
         """Wait while the last row of a table is another session's, not yet committed. Raises 1222, Cancelled."""
@@ -279,14 +316,14 @@ class SqlSession:
             return
         if database.read_committed_snapshot and self.settings.isolation == "READ COMMITTED":
             return
-        database.await_end(schema, name, *self.patience())
+        database.locks.await_end(schema, name, *self.patience())
 
     def exclude_others(self, tables: Collection[StoredTable]) -> None:
         """Hold tables exclusively until the transaction ends; outside one there is nothing to hold them for."""
         for name, table in tables:
             database = self.find(name)
             if database is not None:
-                database.exclude(self, table)
+                database.locks.exclude(self, table)
 
     def forget_database(self, database: StoredDatabase) -> None:
         """It is dropped."""

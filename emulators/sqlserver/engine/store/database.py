@@ -20,9 +20,9 @@ from emulators.sqlserver.engine.extension import ChangeObserver, Table, Transact
 from emulators.sqlserver.engine.locks import WriterLock
 from emulators.sqlserver.engine.store import storage, system_tables
 from emulators.sqlserver.engine.store.catalog import Catalog
-from emulators.sqlserver.engine.store.held import HeldTables
 from emulators.sqlserver.engine.store.kept_catalog import Kept, KeptCatalog, counters
 from emulators.sqlserver.engine.store.links import Link, ThreadsLink
+from emulators.sqlserver.engine.store.table_locks import HeldByTransaction, TableLocks
 from emulators.sqlserver.engine.store.write_transaction import WriteTransaction
 from emulators.sqlserver.results import Cancel, Column
 from emulators.sqlserver.sqltypes import SqlType
@@ -101,7 +101,7 @@ class StoredDatabase:
         self._local = threading.local()
         self._readers: list[Link] = []
         self._guard = threading.Lock()
-        self._held = HeldTables(self.lock)
+        self.locks = TableLocks(self.lock, self._held_by_transaction, self._stored)
         self._users: set[object] = set()
         self._retired = False
 
@@ -150,37 +150,19 @@ class StoredDatabase:
         active = self.active
         return active is not None and active.owner is owner
 
-    def exclude(self, owner: object, table: str) -> None:
-        """Keep readers off a table until the owner's write transaction ends; without one nothing happens."""
-        active = self.active
-        if active is not None and active.owner is owner:
-            active.excluded.add(table)
-
-    def excludes(self, reader: object, table: str) -> bool:
-        if self._held.any_table and table in self._held_tables():
-            return True
-        active = self.active
-        return active is not None and active.owner is not reader and table in active.excluded
-
     def held(self, schema: str, name: str) -> AbstractContextManager[None]:
-        """Nobody reads this table, which need not be there yet; whoever waits for it does so as for `exclude`."""
-        return self._held.table(schema, name)
+        return self.locks.table(schema, name)
 
     def held_end(self, schema: str, name: str) -> AbstractContextManager[None]:
-        """Whoever reads a table from its end waits, as behind a last row that is not committed; the rows before are free."""
-        return self._held.end(schema, name)
+        return self.locks.end(schema, name)
 
-    def await_end(self, schema: str, name: str, timeout: float | None, cancelled: Cancel) -> None:
-        """Wait until `held_end` is over. Raises SqlError 1222, Cancelled."""
-        self._held.await_end(schema, name, timeout, cancelled)
+    def _held_by_transaction(self) -> HeldByTransaction | None:
+        active = self.active
+        return None if active is None else active.held
 
-    def _held_tables(self) -> set[str]:
-        found = [self.table(schema, name) for schema, name in self._held.tables()]
-        return {self.storage(table) for table in found if table is not None}
-
-    def await_table(self, reader: object, table: str, timeout: float | None, cancelled: Cancel) -> None:
-        """Wait until `excludes` is over. Raises SqlError 1222, Cancelled."""
-        self.lock.wait_while(lambda: self.excludes(reader, table), timeout, cancelled)
+    def _stored(self, schema: str, name: str) -> str | None:
+        table = self.table(schema, name)
+        return None if table is None else self.storage(table)
 
     def commit_write(self, owner: object) -> None:
         """Raises what the observer raises, after rolling back."""

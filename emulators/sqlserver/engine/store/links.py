@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from emulators.sqlserver.engine.store.table_locks import RowLocked
 from emulators.sqlserver.results import SqlError, Value
 from emulators.sqlserver.tsql.functions.collations import COLLATIONS
 from emulators.sqlserver.tsql.functions.string_aggregate import JoinedStrings
@@ -27,6 +28,8 @@ class Link:
             path, isolation_level=None, check_same_thread=False, timeout=60, cached_statements=256
         )
         self.session: SessionView | None = None
+        self.rows_held: Mapping[str, Collection[int]] = {}
+        """Of which table of the storage which rows stop the query that runs (`held_row`)."""
         self._error: BaseException | None = None
         self.raw.execute("PRAGMA journal_mode = WAL")
         self.raw.execute("PRAGMA synchronous = OFF")
@@ -38,6 +41,7 @@ class Link:
             self.raw.create_collation(name, compare)
         self.raw.create_function("fn", -1, self._guarded(_call), deterministic=True)
         self.raw.create_function("sfn", -1, self._guarded(self._session_call))
+        self.raw.create_function("held_row", 2, self._guarded(self._held_row))
         self.raw.create_function("sg", 1, self._guarded(self._global))
         sums: Any = {"exact_sum": ExactSum, "whole_sum": WholeSum}
         for name, aggregate in sums.items():
@@ -67,6 +71,12 @@ class Link:
         assert self.session is not None
         return self.session.global_value(name)
 
+    def _held_row(self, table: str, number: int) -> int:
+        """Raises RowLocked."""
+        if number in self.rows_held.get(table, ()):
+            raise RowLocked(table)
+        return 1
+
     def execute(self, sql: str, parameters: Sequence[Value] = ()) -> sqlite3.Cursor:
         """Raises SqlError as the real server would, or StaleName."""
         try:
@@ -79,7 +89,7 @@ class Link:
     def translated(self, error: Exception) -> Exception:
         """What a SQLite error means: the error that a function raised, or the emulator's own failure by name."""
         kept, self._error = self._error or last_error(), None
-        if isinstance(kept, SqlError | Truncation):
+        if isinstance(kept, SqlError | Truncation | RowLocked):
             return kept
         if "no such table" in str(error) or "no such column" in str(error):
             return StaleName(str(error))

@@ -24,6 +24,11 @@ def storage_name(table: Table) -> str:
     return f'"t{table.object_id}"'
 
 
+def object_id_of(stored: str) -> int:
+    """The other way round."""
+    return int(stored.strip('"').removeprefix("t"))
+
+
 def rowid_name(table: Table) -> str:
     """SQLite's name for the row number that no column of the table hides."""
     taken = {column.name.lower() for column in table.columns}

@@ -13,6 +13,7 @@ from emulators.sqlserver.engine.extension import ChangeObserver, Transaction
 from emulators.sqlserver.engine.store import storage
 from emulators.sqlserver.engine.store.catalog import Catalog
 from emulators.sqlserver.engine.store.links import Link
+from emulators.sqlserver.engine.store.table_locks import HeldByTransaction
 
 
 @dataclass(slots=True)
@@ -28,8 +29,11 @@ class WriteTransaction:
     """What each savepoint goes back to."""
     depth: int = 0
     """How many statements run inside one another: a procedure that writes runs inside the one that calls it."""
-    excluded: set[str] = field(default_factory=set)
-    """Tables, as they are stored, that nobody else may read."""
+    held: HeldByTransaction = field(init=False)
+    """What it keeps others off."""
+
+    def __post_init__(self) -> None:
+        self.held = HeldByTransaction(self.owner)
 
     def save(self, name: str) -> None:
         """A user's savepoint."""

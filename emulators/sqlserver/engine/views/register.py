@@ -8,6 +8,7 @@ from emulators.sqlserver.engine.views import (
     constraints,
     indexes,
     information_schema,
+    locks,
     objects,
     principals,
     server,
@@ -35,6 +36,7 @@ VIEWS: Views = {
     **constraints.VIEWS,
     **information_schema.VIEWS,
     **principals.VIEWS,
+    **locks.VIEWS,
     **server.VIEWS,
     **sizes.VIEWS,
     "sys.system_views": (

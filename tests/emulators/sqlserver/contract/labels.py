@@ -1,4 +1,4 @@
-"""The 75 items of the SQL Server contract, and the marker of its tests (see tests/contracts/claims.py)."""
+"""The 77 items of the SQL Server contract, and the marker of its tests (see tests/contracts/claims.py)."""
 
 from __future__ import annotations
 
@@ -82,6 +82,8 @@ ITEMS: Mapping[int, str] = {
     73: "Who may read and change capture: the gating role, the owner, msdb, VIEW DATABASE STATE",
     74: "sys.dm_db_partition_stats: rows and pages of tables",
     75: "sys.dm_db_log_stats: where the log ends",
+    76: "sys.dm_tran_locks: who holds which lock",
+    77: "Readers wait for rows that another transaction has changed, and for whole tables",
 }
 
 CONTRACT = Contract("SQL Server contract", "sqlserver_item", ITEMS)

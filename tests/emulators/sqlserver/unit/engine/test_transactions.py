@@ -34,11 +34,14 @@ def table(client: Client) -> Client:
     return client
 
 
-def test_uncommitted_rows_are_invisible_and_readers_do_not_wait(table: Client, connect: Connect) -> None:
+def test_uncommitted_rows_are_invisible_and_readers_wait_for_what_was_updated(table: Client, connect: Connect) -> None:
     other = connect()
-    table.run("BEGIN TRAN UPDATE t SET v = N'x' INSERT t VALUES (3, N'c')")
+    table.run("BEGIN TRAN INSERT t VALUES (3, N'c')")
     assert other.rows("SELECT v FROM t ORDER BY id") == [("a",), ("b",)]
-    assert table.rows("SELECT COUNT(*) FROM t WHERE v = N'x'") == [(2,)]
+    table.run("UPDATE t SET v = N'x' WHERE id = 1")
+    assert other.error("SET LOCK_TIMEOUT 0 SELECT v FROM t ORDER BY id")[0] == 1222
+    assert other.rows("SELECT v FROM t WHERE id = 2") == [("b",)]
+    assert table.rows("SELECT COUNT(*) FROM t WHERE v = N'x'") == [(1,)]
     table.run("COMMIT")
     assert other.value("SELECT COUNT(*) FROM t") == 3
 
