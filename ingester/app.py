@@ -19,16 +19,19 @@ from common.clock import steady, unix
 from common.cores import usable_cores
 from common.errors import PermanentError
 from ingester.destination import destination_of
+from ingester.driver.history.parts import Stored
 from ingester.driver.lease_keeper import LeaseKeeper
 from ingester.driver.loop import Loop
 from ingester.driver.loop_settings import LoopSettings
-from ingester.driver.reload import Rhythms, plan, rhythms
+from ingester.driver.reload import Rhythms, plan, rhythms, snapshot_rules
 from ingester.lock_backends import lock_keys, lock_names, locks_of, places
 from ingester.observation import observed
 from ingester.settings import IngesterSettings
 from ingester.spark.conf import is_local
 from ingester.spark.executor import SparkExecutor
 from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.history.rows import SqlServerRows
+from ingester.sqlserver.history.store import SqlServerSnapshots
 from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.source import SqlServerSource
 from ingester.watch.stats import IngesterStats
@@ -60,6 +63,7 @@ def _run(settings: IngesterSettings, stop: threading.Event, stats: IngesterStats
         source = SqlServerSource(connection, query_mode=settings.query_mode)
         offsets = SqlServerOffsets(connection, destination_of(settings))
         offsets.ensure()
+        stored = _stored(settings, connection)
         locks.ensure()
         _open_queue(settings)
         local, needed = is_local(settings.spark.master), WorkerSettings.of(settings)
@@ -79,6 +83,7 @@ def _run(settings: IngesterSettings, stop: threading.Event, stats: IngesterStats
                 _loop_settings(settings),
                 source=source,
                 offsets=offsets,
+                stored=stored,
                 leases=leases,
                 executor=executor,
                 stats=stats,
@@ -101,6 +106,14 @@ def _run(settings: IngesterSettings, stop: threading.Event, stats: IngesterStats
         connection.close()
 
 
+def _stored(settings: IngesterSettings, connection: Connection) -> Stored:
+    """Only snapshots that the configuration asks for need their store from the start; a person's command creates it as well."""
+    snapshots = SqlServerSnapshots(connection)
+    if snapshot_rules(settings, on_gap=settings.on_gap).takes_any:
+        snapshots.ensure()
+    return Stored(SqlServerRows(connection, decimals_as_numbers=settings.decimals == "number"), snapshots)
+
+
 class _Reload:
     """Applies changed settings of tables to the running loop, and logs those that need a restart. Called by one thread.
 
@@ -110,20 +123,21 @@ class _Reload:
     def __init__(self, settings: IngesterSettings, loop: Loop, leases: LeaseKeeper, keys: dict[str, str]) -> None:
         self._settings, self._loop, self._leases, self._keys = settings, loop, leases, keys
         self._tables: Rhythms = rhythms(settings)
+        self._snapshots = snapshot_rules(settings, on_gap=settings.on_gap)
         self._most = len(self._tables)
 
     def __call__(self, new: IngesterSettings) -> None:
         decided = plan(self._settings, self._tables, new)
         if decided.restart:
             log.warning("changed settings need a restart", settings=list(decided.restart))
-        if not decided.changes:
+        if not decided.changes and decided.snapshots == self._snapshots:
             return
         added = list(decided.changes.added)
         self._keys.update(lock_keys(self._settings, added))
         self._most = max(self._most, len(decided.tables))
         self._leases.count_by(places(self._settings, self._most))
-        self._loop.reconfigure(decided.changes, lock_names(self._settings, added))
-        self._tables = decided.tables
+        self._loop.reconfigure(decided.changes, lock_names(self._settings, added), decided.snapshots)
+        self._tables, self._snapshots = decided.tables, decided.snapshots
         log.info("configuration reloaded", tables=len(decided.tables), intervals_changed=len(decided.changes.paced))
 
 
@@ -145,6 +159,7 @@ def _loop_settings(settings: IngesterSettings) -> LoopSettings:
         slice_seconds=settings.slice.total_seconds(),
         coalesce_seconds=settings.coalesce.total_seconds(),
         skip_gaps=settings.on_gap == "skip",
+        snapshots=snapshot_rules(settings, on_gap=settings.on_gap),
         ordering=settings.queue.ordering if settings.query_mode == "direct" else "table",
         # A slot mostly waits, but the tasks of one hot table compute: more of them than cores would only start more processes.
         most_parts=usable_cores() if is_local(settings.spark.master) else None,

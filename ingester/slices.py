@@ -39,7 +39,7 @@ class Slice:
     unknown.
     `part`: read only this part, from `start`, where the offset must be, to `upto`, however long it takes.
     `chunk`: read this chunk of a snapshot instead, while the stream stands at `start`. `gap`: send the event about changes that were lost
-    between `start` and `upto`, and go on at `upto`.
+    between `start` and `upto`, and go on at `upto`. `announces_gaps`: the driver sends such an event when a gap turns up.
     """
 
     table: TableName
@@ -57,6 +57,7 @@ class Slice:
     part: Part | None = None
     chunk: Chunk | None = None
     gap: bool = False
+    announces_gaps: bool = False
 
     @property
     def piece(self) -> Piece | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from queue import SimpleQueue
 
 import structlog
@@ -17,6 +18,7 @@ from common.names import TableName
 from ingester.driver.catalog_news import CaptureHold, CatalogAge, note_held, take_in
 from ingester.driver.dispatch import Dispatcher
 from ingester.driver.executor_clocks import ExecutorClocks
+from ingester.driver.history.parts import Stored, history
 from ingester.driver.lease_keeper import LeaseKeeper
 from ingester.driver.loop_settings import LoopSettings
 from ingester.driver.moves import Moves, Moving
@@ -30,12 +32,13 @@ from ingester.driver.schedule import Schedule, TableOutcome
 from ingester.driver.strides import Strides
 from ingester.driver.tables import Act, Decision, TrackedTable, decide
 from ingester.executor import Executor
+from ingester.history.rules import SnapshotRules
 from ingester.offsets import Offsets
 from ingester.position import Position
 from ingester.slices import Slice
 from ingester.source import Source
 from ingester.watch.stats import IngesterStats, Standing
-from ingester.window import gap_error, lost_error, probe_request
+from ingester.window import probe_request
 
 log = structlog.get_logger("ingester")
 
@@ -46,7 +49,7 @@ _KILL_SECONDS = 3.0
 
 
 class Loop:
-    """`source` and `offsets` belong to the driver. The loop closes `leases`. `chance`: a random number in [0, 1).
+    """`source`, `offsets` and `stored` belong to the driver. The loop closes `leases`. `chance`: a random number in [0, 1).
 
     `clock`: the steady clock, which times everything here. `now`: Unix time, for what other machines read.
     """
@@ -57,6 +60,7 @@ class Loop:
         *,
         source: Source,
         offsets: Offsets,
+        stored: Stored,
         leases: LeaseKeeper,
         executor: Executor,
         stats: IngesterStats,
@@ -77,14 +81,17 @@ class Loop:
         self._schedule = Schedule(chance)
         self._roster = Roster(schedule=self._schedule, ownership=self._ownership, stats=stats, clock=clock)
         self._gate = QueueGate(stats, clock, chance)
-        self._asked: SimpleQueue[tuple[TableChanges, Mapping[TableName, str]]] = SimpleQueue()
+        self._asked: SimpleQueue[tuple[TableChanges, Mapping[TableName, str], SnapshotRules]] = SimpleQueue()
         self._catalog = CatalogAge(clock)
         self._capture = CaptureHold()
         self._outage = Outage(stats, clock)
         self._moves = Moves(offsets, self._ownership, self._roster, clock)
+        parts = self._dispatcher, self._ownership, self._roster
+        self._history = history(stored, settings, *parts, stats, source.hints, clock, chance)
         self._returns = Returns(
             self._roster,
             self._strides,
+            self._history.snapshots,
             self._ownership,
             self._gate,
             self._outage,
@@ -92,8 +99,7 @@ class Loop:
             ExecutorClocks(now, differs=stats.clock_differs),
             clock,
         )
-        self._wanted = False
-        """Whether the lease keeper knows the tables of the present catalog."""
+        self._wanted = False  # whether the lease keeper knows the tables of the present catalog
 
     @property
     def changes(self) -> int:
@@ -111,9 +117,9 @@ class Loop:
             self._finish()
         return self._roster.status()
 
-    def reconfigure(self, changes: TableChanges, lock_names: Mapping[TableName, str]) -> None:
+    def reconfigure(self, changes: TableChanges, lock_names: Mapping[TableName, str], snapshots: SnapshotRules) -> None:
         """Take over other tables at the next turn. `lock_names`: of the added ones. From any thread."""
-        self._asked.put((changes, lock_names))
+        self._asked.put((changes, lock_names, snapshots))
 
     def _turn(self) -> None:
         self._stats.turned()
@@ -125,6 +131,8 @@ class Loop:
                 ready.append(table)
             self._stats.turned()  # settling the end of a stride commits, which may wait for the server
         self._roster.hurry([*self._ownership.news(), *self._gate.chosen()])
+        if not self._outage:
+            self._roster.hurry(self._history.snapshots.look(self._roster.tables.values()))
         due_at = self._schedule.next_due()
         if due_at is not None and due_at + self._settings.coalesce_seconds <= self._clock():
             ready += self._roster.take()
@@ -134,17 +142,17 @@ class Loop:
         self._dispatcher.start()
         self._stats.occupied(self._dispatcher.running, self._executor.slots)
 
-    def _reconfigure(self, changes: TableChanges, lock_names: Mapping[TableName, str]) -> None:
-        self._roster.change(changes, lock_names)
+    def _reconfigure(self, changes: TableChanges, locks: Mapping[TableName, str], snapshots: SnapshotRules) -> None:
+        self._history.snapshots.rules = snapshots
+        self._roster.change(changes, locks)
         self._wanted = False
         if not self._outage.disconnected:
             self._want()
 
     def _wait_seconds(self) -> float:
         due_at = self._schedule.next_due()
-        if due_at is None:
-            return _TICK
-        return min(_TICK, max(0.0, due_at + self._settings.coalesce_seconds - self._clock()))
+        wait = _TICK if due_at is None else due_at + self._settings.coalesce_seconds - self._clock()
+        return min(_TICK, max(0.0, wait))
 
     # a pass: catalog, locks, one probe for all tables
 
@@ -168,24 +176,13 @@ class Loop:
             self._connection_lost(error, waiting)
         except (TransientError, PermanentError) as error:
             self._no_answer(error)
-        for name in waiting & self._roster.tables.keys():
-            standing = self._standing(self._roster.tables[name])
-            if standing is not Standing.READ and not self._outage:
+        unknown, away = bool(self._outage or self._catalog.refused), bool(self._outage)
+        for name in (waiting - self._history.gaps.sent_off()) & self._roster.tables.keys():
+            standing = self._roster.tables[name].standing(catalog_known=not unknown)
+            if standing is not Standing.READ and not away:
                 self._gate.forget(name)
             self._stats.stands(name, standing)
-            self._roster.put(name, self._waiting_for(self._roster.tables[name]))
-
-    def _standing(self, table: TrackedTable) -> Standing:
-        """The state of a table that is not read now and has not stopped."""
-        if table.absence is not None or ((self._outage or self._catalog.refused) and not table.instances):
-            return Standing.ABSENT
-        return Standing.ELSEWHERE if table.lease is None else Standing.READ
-
-    def _waiting_for(self, table: TrackedTable) -> TableOutcome:
-        """Why this pass did not read `table`."""
-        if self._outage:
-            return TableOutcome.FAILED
-        return TableOutcome.LOCKED if table.held or (table.instances and table.lease is None) else TableOutcome.IDLE
+            self._roster.put(name, self._roster.tables[name].unread(server_away=away))
 
     def _readable(self, tables: list[TrackedTable]) -> list[TrackedTable]:
         """Those of `tables` that exist, are under CDC, and whose locks this ingester has."""
@@ -197,19 +194,14 @@ class Loop:
         ours = [table for table in tables if table.instances and self._roster.ours(table)]
         if self._catalog.may_ask and any(table.unclear for table in ours):
             self._refresh_catalog()
-        return [table for table in ours if table.instances and not table.unclear and not self._lost(table)]
+        may = self._history.snapshots.readable([table for table in ours if table.instances])
+        return [table for table in may if not table.unclear and not self._lost(table)]
 
     def _lost(self, table: TrackedTable) -> bool:
         """Whether `table` cannot be read now because the table that had its name is gone, with its unread changes."""
         if table.successor is None or not table.successor.lost or table.lease is None:
             return False
-        error = lost_error(table.name, table.offset, table.source, self._source.hints)
-        if not self._settings.skip_gaps:
-            self._roster.stop(table, error)
-            return True
-        self._stats.skipped(table.name)
-        log.warning("skipping lost changes", table=table.name.key, what=error.message)
-        return not self._gone_over(table)
+        return not (self._history.gaps.goes_over(table) and self._gone_over(table))
 
     def _gone_over(self, table: TrackedTable) -> bool:
         try:
@@ -280,23 +272,21 @@ class Loop:
         self._stats.stands(table.name, Standing.READ, behind=decision.act in (Act.READ, Act.GAP))
         if decision.act is not Act.READ:
             self._gate.forget(table.name)
-        if decision.act is Act.GAP and decision.found is not None:
-            error = gap_error(decision.window.instance, decision.found)
-            if not self._settings.skip_gaps:
-                self._roster.stop(table, error)
-                return None
-            self._stats.skipped(table.name)
-            log.warning("skipping lost changes", table=table.name.key, what=error.message)
+        if self._history.turns.takes(table, decision, shut=self._gate.shut):
+            return None
+        if table.lease is None:  # a newer owner was met on the way
+            self._roster.put(table.name, TableOutcome.LOCKED)
+        elif decision.act is Act.GAP and self._history.gaps.goes_on(table, decision):
             return Moving(table, lease, decision.start, TableOutcome.MORE)
-        if decision.act is Act.ADVANCE and decision.upto is not None:
+        elif decision.act is Act.ADVANCE and decision.upto is not None:
             return Moving(
                 table, lease, decision.upto, TableOutcome.MORE if decision.window.hands_over else TableOutcome.IDLE
             )
-        if decision.act is Act.READ and decision.upto is not None:
+        elif decision.act is Act.READ and decision.upto is not None:
             self._read(table, self._settings.slice(table, lease, decision, decision.upto))
         elif decision.act is Act.GO_OVER and decision.upto is not None:
             self._go_over(table, decision.upto)
-        else:
+        elif decision.act is not Act.GAP:
             self._roster.put(table.name, TableOutcome.IDLE)
         return None
 
@@ -323,6 +313,8 @@ class Loop:
         self._roster.put(table.name, TableOutcome.MORE if over else TableOutcome.CHANGED)
 
     def _stamped(self, todo: Slice) -> Slice:
+        if todo.chunk is not None:  # the fence bounds it, whatever becomes of the lease
+            return replace(todo, sent_at=self._now())
         self._stats.started(todo.table)
         return self._ownership.stamped(todo, self._roster.tables.get(todo.table), self._now())
 

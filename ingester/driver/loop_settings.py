@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from common.names import Ordering, TableName
 from ingester.driver.schedule import Rhythm
 from ingester.driver.tables import Decision, TrackedTable
+from ingester.history.rules import NO_SNAPSHOTS, SnapshotRules
 from ingester.locks import Lease
 from ingester.position import Position
 from ingester.slices import Slice
@@ -31,6 +32,7 @@ class LoopSettings:
     ordering: Ordering = "table"
     most_parts: int | None = None
     stop_seconds: float = 5.0
+    snapshots: SnapshotRules = NO_SNAPSHOTS
 
     def slice(self, table: TrackedTable, lease: Lease, decision: Decision, upto: Position) -> Slice:
         """What one task may do with `table`, whose window ends at `upto`."""
@@ -43,5 +45,6 @@ class LoopSettings:
             rows=self.page_rows,
             seconds=self.slice_seconds if table.backlog else _FIRST_LOOK_SECONDS,
             skip_gaps=self.skip_gaps,
+            announces_gaps=self.snapshots.of(table.name).after_gap,
             row_bytes=table.row_bytes,
         )

@@ -1,6 +1,6 @@
 """Decides what an edited configuration changes in a running ingester. Pure.
 
-Tables and their polling are taken over at once. Every other setting is in use in too many places (Spark's workers have
+Tables, their polling and their snapshots are taken over at once. Every other setting is in use in too many places (Spark's workers have
 copies), so the log names it as one that needs a restart.
 """
 
@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from common.config.difference import differing
 from common.names import TableName
 from ingester.driver.schedule import Rhythm
+from ingester.history.rules import SnapshotRules, TableRules
 from ingester.settings import IngesterSettings
 
-AT_ONCE = ("tables", "tables_overrides", "poll_interval_defaults")
+AT_ONCE = ("tables", "tables_overrides", "poll_interval_defaults", "snapshot")
 """Settings that need no restart."""
 
 Rhythms = Mapping[TableName, Rhythm]
@@ -34,11 +35,12 @@ class TableChanges:
 
 @dataclass(frozen=True, slots=True)
 class ReloadPlan:
-    """`tables`: all tables after `changes`. `restart`: names of changed settings that need a restart."""
+    """`tables`: all tables after `changes`; `snapshots`: of these. `restart`: names of changed settings that need a restart."""
 
     changes: TableChanges
     tables: Rhythms
     restart: tuple[str, ...]
+    snapshots: SnapshotRules
 
 
 def rhythms(settings: IngesterSettings) -> dict[TableName, Rhythm]:
@@ -47,6 +49,21 @@ def rhythms(settings: IngesterSettings) -> dict[TableName, Rhythm]:
         table.name: Rhythm(table.poll_interval.total_seconds(), table.max_poll_interval.total_seconds())
         for table in settings.schedule
     }
+
+
+def snapshot_rules(
+    settings: IngesterSettings, *, on_gap: str, names: Mapping[TableName, TableName] | None = None
+) -> SnapshotRules:
+    """`on_gap`: the setting that is in force. `names`: tables that run under another spelling than in `settings`."""
+    tables = {
+        (names or {}).get(table.name, table.name): TableRules(
+            initial=table.snapshot != "never",
+            after_gap=table.snapshot == "when_needed" or on_gap == "snapshot",
+            exact=table.exact,
+        )
+        for table in settings.schedule
+    }
+    return SnapshotRules(tables, settings.snapshot.chunk_rows, settings.snapshot.max_rows_per_second)
 
 
 def plan(settings: IngesterSettings, tables: Rhythms, new: IngesterSettings) -> ReloadPlan:
@@ -67,4 +84,6 @@ def plan(settings: IngesterSettings, tables: Rhythms, new: IngesterSettings) -> 
         removed=frozenset(tables.keys() - wanted.keys()),
         paced={table: rhythm for table, rhythm in wanted.items() if tables.get(table, rhythm) != rhythm},
     )
-    return ReloadPlan(changes, wanted, (*respelled, *differing(settings, new, block="ingester", besides=AT_ONCE)))
+    names = {table: running.get(table.key.lower(), table) for table in rhythms(new)}
+    restart = (*respelled, *differing(settings, new, block="ingester", besides=AT_ONCE))
+    return ReloadPlan(changes, wanted, restart, snapshot_rules(new, on_gap=settings.on_gap, names=names))

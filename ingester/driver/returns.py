@@ -8,6 +8,7 @@ from common.bus.throttling import ThrottleLog
 from common.clock import SteadyClock
 from common.errors import PermanentError
 from ingester.driver.executor_clocks import ExecutorClocks
+from ingester.driver.history.snapshots import Snapshots
 from ingester.driver.outage import Outage
 from ingester.driver.ownership import Ownership
 from ingester.driver.queue_gate import QueueGate
@@ -29,6 +30,7 @@ class Returns:
         self,
         roster: Roster,
         strides: Strides,
+        snapshots: Snapshots,
         ownership: Ownership,
         gate: QueueGate,
         outage: Outage,
@@ -38,6 +40,7 @@ class Returns:
     ) -> None:
         self._roster = roster
         self._strides = strides
+        self._snapshots = snapshots
         self._ownership = ownership
         self._gate = gate
         self._outage = outage
@@ -55,8 +58,11 @@ class Returns:
         if ended.refusals:
             self._throttling.refused(ended.throttled, times=ended.refusals)
             self._stats.refused(ended.refusals)
+            self._snapshots.throttled()
         else:
             self._throttling.look()
+        if ended.chunk is not None:
+            return self._chunk(ended)
         result = self._strides.settled(ended)
         if result is None:
             return None
@@ -70,22 +76,38 @@ class Returns:
         self._note(table, result)
         return None if self._roster.left(table) else self._goes_on(table, result)
 
+    def _chunk(self, ended: SliceResult) -> TrackedTable | None:
+        """Take in the result of a snapshot's chunk. Its failure is none of the table's stream, which goes on when the round is over."""
+        if ended.trouble is Trouble.QUEUE:
+            self._gate.settled(ended)
+        self._set_aside(ended)
+        if not self._snapshots.settled(ended):
+            return None
+        table = self._roster.returned(ended.table)
+        if table is None:
+            return None
+        self._snapshots.record(table)
+        return None if self._roster.left(table) else table
+
     def _note(self, table: TrackedTable, result: SliceResult) -> None:
         table.row_bytes = result.row_bytes or table.row_bytes
         table.page_rows = result.page_rows or table.page_rows
+        self._set_aside(result)
+        if result.position is not None:
+            table.offset, table.stored_at = result.position, self._clock()
+
+    def _set_aside(self, result: SliceResult) -> None:
         for found in result.set_aside:
             _, lsn, _, seqval = found.position.place()
             log.warning(
                 "change fits no message, sent to be dead-lettered",
-                table=table.name.key,
+                table=result.table.key,
                 key=found.key_text,
                 lsn=lsn,
                 seqval=seqval,
                 bytes=found.size,
                 limit=found.limit,
             )
-        if result.position is not None:
-            table.offset, table.stored_at = result.position, self._clock()
 
     def _goes_on(self, table: TrackedTable, result: SliceResult) -> TrackedTable | None:
         if result.trouble is not None:

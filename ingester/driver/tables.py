@@ -8,9 +8,11 @@ from enum import Enum
 
 from common.clock import SteadyTime
 from common.names import TableName
+from ingester.driver.schedule import TableOutcome
 from ingester.locks import Lease
 from ingester.position import Position
 from ingester.source import CaptureInstance, Hints, ProbeAnswer, TableState
+from ingester.watch.stats import Standing
 from ingester.window import Gap, Window, gap, source_of, superseded, window
 
 _NEVER = SteadyTime(float("-inf"))
@@ -74,6 +76,18 @@ class TrackedTable:
     def unclear(self) -> bool:
         """Whether the offset belongs to another table, and the catalog must be asked what happened to that one."""
         return self.misread and self.successor is None
+
+    def standing(self, *, catalog_known: bool) -> Standing:
+        """Its state while it is not read and has not stopped."""
+        if self.absence is not None or (not catalog_known and not self.instances):
+            return Standing.ABSENT
+        return Standing.ELSEWHERE if self.lease is None else Standing.READ
+
+    def unread(self, *, server_away: bool) -> TableOutcome:
+        """Why a pass did not read it."""
+        if server_away:
+            return TableOutcome.FAILED
+        return TableOutcome.LOCKED if self.held or (self.instances and self.lease is None) else TableOutcome.IDLE
 
     def take_in(self, state: TableState) -> str | None:
         """Note the present capture instances. Returns what to log about a change of name, once."""

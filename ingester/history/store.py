@@ -15,6 +15,9 @@ from common.names import TableName
 from ingester.history.rows import RowKey
 from ingester.history.snapshot import ChunkId, Reason, Snapshot, SnapshotState
 
+FENCE_SECONDS = 25.0
+"""For how long a task holds the fence at a time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:

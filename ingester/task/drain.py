@@ -119,5 +119,7 @@ class Drain:
 
 def _refuse_gap(todo: Slice, after: Position, page: Page) -> None:
     found = gap(after, page.low_watermark)
-    if found is not None and not todo.skip_gaps:
-        raise gap_error(todo.instance, found)
+    if found is None or todo.skip_gaps:
+        return
+    error = gap_error(todo.instance, found)
+    raise TransientError(error.message) if todo.announces_gaps else error

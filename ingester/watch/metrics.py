@@ -19,7 +19,19 @@ OVERSIZE = Metric(
     "Changes that are too large for a message; stand-ins were sent for dead-lettering.",
     ("table",),
 )
-GAPS = Metric("dstream_ingester_gaps_skipped_total", "counter", 'Gaps skipped (`on_gap = "skip"`).', ("table",))
+GAPS = Metric(
+    "dstream_ingester_gaps_skipped_total", "counter", 'Gaps skipped (`on_gap = "skip"` or `"snapshot"`).', ("table",)
+)
+ROWS = Metric("dstream_ingester_snapshot_rows_total", "counter", "Rows that snapshots have sent.", ("table",))
+SNAPSHOTS = Metric(
+    "dstream_ingester_snapshot_running", "gauge", "1 while a snapshot of the table is taken, else 0.", ("table",)
+)
+FAILED_SNAPSHOTS = Metric(
+    "dstream_ingester_snapshots_failed_total",
+    "counter",
+    "Snapshots that ended with an error; the table's changes go on.",
+    ("table",),
+)
 FAILURES = Metric(
     "dstream_ingester_failures_total",
     "counter",
@@ -97,6 +109,9 @@ METRICS = (
     DROPPED,
     OVERSIZE,
     GAPS,
+    ROWS,
+    SNAPSHOTS,
+    FAILED_SNAPSHOTS,
     FAILURES,
     STATE,
     STOPPED,
@@ -129,6 +144,9 @@ def samples(stats: IngesterStats, found: CaptureFigures) -> Iterator[Sample]:
         yield DROPPED(table.dropped, key)
         yield OVERSIZE(table.oversize, key)
         yield GAPS(table.gaps, key)
+        yield ROWS(table.rows, key)
+        yield SNAPSHOTS(table.snapshots, key)
+        yield FAILED_SNAPSHOTS(table.failed_snapshots, key)
         for kind, count in sorted(table.failures.items()):
             yield FAILURES(count, key, kind)
         yield STATE(1, key, table.standing.value)

@@ -45,6 +45,7 @@ class Standing(Enum):
 class TableFigures:
     """Of one table, since the start.
 
+    `rows`: sent by snapshots. `snapshots`: 1 while one is taken, else 0.
     `behind`: since when it is known to have changes past its offset (steady clock); None: it has none.
     `changed`: when a change of it was last sent. `failures`: by kind of trouble.
     """
@@ -57,6 +58,9 @@ class TableFigures:
     dropped: int = 0
     oversize: int = 0
     gaps: int = 0
+    rows: int = 0
+    snapshots: int = 0
+    failed_snapshots: int = 0
     failures: Mapping[str, int] = field(default_factory=Counter)
 
     @property
@@ -192,6 +196,20 @@ class IngesterStats:
         with self._guard:
             known = self._tables.get(table, TableFigures())
             self._tables[table] = replace(known, gaps=known.gaps + 1)
+
+    def read_rows(self, table: TableName, rows: int) -> None:
+        """A round of a snapshot has sent that many."""
+        with self._guard:
+            known = self._tables.get(table, TableFigures())
+            self._tables[table] = replace(known, rows=known.rows + rows)
+
+    def snapshot(self, table: TableName, *, running: bool, failed: bool = False) -> None:
+        """Whether a snapshot of `table` is taken now; `failed`: one has failed."""
+        with self._guard:
+            known = self._tables.get(table, TableFigures())
+            self._tables[table] = replace(
+                known, snapshots=int(running), failed_snapshots=known.failed_snapshots + failed
+            )
 
     def started(self, table: TableName) -> None:
         """A slice of `table` was sent to a worker."""

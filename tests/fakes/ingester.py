@@ -306,6 +306,8 @@ class ThreadExecutor:
     cancelled: threading.Event = field(default_factory=threading.Event)
     near: bool = True
     """Whether what is cancelled surely ends."""
+    chunks: Callable[[Slice], SliceResult] | None = None
+    """Reads chunks of snapshots."""
 
     def waits(self, number: int) -> bool:
         return False
@@ -315,7 +317,11 @@ class ThreadExecutor:
         if self.fail is not None:
             error, self.fail = self.fail, None
             raise error
-        return [self.drain.run(todo) for todo in bundle]
+        return [self.drain.run(todo) if todo.chunk is None else self._chunk(todo) for todo in bundle]
+
+    def _chunk(self, todo: Slice) -> SliceResult:
+        assert self.chunks is not None
+        return self.chunks(todo)
 
     def give_up(self, number: int) -> None:
         self.asked.append(f"give up {number}")

@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 from common.clock import steady, unix
 from common.names import TableName
 from common.sqladdress import SqlAddress
+from ingester.driver.history.parts import Stored
 from ingester.driver.lease_keeper import LeaseKeeper
 from ingester.driver.loop import Loop
 from ingester.driver.loop_settings import LoopSettings
@@ -27,6 +28,7 @@ from ingester.task.drain import Drain
 from ingester.watch.stats import IngesterStats
 from tests.contracts.source.conftest import Places
 from tests.contracts.source.test_source import Place
+from tests.fakes.history import FakeRows, FakeSnapshots
 from tests.fakes.ingester import FakeSender, ThreadExecutor, encoder
 
 SWAP = TableName("dbo", "swap")
@@ -50,6 +52,7 @@ class Run:
             LoopSettings({SWAP: Rhythm(0.05, 0.1)}, {SWAP: "swap"}, 3, 10, 0.0, skip_gaps),
             source=SqlServerSource(driver),
             offsets=offsets,
+            stored=Stored(FakeRows(), FakeSnapshots(lambda: 0.0)),
             leases=self.leases,
             executor=ThreadExecutor(drain),
             stats=IngesterStats([SWAP], clock=steady),

@@ -13,6 +13,7 @@ from ingester.app import _Reload
 from ingester.driver.lease_keeper import LeaseKeeper
 from ingester.driver.loop import Loop
 from ingester.driver.reload import TableChanges
+from ingester.history.rules import SnapshotRules
 from ingester.settings import IngesterSettings
 from tests.fakes.bus import FakeBroker
 from tests.unit.ingester.driver.test_reload import BUS, SECRET, settings
@@ -30,7 +31,7 @@ class World:
         self.keys: dict[str, str] = {}
         self.reload = _Reload(started, cast(Loop, self), cast(LeaseKeeper, self), self.keys)
 
-    def reconfigure(self, changes: TableChanges, lock_names: dict[TableName, str]) -> None:
+    def reconfigure(self, changes: TableChanges, lock_names: dict[TableName, str], snapshots: SnapshotRules) -> None:
         self.changes.append(changes)
         self.locks |= lock_names
 

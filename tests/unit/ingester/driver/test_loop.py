@@ -14,12 +14,15 @@ from structlog.testing import capture_logs
 
 from common.clock import SteadyTime, UnixTime
 from common.errors import ConnectionLost, PermanentError, TransientError
+from common.message import Message
 from common.names import Ordering, TableName
+from ingester.driver.history.parts import Stored
 from ingester.driver.lease_keeper import LeaseKeeper
 from ingester.driver.loop import _KILL_SECONDS, Loop
 from ingester.driver.loop_settings import LoopSettings
 from ingester.driver.reload import TableChanges
 from ingester.driver.schedule import Rhythm
+from ingester.history.rules import NO_SNAPSHOTS, SnapshotRules
 from ingester.local.locks import LocalLocks
 from ingester.slices import Trouble, WorkerClock, WorkerLost
 from ingester.source import Source
@@ -29,6 +32,7 @@ from ingester.sqlserver.position import LogPosition
 from ingester.sqlserver.waiting import GRACE
 from ingester.task.drain import Drain
 from ingester.watch.stats import IngesterStats
+from tests.fakes.history import FakeChunks, FakeRows, FakeSnapshots
 from tests.fakes.ingester import (
     ORDERS,
     PERSONS,
@@ -61,6 +65,7 @@ class World:
         ordering: Ordering = "table",
         tables: Sequence[TableName] = (PERSONS, ORDERS),
         source: Source | None = None,
+        snapshots: SnapshotRules = NO_SNAPSHOTS,
     ) -> None:
         self.clock = 1000.0
         self.date = 1_700_000_000.0
@@ -76,6 +81,7 @@ class World:
             max_lsn=lsn(1),
         )
         self.offsets = FakeOffsets()
+        self.rows, self.snapshots = FakeRows(), FakeSnapshots(lambda: self.clock)
         self.sender = FakeSender()
         self.locks: LocalLocks | FakeLocks = (
             FakeLocks(self.service) if shared else LocalLocks(self.unix, clock=lambda: SteadyTime(self.clock))
@@ -91,6 +97,8 @@ class World:
         self.executor = ThreadExecutor(
             Drain(source or self.source, self.offsets, self.sender, encoder(), self.unix, self.now, stand_ins), slots
         )
+        self.chunks = FakeChunks(self.rows, self.snapshots, self._read)
+        self.executor.chunks = self.chunks.run
         self.events: list[tuple[float, Callable[[], None]]] = []
         rhythm = Rhythm(5.0, 60.0)
         self.stats = IngesterStats(tables, clock=lambda: SteadyTime(self.clock))
@@ -103,9 +111,11 @@ class World:
                 coalesce_seconds=0.1,
                 skip_gaps=skip_gaps,
                 ordering=ordering,
+                snapshots=snapshots,
             ),
             source=source or self.source,
             offsets=self.offsets,
+            stored=Stored(self.rows, self.snapshots),
             leases=self.leases,
             executor=self.executor,
             stats=self.stats,
@@ -114,6 +124,12 @@ class World:
             now=self.unix,
             chance=lambda: 0.0,
         )
+
+    def _read(self, table: TableName, key: int) -> None:
+        row = Message(
+            b'{"data":{"ID":%d}}' % key, f"row {key}", subject="Read", application_properties={"table": table.table}
+        )
+        self.sender.sent.append(row)
 
     def unix(self) -> UnixTime:
         """The time of day, which anybody may set."""
@@ -609,7 +625,7 @@ def test_which_tables_to_have_is_said_when_it_changes_and_not_with_every_pass(mo
 
     monkeypatch.setattr(world.leases, "want", noted_want)
     monkeypatch.setattr(world.source, "probe", noted_probe)
-    world.loop.reconfigure(TableChanges({}, frozenset(), {PERSONS: Rhythm(1.0, 1.0)}), {})
+    world.loop.reconfigure(TableChanges({}, frozenset(), {PERSONS: Rhythm(1.0, 1.0)}), {}, NO_SNAPSHOTS)
     world.run(200)
     assert len(asked) > 100
     assert len(said) <= 10

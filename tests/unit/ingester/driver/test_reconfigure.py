@@ -12,6 +12,7 @@ from common.names import TableName
 from ingester.driver.loop import Loop
 from ingester.driver.reload import TableChanges
 from ingester.driver.schedule import Rhythm
+from ingester.history.rules import NO_SNAPSHOTS
 from tests.fakes.ingester import ORDERS, PERSONS, instance, lsn, position
 from tests.fakes.locks import FakeLocks
 from tests.unit.ingester.driver.test_loop import World
@@ -35,7 +36,7 @@ def change(
 ) -> Callable[[], None]:
     """What another thread would say to the loop."""
     changes = TableChanges(add or {}, frozenset(removed), pace or {})
-    return lambda: world.loop.reconfigure(changes, {name: LOCKS[name] for name in changes.added})
+    return lambda: world.loop.reconfigure(changes, {name: LOCKS[name] for name in changes.added}, NO_SNAPSHOTS)
 
 
 def with_items(*, shared: bool = False) -> World:

@@ -8,6 +8,7 @@ from typing import Any
 from common.names import TableName
 from ingester.driver.reload import ReloadPlan, plan, rhythms
 from ingester.driver.schedule import Rhythm
+from ingester.history.rules import TableRules
 from ingester.settings import IngesterSettings
 
 SECRET = "hunter2-hunter2"
@@ -93,3 +94,12 @@ def test_a_table_that_is_only_spelled_anew_stays_as_it_is() -> None:
     assert not found.changes.removed
     assert set(found.changes.paced) == set(found.tables) == {PERSONS}
     assert found.restart == ("the spelling of dbo.persons in ingester.tables",)
+
+
+def test_snapshots_are_taken_over_at_once_for_the_tables_as_they_run() -> None:
+    own = {"overrides": ({"table_name": "persons", "snapshot": {"mode": "when_needed", "exact": True}},)}
+    found = planned(settings("Persons"), settings("persons", "Items", tables_overrides=own, on_gap="snapshot"))
+    assert found.snapshots.of(PERSONS) == TableRules(initial=True, after_gap=True, exact=True)
+    assert found.snapshots.of(ITEMS) == TableRules()  # on_gap needs a restart
+    assert "ingester.on_gap" in found.restart
+    assert not any("snapshot" in name for name in found.restart)

@@ -1,0 +1,1 @@
+"""The driver's side of snapshots: which rounds are read, when, and what their results mean."""

@@ -1,0 +1,56 @@
+"""Whose turn it is: a table's stream, or a round of its snapshot, which this module hands over to workers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ingester.driver.dispatch import Dispatcher
+from ingester.driver.history.snapshots import Snapshots
+from ingester.driver.tables import Act, Decision, TrackedTable
+from ingester.slices import Slice
+from ingester.source import CaptureInstance
+
+_ONE_PASS_SECONDS = 86_400.0
+"""A table without an order has no end before its last row."""
+
+
+class Turns:
+    """`page_rows`, `seconds`: the settings of a slice."""
+
+    def __init__(self, snapshots: Snapshots, dispatcher: Dispatcher, *, page_rows: int, seconds: float) -> None:
+        self._snapshots = snapshots
+        self._dispatcher = dispatcher
+        self._page_rows = page_rows
+        self._seconds = seconds
+
+    def takes(self, table: TrackedTable, decision: Decision, *, shut: bool) -> bool:
+        """Whether a round of a snapshot has begun, so that `table` is out. `shut`: the queue refuses messages. Raises ConnectionLost."""
+        if decision.act not in (Act.READ, Act.WAIT, Act.ADVANCE) or table.offset is None or table.successor is not None:
+            return False
+        if not self._snapshots.turn(table, pending=decision.act is not Act.WAIT):
+            return False
+        room = self._dispatcher.room
+        if shut or (room < 1 and self._snapshots.rounds_out):
+            self._snapshots.postpone(table)
+            return False
+        chunks = self._snapshots.round(table, decision.window.instance, room=max(1, room))
+        for chunk in chunks:
+            todo = self.slice(table, decision.window.instance)
+            seconds = self._seconds if chunk.table.order else _ONE_PASS_SECONDS
+            self._dispatcher.add(replace(todo, seconds=seconds, chunk=chunk), backlog=True)
+        return bool(chunks)
+
+    def slice(self, table: TrackedTable, instance: CaptureInstance) -> Slice:
+        """One that begins and ends at the offset."""
+        assert table.lease is not None
+        assert table.offset is not None
+        return Slice(
+            table=table.name,
+            instance=instance,
+            start=table.offset,
+            upto=table.offset,
+            epoch=table.lease.epoch,
+            rows=self._page_rows,
+            seconds=self._seconds,
+            row_bytes=table.row_bytes,
+        )
