@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
+from dstream.commands import offsets, snapshot
 from dstream.commands.check import check
 from dstream.commands.completion import completion
 from dstream.commands.demo import demo
 from dstream.commands.doctor import doctor
 from dstream.commands.emulators import emulators
 from dstream.commands.ingester import ingester
-from dstream.commands.offsets import SUBCOMMANDS, ShowByDefault
 from dstream.commands.plan import plan
 from dstream.commands.router import router
 from dstream.commands.server import server
@@ -40,10 +40,13 @@ def named(command: Callable[..., int]) -> str:
 for _command in (ingester, router, server, check, doctor, plan, status, demo, emulators, completion):
     app.command(named(_command))(reported(_command))
 
-_offsets = typer.Typer(cls=ShowByDefault, rich_markup_mode=None)
-for _name, _command in SUBCOMMANDS:
-    _offsets.command(_name)(reported(_command))
+_offsets = typer.Typer(cls=offsets.ShowByDefault, rich_markup_mode=None)
+_snapshot = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+for _group, _subcommands in ((_offsets, offsets.SUBCOMMANDS), (_snapshot, snapshot.SUBCOMMANDS)):
+    for _name, _command in _subcommands:
+        _group.command(_name)(reported(_command))
 app.add_typer(_offsets, name="offsets", help="Show how far each table was sent, or move it.")
+app.add_typer(_snapshot, name="snapshot", help="Send the rows that a table holds now, and see how far that is.")
 
 
 def _print_version(wanted: bool) -> None:

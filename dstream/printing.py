@@ -6,7 +6,7 @@ import codecs
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from common.errors import PermanentError
@@ -53,3 +53,14 @@ def print_lines(lines: Iterable[str]) -> None:
 def print_document(document: Any, *, on_one_line: bool = False) -> None:
     ascii_alone = codecs.lookup(_encoding()).name != "utf-8"
     printed(json.dumps(document, indent=None if on_one_line else 2, ensure_ascii=ascii_alone))
+
+
+def printed_or_unread(show: Callable[[], None], status: int) -> int:
+    """`status` once `show` has printed; 1 where nobody reads any more. Raises NotPrinted."""
+    try:
+        show()
+    except NotPrinted as error:
+        if error.reader_gone():
+            return 1
+        raise
+    return status

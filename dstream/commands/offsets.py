@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 from common.errors import ConfigurationError
 from common.unread import Unread
 from dstream.options import DEFAULT, AsJson, Config, Format, Level, LogFormat, LogLevel
-from dstream.printing import NotPrinted, print_document, print_lines
+from dstream.printing import print_document, print_lines, printed_or_unread
 from dstream.rendering.offsets import moves_document, moves_lines, result_lines, shown_document, shown_lines
 from dstream.starting import imported, prepared
 
@@ -43,8 +43,8 @@ def show(
     chosen = imported("ingester.commands.stores").chosen(settings, tables or [])
     found = imported("ingester.commands.status").tables_seen(settings, chosen, unread, lags=False)
     if as_json:
-        return _out(lambda: print_document(shown_document(found, unread)), int(bool(unread)))
-    return _out(lambda: print_lines(shown_lines(found, unread)), int(bool(unread)))
+        return printed_or_unread(lambda: print_document(shown_document(found, unread)), int(bool(unread)))
+    return printed_or_unread(lambda: print_lines(shown_lines(found, unread)), int(bool(unread)))
 
 
 def set_offset(
@@ -89,7 +89,7 @@ def set_offset(
         reason=reason,
     )
     lines = result_lines(result, dry_run=dry_run, duplicate_window=settings.queue.duplicate_window)
-    return _out(lambda: print_lines(lines), int(bool(result.lacking)))
+    return printed_or_unread(lambda: print_lines(lines), int(bool(result.lacking)))
 
 
 def moves(
@@ -104,8 +104,8 @@ def moves(
     settings = _settings(config, log_level, log_format)
     found = imported("ingester.commands.offsets").moves(settings, table, most=last)
     if as_json:
-        return _out(lambda: print_document(moves_document(found)), 0)
-    return _out(lambda: print_lines(moves_lines(found)), 0)
+        return printed_or_unread(lambda: print_document(moves_document(found)), 0)
+    return printed_or_unread(lambda: print_lines(moves_lines(found)), 0)
 
 
 SUBCOMMANDS: tuple[tuple[str, Callable[..., int]], ...] = (("show", show), ("set", set_offset), ("moves", moves))
@@ -126,13 +126,3 @@ def _settings(config: Any, level: Level, format: Format) -> Any:
     from dstream.config import load_ingester
 
     return prepared(load_ingester, config, level, format)
-
-
-def _out(show: Callable[[], None], status: int) -> int:
-    try:
-        show()
-    except NotPrinted as error:
-        if error.reader_gone():
-            return 1
-        raise
-    return status

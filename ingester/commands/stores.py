@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from common.errors import ConfigurationError, DStreamError
 from common.in_time import in_time
 from common.names import TableName
+from ingester.history.desk import SnapshotDesk
+from ingester.history.rows import Rows
 from ingester.lock_backends import lock_names, locks_of
 from ingester.lock_settings import LocalLockSettings
 from ingester.operating.moving import Held
@@ -17,6 +19,8 @@ from ingester.settings import IngesterSettings
 from ingester.source import Source
 from ingester.sqlserver.capture import SqlServerCapture
 from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.history.desk import SqlServerSnapshotDesk
+from ingester.sqlserver.history.rows import SqlServerRows
 from ingester.sqlserver.operating.desk import SqlServerDesk
 from ingester.sqlserver.source import SqlServerSource
 
@@ -34,6 +38,8 @@ class Database:
     desk: OffsetDesk
     source: Source
     capture: SqlServerCapture
+    snapshots: SnapshotDesk
+    rows: Rows
 
 
 @contextmanager
@@ -42,7 +48,8 @@ def database(settings: IngesterSettings) -> Iterator[Database]:
     connection = Connection(settings.db, query_seconds=_QUERY_SECONDS)
     source = SqlServerSource(connection, query_mode=settings.query_mode)
     with closing(SqlServerDesk(connection)) as desk:
-        yield Database(desk, source, SqlServerCapture(connection))
+        rows = SqlServerRows(connection, decimals_as_numbers=settings.decimals == "number")
+        yield Database(desk, source, SqlServerCapture(connection), SqlServerSnapshotDesk(connection), rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from common.names import TableName
 from ingester.history.snapshot import Snapshot, SnapshotState
+
+POSSIBLE: Final[Mapping[SnapshotState, tuple[SnapshotState, ...]]] = {
+    SnapshotState.PAUSED: (SnapshotState.WAITING, SnapshotState.RUNNING),
+    SnapshotState.WAITING: (SnapshotState.PAUSED, SnapshotState.FAILED),
+    SnapshotState.STOPPED: (SnapshotState.WAITING, SnapshotState.RUNNING, SnapshotState.PAUSED),
+}
+"""What a person can make of a snapshot, and from which states."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +46,7 @@ class SnapshotDesk(Protocol):
         ...
 
     def change(self, snapshot: str, state: SnapshotState) -> SeenSnapshot | None:
-        """Make it PAUSED, WAITING (after a pause, or after it failed) or STOPPED, if that is possible. Returns it as it is then; None if there
+        """Make it PAUSED, WAITING or STOPPED, if that is POSSIBLE. Returns it as it is then; None if there
         is none of this id."""
         ...
 

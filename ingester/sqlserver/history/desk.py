@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from common.errors import PermanentError
 from common.names import TableName
-from ingester.history.desk import SeenSnapshot
+from ingester.history.desk import POSSIBLE, SeenSnapshot
 from ingester.history.snapshot import Snapshot, SnapshotState
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.hints import USE_SNAPSHOTS
@@ -20,13 +20,7 @@ _AT_ONCE = 500
 """Tables in one statement."""
 _OF_THE_SNAPSHOT = 11
 
-WAITING, RUNNING, PAUSED = SnapshotState.WAITING, SnapshotState.RUNNING, SnapshotState.PAUSED
-POSSIBLE: Final[Mapping[SnapshotState, tuple[SnapshotState, ...]]] = {
-    PAUSED: (WAITING, RUNNING),
-    WAITING: (PAUSED, SnapshotState.FAILED),
-    SnapshotState.STOPPED: (WAITING, RUNNING, PAUSED),
-}
-"""What each state can be changed to by a person, and from which."""
+_OPEN = POSSIBLE[SnapshotState.STOPPED]
 
 
 class SqlServerSnapshotDesk:
@@ -49,7 +43,7 @@ class SqlServerSnapshotDesk:
         keys = [table.key for table in tables]
         parts = [queries.seen(keys[first : first + _AT_ONCE], most) for first in range(0, len(keys), _AT_ONCE)]
         found = sorted(self._seen(parts), key=lambda each: each.asked, reverse=True)
-        return sorted(found, key=lambda each: each.snapshot.state not in (WAITING, RUNNING, PAUSED))[:most]
+        return sorted(found, key=lambda each: each.snapshot.state not in _OPEN)[:most]
 
     def change(self, snapshot: str, state: SnapshotState) -> SeenSnapshot | None:
         if self._missing():
@@ -101,6 +95,6 @@ def _seen(row: Sequence[Any]) -> SeenSnapshot:
         asked_by=login if host is None else f"{login} on {host}",
         begun=None if begun is None else f"{begun}Z",
         updated=None if updated is None else f"{updated}Z",
-        owner=owner if snapshot.state is RUNNING else None,
+        owner=owner if snapshot.state is SnapshotState.RUNNING else None,
         error=error,
     )

@@ -1,0 +1,119 @@
+"""`dstream snapshot`: `start`, `list`, `pause`, `resume` and `stop`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from common.unread import Unread
+from dstream.options import DEFAULT, AsJson, Config, Format, Level, LogFormat, LogLevel
+from dstream.printing import print_document, print_lines, printed_or_unread
+from dstream.rendering.snapshots import changed_lines, listed_document, listed_lines, started_lines
+from dstream.starting import imported, prepared
+
+Which = Annotated[str, typer.Argument(metavar="ID|TABLE", help="A snapshot's id, or a table for all of its snapshots.")]
+
+
+def start(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="The table.")],
+    where: Annotated[
+        str | None,
+        typer.Option("--where", metavar="EXPR", help="Only the rows that meet this T-SQL condition on their columns."),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="TOPIC", help="To this topic instead of the table's; it is created or checked."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what it would be, and ask for nothing.")] = False,
+    config: Config = DEFAULT,
+    log_level: LogLevel = Level.INFO,
+    log_format: LogFormat = Format.TEXT,
+) -> int:
+    """Send the rows that a table holds now, while its changes go on."""
+    settings, topic = _with_topic(config, log_level, log_format, to, dry_run=dry_run)
+    module = imported("ingester.commands.snapshots")
+    found = module.start(settings, table, where=where, topic=topic, dry_run=dry_run)
+    return printed_or_unread(lambda: print_lines(started_lines(found)), 0)
+
+
+def _with_topic(
+    config: Path, level: Level, format: Format, to: str | None, *, dry_run: bool
+) -> tuple[Any, Callable[[], str | None]]:
+    """The ingester's settings, and what provides the topic. The router's are needed only where another topic is named."""
+    from dstream.config import load_both, load_ingester
+
+    if to is None:
+        return prepared(load_ingester, config, level, format), lambda: None
+    settings, router = prepared(load_both, config, level, format)
+    topics = imported("router.side_topic")
+    name = topics.named(router, to)
+    return settings, lambda: name if dry_run else topics.provide(router, to)
+
+
+def list_snapshots(
+    tables: Annotated[list[str] | None, typer.Argument(metavar="[TABLE]...", help="The tables (default: all).")] = None,
+    last: Annotated[int, typer.Option("--last", min=1, max=10_000, metavar="N", help="How many at most.")] = 20,
+    as_json: AsJson = False,
+    config: Config = DEFAULT,
+    log_level: LogLevel = Level.INFO,
+    log_format: LogFormat = Format.TEXT,
+) -> int:
+    """Show how far each snapshot is: those that are not over first, then the newest.
+
+    The exit status is 1 if something cannot be read.
+    """
+    settings = _settings(config, log_level, log_format)
+    unread: list[Unread] = []
+    found = imported("ingester.commands.snapshots").listed(settings, tables or [], last, unread)
+    status = int(bool(unread))
+    if as_json:
+        return printed_or_unread(lambda: print_document(listed_document(found, unread)), status)
+    return printed_or_unread(lambda: print_lines(listed_lines(found, unread)), status)
+
+
+def pause(
+    which: Which, config: Config = DEFAULT, log_level: LogLevel = Level.INFO, log_format: LogFormat = Format.TEXT
+) -> int:
+    """Let a snapshot wait until it is resumed; it goes on where it was."""
+    return _change(config, log_level, log_format, which, "paused")
+
+
+def resume(
+    which: Which, config: Config = DEFAULT, log_level: LogLevel = Level.INFO, log_format: LogFormat = Format.TEXT
+) -> int:
+    """Let a snapshot go on that was paused, or that failed."""
+    return _change(config, log_level, log_format, which, "waiting")
+
+
+def stop(
+    which: Which, config: Config = DEFAULT, log_level: LogLevel = Level.INFO, log_format: LogFormat = Format.TEXT
+) -> int:
+    """End a snapshot; what was sent stays sent."""
+    return _change(config, log_level, log_format, which, "stopped")
+
+
+SUBCOMMANDS: tuple[tuple[str, Callable[..., int]], ...] = (
+    ("start", start),
+    ("list", list_snapshots),
+    ("pause", pause),
+    ("resume", resume),
+    ("stop", stop),
+)
+
+
+def _change(config: Path, level: Level, format: Format, which: str, state: str) -> int:
+    """The exit status is 1 if one of them is over already."""
+    settings = _settings(config, level, format)
+    to = imported("ingester.history.snapshot").SnapshotState(state)
+    changed = imported("ingester.commands.snapshots").change(settings, which, to)
+    status = int(not all(each.done for each in changed))
+    return printed_or_unread(lambda: print_lines(changed_lines(changed)), status)
+
+
+def _settings(config: Path, level: Level, format: Format) -> Any:
+    from dstream.config import load_ingester
+
+    return prepared(load_ingester, config, level, format)
