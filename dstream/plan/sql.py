@@ -62,7 +62,7 @@ def sections(database: Database) -> Iterator[Section]:
     else:
         yield Section("Reading the change tables.", (rights.read_changes(user),))
     yield Section(
-        "Without this the server hides the tables from the user.",
+        "Without this the server hides the tables from the user. Snapshots read their rows.",
         tuple(rights.read_table(user, table) for table in database.tables),
     )
     yield Section(
@@ -73,6 +73,10 @@ def sections(database: Database) -> Iterator[Section]:
     yield Section(
         "Where `dstream offsets set` writes down each move, for repairs with this login, as by kubectl exec. The ingester does not use it.",
         (rights.MAKE_MOVES, rights.use_moves(user)),
+    )
+    yield Section(
+        "Which snapshots were asked for, and how far each has come. Without it the tables' changes are sent, and no snapshots.",
+        (rights.MAKE_SNAPSHOTS, rights.use_snapshots(user)),
     )
     yield _seeing(database)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from common.names import TableName, quote_name
+from ingester.sqlserver.sql import snapshots
 from ingester.sqlserver.sql.literal import literal
 from ingester.sqlserver.sql.offsets import COLUMNS, CREATE, OWNER, add_column
 from ingester.sqlserver.sql.operating import CREATE_MOVES
@@ -36,6 +37,8 @@ OF_FUNCTIONS = ("change_tables", "captured_columns", "index_columns", "lsn_time_
 MAKE_OFFSETS = f"{CREATE};"
 
 MAKE_MOVES = f"{CREATE_MOVES};"
+
+MAKE_SNAPSHOTS = f"{snapshots.CREATE};"
 
 LONGEST_KEPT = 4320
 """Minutes, SQL Server's default: three days."""
@@ -83,6 +86,10 @@ def use_offsets(user: str) -> str:
 
 def use_moves(user: str) -> str:
     return f"GRANT SELECT, INSERT ON OBJECT::dbo.cdc_offset_moves TO {quote_name(user)};"
+
+
+def use_snapshots(user: str) -> str:
+    return f"GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_snapshots TO {quote_name(user)};"
 
 
 def add_columns(lacking: Sequence[str] = (*COLUMNS, OWNER)) -> list[str]:

@@ -39,6 +39,7 @@ def documented(heading: str) -> str:
         ("### Without SELECT on change tables", {"ingester": 'query_mode = "function"'}),
         ("## The table of offsets", {}),
         ("## The table of moves", {}),
+        ("## The table of snapshots", {}),
         (
             "## An identity at SQL Server",
             {"db": "Server=db.database.windows.net;Database=shop;Authentication=Active Directory Workload Identity"},
