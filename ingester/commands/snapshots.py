@@ -17,7 +17,6 @@ from ingester.history.snapshot import SnapshotState
 from ingester.settings import IngesterSettings
 
 _ID = re.compile(r"[0-9a-f]{12}")
-_LONGEST_CONDITION = 4000
 _AT_ONCE = 10_000
 
 WAITING, RUNNING, PAUSED = SnapshotState.WAITING, SnapshotState.RUNNING, SnapshotState.PAUSED
@@ -68,10 +67,6 @@ def start(
     `topic`: makes or checks where it goes instead of the table's topic, once everything else was found to be right.
     """
     [table] = chosen(settings, [name])
-    if where is not None and (not where.strip() or len(where) > _LONGEST_CONDITION):
-        raise PermanentError(
-            f"asking for a snapshot of {table.key}: the condition is empty or longer than {_LONGEST_CONDITION} characters"
-        )
     with database(settings) as stores:
         base = _base(stores, table)
         if where is not None:
@@ -94,10 +89,12 @@ def _base(stores: Database, table: TableName) -> BaseTable:
 def listed(settings: IngesterSettings, tables: Sequence[str], most: int, unread: list[Unread]) -> Listed:
     """Those of `tables`; without any, of all tables, also of those that are no longer configured."""
     names = chosen(settings, tables) if tables else None
+    found: Sequence[SeenSnapshot] = ()
+    sizes: Mapping[TableName, int] = {}
     with database(settings) as stores:
-        found = read_or(unread, "snapshots", lambda: stores.snapshots.snapshots(names, most), ())
+        found = read_or(unread, "snapshots", lambda: stores.snapshots.snapshots(names, most), found)
         about = list(dict.fromkeys(name for each in found if (name := _name(each.snapshot.table)) is not None))
-        sizes = read_or(unread, "sizes of tables", lambda: stores.snapshots.sizes(about), {}) if about else {}
+        sizes = read_or(unread, "sizes of tables", lambda: stores.snapshots.sizes(about), sizes)
     return Listed(found, {name.key: rows for name, rows in sizes.items()})
 
 

@@ -69,7 +69,7 @@ def test_another_topic_is_made_for_it(desk: Desk) -> None:
         (("Nowhere",), "table Nowhere: no such table in the configuration"),
         (("Persons", "--where", "Nowhere = 1"), "Nowhere"),
         (("Persons", "--where", "1 = 1; DROP TABLE dbo.Persons"), "condition"),
-        (("Persons", "--where", " "), "the condition is empty"),
+        (("Persons", "--where", " "), "it is empty"),
         (("Persons", "--to", "a topic"), "topic a topic"),
     ],
 )
