@@ -176,8 +176,7 @@ class _Run:
                 raise TransientError(
                     f"reading chunk {self.chunk.number} of snapshot {self.chunk.snapshot} of {self.todo.table.key}: capture has not passed "
                     f"its rows {CAPTURE_SECONDS:.0f} s after they were read, so nobody knows which of them changed meanwhile",
-                    hint="nothing is lost, the chunk is read again; see whether the capture job runs, and how far it is behind "
-                    "(sys.dm_cdc_log_scan_sessions)",
+                    hint="nothing is lost, the chunk is read again; see in `dstream status` how far capture is behind",
                 )
             self.by.parts.wait(_POLL_SECONDS)
             self.bounds.refuse_expired()
