@@ -25,13 +25,17 @@ from ingester.slices import Slice, SliceResult, WorkerClock, failed, untouched
 from ingester.spark.driver_line import Driver
 from ingester.spark.reach import Reach
 from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.history.rows import SqlServerRows
+from ingester.sqlserver.history.store import SqlServerSnapshots
 from ingester.sqlserver.login.trust import authorities
 from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.source import SqlServerSource
+from ingester.task.chunk_pages import ChunkReader
 from ingester.task.drain import Drain
 from ingester.task.encode import Encoder
 from ingester.task.pack import PackingSender
 from ingester.task.read_ahead import ReadAhead
+from ingester.task.read_chunk import ChunkDrain
 from ingester.worker_settings import WorkerSettings, from_environment
 
 THREADS = 8
@@ -40,16 +44,42 @@ IDLE_SECONDS = 60.0
 """A bench that was idle for so long is closed: a connection costs the server memory, and opening it again takes half a second."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Chunks:
+    """What reads chunks, over connections of its own: one for the rows, which are read ahead, and one for the fence."""
+
+    drain: ChunkDrain
+    connection: Connection
+
+    def close(self) -> None:
+        self.drain.reader.close()
+        self.connection.close()
+
+
 @dataclass(slots=True)
 class _Bench:
-    """What one thread works with; never used by two threads at once. `connection`: next to the source's own, opened when that one is busy."""
+    """What one thread works with; never used by two threads at once. `connection`: next to the source's own, opened when that one is busy.
+
+    `chunks`: what it reads chunks of snapshots with, since the first one came.
+    """
 
     drain: Drain
     connection: Connection
     sender: Sender
+    open_chunks: Callable[[Drain], _Chunks]
     used: float = 0.0
+    chunks: _Chunks | None = None
+
+    def run(self, todo: Slice) -> SliceResult:
+        if todo.chunk is None:
+            return self.drain.run(todo)
+        if self.chunks is None:
+            self.chunks = self.open_chunks(self.drain)
+        return self.chunks.drain.run(todo, todo.chunk)
 
     def close(self) -> None:
+        if self.chunks is not None:
+            self.chunks.close()
         self.drain.source.close()
         self.connection.close()
         self.sender.close()
@@ -126,7 +156,7 @@ class Worker:
         except Exception as error:
             return failed(todo, error)
         try:
-            result = bench.drain.run(todo)
+            result = bench.run(todo)
         except Exception as error:  # unexpected: report its type, and close this thread's bench below
             result = failed(todo, error)
         if result.trouble is None:
@@ -175,7 +205,14 @@ class Worker:
             transforms=settings.transforms,
             stopping=self._stops,
         )
-        return _Bench(drain, connection, sender)
+        return _Bench(drain, connection, sender, self._open_chunks)
+
+    def _open_chunks(self, drain: Drain) -> _Chunks:
+        """Connections are opened when they are first used."""
+        settings = self._settings
+        rows, fence = Connection(settings.db, proven=True), Connection(settings.db, proven=True)
+        reader = ChunkReader(SqlServerRows(rows, decimals_as_numbers=settings.decimals_as_numbers))
+        return _Chunks(ChunkDrain(reader, SqlServerSnapshots(fence), drain), fence)
 
     def _stops(self) -> bool:
         return self._reach.stopping or self._stopping.exists()

@@ -16,9 +16,12 @@ import pytest
 from common.clock import SteadyTime, UnixTime
 from ingester import app as wiring
 from ingester import worker
+from ingester.history.rows import BaseTable
+from ingester.history.snapshot import Chunk
 from ingester.slices import Slice, SliceResult, Trouble
 from ingester.source import Part
 from ingester.sqlserver.position import LogPosition
+from ingester.task.read_chunk import ChunkDrain
 from ingester.worker_settings import WorkerSettings
 from tests.fakes.ingester import ORDERS, PERSONS, instance, lsn, position
 from tests.unit.ingester.driver.test_reload import settings
@@ -113,6 +116,38 @@ def test_benches_that_are_not_used_for_a_minute_are_closed_and_the_others_stay(t
     now = 60.0
     staff._put_back(staff._take())
     assert staff._idle == [benches[2]]
+
+
+def test_chunks_have_connections_of_their_own_from_the_first_one_on_and_share_the_rest_of_the_bench(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    opened: list[object] = []
+    closed: list[object] = []
+
+    class Noted:
+        def __init__(self, address: object, *, proven: bool) -> None:
+            opened.append(self)
+
+        def close(self) -> None:
+            closed.append(self)
+
+    def run(self: ChunkDrain, todo: Slice, chunk: Chunk) -> SliceResult:
+        assert self.parts is bench.drain
+        return SliceResult(todo.table, None, chunk=chunk.id)
+
+    monkeypatch.setattr(worker, "Connection", Noted)
+    monkeypatch.setattr(ChunkDrain, "run", run)
+    bench = worker.Worker(WorkerSettings.of(settings("Persons")), tmp_path / "stopping")._take()
+    assert len(opened) == 2
+    at = LogPosition.end_of(lsn(1))
+    chunk = Chunk("a", BaseTable(instance(), ("ID",), 1), 3, 10)
+    one = Slice(PERSONS, instance(), at, at, 1, 2, 1.0, chunk=chunk)
+    assert [bench.run(one).chunk, bench.run(one).chunk] == [("a", 3), ("a", 3)]
+    assert len(opened) == 4
+    bench.close()
+    for thread in [thread for thread in threading.enumerate() if thread.name.startswith(("rows-ahead", "read-ahead"))]:
+        thread.join(10)
+    assert set(closed) == set(opened)
 
 
 class _Recording:
