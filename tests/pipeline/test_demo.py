@@ -11,16 +11,21 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+import dstream.demo.pipeline
 from common.names import TableName
 from dstream.demo.pipeline import Pipeline
+from dstream.demo.processes import write_config
 from dstream.demo.schema import CUSTOMERS, EVERYTHING, ORDERS, TABLES
 from dstream.demo.verdict import Received, Verdict, judge
 from dstream.demo.workload import Pace
 from tests.worlds.dump import end, tree, write_stacks
+
+CHANGES = 1500
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,15 @@ class Finished:
 
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Finished]:
-    with Pipeline(tmp_path_factory.mktemp("pipeline"), pace=Pace(changes=2500, seconds=4)) as pipeline:
+    lean = partial(write_config, tasks=2, routing="workers = 1")
+    folder = tmp_path_factory.mktemp("pipeline")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dstream.demo.pipeline, "write_config", lean)
+        yield from _ended(folder)
+
+
+def _ended(folder: Path) -> Iterator[Finished]:
+    with Pipeline(folder, pace=Pace(changes=CHANGES, seconds=4)) as pipeline:
         pipeline.workload.start()
         pipeline.workload.join()
         pipeline.settle(90)
@@ -59,7 +72,7 @@ def test_every_committed_change_arrives_once_in_order_with_its_values(finished: 
     verdict = finished.verdict()
     examples = [example for table in verdict.tables.values() for example in table.examples]
     assert counts(verdict) == {"lost": 0, "duplicated": 0, "out_of_order": 0, "wrong": 0}, examples
-    assert verdict.total("committed") >= 2500
+    assert verdict.total("committed") >= CHANGES
     assert all(table.committed for table in verdict.tables.values())
 
 
