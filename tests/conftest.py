@@ -14,8 +14,8 @@ from emulators.certificates import TlsSettings
 from emulators.sqlserver.server import SqlServerEmulator
 from tests import jvm_archive
 
-# How long an example takes is the machine's matter, and whoever else works on it.
-settings.register_profile("any machine", settings(), deadline=None)
+# How long an example takes is the machine's matter, and whoever else works on it. Each run has other examples: few at a time are many in the end.
+settings.register_profile("any machine", settings(), deadline=None, max_examples=50)
 settings.load_profile("any machine")
 
 jvm_archive.use()

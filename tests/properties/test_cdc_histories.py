@@ -403,8 +403,8 @@ def run(port: int, examples: int, steps: int) -> None:
     )
 
 
-def test_the_change_tables_of_100_random_histories_hold_what_the_model_says(port: int) -> None:
-    run(port, examples=100, steps=25)
+def test_the_change_tables_of_50_random_histories_hold_what_the_model_says(port: int) -> None:
+    run(port, examples=50, steps=25)
 
 
 @pytest.mark.soak

@@ -361,8 +361,7 @@ WIDENED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("before_images", [False, True])
+@pytest.mark.parametrize(("mode", "before_images"), [("direct", False), ("function", True)])
 @pytest.mark.parametrize("change", WIDENED)
 def test_a_value_is_whole_though_its_column_was_widened_after_the_catalog_was_read(
     places: Places, mode: str, change: str, before_images: bool

@@ -50,7 +50,7 @@ def test_what_was_written_is_read() -> None:
     assert (found.message, found.fault) == (WHOLE, None)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(messages())
 def test_what_was_read_is_written_again_with_the_same_octets(message: Message) -> None:
     written = octets(replace(message, time_to_live=None))
@@ -100,7 +100,7 @@ def test_what_is_no_message_is_a_fault_that_says_why(wrong: bytes, words: str) -
     assert any(each in found.fault for each in words.split("|")), found.fault
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.data())
 def test_no_octets_are_an_exception(data: Any) -> None:
     """Whole messages with octets cut off, overwritten and put in."""
@@ -131,7 +131,7 @@ def living(life: bytes, expiry: bytes, created: bytes) -> bytes:
     )  # fmt: skip
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(life=NUMBERS, expiry=NUMBERS, created=NUMBERS)
 def test_whatever_times_a_sender_writes_the_message_goes_on(life: int, expiry: int, created: int) -> None:
     for first in (number(life), b"\x70\xff\xff\xff\xff"):
@@ -141,7 +141,7 @@ def test_whatever_times_a_sender_writes_the_message_goes_on(life: int, expiry: i
         assert encoded(replace(found.message, message_id="m"), now=1_700_000_000) is not None
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.binary(max_size=200), st.sampled_from([b"", *(bytes([0, 0x53, code]) for code in range(0x70, 0x79))]))
 def test_random_octets_are_no_exception(random: bytes, section: bytes) -> None:
     encoded(decoded(section + random).message, now=0)

@@ -81,7 +81,7 @@ def created(octets: bytes) -> float:
     return stamp / 1000 if stamp else 0.0
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(messages())
 def test_the_octets_are_those_that_the_sdk_writes(message: Message) -> None:
     theirs = by_the_sdk(message)
