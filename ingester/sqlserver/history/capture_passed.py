@@ -37,23 +37,15 @@ class CapturePassed:
     def passed(self, moment: str) -> bool:
         doubt = self._times.doubt(moment)
         if self._connection.rows(*queries.quick(queries.CAPTURED_AFTER, doubt, moment))[0][0]:
-            return self._known(moment)
+            return True
         last = self._last_scan(doubt, moment)
         if last is None:
             return False
         session, empty, later = last
-        if empty and later:
-            return self._known(moment)
         first = self._counted.setdefault(moment, (session, empty))
         if len(self._counted) > _KEPT:
             del self._counted[next(iter(self._counted))]
-        if empty and session == first[0] and empty >= first[1] + 2:
-            return self._known(moment)
-        return False
-
-    def _known(self, moment: str) -> bool:
-        self._counted.pop(moment, None)
-        return True
+        return empty > 0 and (later or (session == first[0] and empty >= first[1] + 2))
 
     def _last_scan(self, doubt: int, moment: str) -> tuple[int, int, bool] | None:
         """(session, its scans without transactions, whether it began after the moment); None without the right to see it."""

@@ -52,7 +52,7 @@ _REFUSED = frozenset(
 
 _PIECES = re.compile(
     r"""(?P<string>[Nn]?'(?:[^']|'')*')|(?P<name>\[(?:[^\]]|\]\])*\]|"(?:[^"]|"")*")"""
-    r"""|(?P<comment>--|/\*|\*/)|(?P<word>[^\W\d][\w$#]*)|(?P<number>\d[\w.]*)|(?P<other>.)""",
+    r"""|(?P<comment>--|/\*|\*/)|(?P<word>[^\W\d][\w$#]*)|(?P<number>(?:0[xX][\da-fA-F]*|\d+\.?\d*(?:[eE][+-]?\d+)?)(?P<behind>\w)?)|(?P<other>.)""",
     re.DOTALL,
 )
 
@@ -73,6 +73,8 @@ def refusal(where: str) -> str | None:
         place = f"at character {at + 1}"
         if kind == "comment":
             return f"it has a comment {place}"
+        if kind == "behind":
+            return f"it has a number that a letter follows {place}"
         if kind == "word" and text.lower() in _REFUSED:
             return f"it has the word {text.upper()} {place}; a name goes in brackets: [{text}]"
         if kind == "other":
@@ -103,8 +105,8 @@ def refused(table: str, said: str) -> PermanentError:
 
 def _pieces(where: str) -> Iterator[tuple[str, str, int]]:
     for found in _PIECES.finditer(where):
-        assert found.lastgroup is not None
-        yield found.lastgroup, found.group(), found.start()
+        kind = "behind" if found["behind"] else str(found.lastgroup)
+        yield kind, found.group(), found.start()
 
 
 def _of_character(text: str) -> str | None:

@@ -92,7 +92,7 @@ class SqlServerRows:
         except ConnectionLost:
             raise
         except DStreamError as error:
-            if lacks_rights(error.__cause__ or error) or is_error(error.__cause__ or error, _LOCKED):
+            if isinstance(error.__cause__, DStreamError):  # about the table, not the condition
                 raise
             raise refused(base.name.key, error.message) from error
 
@@ -142,10 +142,10 @@ class SqlServerRows:
                     return found
                 now = self._table(change_table(asked.instance))
             except DStreamError as error:
-                if not any(is_error(error.__cause__ or error, number) for number in _ALTERED):
+                if not any(is_error(error, number) for number in _ALTERED):
                     raise
                 now = self._table(change_table(asked.instance))
-                if now.stamp == table.stamp and now.name == table.name:
+                if (now.stamp, now.name, now.index) == (table.stamp, table.name, table.index):
                     raise
             self._altered = asked, now
         raise TransientError(f"reading {asked.instance.table.key}: the columns of the table keep changing")

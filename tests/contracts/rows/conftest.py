@@ -63,7 +63,7 @@ def server(engine: SqlEngine) -> Iterator[SqlServerEmulator]:
         yield running
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def place(engine: SqlEngine, server: SqlServerEmulator) -> Iterator[RowsPlace]:
     name = f"rows{next(_numbers)}"
     engine.create_database(name)

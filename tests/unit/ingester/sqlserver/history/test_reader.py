@@ -1,0 +1,68 @@
+"""A table's rows as they are sent, beside what the contract suite reads from a server."""
+
+from __future__ import annotations
+
+import pytest
+
+from common.errors import PermanentError
+from common.names import TableName
+from ingester.source import CapturedColumn
+from ingester.sqlserver.change_table import ChangeTable
+from ingester.sqlserver.history.reader import BaseRowReader
+from ingester.sqlserver.position import LogPosition, Lsn
+from ingester.sqlserver.sql.history.base_table import BaseColumn, IndexColumn, SqlServerTable, chosen_key
+
+START = LogPosition.before(Lsn(bytes(10)))
+
+
+def column(
+    number: int, name: str, sql_type: str = "int", *, captured: bool = True, nullable: bool = False
+) -> BaseColumn:
+    return BaseColumn(number, name, name if captured else None, sql_type, 4, 10, 0, None, nullable, computed=False)
+
+
+def instance(*columns: CapturedColumn) -> ChangeTable:
+    return ChangeTable(name="i", table=TableName("dbo", "T"), start=START, columns=columns, change_table="i_CT")
+
+
+def table(captured: ChangeTable, columns: tuple[BaseColumn, ...], indexed: list[IndexColumn]) -> SqlServerTable:
+    index, keys = chosen_key(captured, columns, indexed)
+    return SqlServerTable(
+        instance=captured,
+        order=tuple(one.name for one in keys),
+        rows=1,
+        object_id=1,
+        name=captured.table,
+        stamp="s",
+        columns=columns,
+        index=index,
+        keys=keys,
+    )
+
+
+def test_a_key_column_that_is_also_data_is_selected_once() -> None:
+    captured = instance(CapturedColumn("ID", "int", 1, key_ordinal=1), CapturedColumn("A", "int", 2))
+    made = table(captured, (column(1, "ID"), column(2, "A", nullable=True)), [IndexColumn("PK", True, 1, False)])
+    reader = BaseRowReader(made, decimals_as_numbers=False)
+    assert reader.selected == ["ct.[ID]", "ct.[A]"]
+    row = reader.row((7, None))
+    assert (row.at, row.data, row.key) == (("ID=7",), {"ID": 7, "A": None}, (7,))
+
+
+def test_a_type_without_a_json_value_is_refused_with_the_column() -> None:
+    captured = instance(CapturedColumn("ID", "sql_variant", 1))
+    with pytest.raises(PermanentError, match="column 'ID' has type sql_variant"):
+        BaseRowReader(table(captured, (column(1, "ID", "sql_variant"),), []), decimals_as_numbers=False)
+
+
+def test_no_table_is_read_in_the_order_of_a_sql_variant() -> None:
+    captured = instance(CapturedColumn("A", "int", 1))
+    columns = (
+        column(1, "ID", "sql_variant", captured=False),
+        column(2, "A"),
+        column(3, "H", "hierarchyid", captured=False),
+    )
+    primary, other = IndexColumn("PK", True, 1, False), IndexColumn("UX", False, 3, True)
+    assert chosen_key(captured, columns, [primary]) == (None, ())
+    name, (key,) = chosen_key(captured, columns, [primary, other])
+    assert (name, key.name, key.descending, key.title) == ("UX", "H", True, "H desc=")
