@@ -80,9 +80,10 @@ class Lost(TypedDict):
 
 
 class OfReplay(TypedDict):
-    """Of a change that is sent once more: the replay's id."""
+    """Of a change that is sent once more: the replay's id, and the `EventID` of the change when it was sent live."""
 
     Id: str
+    EventID: str
 
 
 class History(TypedDict, total=False):

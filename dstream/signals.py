@@ -10,6 +10,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from types import FrameType
 
 import structlog
@@ -48,6 +49,37 @@ def stop_on_signals(second: Callable[[], None] = lambda: None) -> threading.Even
     if os.environ.pop(PARENT, None):
         threading.Thread(target=_stop_with_stdin, args=(stop,), name="parent", daemon=True).start()
     return stop
+
+
+@dataclass(slots=True)
+class Interruption:
+    """`stop`: set by the first SIGINT or SIGTERM. `status`: the exit status that this signal means."""
+
+    stop: threading.Event = field(default_factory=threading.Event)
+    status: int = 0
+
+
+@contextmanager
+def interruptible(seconds: float) -> Iterator[Interruption]:
+    """For a command that ends by itself: what it must finish after a signal may take `seconds`; a second signal ends it at once.
+
+    Must be called from the main thread.
+    """
+    found = Interruption()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if found.status:
+            os._exit(128 + number)
+        found.status = 128 + number
+        threading.Thread(target=found.stop.set, name="stop-signal").start()  # see stop_on_signals
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        with ended_within(seconds, found.stop):
+            yield found
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

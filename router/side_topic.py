@@ -6,6 +6,7 @@ which needs the right to manage the namespace: a sender to the queue can name an
 
 from __future__ import annotations
 
+import threading
 from contextlib import closing
 
 from common.bus.ports import TopicNeed
@@ -45,18 +46,25 @@ def named(settings: RouterSettings, topic: str, subscription: str | None = None)
     return name
 
 
-def provide(settings: RouterSettings, topic: str, subscription: str | None = None, *, routed: bool = True) -> str:
+def provide(
+    settings: RouterSettings,
+    topic: str,
+    subscription: str | None = None,
+    *,
+    routed: bool = True,
+    stop: threading.Event | None = None,
+) -> str:
     """Create or check a side topic and its subscription, as `router.provision` says, and return the topic's name as messages have it.
 
     `subscription`: None: those of `router.subscriptions`. `routed`: messages reach it by the ingest queue, so that the router must be allowed
     to send there. Raises ConfigurationError (see `named`), PermanentError (a right is missing, the topic does not exist with "verify", the
-    router would not send to it) or TransientError.
+    router would not send to it), TransientError or, once `stop` is set, Stopped.
     """
     name = named(settings, topic, subscription)
     subscriptions = settings.subscriptions if subscription is None else (subscription,)
     need = TopicNeed(name, subscriptions, settings.duplicate_window, mark_of(settings))
     with closing(bus_of(settings.output)) as bus:
-        bus.entities.provision([need], how=settings.provision)
+        bus.entities.provision([need], how=settings.provision, stop=stop)
         if routed and not _is_allowed(settings, name):
             if settings.provision == "none":
                 raise ConfigurationError(
@@ -65,7 +73,7 @@ def provide(settings: RouterSettings, topic: str, subscription: str | None = Non
                     ],
                     hint=_allow(name),
                 )
-            if name not in bus.entities.marked(mark_of(settings)):
+            if name not in bus.entities.marked(mark_of(settings), stop=stop):
                 raise PermanentError(
                     f"checking topic {name}: no router sends to it: it was not created by DStream as a side topic of queue {settings.queue_name}",
                     hint=f"choose a name that does not exist yet, or {_allow(name)}",

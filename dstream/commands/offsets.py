@@ -111,13 +111,13 @@ def moves(
 SUBCOMMANDS: tuple[tuple[str, Callable[..., int]], ...] = (("show", show), ("set", set_offset), ("moves", moves))
 
 
-def moment(text: str) -> datetime:
-    """A time with its zone, UTC where none is written. Raises ConfigurationError."""
+def moment(text: str, option: str = "--time") -> datetime:
+    """A time with its zone, UTC where none is written. Raises ConfigurationError, which names `option`."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
         raise ConfigurationError(
-            [f"--time {text}: not a time in ISO 8601, such as 2026-03-01T14:30:00Z or 2026-03-01T15:30:00+01:00"]
+            [f"{option} {text}: not a time in ISO 8601, such as 2026-03-01T14:30:00Z or 2026-03-01T15:30:00+01:00"]
         ) from None
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 

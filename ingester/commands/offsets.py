@@ -123,8 +123,8 @@ def planned(
         held,
         owner=None if seen is None else seen.owner,
         why_unknown=None if locks.unknown is None else locks.unknown.message,
-        again=_counted(stores, state.instances, again),
-        skipped=_counted(stores, state.instances, skipped),
+        again=counted(stores, state.instances, again),
+        skipped=counted(stores, state.instances, skipped),
         lost=_lost(table, seen, bounds, dropped=dropped) if lost or dropped else None,
     )
 
@@ -153,7 +153,7 @@ def _position(stores: Database, table: TableName, target: Target, bounds: Bounds
     return found
 
 
-def _counted(stores: Database, instances: Sequence[CaptureInstance], span: Span | None) -> Span | None:
+def counted(stores: Database, instances: Sequence[CaptureInstance], span: Span | None) -> Span | None:
     """`span` with its changes counted, and none for an empty one. Where an instance takes over, its changes count."""
     if span is None:
         return None

@@ -123,6 +123,18 @@ class OffsetDesk(Protocol):
         none."""
         ...
 
+    def end_of(self, lsn: str) -> Position:
+        """After the last change of the transaction with this LSN. Raises ConfigurationError for a text that is none."""
+        ...
+
+    def end_at(self, moment: datetime) -> Position | None:
+        """After the last transaction that was committed at `moment`, which has a zone, or earlier; None if none is known."""
+        ...
+
+    def reaches_back(self, moment: datetime) -> bool:
+        """Whether the source still knows when transactions before `moment` were committed, so that none after it is forgotten."""
+        ...
+
     def move(self, order: MoveOrder) -> bool:
         """Move the offset and write down who did it. False: nothing was changed, because the table was claimed or its
         offset set since `order.epoch` was seen.

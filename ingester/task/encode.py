@@ -29,9 +29,9 @@ class Encoder:
         self._origin, self._ordering, self._key_buckets = origin, ordering, key_buckets
         self._envelope = envelope or NativeEnvelope(origin, queue)
 
-    def message(self, change: Change) -> Message:
-        """The message of one change."""
-        identified = self._identity(change)
+    def message(self, change: Change, identified: Identity | None = None) -> Message:
+        """The message of one change. `identified`: another identity than the change's own."""
+        identified = identified or self._identity(change)
         return self._message(change, identified, self._envelope.change(change, identified))
 
     def stand_in(self, change: Change, what: Oversized) -> Message:

@@ -148,18 +148,27 @@ class SqlServerDesk:
         return in_words(position)
 
     def position_of(self, lsn: str) -> Position:
-        digits = _LSN.fullmatch(lsn.strip())
-        if digits is None:
-            raise ConfigurationError(
-                [f"--lsn {lsn}: not an LSN: it has 20 hexadecimal digits, such as 0x0000003600000B200003"]
-            )
-        return LogPosition.before(Lsn(bytes.fromhex(digits[1])))
+        return LogPosition.before(_lsn(lsn))
 
     def position_at(self, moment: datetime) -> Position | None:
+        found = self._mapped(queries.FIRST_FROM, moment)
+        return None if found is None else LogPosition.before(found)
+
+    def end_of(self, lsn: str) -> Position:
+        return LogPosition.end_of(_lsn(lsn))
+
+    def end_at(self, moment: datetime) -> Position | None:
+        found = self._mapped(queries.LAST_UNTIL, moment)
+        return None if found is None else LogPosition.end_of(found)
+
+    def reaches_back(self, moment: datetime) -> bool:
+        return self._mapped(queries.LAST_BEFORE, moment) is not None
+
+    def _mapped(self, question: str, moment: datetime) -> Lsn | None:
         within = min(max(moment, _FIRST_MOMENT), _LAST_MOMENT)
         utc = within.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds")
-        found = self._connection.rows(queries.FIRST_FROM, (self._local(utc),))[0][0]
-        return None if found is None else LogPosition.before(Lsn(bytes(found)))
+        found = self._connection.rows(question, (self._local(utc),))[0][0]
+        return None if found is None else Lsn(bytes(found))
 
     def _local(self, utc: str) -> str:
         zone = self._times.zone()
@@ -193,6 +202,13 @@ class SqlServerDesk:
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _lsn(text: str) -> Lsn:
+    digits = _LSN.fullmatch(text.strip())
+    if digits is None:
+        raise ConfigurationError([f"{text}: not an LSN: one has 20 hexadecimal digits, such as 0x0000003600000B200003"])
+    return Lsn(bytes.fromhex(digits[1]))
 
 
 def _soon(sql: str) -> str:

@@ -59,6 +59,8 @@ SELECT CONVERT(nvarchar(23), CONVERT(datetime, CONVERT(datetime2(3), {P}, 126) A
 """A time in UTC as the server's local time. In the hour that occurs twice in autumn both passes have the same text."""
 
 FIRST_FROM = f"SELECT sys.fn_cdc_map_time_to_lsn(N'smallest greater than or equal', CONVERT(datetime, {P}, 126)) AS lsn"
+LAST_UNTIL = f"SELECT sys.fn_cdc_map_time_to_lsn(N'largest less than or equal', CONVERT(datetime, {P}, 126)) AS lsn"
+LAST_BEFORE = f"SELECT sys.fn_cdc_map_time_to_lsn(N'largest less than', CONVERT(datetime, {P}, 126)) AS lsn"
 """https://learn.microsoft.com/sql/relational-databases/system-functions/sys-fn-cdc-map-time-to-lsn-transact-sql"""
 
 MOVES_MISSING = "SELECT CASE WHEN OBJECT_ID(N'dbo.cdc_offset_moves', N'U') IS NULL THEN 1 ELSE 0 END"

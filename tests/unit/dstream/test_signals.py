@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dstream.signals import PARENT
+from dstream.signals import PARENT, interruptible
 
 ROOT = Path(__file__).parents[3]
 CODE = """
@@ -116,3 +116,13 @@ def test_what_has_ended_in_time_goes_on(processes: list[subprocess.Popen[str]]) 
     process.stdin.close()
     process.stdin = None
     assert process.wait(10) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_command_that_ends_by_itself_is_asked_once_and_gives_the_signals_back(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with interruptible(60) as interruption:
+        os.kill(os.getpid(), number)
+        assert interruption.stop.wait(30)
+    assert interruption.status == 128 + number
+    assert signal.getsignal(number) is before
