@@ -30,12 +30,13 @@ from emulators.sqlserver.faults.statements import (
     QueryThatHangs,
     SessionKilled,
 )
+from emulators.sqlserver.faults.tables import TableLocked
 from emulators.sqlserver.injection import Fault
 
 __all__ = [
     "NAMES", "AnswerDelayed", "CaptureFailing", "CaptureLagging", "CaptureStopped", "ChangeTableLocked", "ConnectionCutAfter",
     "DeadlockVictim", "LockTimeout", "LogTimesLocked", "LoginRefusedFor", "LoginSentOn", "Mute", "QueryThatHangs", "ServerRestart",
-    "SessionKilled", "parse", "usage",
+    "SessionKilled", "TableLocked", "parse", "usage",
 ]  # fmt: skip
 
 
@@ -57,6 +58,7 @@ NAMES: Mapping[str, fault_names.Named[Fault]] = {
     "capture_lagging": (CaptureLagging, (float,), "SECONDS"),
     "capture_failing": (CaptureFailing, (), ""),
     "change_table_locked": (ChangeTableLocked, (str,), "TABLE"),
+    "table_locked": (TableLocked, (str, float), "TABLE[,SECONDS]"),
     "log_times_locked": (LogTimesLocked, (), ""),
     "lock_timeout": (LockTimeout, (int, str), "[TIMES[,PATTERN]]"),
 }

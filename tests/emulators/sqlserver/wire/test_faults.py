@@ -404,6 +404,8 @@ def test_a_server_without_cdc_has_no_capture_to_break() -> None:
         ("capture_lagging:30", faults.CaptureLagging),
         ("capture_failing", faults.CaptureFailing),
         ("change_table_locked:dbo_t_CT", faults.ChangeTableLocked),
+        ("table_locked:t", faults.TableLocked),
+        ("table_locked:sales.t,2.5", faults.TableLocked),
         ("log_times_locked", faults.LogTimesLocked),
         ("lock_timeout:3,UPDATE (a|b), c", faults.LockTimeout),
     ],
@@ -442,6 +444,39 @@ def test_no_fault_is_without_a_name_and_an_explanation() -> None:
 def test_what_is_no_fault_is_refused_with_what_is(text: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         faults.parse(text)
+
+
+# table_locked
+
+
+def test_a_locked_table_keeps_its_readers_waiting_and_nobody_else(
+    server: SqlServerEmulator, login: Login, application: Any
+) -> None:
+    cursor = application.cursor()
+    cursor.execute("SET LOCK_TIMEOUT 50")
+    with server.inject(faults.TableLocked("t")):
+        with pytest.raises(pymssql.OperationalError) as refused:
+            cursor.execute("SELECT COUNT(*) FROM dbo.t")
+        assert refused.value.args[0] == 1222
+        cursor.execute("INSERT INTO dbo.t VALUES (1, N'a'); SELECT COUNT(*) FROM dbo.t WITH (NOLOCK)")
+        assert cursor.fetchall() == [(1,)]
+    assert count(login) == 1
+
+
+def test_a_table_is_locked_for_so_long_in_a_schema_that_comes_later_too(
+    server: SqlServerEmulator, application: Any
+) -> None:
+    cursor = application.cursor()
+    with server.inject(faults.TableLocked("later.u", 1.5)):
+        cursor.execute("IF SCHEMA_ID(N'later') IS NULL EXEC(N'CREATE SCHEMA later')")
+        cursor.execute(
+            "DROP TABLE IF EXISTS later.u; CREATE TABLE later.u (n INT NOT NULL); INSERT INTO later.u VALUES (7)"
+        )
+        cursor.execute("SET LOCK_TIMEOUT 0")
+        with pytest.raises(pymssql.OperationalError):
+            cursor.execute("SELECT n FROM later.u")
+        cursor.execute("SET LOCK_TIMEOUT 30000; SELECT n FROM later.u")
+        assert cursor.fetchall() == [(7,)]
 
 
 # change_table_locked
