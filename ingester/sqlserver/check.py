@@ -29,6 +29,7 @@ from ingester.sqlserver.findings import (
     no_times,
     refused,
 )
+from ingester.sqlserver.history.check import findings as findings_of_snapshots
 from ingester.sqlserver.offsets import SqlServerOffsets
 from ingester.sqlserver.rows import RowReader
 from ingester.sqlserver.source import SqlServerSource
@@ -52,6 +53,7 @@ def findings(settings: IngesterSettings, destination: str) -> Iterator[Finding]:
             yield from guarded("offsets", check.offsets, fix=session.fix_of)
             if check.enabled:
                 yield from guarded("tables", check.tables, fix=session.fix_of)
+                yield from guarded("snapshots", check.snapshots, fix=session.fix_of)
                 yield from guarded("capture", check.capture, fix=session.fix_of)
 
 
@@ -157,6 +159,9 @@ class _Database:
         if not self._readable or not self._connection.rows(asked.OFFSET_KNOWN, (table.key,))[0][0]:
             return Claimed(None)
         return SqlServerOffsets(self._connection, self._destination).look(table)
+
+    def snapshots(self) -> Iterator[Finding]:
+        yield from findings_of_snapshots(self._connection, self._settings, self.session)
 
     def capture(self) -> Iterator[Finding]:
         view = SqlServerCapture(self._connection)

@@ -24,6 +24,11 @@ SELECT CASE WHEN {
     )
 } THEN 1 ELSE 0 END"""
 
+MAY_MAKE = "SELECT HAS_PERMS_BY_NAME(DB_NAME(), N'DATABASE', N'CREATE TABLE'), " + ", ".join(
+    f"HAS_PERMS_BY_NAME(N'dbo', N'SCHEMA', N'{right}')" for right in ("ALTER", "SELECT", "INSERT", "UPDATE")
+)
+"""Creating a table in a schema that belongs to somebody else gives no right to use it."""
+
 CREATE = """\
 IF OBJECT_ID(N'dbo.cdc_snapshots', N'U') IS NULL
 CREATE TABLE dbo.cdc_snapshots (

@@ -1,0 +1,94 @@
+"""`dstream check` of snapshots: dbo.cdc_snapshots, and the tables that one is taken of by itself. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from common.check import NOT_KNOWN, Finding, by_hand, by_sql, fail, failed, ok, warn
+from common.errors import ConnectionLost, DStreamError, TransientError
+from common.names import TableName
+from ingester.history.rows import BaseTable, RowsQuery
+from ingester.settings import IngesterSettings, TableSettings
+from ingester.source import CaptureInstance
+from ingester.sqlserver.change_table import change_table
+from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.findings import Session
+from ingester.sqlserver.hints import MAKE_SNAPSHOTS, USE_SNAPSHOTS
+from ingester.sqlserver.history.rows import SqlServerRows
+from ingester.sqlserver.source import SqlServerSource
+from ingester.sqlserver.sql import rights
+from ingester.sqlserver.sql import snapshots as queries
+
+_SUBJECT = "snapshots"
+_NO_KEY = by_hand("which columns identify a row of the table is a decision")
+_PASSES = by_hand("it passes by itself, or the session that holds the table has to end")
+
+
+def findings(connection: Connection, settings: IngesterSettings, session: Session) -> Iterator[Finding]:
+    """None where no snapshot is configured and none was asked for."""
+    configured = [each for each in settings.schedule if each.snapshot != "never" or settings.on_gap == "snapshot"]
+    yield from _store(connection, session, needed=bool(configured))
+    if not configured:
+        return
+    states = SqlServerSource(connection, query_mode=settings.query_mode).states([each.name for each in configured])
+    rows = SqlServerRows(connection, decimals_as_numbers=settings.decimals == "number")
+    for each in configured:
+        if states[each.name].instances:
+            yield _table(rows, each, states[each.name].instances[-1], session)
+
+
+def _store(connection: Connection, session: Session, *, needed: bool) -> Iterator[Finding]:
+    fix = by_sql(rights.MAKE_SNAPSHOTS, rights.use_snapshots(session.user))
+    if connection.rows(queries.TABLE_MISSING)[0][0]:
+        if needed and all(connection.rows(queries.MAY_MAKE)[0]):
+            yield ok(_SUBJECT, "dbo.cdc_snapshots does not exist yet and is created at the first start")
+        elif needed:
+            text = "dbo.cdc_snapshots does not exist, and this login may not create and use it"
+            yield fail(_SUBJECT, text, MAKE_SNAPSHOTS, fix=fix)
+    elif connection.rows(queries.MAY_USE)[0][0]:
+        yield ok(_SUBJECT, "dbo.cdc_snapshots may be read and written")
+    else:
+        text = "this login may not read dbo.cdc_snapshots, or not write to it: no snapshot can be taken"
+        yield (fail if needed else warn)(_SUBJECT, text, USE_SNAPSHOTS, fix=fix)
+
+
+def _table(rows: SqlServerRows, each: TableSettings, instance: CaptureInstance, session: Session) -> Finding:
+    subject = f"{_SUBJECT} of {each.name.key}"
+    try:
+        base = rows.table(instance)
+        _one_row(rows, base)
+    except ConnectionLost:
+        raise
+    except TransientError as error:
+        return warn(subject, error.message, error.hint, fix=_PASSES)
+    except DStreamError as error:
+        lacking = "GRANT SELECT" in (error.hint or "")
+        fix = by_sql(rights.read_table(session.user, each.name)) if lacking else NOT_KNOWN
+        return failed(subject, error, fix=fix)
+    if each.exact and not any(column.key_ordinal for column in change_table(instance).columns):
+        return _not_exact(subject, each.name, instance)
+    if not base.order:
+        text = "the table has no unique key: it is read in one pass, and its changes wait until all its rows are sent"
+        hint = "a primary key, or a unique index over columns that are NOT NULL, lets changes through in between"
+        return warn(subject, text, hint, fix=_NO_KEY)
+    unseen = "; how large a row is cannot be seen without VIEW DATABASE STATE and VIEW DEFINITION"
+    note = unseen if base.rows and base.row_bytes is None else ""
+    return ok(subject, f"about {base.rows:,} rows, in the order of {', '.join(base.order)}{note}")
+
+
+def _one_row(rows: SqlServerRows, base: BaseTable) -> None:
+    """Reads it, as a task would."""
+    if base.order:
+        rows.page(RowsQuery(base, 1))
+    else:
+        with rows.in_one_pass(RowsQuery(base, 1)) as pages:
+            pages.next()
+
+
+def _not_exact(subject: str, table: TableName, instance: CaptureInstance) -> Finding:
+    return fail(
+        subject,
+        f"snapshot.exact needs a key of the capture instance {instance.name}, which has none",
+        f"set exact = false for {table.key}, or capture it with its primary key or a unique index (@index_name)",
+        fix=_NO_KEY,
+    )

@@ -1,0 +1,79 @@
+"""`dstream check` and `dstream doctor` of snapshots: said only where one is taken by itself, or was asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contracts.check.conftest import Place, Report
+from tests.contracts.check.test_doctor import corrected
+from tests.contracts.check.test_source import offsets_table, reader
+
+OF_PERSONS = "snapshots of dbo.Persons"
+INITIAL = 'snapshot { mode = "initial" }'
+MAKES = "created at the first start"
+
+
+def checked(place: Place, more: str = INITIAL) -> Report:
+    place.settings["more"] = more
+    return place.check("--stage", "ingester")
+
+
+@pytest.mark.parametrize("more", [INITIAL, 'snapshot { mode = "when_needed" }', 'on_gap = "snapshot"'])
+def test_what_it_will_be_is_said(place: Place, more: str) -> None:
+    place.execute("INSERT INTO dbo.Persons VALUES (1, N'a', N'b'), (2, N'a', N'b')")
+    report = checked(place, more)
+    assert report.status == 0
+    assert report.said("ok", "snapshots").endswith(MAKES)
+    assert report.said("ok", OF_PERSONS) == "about 2 rows, in the order of ID"
+
+
+def test_without_any_nothing_is_said(place: Place) -> None:
+    assert not [line for line in checked(place, "").lines if "snapshot" in line]
+
+
+def test_an_override_counts(place: Place) -> None:
+    of_persons = f'table_name = "Persons"\n{INITIAL}'
+    assert checked(place, f"tables_overrides {{ overrides {{\n{of_persons}\n}} }}").each("ok", OF_PERSONS)
+
+
+def test_a_table_without_a_key_is_warned_of(place: Place) -> None:
+    place.execute(
+        "CREATE TABLE dbo.Heap (ID INT NULL)",
+        "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N'Heap', @role_name = NULL",
+    )
+    place.settings["tables"] = '"Heap"'
+    assert "read in one pass" in checked(place).said("warn", "snapshots of dbo.Heap")
+    exact = checked(place, 'snapshot {\n mode = "initial"\n exact = true\n }')
+    assert "exact = false" in exact.said("fail", "snapshots of dbo.Heap")
+
+
+def test_a_login_that_may_not_read_the_table_itself(place: Place) -> None:
+    offsets_table(place)
+    reader(place, "SELECT ON SCHEMA::cdc", "VIEW DEFINITION ON OBJECT::dbo.Persons", "VIEW DATABASE STATE")
+    said = checked(place).said("fail", OF_PERSONS)
+    assert "GRANT SELECT ON OBJECT::[dbo].[Persons]" in said
+    corrected(place, OF_PERSONS, "")
+
+
+def test_a_table_of_snapshots_that_cannot_be_made(place: Place) -> None:
+    reader(place, "SELECT ON SCHEMA::cdc", "SELECT ON SCHEMA::dbo", "CREATE TABLE", "ALTER ON SCHEMA::dbo")
+    assert "may not create and use it" in checked(place).said("fail", "snapshots")
+    corrected(place, "snapshots", "may not create and use it")
+    assert checked(place).said("ok", "snapshots") == "dbo.cdc_snapshots may be read and written"
+
+
+def test_one_that_somebody_asked_for_and_this_login_cannot_take(place: Place) -> None:
+    place.execute("CREATE TABLE dbo.cdc_snapshots (id INT)")
+    reader(place, "SELECT ON SCHEMA::cdc", "SELECT ON SCHEMA::dbo")
+    assert "GRANT SELECT, INSERT, UPDATE ON OBJECT::dbo.cdc_snapshots" in checked(place, "").said("warn", "snapshots")
+    assert checked(place).said("fail", "snapshots")
+
+
+def test_a_table_that_somebody_holds_is_a_warning(place: Place) -> None:
+    place.execute("INSERT INTO dbo.Persons VALUES (1, N'a', N'b')")
+    with place.login.connect() as held, held.cursor() as cursor:
+        held.autocommit(False)
+        cursor.execute("UPDATE dbo.Persons SET FirstName = N'c'")
+        report = checked(place)
+        held.rollback()
+    assert report.said("warn", OF_PERSONS)
