@@ -142,8 +142,7 @@ class IngesterSettings(Topology):
         ),
     )
     snapshot: SnapshotSettings = Field(
-        default_factory=SnapshotSettings,
-        description="The rows that the tables hold now, sent beside their changes. See history.md.",
+        default_factory=SnapshotSettings, description="The rows that the tables hold now, sent beside their changes."
     )
     on_oversize: Literal["fail", "dead_letter"] = Field(
         default="fail",

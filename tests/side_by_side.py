@@ -55,7 +55,7 @@ SUITES: Mapping[str, Sequence[Part]] = {
         (_SOURCE,),
         _in(_BUS, "new_tables", "router", "workers"),
         _in(_PIPELINE, "hot_table", "identity", "oversize"),
-        _in(_FAULTS, "ingester_kills", "router_soak", "throttled"),
+        _in(_FAULTS, "ingester_kills", "router_soak", "snapshots", "throttled"),
     ),
     "emulators": (
         ("tests/emulators/sqlserver/wire", "tests/emulators/servicebus/wire"),
