@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -255,3 +256,44 @@ def test_a_permanent_error_comes_back_as_a_value_with_its_remedy() -> None:
         "reading: permission denied",
         "grant SELECT",
     )
+
+
+def of_gap(bench: Bench) -> Slice:
+    return replace(bench.todo, gap=True, start=ROWS[1], upto=LogPosition.before(lsn(3)))
+
+
+def test_a_gap_is_told_before_the_offset_moves_behind_it() -> None:
+    bench = Bench()
+    bench.offsets.stored[PERSONS] = ROWS[1]
+    result = bench.drain.run(of_gap(bench))
+    [message] = bench.sender.sent
+    body = json.loads(message.body)
+    assert (body["data"], body["metadata"]["OperationType"], body["metadata"]["OperationID"]) == ({}, "Gap", -1)
+    assert body["metadata"]["Gap"] == {"From": lsn(1).hex, "To": lsn(3).hex}
+    assert message.session_id == "server.database.persons.events"
+    assert bench.offsets.commits == [LogPosition.before(lsn(3))]
+    assert (result.position, result.pages, result.changes, result.more) == (LogPosition.before(lsn(3)), 1, 1, True)
+    assert bench.source.pages == 0
+
+
+def test_a_gap_whose_event_was_not_sent_is_told_again_as_the_same_message() -> None:
+    bench = Bench()
+    bench.offsets.stored[PERSONS] = ROWS[1]
+    bench.offsets.fail = TransientError("committing: the connection broke")
+    assert bench.drain.run(of_gap(bench)).trouble is Trouble.TRANSIENT
+    assert bench.offsets.stored[PERSONS] == ROWS[1]
+    bench.drain.run(of_gap(bench))
+    first, again = bench.sender.sent
+    assert first.message_id == again.message_id
+    bench.sender.fail = TransientError("sending: the connection broke")
+    bench.offsets.stored[PERSONS] = ROWS[1]
+    assert bench.drain.run(of_gap(bench)).trouble is Trouble.TRANSIENT
+    assert bench.offsets.stored[PERSONS] == ROWS[1]
+
+
+def test_a_gap_that_the_offset_has_left_is_not_told() -> None:
+    bench = Bench()
+    bench.offsets.stored[PERSONS] = ROWS[5]
+    result = bench.drain.run(of_gap(bench))
+    assert (result.trouble, bench.sent(), bench.offsets.commits) == (Trouble.TRANSIENT, [], [])
+    assert "a gap of dbo.Persons: the offset has moved to" in result.message
