@@ -7,8 +7,10 @@ A run takes what lies under its paths and is not another's, and one run takes `t
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import sysconfig
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -68,18 +70,19 @@ SUITES: Mapping[str, Sequence[Part]] = {
 def main(suite: str, arguments: Sequence[str]) -> int:
     """Run all parts of `suite`, with `arguments` for each; 0 when all passed, else the status of a run that failed."""
     began = time.monotonic()
+    environment = _environment()
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        ended = [pool.submit(_run, part, arguments) for part in SUITES[suite]]
+        ended = [pool.submit(_run, part, arguments, environment) for part in SUITES[suite]]
         statuses = [one.result() for one in as_completed(ended)]
     print(f"{suite}: {len(statuses)} parts in {time.monotonic() - began:.0f} s", flush=True)
     return next((status for status in statuses if status), 0)
 
 
-def _run(part: Part, arguments: Sequence[str]) -> int:
+def _run(part: Part, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """One part; what it said comes in one piece when it has ended."""
     command = [sys.executable, "-m", "pytest", "-m", "not soak", *arguments, *taken(part)]
     began = time.monotonic()
-    ran = subprocess.run(command, env=_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    ran = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     with _PRINTING:
         sys.stdout.buffer.write(ran.stdout)
         print(f"{time.monotonic() - began:.0f} s: {' '.join(part)}\n", flush=True)
@@ -90,8 +93,22 @@ def _environment() -> dict[str, str]:
     """Where compiled modules are not to lie among the sources they are kept elsewhere: the tests start Python some hundreds of times."""
     kept = dict(os.environ)
     if kept.pop("PYTHONDONTWRITEBYTECODE", None):
-        kept.setdefault("PYTHONPYCACHEPREFIX", str(Path(sys.prefix, "pycache")))
+        elsewhere = Path(kept.setdefault("PYTHONPYCACHEPREFIX", str(Path(sys.prefix, "pycache"))))
+        _copy_compiled(elsewhere)
     return kept
+
+
+def _copy_compiled(elsewhere: Path) -> None:
+    """What is compiled already, with Python and by pip, need not be compiled again, by each of the first runs for itself."""
+    library = Path(sysconfig.get_path("stdlib"))
+    for root in (library, Path(sysconfig.get_path("purelib"))):
+        for found in root.rglob("__pycache__/*.pyc"):
+            kept = elsewhere / found.parent.parent.relative_to(found.anchor) / found.name
+            inside = found.relative_to(root).parts
+            if kept.exists() or (root == library and inside[0] in ("test", "site-packages")):
+                continue
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(found, kept)
 
 
 def taken(part: Part) -> list[str]:
