@@ -22,13 +22,14 @@ def to_string(source: SqlType, target: SqlType, style: int, assign: bool) -> Con
     padded = target.name in ("char", "nchar")
     kind = family(source)
     page = 0 if is_unicode(target) else code_page(target)
+    plain = kind in ("int", "guid") or source.name in ("decimal", "numeric")
 
     def run(value: Value) -> Value:
-        text = value if kind == "string" else _as_text(value, source, target, style)
+        text = value if kind == "string" else str(value) if plain else _as_text(value, source, target, style)
         assert isinstance(text, str)
         if page and not text.isascii():
             text = kept(text, page)
-        if limit is not None and _width(text, target) > limit:
+        if limit is not None and (len(text) if text.isascii() else _width(text, target)) > limit:
             text = _shortened(text, limit, source, target, assign)
         return text + " " * (limit - _width(text, target)) if padded and limit is not None else text
 
