@@ -14,7 +14,7 @@ from azure.servicebus import ServiceBusClient, ServiceBusReceiveMode
 from azure.servicebus.exceptions import ServiceBusError
 
 from common.names import TableName
-from dstream.demo.verdict import Received
+from dstream.demo.verdict import BESIDE, Received
 
 _WAIT = 0.5
 """Seconds that a receive waits, and so the longest that a stop takes."""
@@ -38,6 +38,7 @@ class Subscriber:
         self._subscription = subscription
         self._ignored = ignored
         self._received: dict[TableName, list[Received]] = {table: [] for table in topics}
+        self._changes = dict.fromkeys(topics, 0)
         self._stop = threading.Event()
         self._threads = [
             threading.Thread(target=self._run, args=(table, topic), name=f"subscriber-{topic}", daemon=True)
@@ -56,8 +57,8 @@ class Subscriber:
             thread.join()
 
     def counts(self) -> dict[TableName, int]:
-        """Messages received so far."""
-        return {table: len(messages) for table, messages in self._received.items()}
+        """Changes received so far."""
+        return dict(self._changes)
 
     def received(self) -> dict[TableName, Sequence[Received]]:
         """What arrived, in order of arrival."""
@@ -86,3 +87,4 @@ class Subscriber:
                     body = b"".join(message.body)
                     if not self._ignored(body):
                         self._received[table].append(Received(body, message.message_id or "", time.time()))
+                        self._changes[table] += message.subject not in BESIDE

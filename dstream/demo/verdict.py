@@ -11,6 +11,9 @@ from dstream.demo.ledger import Committed, Ledger
 
 _EXAMPLES = 5
 
+BESIDE = frozenset(("Read", "Gap"))
+"""Operations of messages that are about no change: rows that a snapshot read, and gaps."""
+
 
 @dataclass(frozen=True, slots=True)
 class Received:
@@ -23,7 +26,10 @@ class Received:
 
 @dataclass(slots=True)
 class TableVerdict:
-    """Counts for one table; all but `committed` and `received` must be 0. `lags`: (commit time, seconds to arrival)."""
+    """Counts for one table; all but `committed` and `received` must be 0. `lags`: (commit time, seconds to arrival).
+
+    `beside`: messages that are about no change: rows that a snapshot read, and gaps. They are judged by nothing.
+    """
 
     committed: int = 0
     received: int = 0
@@ -31,6 +37,7 @@ class TableVerdict:
     duplicated: int = 0
     out_of_order: int = 0
     wrong: int = 0
+    beside: int = 0
     lags: list[tuple[float, float]] = field(default_factory=list)
     examples: list[str] = field(default_factory=list)
 
@@ -77,11 +84,12 @@ def of_an_earlier_workload(body: bytes, after: int) -> bool:
 
 def _judge_table(table: TableName, ledger: Ledger, received: Sequence[Received]) -> TableVerdict:
     entries = ledger.entries(table)
-    verdict = TableVerdict(committed=len(entries), received=len(received))
+    changes = [message for message in received if not _beside(message.body)]
+    verdict = TableVerdict(committed=len(entries), received=len(changes), beside=len(received) - len(changes))
     expected = {change.identity: (change, group, at) for change, group, at in entries}
     seen: set[tuple[str, object]] = set()
     last_group = 0
-    for message in received:
+    for message in changes:
         found = _identity(message.body)
         if found is None or found not in expected:
             verdict.wrong += 1
@@ -107,6 +115,14 @@ def _judge_table(table: TableName, ledger: Ledger, received: Sequence[Received])
             verdict.lost += 1
             verdict._example(f"lost: {change.operation} {dict(change.row)!r:.200}")
     return verdict
+
+
+def _beside(body: bytes) -> bool:
+    """Whether a message is about no change."""
+    try:
+        return json.loads(body)["metadata"]["OperationType"] in BESIDE
+    except (ValueError, KeyError, TypeError):
+        return False
 
 
 def _identity(body: bytes) -> tuple[str, object] | None:

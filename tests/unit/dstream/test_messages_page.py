@@ -94,6 +94,13 @@ def test_the_consumer_of_the_page_copies_a_table_though_changes_come_twice(times
     assert rows == {}
 
 
+def test_the_consumer_of_the_page_takes_rows_of_a_snapshot_and_gaps() -> None:
+    apply, rows = consumer(), dict[tuple[object, ...], dict[str, object]]()
+    for name in ("gap", "read", "insert", "read", "gap"):
+        apply(rows, ["ID"], json.loads(GOLDEN[name][0]))
+    assert rows == {(180,): {"FirstName": "Diana", "ID": 180, "LastName": "Prince"}}
+
+
 def test_the_consumer_of_the_page_keeps_what_capture_does_not_have() -> None:
     rows: dict[tuple[object, ...], dict[str, object]] = {(180,): {"ID": 180, "Total": 5}}
     body = json.loads(GOLDEN["update"][0])

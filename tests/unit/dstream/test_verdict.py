@@ -110,3 +110,27 @@ def test_a_message_that_nobody_committed_is_wrong(body: bytes) -> None:
     result = verdict(lambda messages: messages.append(Received(body, "", 11.0)))
     assert counts(result) == (0, 0, 0, 1)
     assert result.tables[CUSTOMERS].examples
+
+
+@pytest.mark.parametrize("operation", ["Read", "Gap"])
+def test_what_is_about_no_change_is_counted_beside_the_changes(operation: str) -> None:
+    """A row that a snapshot read has the values of a change that was or will be sent."""
+
+    def read(messages: list[Received]) -> None:
+        for at in (0, 3):
+            body = json.loads(messages[at].body)
+            body["metadata"]["OperationType"] = operation
+            messages.insert(at, Received(json.dumps(body).encode(), "", 11.0))
+
+    result = verdict(read)
+    assert result.good
+    assert (result.total("committed"), result.total("received"), result.total("beside")) == (5, 5, 2)
+
+
+def test_a_row_that_was_read_stands_for_no_change() -> None:
+    def read_alone(messages: list[Received]) -> None:
+        body = json.loads(messages[0].body)
+        body["metadata"]["OperationType"] = "Read"
+        messages[0] = Received(json.dumps(body).encode(), "", 11.0)
+
+    assert counts(verdict(read_alone)) == (1, 0, 0, 0)

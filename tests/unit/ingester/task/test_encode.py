@@ -10,16 +10,33 @@ import pytest
 from common.message import PropertyValue
 from common.names import Ordering, Origin, TableName
 from ingester.change import Change, Operation
+from ingester.history.rows import BaseTable, Row, RowPage
+from ingester.history.snapshot import Chunk
 from ingester.oversize import Oversized
+from ingester.slices import Slice
 from ingester.sqlserver.position import LogPosition, Lsn
 from ingester.task.encode import Encoder
 from ingester.task.envelope import Enveloped
+from ingester.task.events import RowChanges, gap_event
 from ingester.task.identity import Identity
-from tests.fakes.ingester import position
+from tests.fakes.ingester import instance, position
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "messages"
 
 AT = LogPosition(Lsn(bytes.fromhex("0000003600000b200003")), 1, bytes.fromhex("0000003600000b200002"), 2)
+
+
+def read_row(table: TableName) -> Change:
+    """A row as a chunk of a snapshot makes it a change."""
+    chunk = Chunk("a1b2c3d4e5f6", BaseTable(instance(table), ("ID",), 1), number=4, rows=100)
+    data = {"FirstName": "Diana", "ID": 180, "LastName": "Prince"}
+    [row] = RowChanges(chunk, LogPosition.end_of(AT.lsn)).of(RowPage([Row(("180",), data, (180,))], full=False))
+    return row
+
+
+def lost(table: TableName) -> Change:
+    upto = LogPosition.before(Lsn(bytes.fromhex("0000003900000c400001")))
+    return gap_event(Slice(table, instance(table), AT, upto, epoch=1, rows=1, seconds=1.0, gap=True))
 
 
 def change(name: str) -> Change:
@@ -68,6 +85,8 @@ def change(name: str) -> Change:
             commit_time="2026-11-21T10:23:45.457Z",
             key=(7,),
         ),
+        "read": read_row(table),
+        "gap": lost(table),
     }[name]
 
 
@@ -78,7 +97,7 @@ ENCODER = Encoder(ORIGIN, "ingest-queue")
 TOO_LARGE = Oversized(TableName("dbo", "Persons"), '{"ID":180}', AT, 300_000, 262_144)
 
 
-@pytest.mark.parametrize("name", ["insert", "update", "update_with_before", "delete_in_another_schema", "stand_in"])
+@pytest.mark.parametrize("name", [path.stem for path in sorted(GOLDEN.glob("*.txt"))])
 def test_golden_messages(name: str) -> None:
     """Each file holds the body's bytes on its first line and the properties, as JSON, below it."""
     stand_in = name == "stand_in"
