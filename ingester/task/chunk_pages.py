@@ -103,7 +103,14 @@ class _Ordered(_Ahead):
         more = page.full and bool(page.rows) and self._left != 0
         if more:
             self._read_ahead(self._reading(rows))
-        return ChunkPage(page, more, ended=self._chunk.upto is None and not page.full)
+        return ChunkPage(page, more, ended=self._chunk.upto is None and not (page.full and self._goes_on()))
+
+    def _goes_on(self) -> bool:
+        """Whether there is a row behind a chunk that is read to its end: if not, its last row is the snapshot's."""
+        if self._left != 0 or not self._chunk.last:
+            return True
+        query = RowsQuery(self._chunk.table, 1, after=self._after, where=self._chunk.where)
+        return bool(self._thread.submit(self._rows.page, query).result().rows)
 
     def _reading(self, rows: int) -> Callable[[], RowPage]:
         chunk, most = self._chunk, rows if self._left is None else min(rows, self._left)

@@ -12,10 +12,8 @@ from typing import Final
 from common.clock import SteadyClock
 from common.names import TableName
 from ingester.history.snapshot import Chunk
-from ingester.history.store import Fence
+from ingester.history.store import FENCE_SECONDS, Fence
 
-FENCE_SECONDS: Final = 25.0
-"""What the store is asked for."""
 SEND_SECONDS: Final = 20.0
 """For how long something may be sent after the store was asked. The rest is for a send that was under way, and for clocks that drift."""
 

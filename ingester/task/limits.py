@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 from common.clock import SteadyClock, UnixClock, seconds_left
 from common.errors import DStreamError, TransientError
@@ -70,7 +69,7 @@ class ChunkBounds(Bounds):
     def __init__(
         self, todo: Slice, fence: HeldFence, *, now: UnixClock, clock: SteadyClock, stopping: Callable[[], bool]
     ) -> None:
-        super().__init__(replace(todo, seconds=math.inf), now=now, clock=clock, stopping=stopping)
+        super().__init__(todo, now=now, clock=clock, stopping=stopping)
         self._fence = fence
 
     def left(self) -> float:

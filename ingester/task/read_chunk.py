@@ -105,7 +105,7 @@ class _Run:
                     return None
                 if not read.more:
                     return self._complete(ended=read.ended)
-                if self._ends():
+                if self.bounds.refuses_a_page() or self.bounds.ends_after_a_page():
                     return None
                 self.bounds.refuse_expired()
                 piece = rest
@@ -145,7 +145,7 @@ class _Run:
         return page_rows(self.todo.rows, self.progress.row_bytes, min(batch, PAGE_BYTES // BATCHES))
 
     def _ends(self) -> bool:
-        """Whether the chunk ends after a page although there is more."""
+        """Whether the chunk ends before anything of it can be sent. Its time being up is no reason: capture decides how long it takes."""
         return self.bounds.refuses_a_page() or self.bounds.expired()
 
     def _all(self, piece: _Piece) -> ChunkPage | None:

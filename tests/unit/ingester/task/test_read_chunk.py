@@ -71,7 +71,7 @@ class Bench:
             stopping=lambda: self.stops,
         )
         self.chunk = Chunk(SNAPSHOT, BaseTable(instance(), ("ID",), 10), 4, rows=100, round=9)
-        self.todo = Slice(PERSONS, instance(), START, START, epoch=7, rows=3, seconds=0.0, chunk=self.chunk)
+        self.todo = Slice(PERSONS, instance(), START, START, epoch=7, rows=3, seconds=60.0, chunk=self.chunk)
 
     def wait(self, seconds: float) -> None:
         self.waited.append(seconds)
@@ -251,9 +251,29 @@ def test_a_stop_ends_a_chunk_after_its_page(bench: Bench) -> None:
     assert (result.trouble, result.more, result.done) == (None, True, ChunkDone(key(3), 3, settled=True))
 
 
-def test_the_time_of_a_slice_does_not_cut_a_chunk(bench: Bench) -> None:
+def test_a_chunk_ends_after_the_page_in_which_its_time_is_over_so_that_changes_do_not_wait_for_ever(
+    bench: Bench,
+) -> None:
+    bench.todo = replace(bench.todo, seconds=1.5)
     bench.sender.before_send = lambda: setattr(bench, "steady", bench.steady + 1)
-    assert done(bench.run()).complete
+    result = bench.run()
+    assert result.done == ChunkDone(key(6), 6, complete=False, settled=True)
+    assert result.trouble is None
+
+
+def test_a_chunk_that_holds_its_rows_back_waits_for_capture_and_not_for_its_time(bench: Bench) -> None:
+    bench.todo = replace(bench.todo, seconds=1.5)
+    bench.rows.changed = [None] * 20 + [frozenset()]
+    assert done(bench.run(exact=True)).complete
+
+
+def test_a_snapshot_that_ends_with_a_full_chunk_has_a_last_row_too(bench: Bench) -> None:
+    result = bench.run(rows=10, last=True)
+    assert done(result).ended
+    assert bench.last() == [False] * 9 + [True]
+    grown = bench.run(rows=9, last=True)
+    assert not done(grown).ended
+    assert not any(bench.last()[10:])
 
 
 @pytest.mark.parametrize(
