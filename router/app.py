@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 
 import structlog
 
@@ -24,6 +25,7 @@ from router.receiving.parking import PARKED_PER_SLOT
 from router.receiving.slots import Slots
 from router.receiving.unpack import Seen, UnpackingReceivers
 from router.settings import CREATE_OR_REMOVE, CREATES_NOTHING, Latest, RouterSettings
+from router.side_topic import mark_of
 from router.supervisor import Workers
 from router.tally import Tally
 
@@ -137,7 +139,9 @@ def _publishers(
     def provide(topic: str) -> None:
         _provide_topics(settings, output, [topic], stop)
 
-    return Topics(settings, output.sender, provide, latest, tally).publishers()
+    marked = partial(output.entities.marked, mark_of(settings), stop=stop)
+    seen = latest is not None and settings.provision != "none"
+    return Topics(settings, output.sender, provide, latest, tally, marked if seen else None).publishers()
 
 
 def _open_all(

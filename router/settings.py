@@ -142,7 +142,8 @@ class RouterBlock(Settings):
         description=(
             "What to do with a message for a topic that belongs to no configured table. `dead_letter`: it is poison after `unknown_grace`, see "
             "`on_poison`. `create`: a topic under `create_under` is created with its `subscriptions`, up to `create_at_most`; with `provision` "
-            "other than `create` it must exist. An invalid topic name, or the ingest queue's name, is poison in any case."
+            "other than `create` it must exist. A side topic, which DStream created for a snapshot, is used in any case unless `provision` is "
+            "`none`. An invalid topic name, or the ingest queue's name, is poison in any case."
         ),
     )
     create_under: Annotated[tuple[str, ...] | None, AfterValidator(_in_lower_case)] = Field(

@@ -49,7 +49,14 @@ class TopicSender(Protocol):
 
 
 class NotATopic(PermanentError):
-    """The answer to a search: no table has the topic, and the settings do not allow creating it. A fault of a service is never this answer."""
+    """The answer to a search: no table has the topic, and the settings do not allow creating it. A fault of a service is never this answer.
+
+    `at_once`: no table could ever have it, so that its changes wait for no grace period.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None, at_once: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.at_once = at_once
 
 
 class NoTopic(MessageRefused):
@@ -140,7 +147,9 @@ class Awaited:
 
     def _judged(self) -> NotATopic | None:
         """The answer, once it is a verdict."""
-        return self._answer if self._clock() - self._since >= self._grace else None
+        answer = self._answer
+        waited = self._clock() - self._since >= self._grace
+        return answer if answer is not None and (waited or answer.at_once) else None
 
     def _tell(self, fault: DStreamError, message: Message) -> None:
         """Logged once a wait, and once more when a person must act. Readiness shows a fault as long as it lasts, but not a name that no
@@ -174,9 +183,8 @@ class Awaited:
             why = "checking again" if self._answer is None else self._answer.message
             raise SendInterrupted(f"{self.topic} is not a known topic: {why}")
         self._tally.topic_works(self.topic)  # nothing waits for it any longer
-        unknown = (
-            f"{with_table(self.topic, message)} belongs to no configured table, after a wait of {self._grace_text()}"
-        )
+        waited = "" if verdict.at_once else f", after a wait of {self._grace_text()}"
+        unknown = f"{with_table(self.topic, message)} belongs to no configured table{waited}"
         words = f"has no topic: {unknown} ({verdict.message}); {verdict.hint or ADD_IT}, {COPY}"
         raise NoTopic(self.topic, message, words, at=0)
 

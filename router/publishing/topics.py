@@ -1,23 +1,29 @@
 """Makes the publishers of topics: those that the configuration names, and those that turn up later. It decides which may be created.
 
 It names no adapter: the caller passes senders, and a function that creates a topic. A topic whose name came with a message is created only under
-the prefixes and up to the number that the configuration allows.
+the prefixes and up to the number that the configuration allows. One that exists is used although no table has it if it bears the mark of a side
+topic (router/side_topic.py), and is never created or changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Collection
 from functools import partial
 
 from common.bus.ports import OpenableSender
 from common.bus.throttling import ThrottleLog
-from common.errors import ConfigurationError, DStreamError, TransientError
+from common.errors import ConfigurationError, DStreamError, PermanentError, TransientError
 from router.publishing.awaited import NotATopic
 from router.publishing.publisher import Publisher
 from router.publishing.publishers import Publishers
 from router.routes import ADD_TABLE
 from router.settings import Latest, RouterSettings
 from router.tally import Tally
+
+LISTED_AGAIN = 1.0
+"""Seconds after which side topics are listed again, when a message for an unknown topic comes."""
 
 
 class Topics:
@@ -30,9 +36,11 @@ class Topics:
         provide: Callable[[str], object],
         latest: Latest | None,
         tally: Tally,
+        marked: Callable[[], Collection[str]] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`provide` creates or checks a topic, depending on the configuration. `latest` returns the settings of the present configuration; None
-        if there is no way to read it.
+        if there is no way to read it. `marked` lists the side topics, in lower case; None if they cannot be seen.
         """
         self._settings = settings
         self._sender = sender
@@ -41,6 +49,11 @@ class Topics:
         self._tally = tally
         self._throttling = ThrottleLog()
         self._created: set[str] = set()
+        self._marked = marked
+        self._clock = clock
+        self._listing = threading.Lock()
+        self._listed: tuple[float, Collection[str]] | None = None
+        """When the side topics were listed, and which there were."""
 
     def publishers(self) -> Publishers:
         """The publishers of all configured topics; further ones are made when a message for them comes."""
@@ -49,7 +62,7 @@ class Topics:
             map(self._configured, settings.topics),
             further=self._further(),
             never={settings.queue_name.lower(): "it is the ingest queue"},
-            elsewhere=self._elsewhere,
+            elsewhere=self._elsewhere if self._marked is None else lambda topic: None,
             grace=settings.unknown_grace.total_seconds(),
             tally=self._tally,
         )
@@ -59,19 +72,55 @@ class Topics:
         return self._settings.unknown_destination == "create"
 
     def _further(self) -> Callable[[str], Publisher] | None:
-        if self._creates:
-            return self._created_now
-        return None if self._latest is None else partial(self._configured_now, self._latest)
+        further = self._created_now if self._creates else None
+        if further is None and self._latest is not None:
+            further = partial(self._configured_now, self._latest)
+        if further is None or self._marked is None:
+            return further
+        return partial(self._or_a_side_topic, further, self._marked)
+
+    def _or_a_side_topic(
+        self, further: Callable[[str], Publisher], marked: Callable[[], Collection[str]], topic: str
+    ) -> Publisher:
+        try:
+            return further(topic)
+        except NotATopic as error:
+            refused = error
+        why = self._elsewhere(topic)
+        text = refused.message if why is None else why
+        try:
+            if topic in self._side_topics(marked):
+                return self._publisher(topic, provide=lambda: None)
+        except PermanentError as error:
+            text = f"{text}; side topics cannot be listed: {error.message}"
+            raise NotATopic(text, hint=refused.hint, at_once=why is not None) from error
+        text = f"{text}, and it is not a side topic"
+        raise NotATopic(text, hint=refused.hint, at_once=why is not None) from refused
+
+    def _side_topics(self, marked: Callable[[], Collection[str]]) -> Collection[str]:
+        """One listing serves all that ask meanwhile, however many names were invented."""
+        with self._listing:
+            if self._listed is None or self._clock() - self._listed[0] >= LISTED_AGAIN:
+                names = marked()
+                self._listed = self._clock(), names
+            return self._listed[1]
 
     def _configured(self, topic: str) -> Publisher:
         """A topic that was deleted while the router runs is created again only if any unknown topic would be."""
         return self._publisher(topic, provide_again=self._creates)
 
-    def _publisher(self, topic: str, *, provide_first: bool = False, provide_again: bool = True) -> Publisher:
+    def _publisher(
+        self,
+        topic: str,
+        *,
+        provide: Callable[[], object] | None = None,
+        provide_first: bool = False,
+        provide_again: bool = True,
+    ) -> Publisher:
         return Publisher(
             topic,
             self._sender(topic),
-            provide=partial(self._provide, topic),
+            provide=provide or partial(self._provide, topic),
             provide_first=provide_first,
             provide_again=provide_again,
             throttling=self._throttling,

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from common.errors import ConfigurationError, PermanentError
-from emulators.servicebus.description import TopicDescription
+from emulators.servicebus.description import SubscriptionDescription, TopicDescription
 from emulators.servicebus.server import ServiceBusEmulator
 from router.side_topic import provide
-from tests.contracts.bus.test_router import settings
+from tests.contracts.bus.test_new_tables import File, routing
+from tests.contracts.bus.test_router import PERSONS, change, left, put, read, settings
+from tests.contracts.bus.test_router_faults import numbered, waited_for
 
 COPY = "orders-copy"
 
@@ -60,3 +62,21 @@ def test_a_router_that_cannot_see_marks_needs_the_topic_in_its_configuration(sha
         provide(settings(shared, provision="none"), COPY)
     with pytest.raises(PermanentError, match="verifying"):
         provide(settings(shared, provision="verify"), "not-there")
+
+
+def test_a_running_router_sends_to_a_side_topic_and_to_no_other_that_no_table_has() -> None:
+    with ServiceBusEmulator() as emulator:
+        known = settings(emulator, topics_begin=("srv.db.",))
+        with routing(known, File(known)) as tally:
+            emulator.admin.create("theirs", TopicDescription())
+            emulator.admin.create("theirs/Subscriptions/sub1", SubscriptionDescription())
+            provide(known, COPY)
+            put(emulator, [change("stray", 1, "theirs"), change("absent", 1, "not-there")])
+            put(emulator, [change(COPY, number, COPY) for number in range(5)])
+            put(emulator, [change(PERSONS, number, PERSONS) for number in range(5)])
+            waited_for(lambda: (tally.routed[COPY], tally.routed[PERSONS]) == (5, 5))
+            waited_for(lambda: tally.dead_lettered == {"UnknownDestination": 2})
+        assert [found.message_id for found in read(emulator, COPY, 5)] == numbered(COPY, 5)
+        assert emulator.admin.get("theirs/Subscriptions/sub1").counts.active == 0
+        assert "not-there" not in {info.path for info in emulator.admin.topics()}
+        assert left(emulator) == (0, 2)

@@ -7,12 +7,12 @@ from datetime import timedelta
 import pytest
 
 from common.bus.ports import SendInterrupted
-from common.errors import ConfigurationError, PermanentError
+from common.errors import ConfigurationError, DStreamError, PermanentError, TransientError
 from common.message import Message
 from common.names import TableName
 from router.publishing.awaited import NoTopic
 from router.publishing.publishers import Publishers
-from router.publishing.topics import Topics
+from router.publishing.topics import LISTED_AGAIN, Topics
 from router.settings import RouterSettings
 from router.tally import Tally
 from tests.fakes.bus import FakeBroker
@@ -100,3 +100,65 @@ def test_a_configured_topic_that_worked_and_was_deleted_is_made_again_where_unkn
     for _ in range(2):
         having.sent("srv.db.t1.events")
     assert having.provided == ["srv.db.t1.events"] * again
+
+
+class Side(World):
+    """With side topics: what their listing answers, and how often it was asked."""
+
+    def __init__(self, **settings: object) -> None:
+        super().__init__(**{"unknown_grace": timedelta(0), **settings})
+        self.answer: set[str] | DStreamError = set()
+        self.listed = 0
+        self.clock = 0.0
+        self.publishers = Topics(
+            self.settings, self.broker.sender, self._provide, self._latest, Tally(), self._marked, lambda: self.clock
+        ).publishers()
+
+    def _marked(self) -> set[str]:
+        self.listed += 1
+        if isinstance(self.answer, DStreamError):
+            raise self.answer
+        return self.answer
+
+
+@pytest.mark.parametrize("how", ["dead_letter", "create"])
+def test_a_side_topic_is_used_whatever_its_name_and_never_provided(how: str) -> None:
+    known = Side(unknown_destination=how)
+    known.answer = {"copy"}
+    known.broker.create("copy")
+    assert known.sent("copy") == ""
+    assert known.provided == []
+
+
+def test_a_side_topic_that_is_deleted_is_not_created_for_a_message() -> None:
+    known = Side()
+    known.answer = {"copy"}
+    assert "copy" in known.sent("copy")
+    assert known.provided == []
+
+
+def test_another_topic_is_refused_at_once_where_no_table_could_have_it_and_after_the_grace_where_one_could() -> None:
+    known = Side(unknown_grace=timedelta(minutes=5))
+    known.broker.create("theirs")
+    assert "no table of this configuration could have it" in known.sent("theirs")
+    assert "after a wait" not in known.sent("theirs")
+    assert "it is not a side topic" in known.sent("srv.db.new.events")
+    assert "belongs to no configured table" not in known.sent("srv.db.new.events")
+
+
+def test_many_invented_names_cost_one_listing_a_second() -> None:
+    known = Side()
+    for number in range(50):
+        known.sent(f"invented-{number}")
+    assert known.listed == 1
+    known.clock = LISTED_AGAIN
+    known.sent("another")
+    assert known.listed == 2
+
+
+def test_while_the_listing_fails_messages_wait_and_without_the_right_to_it_they_do_not() -> None:
+    known = Side()
+    known.answer = TransientError("the service is busy")
+    assert "checking again" in known.sent("copy")
+    known.answer = PermanentError("no Manage right")
+    assert "side topics cannot be listed: no Manage right" in known.sent("other")
