@@ -81,7 +81,11 @@ class Rows(Protocol):
 
     def bounds(self, query: RowsQuery, most: int) -> Sequence[RowKey]:
         """The last keys of the first runs of `query.rows` rows each, at most `most`. Behind each of them there is at
-        least one row more, so the rest of the table is never empty. Reads keys alone, from an index."""
+        least one row more, so the rest of the table is never empty. Reads keys alone, from an index.
+
+        Where a condition chooses few of many rows, the runs may be of all rows: then a chunk, or the rest, may have none
+        that it chooses.
+        """
         ...
 
     def page(self, query: RowsQuery) -> RowPage:

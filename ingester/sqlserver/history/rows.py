@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -18,11 +19,12 @@ from ingester.history.rows import BaseTable, RowKey, RowPage, RowPages, RowsQuer
 from ingester.position import Position
 from ingester.source import CaptureInstance
 from ingester.sqlserver.change_table import ChangeTable, change_table
-from ingester.sqlserver.connection import Connection, is_error, lacks_rights
-from ingester.sqlserver.hints import ROWS_LOCKED, read_table
+from ingester.sqlserver.connection import Connection, Fetch, is_error, lacks_rights
+from ingester.sqlserver.hints import READ_SCHEMA_CDC, ROWS_LOCKED, read_table
 from ingester.sqlserver.history.capture_passed import CapturePassed
 from ingester.sqlserver.history.condition import refuse, refused
 from ingester.sqlserver.history.reader import BaseRowReader, ChangedKeys
+from ingester.sqlserver.login.opening import QUICK_SECONDS
 from ingester.sqlserver.position import in_the_log
 from ingester.sqlserver.sql.changes import after
 from ingester.sqlserver.sql.columns import STAMP
@@ -68,7 +70,10 @@ _Found = TypeVar("_Found")
 
 
 class SqlServerRows:
-    """`decimals_as_numbers`: the setting of that name. `page_bytes`: how much a page holds, whatever its number of rows."""
+    """`connection`: its own, since a pass over a table is one statement. `decimals_as_numbers`: the setting of that name.
+
+    `page_bytes`: how much a page holds, whatever its number of rows.
+    """
 
     def __init__(self, connection: Connection, *, decimals_as_numbers: bool, page_bytes: int = PAGE_BYTES) -> None:
         self._connection = connection
@@ -78,6 +83,8 @@ class SqlServerRows:
         self._reader: tuple[SqlServerTable, BaseRowReader] | None = None
         self._altered: tuple[SqlServerTable, SqlServerTable] | None = None
         """A table in a query, and what it is since an ALTER that whoever asks does not know of."""
+        self._slow: tuple[int, str | None] | None = None
+        """The table and the condition under which the server did not find bounds in time."""
 
     def table(self, instance: CaptureInstance) -> BaseTable:
         with _errors_about(instance.table):
@@ -109,7 +116,7 @@ class SqlServerRows:
         reader = self._reader_of(table)
         text = queries.pass_over(PageText(table, reader.selected, query.rows, where=query.where))
         with self._connection.streamed(*text) as more:
-            yield _Pass(table, reader, more, query.rows, self._page_bytes)
+            yield _Pass(table, reader, more, query, self._page_bytes)
 
     def changed_since(self, table: BaseTable, position: Position, moment: str) -> frozenset[tuple[object, ...]] | None:
         instance = change_table(table.instance)
@@ -146,7 +153,7 @@ class SqlServerRows:
                     raise
                 now = self._table(change_table(asked.instance))
                 if (now.stamp, now.name, now.index) == (table.stamp, table.name, table.index):
-                    raise
+                    raise _of_a_name(table, query.where, error) from error
             self._altered = asked, now
         raise TransientError(f"reading {asked.instance.table.key}: the columns of the table keep changing")
 
@@ -167,14 +174,24 @@ class SqlServerRows:
         return RowPage(rows, not whole or len(rows) >= query.rows, reader.unavailable, moment)
 
     def _bounds(self, table: SqlServerTable, query: RowsQuery, most: int) -> Sequence[RowKey]:
-        _, wanted = self._wanted(table, query)
-        found = self._connection.rows(*queries.bounds(wanted, most))
+        found = self._cuts(self._wanted(table, query)[1], most)
         forms = [(column.title, known_form(column).write) for column in table.keys]
         return [
             tuple(title + write(value) for (title, write), value in zip(forms, key, strict=True))
             for (number, *key), (behind, *_) in pairwise(found)
             if number % query.rows == 0 and behind == number + 1
         ]
+
+    def _cuts(self, wanted: PageText, most: int) -> list[tuple[Any, ...]]:
+        """Under a condition that chooses few of many rows the server may read for long before it has enough: then the bounds are
+        those of all rows, and each chunk reads no more than its share."""
+        slow = wanted.table.object_id, wanted.where
+        if wanted.where is not None and slow != self._slow:
+            try:
+                return self._connection.batch([queries.bounds(wanted, most)], within=QUICK_SECONDS)[0]
+            except ConnectionLost:
+                self._slow = slow
+        return self._connection.rows(*queries.bounds(replace(wanted, where=None), most))
 
     def _wanted(self, table: SqlServerTable, query: RowsQuery) -> tuple[BaseRowReader, PageText]:
         key = table.name.key
@@ -240,27 +257,25 @@ class _Pass:
     """The pages of one statement. Its rows come as the server finds them."""
 
     def __init__(
-        self,
-        table: SqlServerTable,
-        reader: BaseRowReader,
-        more: Callable[[Callable[[Sequence[Any]], bool]], tuple[list[tuple[Any, ...]], bool]],
-        rows: int,
-        page_bytes: int,
+        self, table: SqlServerTable, reader: BaseRowReader, more: Fetch, query: RowsQuery, page_bytes: int
     ) -> None:
         self._table = table
         self._reader = reader
         self._more = more
-        self._rows = rows
+        self._query = query
         self._page_bytes = page_bytes
+        self._ends = 0
 
     def next(self) -> RowPage:
-        with _errors_about(self._table.name):
-            found, whole = self._more(_Meter(self._page_bytes, rows=self._rows).enough)
+        key = self._table.name.key
+        with _errors_about(self._table.name, self._query.where):
+            found, whole = self._more(_Meter(self._page_bytes, rows=self._query.rows).enough)
         ends = [row for row in found if row[0] == queries.END]
+        self._ends += len(ends)
         if any(stamp != self._table.stamp for _, stamp, _ in ends):
-            raise TransientError(
-                f"reading {self._table.name.key}: its columns were altered while it was read in one pass"
-            )
+            raise TransientError(f"reading {key}: its columns were altered while it was read in one pass")
+        if whole and self._ends != queries.ENDS_OF_A_PASS:
+            raise TransientError(f"reading {key}: the pass over it was broken off")
         rows = [self._reader.row(row[1:]) for row in found if row[0] == queries.ROW]
         return RowPage(rows, not whole, self._reader.unavailable, ends[-1][2] if whole else "")
 
@@ -281,6 +296,13 @@ class _Meter:
             if isinstance(value, (str, bytes)):
                 self._left -= len(value)
         return self._left <= 0 or self._rows == 0
+
+
+def _of_a_name(table: SqlServerTable, where: str | None, error: DStreamError) -> PermanentError:
+    """The error about a name that the table has not lost: one in the condition, if there is one."""
+    if where is not None:
+        return refused(table.name.key, error.message)
+    return PermanentError(f"reading {table.name.key}: {error.message}")
 
 
 def _refuse_where(table: SqlServerTable, where: str | None) -> None:
@@ -312,7 +334,7 @@ def _errors_about(table: TableName, where: str | None = None) -> Iterator[None]:
     try:
         yield
     except DStreamError as error:
-        if lacks_rights(error):
+        if lacks_rights(error) and error.hint != READ_SCHEMA_CDC:
             raise PermanentError(f"reading {table.key}: {error.message}", hint=read_table(table)) from error
         if is_error(error, _LOCKED):
             raise TransientError(

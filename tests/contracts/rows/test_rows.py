@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import count
+from itertools import count, pairwise
+from typing import Any
 
 import pytest
 
-from common.errors import PermanentError, TransientError
+from common.errors import ConnectionLost, PermanentError, TransientError
 from common.names import TableName
 from ingester.history.rows import Row, RowPage, RowsQuery
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.history.rows import SqlServerRows
+from ingester.sqlserver.sql.changes import Statement
 from ingester.sqlserver.sql.history import rows as queries
 from ingester.sqlserver.sql.history.base_table import SqlServerTable
 from tests.contracts.rows.conftest import RowsPlace
@@ -143,6 +146,17 @@ def test_a_pass_that_is_left_holds_nothing_at_the_server(place: RowsPlace, name:
         assert len(pages.next().rows) == 2
     place.execute(f"SET LOCK_TIMEOUT 2000; ALTER TABLE dbo.{name} ADD More INT NULL")
     assert place.connection.rows("SELECT 1") == [(1,)]
+
+
+def test_a_pass_whose_statement_was_ended_never_looks_whole(place: RowsPlace, name: str) -> None:
+    """The driver cancels a statement when another one is sent on its connection."""
+    place.make(name, "ID INT NULL")
+    place.execute(f"INSERT INTO dbo.{name} VALUES (1), (2), (3)")
+    with place.rows.in_one_pass(RowsQuery(place.table(name), 2)) as pages:
+        assert len(pages.next().rows) == 2
+        assert place.connection.rows("SELECT 1") == [(1,)]
+        with pytest.raises(TransientError):
+            pages.next()
 
 
 # pages
@@ -322,6 +336,38 @@ def test_a_condition_is_checked_again_at_every_use(people: RowsPlace) -> None:
     with pytest.raises(PermanentError, match="is refused"), people.rows.in_one_pass(query):
         pass
     assert len(everything(people, people.table("People"))) == 4
+
+
+def test_a_condition_that_takes_long_to_find_rows_leaves_the_bounds_to_all_rows(
+    people: RowsPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No statement then reads more than a chunk's share of the table, so each ends in time."""
+    table, asked = people.table("People"), []
+    batch = people.connection.batch
+
+    def late(statements: Sequence[Statement], *, within: float | None = None) -> list[list[tuple[Any, ...]]]:
+        if within is None:
+            return batch(statements)
+        asked.append(within)
+        raise ConnectionLost("no answer in time")
+
+    monkeypatch.setattr(people.connection, "batch", late)
+    query = RowsQuery(table, 1, where="Age = 3")
+    cuts = people.rows.bounds(query, 10)
+    assert list(cuts) == [("ID=1",), ("ID=2",), ("ID=3",)]
+    assert people.rows.bounds(query, 10) == cuts
+    assert len(asked) == 1
+    pages = [people.rows.page(replace(query, after=low, upto=high)) for low, high in pairwise([None, *cuts, None])]
+    assert [ids(page) for page in pages] == [[], [], [], [4]]
+
+
+def test_a_condition_on_a_column_that_was_dropped_is_permanent(place: RowsPlace, name: str) -> None:
+    place.make(name, "ID INT PRIMARY KEY, A INT")
+    table = place.table(name)
+    place.rows.check(table, "A = 1")
+    place.execute(f"ALTER TABLE dbo.{name} DROP COLUMN A")
+    with pytest.raises(PermanentError, match=rf"the condition for dbo\.{name} is refused: .*Invalid column name 'A'"):
+        place.rows.page(RowsQuery(table, 9, where="A = 1"))
 
 
 def test_a_condition_that_cannot_be_computed_for_a_row_is_permanent(people: RowsPlace) -> None:

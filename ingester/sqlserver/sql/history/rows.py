@@ -115,6 +115,10 @@ def page(wanted: PageText) -> Statement:
 _COUNTED = "SET @left = @left - @@ROWCOUNT;\nIF @left > 0\n"
 
 
+ENDS_OF_A_PASS = 2
+"""How often `pass_over` says the stamp and the time. Fewer: the statement was ended before its last row."""
+
+
 def pass_over(wanted: PageText) -> Statement:
     """The stamp and the time, all rows without an order, and the stamp and the time once more."""
     table = wanted.table
