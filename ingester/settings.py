@@ -142,7 +142,8 @@ class IngesterSettings(Topology):
         ),
     )
     snapshot: SnapshotSettings = Field(
-        default_factory=SnapshotSettings, description="The rows that the tables hold now, sent beside their changes."
+        default_factory=SnapshotSettings,
+        description="The rows that the tables hold now, sent beside their changes. See history.md.",
     )
     on_oversize: Literal["fail", "dead_letter"] = Field(
         default="fail",

@@ -42,6 +42,7 @@ def test_every_command_is_completed() -> None:
         str(command.name or named(cast("click.Command", command.callback))) for command in app.registered_commands
     } | {str(group.name) for group in app.registered_groups}
     assert set(completed("dstream offsets ")) == {"show", "set", "moves"}
+    assert set(completed("dstream snapshot ")) == {"start", "list", "pause", "resume", "stop"}
 
 
 def test_options_are_completed() -> None:
