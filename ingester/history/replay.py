@@ -80,7 +80,7 @@ def passed(table: TableName, after: Position, low: Position) -> CleanedUp:
     """Cleanup has removed changes of the range before they were read."""
     return CleanedUp(
         f"replaying {table.key}: cleanup has passed the replay: changes after {after} are gone, the low watermark is {low} now",
-        hint=f"--from {lsn_of(low)} goes on at the low watermark, without those changes; sys.sp_cdc_change_job makes the retention longer",
+        hint=f"--from {lsn_of(low)} goes on at the low watermark, without those changes; a longer retention keeps more of them",
     )
 
 
