@@ -134,8 +134,12 @@ class FakeSnapshots:
     def begin(self, snapshot: str, table: TableName, epoch: int) -> Snapshot | None:
         self._raise()
         self._ours(table, epoch)
-        found = self.stored[snapshot]
-        if found.state not in _OPEN:
+        found = self.stored.get(snapshot)
+        if found is None or found.table != table.key or found.state not in _OPEN:
+            return None
+        if any(
+            it.state is SnapshotState.RUNNING for it in self.stored.values() if it.table == table.key and it != found
+        ):
             return None
         attempt = found.attempt + (found.done is None)
         found = replace(found, state=SnapshotState.RUNNING, attempt=attempt, round=found.round + 1)
@@ -150,8 +154,11 @@ class FakeSnapshots:
         found = self.stored[snapshot]
         if found.done != seen or self.epochs[snapshot] != epoch:
             raise LeaseLost("a newer owner")
-        set_by_a_person = found.state in (SnapshotState.PAUSED, SnapshotState.STOPPED)
-        state = found.state if set_by_a_person and progress.state is SnapshotState.RUNNING else progress.state
+        set_by_a_person = found.state is not SnapshotState.RUNNING
+        stopped = found.state is SnapshotState.STOPPED and progress.state is SnapshotState.FAILED
+        state = (
+            found.state if stopped or (set_by_a_person and progress.state is SnapshotState.RUNNING) else progress.state
+        )
         self.stored[snapshot] = replace(
             found, done=progress.done, chunks=progress.chunks, rows=progress.rows, state=state, round=found.round + 1
         )

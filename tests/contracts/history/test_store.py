@@ -1,12 +1,14 @@
-"""The promises of ingester/history/store.py, kept by dbo.cdc_snapshots."""
+"""The promises of ingester/history/store.py, kept by the fake that the loop's tests use and by dbo.cdc_snapshots."""
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from pydantic import SecretStr
@@ -23,6 +25,7 @@ from ingester.sqlserver.hints import MAKE_SNAPSHOTS, USE_SNAPSHOTS
 from ingester.sqlserver.history.store import SqlServerSnapshots
 from ingester.sqlserver.offsets import SqlServerOffsets
 from tests.contracts.history.conftest import Run, connection
+from tests.fakes.history import FakeSnapshots
 from tests.fakes.ingester import ORDERS, PERSONS
 
 RUNNING, WAITING, PAUSED = SnapshotState.RUNNING, SnapshotState.WAITING, SnapshotState.PAUSED
@@ -31,11 +34,43 @@ FENCED = 600.0
 """Longer than any test."""
 
 
-@pytest.fixture
-def store(login: Login, offsets: SqlServerOffsets) -> Iterator[SnapshotStore]:
-    with closing(SqlServerSnapshots(connection(login))) as made:
+@pytest.fixture(params=["fake", "sqlserver"])
+def store(request: pytest.FixtureRequest) -> Iterator[SnapshotStore]:
+    if request.param == "fake":
+        yield FakeSnapshots(lambda: 100.0)
+        return
+    request.getfixturevalue("offsets")
+    with closing(SqlServerSnapshots(connection(request.getfixturevalue("login")))) as made:
         made.ensure()
         yield made
+
+
+in_sql = pytest.mark.parametrize("store", ["sqlserver"], indirect=True)
+"""Of the real store alone."""
+
+Claim = Callable[[int], object]
+SetState = Callable[[str], None]
+
+
+@pytest.fixture
+def claim(store: SnapshotStore, request: pytest.FixtureRequest) -> Claim:
+    """An owner with an epoch claims dbo.Persons."""
+    if isinstance(store, FakeSnapshots):
+        return partial(store.claim, PERSONS)
+    return partial(request.getfixturevalue("offsets").claim, PERSONS)
+
+
+@pytest.fixture
+def set_state(store: SnapshotStore, request: pytest.FixtureRequest) -> SetState:
+    """A person changes all snapshots."""
+
+    def everywhere(state: str) -> None:
+        if isinstance(store, FakeSnapshots):
+            store.stored = {each: replace(it, state=SnapshotState(state)) for each, it in store.stored.items()}
+        else:
+            request.getfixturevalue("run")(f"UPDATE dbo.cdc_snapshots SET state = N'{state}'")
+
+    return everywhere
 
 
 def standing(store: SnapshotStore, table: TableName = PERSONS) -> Standing:
@@ -74,28 +109,30 @@ def test_a_table_that_nobody_asked_for_has_nothing(store: SnapshotStore) -> None
 def test_what_was_asked_for_waits_under_an_id_of_its_own(store: SnapshotStore) -> None:
     found = waiting(store, Reason.GAP)
     assert found == Snapshot(found.id, "dbo.Persons", Reason.GAP, WAITING)
-    assert len(found.id) == 12
+    assert re.fullmatch(r"[0-9a-f]{12}", found.id) or isinstance(store, FakeSnapshots)
     assert standing(store, ORDERS) == Standing()
 
 
+@in_sql
 def test_the_same_reason_is_not_asked_for_twice_while_all_rows_are_still_to_be_read(
-    store: SnapshotStore, run: Run
+    store: SnapshotStore, run: Run, set_state: SetState
 ) -> None:
     snapshot = waiting(store)
     for state in ("waiting", "running", "paused"):
-        run(f"UPDATE dbo.cdc_snapshots SET state = N'{state}'")
+        set_state(state)
         store.add(PERSONS, 1, Reason.INITIAL)
         assert run("SELECT id FROM dbo.cdc_snapshots") == [(snapshot.id,)]
 
 
 @pytest.mark.parametrize("state", ["stopped", "failed", "done"])
-def test_one_that_is_over_does_not_stand_in_for_another(store: SnapshotStore, run: Run, state: str) -> None:
+def test_one_that_is_over_does_not_stand_in_for_another(store: SnapshotStore, state: str, set_state: SetState) -> None:
     first = waiting(store)
-    run(f"UPDATE dbo.cdc_snapshots SET state = N'{state}'")
+    set_state(state)
     assert standing(store) == Standing()
     assert waiting(store).id != first.id
 
 
+@in_sql
 def test_one_that_has_recorded_rows_does_not_stand_in_for_another(store: SnapshotStore, run: Run) -> None:
     snapshot = begun(store)
     store.record(snapshot.id, PERSONS, 1, None, sent(10, "5"))
@@ -103,15 +140,15 @@ def test_one_that_has_recorded_rows_does_not_stand_in_for_another(store: Snapsho
     assert run("SELECT COUNT(*) FROM dbo.cdc_snapshots") == [(2,)]
 
 
-def test_an_owner_that_was_superseded_asks_for_nothing(
-    store: SnapshotStore, offsets: SqlServerOffsets, run: Run
-) -> None:
-    offsets.claim(PERSONS, 2)
+@in_sql
+def test_an_owner_that_was_superseded_asks_for_nothing(store: SnapshotStore, run: Run, claim: Claim) -> None:
+    claim(2)
     with pytest.raises(LeaseLost):
         store.add(PERSONS, 1, Reason.INITIAL)
     assert run("SELECT COUNT(*) FROM dbo.cdc_snapshots") == [(0,)]
 
 
+@in_sql
 def test_many_tables_are_looked_at_together(store: SnapshotStore, offsets: SqlServerOffsets) -> None:
     tables = [TableName("dbo", f"T{number}") for number in range(230)]
     for number in (3, 150, 229):
@@ -126,6 +163,7 @@ def test_many_tables_are_looked_at_together(store: SnapshotStore, offsets: SqlSe
 # beginning
 
 
+@in_sql
 def test_the_oldest_that_waits_comes_first_and_the_one_that_runs_before_it(store: SnapshotStore, run: Run) -> None:
     first = waiting(store, Reason.INITIAL)
     store.add(PERSONS, 1, Reason.GAP)
@@ -157,18 +195,18 @@ def standing_id(store: SnapshotStore) -> str:
 
 
 @pytest.mark.parametrize("state", ["paused", "stopped", "failed", "done"])
-def test_what_neither_waits_nor_runs_is_not_begun(store: SnapshotStore, run: Run, state: str) -> None:
+def test_what_neither_waits_nor_runs_is_not_begun(store: SnapshotStore, state: str, set_state: SetState) -> None:
     snapshot = waiting(store)
-    run(f"UPDATE dbo.cdc_snapshots SET state = N'{state}'")
+    set_state(state)
     assert store.begin(snapshot.id, PERSONS, 1) is None
     assert store.begin("0" * 12, PERSONS, 1) is None
     assert store.begin(snapshot.id, ORDERS, 1) is None
 
 
-def test_the_next_owner_goes_on_with_what_the_last_one_began(store: SnapshotStore, offsets: SqlServerOffsets) -> None:
+def test_the_next_owner_goes_on_with_what_the_last_one_began(store: SnapshotStore, claim: Claim) -> None:
     snapshot = begun(store)
     store.record(snapshot.id, PERSONS, 1, None, sent(10, "5"))
-    offsets.claim(PERSONS, 2)
+    claim(2)
     again = store.begin(snapshot.id, PERSONS, 2)
     assert again is not None
     assert again.done == ("5",)
@@ -176,6 +214,7 @@ def test_the_next_owner_goes_on_with_what_the_last_one_began(store: SnapshotStor
         store.begin(snapshot.id, PERSONS, 1)
 
 
+@in_sql
 def test_its_owner_is_named(store: SnapshotStore, run: Run) -> None:
     begun(store)
     assert run("SELECT owner FROM dbo.cdc_snapshots") == [(this_owner(),)]
@@ -192,6 +231,7 @@ def test_the_stream_stands_as_long_as_the_longest_task_asked_for(store: Snapshot
     assert 10 < standing(store).fence_seconds <= FENCED
 
 
+@in_sql
 def test_a_fence_runs_out_by_the_servers_clock(store: SnapshotStore, run: Run) -> None:
     snapshot = begun(store)
     hold(store, snapshot)
@@ -199,35 +239,37 @@ def test_a_fence_runs_out_by_the_servers_clock(store: SnapshotStore, run: Run) -
     assert standing(store).fence_seconds == 0
 
 
+@in_sql
 def test_a_fence_after_a_kill_is_seen_by_the_next_owner_whatever_became_of_the_snapshot(
-    login: Login, store: SnapshotStore, offsets: SqlServerOffsets, run: Run
+    login: Login, store: SnapshotStore, claim: Claim, set_state: SetState
 ) -> None:
     hold(store, begun(store))
     store.close()
-    offsets.claim(PERSONS, 2)
+    claim(2)
     for state in SnapshotState:
-        run(f"UPDATE dbo.cdc_snapshots SET state = N'{state}'")
+        set_state(state)
         with closing(SqlServerSnapshots(connection(login))) as nexts:
             assert standing(nexts).fence_seconds > 0, state
 
 
-def test_another_snapshots_fence_counts_too(store: SnapshotStore, run: Run) -> None:
+def test_another_snapshots_fence_counts_too(store: SnapshotStore, set_state: SetState) -> None:
     hold(store, begun(store))
-    run("UPDATE dbo.cdc_snapshots SET state = N'stopped'")
+    set_state("stopped")
     found = begun(store)
     assert standing(store).snapshot == found
     assert standing(store).fence_seconds > 0
     assert standing(store, ORDERS).fence_seconds == 0
 
 
-def test_a_superseded_owners_task_holds_nothing(store: SnapshotStore, offsets: SqlServerOffsets) -> None:
+def test_a_superseded_owners_task_holds_nothing(store: SnapshotStore, claim: Claim) -> None:
     snapshot = begun(store)
-    offsets.claim(PERSONS, 2)
+    claim(2)
     with pytest.raises(LeaseLost):
         hold(store, snapshot)
     assert standing(store).fence_seconds == 0
 
 
+@in_sql
 def test_an_offset_that_a_person_has_moved_holds_nothing_either(store: SnapshotStore, run: Run) -> None:
     snapshot = begun(store)
     run("UPDATE dbo.cdc_offsets SET epoch = epoch + 1")
@@ -236,9 +278,11 @@ def test_an_offset_that_a_person_has_moved_holds_nothing_either(store: SnapshotS
 
 
 @pytest.mark.parametrize("state", ["waiting", "paused", "stopped", "failed", "done"])
-def test_a_task_of_a_snapshot_that_no_longer_runs_holds_nothing(store: SnapshotStore, run: Run, state: str) -> None:
+def test_a_task_of_a_snapshot_that_no_longer_runs_holds_nothing(
+    store: SnapshotStore, state: str, set_state: SetState
+) -> None:
     snapshot = begun(store)
-    run(f"UPDATE dbo.cdc_snapshots SET state = N'{state}'")
+    set_state(state)
     with pytest.raises(LeaseLost):
         hold(store, snapshot)
     assert standing(store).fence_seconds == 0
@@ -264,6 +308,7 @@ def test_a_fence_is_lowered_only_when_everything_is_settled(store: SnapshotStore
     assert (standing(store).fence_seconds == 0) is lowers
 
 
+@in_sql
 def test_tasks_that_hold_at_the_same_moment_all_succeed(login: Login, store: SnapshotStore) -> None:
     snapshot = begun(store)
     together = threading.Barrier(4)
@@ -280,6 +325,7 @@ def test_tasks_that_hold_at_the_same_moment_all_succeed(login: Login, store: Sna
     assert 300 < standing(store).fence_seconds <= 409
 
 
+@in_sql
 def test_of_a_hold_and_a_claim_at_the_same_moment_the_hold_is_seen_or_refused(
     login: Login, store: SnapshotStore, offsets: SqlServerOffsets, run: Run
 ) -> None:
@@ -319,6 +365,7 @@ def test_what_was_recorded_is_loaded_with_all_its_parts(store: SnapshotStore) ->
     assert (found.done, found.chunks, found.rows, found.state) == (key, 3, 2**40, RUNNING)
 
 
+@in_sql
 @pytest.mark.parametrize("state", [DONE, FAILED])
 def test_one_that_is_over_stands_no_longer(store: SnapshotStore, run: Run, state: SnapshotState) -> None:
     snapshot = begun(store)
@@ -342,21 +389,23 @@ def test_progress_from_another_place_than_the_stored_one_is_refused(
     assert (found.done, found.rows) == (("a",), 10)
 
 
-def test_a_superseded_owner_records_nothing(store: SnapshotStore, offsets: SqlServerOffsets, run: Run) -> None:
+@in_sql
+def test_a_superseded_owner_records_nothing(store: SnapshotStore, run: Run, claim: Claim) -> None:
     snapshot = begun(store)
     hold(store, snapshot)
-    offsets.claim(PERSONS, 2)
+    claim(2)
     with pytest.raises(LeaseLost):
         store.record(snapshot.id, PERSONS, 1, None, sent(10, "5"))
     assert standing(store).fence_seconds > 0
     assert run("SELECT done, row_count FROM dbo.cdc_snapshots") == [(None, 0)]
 
 
+@in_sql
 def test_a_superseded_owners_late_record_changes_nothing_of_the_next_owners_round(
-    login: Login, store: SnapshotStore, offsets: SqlServerOffsets
+    login: Login, store: SnapshotStore, claim: Claim
 ) -> None:
     snapshot = begun(store)
-    offsets.claim(PERSONS, 2)
+    claim(2)
     with closing(SqlServerSnapshots(connection(login))) as nexts:
         again = nexts.begin(snapshot.id, PERSONS, 2)
         assert again is not None
@@ -367,30 +416,40 @@ def test_a_superseded_owners_late_record_changes_nothing_of_the_next_owners_roun
         assert standing(nexts).fence_seconds > 0
 
 
+@in_sql
 @pytest.mark.parametrize("state", [PAUSED, STOPPED])
 def test_what_a_person_has_set_during_a_round_wins_and_the_progress_is_kept(
-    store: SnapshotStore, run: Run, state: SnapshotState
+    store: SnapshotStore, run: Run, state: SnapshotState, set_state: SetState
 ) -> None:
     snapshot = begun(store)
     hold(store, snapshot)
-    run(f"UPDATE dbo.cdc_snapshots SET state = N'{state}'")
+    set_state(state)
     assert store.record(snapshot.id, PERSONS, 1, None, sent(10, "5")) is state
     assert standing(store) == Standing()
     assert run("SELECT state, done, row_count FROM dbo.cdc_snapshots") == [(state.value, '["5"]', 10)]
 
 
 @pytest.mark.parametrize("state", [PAUSED, STOPPED])
-def test_but_not_over_the_end_of_the_snapshot(store: SnapshotStore, run: Run, state: SnapshotState) -> None:
+def test_but_not_over_the_end_of_the_snapshot(store: SnapshotStore, state: SnapshotState, set_state: SetState) -> None:
     snapshot = begun(store)
-    run(f"UPDATE dbo.cdc_snapshots SET state = N'{state}'")
+    set_state(state)
     assert store.record(snapshot.id, PERSONS, 1, None, sent(10, "5", state=DONE)) is DONE
 
 
-def test_one_that_was_paused_and_resumed_in_a_round_goes_on_after_what_was_recorded(
-    store: SnapshotStore, run: Run
+@pytest.mark.parametrize(("state", "then"), [(PAUSED, FAILED), (STOPPED, STOPPED)])
+def test_one_that_was_stopped_does_not_fail_any_more(
+    store: SnapshotStore, set_state: SetState, state: SnapshotState, then: SnapshotState
 ) -> None:
     snapshot = begun(store)
-    run("UPDATE dbo.cdc_snapshots SET state = N'waiting'")
+    set_state(state)
+    assert store.record(snapshot.id, PERSONS, 1, None, sent(0, state=FAILED)) is then
+
+
+def test_one_that_was_paused_and_resumed_in_a_round_goes_on_after_what_was_recorded(
+    store: SnapshotStore, set_state: SetState
+) -> None:
+    snapshot = begun(store)
+    set_state("waiting")
     assert store.record(snapshot.id, PERSONS, 1, None, sent(10, "5")) is WAITING
     again = store.begin(snapshot.id, PERSONS, 1)
     assert again is not None
@@ -414,8 +473,9 @@ class Losing(Connection):
         return changed
 
 
+@in_sql
 def test_a_record_whose_answer_was_lost_is_repeated_and_counts_once(
-    login: Login, store: SnapshotStore, offsets: SqlServerOffsets, run: Run
+    login: Login, store: SnapshotStore, run: Run
 ) -> None:
     opened = Losing(SqlAddress(login.host, login.port, None, login.database, login.user, SecretStr(login.password)))
     with closing(SqlServerSnapshots(opened)) as losing:
@@ -433,6 +493,7 @@ def test_a_record_whose_answer_was_lost_is_repeated_and_counts_once(
                 snapshot = again
 
 
+@in_sql
 def test_a_record_that_arrives_again_in_the_next_round_lowers_no_fence(store: SnapshotStore) -> None:
     """As one that the server had not begun to work on when its answer was given up."""
     assert isinstance(store, SqlServerSnapshots)
@@ -447,6 +508,7 @@ def test_a_record_that_arrives_again_in_the_next_round_lowers_no_fence(store: Sn
     assert standing(store).fence_seconds > 0
 
 
+@in_sql
 def test_a_snapshot_whose_beginning_was_not_answered_is_begun_again(login: Login, store: SnapshotStore) -> None:
     first = begun(store)
     again = store.begin(first.id, PERSONS, 1)
@@ -459,6 +521,7 @@ def test_a_snapshot_whose_beginning_was_not_answered_is_begun_again(login: Login
 # the store itself
 
 
+@in_sql
 def test_making_it_twice_keeps_every_row(login: Login, store: SnapshotStore) -> None:
     snapshot = waiting(store)
     store.ensure()
@@ -467,14 +530,13 @@ def test_making_it_twice_keeps_every_row(login: Login, store: SnapshotStore) -> 
         assert standing(other).snapshot == snapshot
 
 
-def test_a_store_that_does_not_exist_has_nothing(login: Login, offsets: SqlServerOffsets) -> None:
+def test_a_store_that_does_not_exist_has_nothing(login: Login) -> None:
     with closing(SqlServerSnapshots(connection(login))) as absent:
         assert absent.standings([PERSONS, ORDERS]) == {PERSONS: Standing(), ORDERS: Standing()}
 
 
-def test_somebody_who_holds_the_table_is_waited_for_a_second_only(
-    login: Login, store: SnapshotStore, offsets: SqlServerOffsets
-) -> None:
+@in_sql
+def test_somebody_who_holds_the_table_is_waited_for_a_second_only(login: Login, store: SnapshotStore) -> None:
     snapshot = begun(store)
     with login.connect() as opened, opened.cursor() as cursor:
         opened.autocommit(False)
@@ -487,6 +549,7 @@ def test_somebody_who_holds_the_table_is_waited_for_a_second_only(
     hold(store, snapshot)
 
 
+@in_sql
 def test_a_row_that_somebody_deleted_is_nobodys_round(store: SnapshotStore, run: Run) -> None:
     snapshot = begun(store)
     run("DELETE FROM dbo.cdc_snapshots")
@@ -502,7 +565,7 @@ def test_a_row_that_somebody_deleted_is_nobodys_round(store: SnapshotStore, run:
 
 
 @pytest.fixture
-def limited(login: Login, run: Run) -> Iterator[SqlServerSnapshots]:
+def limited(login: Login, offsets: SqlServerOffsets, run: Run) -> Iterator[SqlServerSnapshots]:
     """The store of a login that may use the offsets and nothing else."""
     user = f"limited_{login.database}"
     run(f"CREATE LOGIN {user} WITH PASSWORD = N'Limited-Password-1'")
@@ -512,15 +575,14 @@ def limited(login: Login, run: Run) -> Iterator[SqlServerSnapshots]:
         yield made
 
 
-def test_a_login_that_may_neither_make_nor_use_it_keeps_its_streams(
-    offsets: SqlServerOffsets, limited: SqlServerSnapshots
-) -> None:
+def test_a_login_that_may_neither_make_nor_use_it_keeps_its_streams(limited: SqlServerSnapshots) -> None:
     with pytest.raises(PermanentError) as refused:
         limited.ensure()
     assert refused.value.hint == MAKE_SNAPSHOTS
     assert standing(limited) == Standing()
 
 
+@in_sql
 def test_a_store_that_somebody_else_made_is_used_once_it_was_granted(
     store: SnapshotStore, limited: SqlServerSnapshots, run: Run
 ) -> None:
@@ -537,6 +599,7 @@ def test_a_store_that_somebody_else_made_is_used_once_it_was_granted(
     assert standing(limited).fence_seconds > 0
 
 
+@in_sql
 def test_a_login_that_loses_its_right_does_not_take_the_fence_for_lowered(
     store: SnapshotStore, limited: SqlServerSnapshots, run: Run
 ) -> None:
