@@ -1,89 +1,19 @@
-"""Stand-ins for the ports of snapshots, for loop logic alone: tables and a store in memory."""
+"""Stand-ins for the store of snapshots and for the tasks that read chunks, for loop logic alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from common.errors import LeaseLost
 from common.names import TableName
-from ingester.history.rows import BaseTable, Row, RowKey, RowPage, RowPages, RowsQuery
+from ingester.history.rows import RowKey, RowsQuery
 from ingester.history.snapshot import ChunkDone, ChunkId, Reason, Snapshot, SnapshotState
 from ingester.history.store import Progress, Standing
-from ingester.position import Position
 from ingester.slices import Slice, SliceResult, failed
-from ingester.source import CaptureInstance
+from tests.fakes.rows import FakeRows
 
 _OPEN = (SnapshotState.RUNNING, SnapshotState.WAITING)
-
-
-@dataclass
-class FakeRows:
-    """Rows by table, with whole numbers as keys. `unordered`: tables without a key. `fail`: raised by the next call, once.
-
-    `changed`: what `changed_since` returns.
-    """
-
-    rows: dict[TableName, dict[int, dict[str, object]]] = field(default_factory=dict)
-    unordered: set[TableName] = field(default_factory=set)
-    fail: Exception | None = None
-    changed: frozenset[tuple[object, ...]] | None = frozenset()
-    asked: list[RowsQuery] = field(default_factory=list)
-
-    def table(self, instance: CaptureInstance) -> BaseTable:
-        self._raise()
-        order = () if instance.table in self.unordered else ("ID",)
-        return BaseTable(instance, order, len(self.rows.get(instance.table, {})))
-
-    def check(self, table: BaseTable, where: str) -> None:
-        self._raise()
-
-    def bounds(self, query: RowsQuery, most: int) -> Sequence[RowKey]:
-        self._raise()
-        keys = self._keys(query)
-        return [(str(key),) for key in keys[query.rows - 1 : -1 : query.rows]][:most]
-
-    def page(self, query: RowsQuery) -> RowPage:
-        self._raise()
-        self.asked.append(query)
-        keys = self._keys(query)
-        held = self.rows.get(query.table.instance.table, {})
-        some = [Row((str(key),), held[key], (key,)) for key in keys[: query.rows]]
-        return RowPage(some, len(keys) > len(some))
-
-    @contextmanager
-    def in_one_pass(self, query: RowsQuery) -> Iterator[RowPages]:
-        self._raise()
-        held = list(self.rows.get(query.table.instance.table, {}).values())
-        yield _Pages([Row((), row) for row in held], query.rows)
-
-    def changed_since(self, table: BaseTable, position: Position, moment: str) -> frozenset[tuple[object, ...]] | None:
-        return self.changed
-
-    def _keys(self, query: RowsQuery) -> list[int]:
-        after = None if query.after is None else int(query.after[0])
-        upto = None if query.upto is None else int(query.upto[0])
-        held = sorted(self.rows.get(query.table.instance.table, {}))
-        return [key for key in held if (after is None or key > after) and (upto is None or key <= upto)]
-
-    def _raise(self) -> None:
-        if self.fail is not None:
-            error, self.fail = self.fail, None
-            raise error
-
-    def close(self) -> None:
-        pass
-
-
-@dataclass
-class _Pages:
-    rows: list[Row]
-    size: int
-
-    def next(self) -> RowPage:
-        some, self.rows = self.rows[: self.size], self.rows[self.size :]
-        return RowPage(some, bool(self.rows))
 
 
 @dataclass

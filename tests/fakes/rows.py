@@ -18,10 +18,12 @@ class FakeRows:
     """Rows with the key ID: `ids`, in order. `width`: bytes of the other column.
 
     `changed`: what `changed_since` answers, in turn; the last one again and again. `before_page`: called with the query of each page.
+    `ordered`: whether it has a key.
     """
 
     ids: list[int] = field(default_factory=list)
     width: int = 1
+    ordered: bool = True
     changed: list[frozenset[tuple[object, ...]] | None] = field(default_factory=lambda: [frozenset()])
     before_page: Callable[[RowsQuery], None] | None = None
     asked: list[RowsQuery] = field(default_factory=list)
@@ -30,7 +32,7 @@ class FakeRows:
     closed: int = 0
 
     def table(self, instance: CaptureInstance) -> BaseTable:
-        return BaseTable(instance, ("ID",), len(self.ids))
+        return BaseTable(instance, ("ID",) if self.ordered else (), len(self.ids))
 
     def check(self, table: BaseTable, where: str) -> None:
         pass

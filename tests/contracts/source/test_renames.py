@@ -28,8 +28,9 @@ from ingester.task.drain import Drain
 from ingester.watch.stats import IngesterStats
 from tests.contracts.source.conftest import Places
 from tests.contracts.source.test_source import Place
-from tests.fakes.history import FakeRows, FakeSnapshots
+from tests.fakes.history import FakeSnapshots
 from tests.fakes.ingester import FakeSender, ThreadExecutor, encoder
+from tests.fakes.rows import FakeRows
 
 SWAP = TableName("dbo", "swap")
 _PATIENCE = 30.0

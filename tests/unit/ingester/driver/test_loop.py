@@ -32,7 +32,7 @@ from ingester.sqlserver.position import LogPosition
 from ingester.sqlserver.waiting import GRACE
 from ingester.task.drain import Drain
 from ingester.watch.stats import IngesterStats
-from tests.fakes.history import FakeChunks, FakeRows, FakeSnapshots
+from tests.fakes.history import FakeChunks, FakeSnapshots
 from tests.fakes.ingester import (
     ORDERS,
     PERSONS,
@@ -46,6 +46,7 @@ from tests.fakes.ingester import (
     position,
 )
 from tests.fakes.locks import LEASE_SECONDS, MARGIN, FakeLocks, LockService
+from tests.fakes.rows import FakeRows
 
 
 class World:

@@ -23,7 +23,7 @@ def world(*, rows: int = 25, chunk_rows: int = 10, rate: int | None = None, slot
     made = World(
         tables=(PERSONS,), slots=slots, snapshots=SnapshotRules({PERSONS: TableRules(**rules)}, chunk_rows, rate)
     )
-    made.rows.rows[PERSONS] = {key: {"ID": key} for key in range(1, rows + 1)}
+    made.rows.ids = list(range(1, rows + 1))
     made.offsets.stored[PERSONS] = position(1)
     return made
 
@@ -264,8 +264,7 @@ def test_a_rate_is_kept() -> None:
     it.chunks.next = [lambda todo: times.append(it.clock)] * 20
     it.run(100)
     assert len(reads(it)) == 40
-    assert len(times) == 8
-    assert times[-1] - times[0] >= 7 * 1.0
+    assert times[7] - times[0] >= 7.0
 
 
 def test_a_gap_is_an_event_and_a_snapshot_where_the_rules_say_so() -> None:
@@ -326,7 +325,7 @@ def test_tables_wait_and_say_so_while_the_store_does_not_answer() -> None:
 
 def test_a_table_without_a_key_is_announced_and_read_by_one_task() -> None:
     it = world(rows=3)
-    it.rows.unordered.add(PERSONS)
+    it.rows.ordered = False
     it.snapshots.ask(PERSONS)
     bundles = it.executor.bundles
     _, logs = it.run(60)
