@@ -494,17 +494,20 @@ def test_a_record_whose_answer_was_lost_is_repeated_and_counts_once(
 
 
 @in_sql
-def test_a_record_that_arrives_again_in_the_next_round_lowers_no_fence(store: SnapshotStore) -> None:
-    """As one that the server had not begun to work on when its answer was given up."""
+@pytest.mark.parametrize("key", [("5",), ()])
+def test_a_record_that_arrives_again_in_the_next_round_lowers_no_fence(
+    store: SnapshotStore, key: tuple[str, ...]
+) -> None:
+    """As one that the server had not begun to work on when its answer was given up; also of a round that sent nothing."""
     assert isinstance(store, SqlServerSnapshots)
     first = begun(store)
-    store.record(first.id, PERSONS, 1, None, sent(10, "5"))
+    store.record(first.id, PERSONS, 1, None, sent(10, *key))
     second = store.begin(first.id, PERSONS, 1)
     assert second is not None
     hold(store, second)
     store._rounds[first.id] = first.round
     with pytest.raises(LeaseLost):
-        store.record(first.id, PERSONS, 1, None, sent(10, "5"))
+        store.record(first.id, PERSONS, 1, None, sent(10, *key))
     assert standing(store).fence_seconds > 0
 
 
