@@ -60,6 +60,9 @@ def read_table(table: TableName) -> str:
     return f"GRANT SELECT ON OBJECT::{table.quoted} {_USER}: a snapshot reads the table itself"
 
 
+UNMASK = f"GRANT UNMASK {_USER}"
+
+
 class SqlServerHints:
     """The port's hints in T-SQL."""
 

@@ -20,7 +20,7 @@ from ingester.position import Position
 from ingester.source import CaptureInstance
 from ingester.sqlserver.change_table import ChangeTable, change_table
 from ingester.sqlserver.connection import Connection, Fetch, is_error, lacks_rights
-from ingester.sqlserver.hints import READ_SCHEMA_CDC, ROWS_LOCKED, read_table
+from ingester.sqlserver.hints import READ_SCHEMA_CDC, ROWS_LOCKED, UNMASK, read_table
 from ingester.sqlserver.history.capture_passed import CapturePassed
 from ingester.sqlserver.history.condition import refuse, refused
 from ingester.sqlserver.history.reader import BaseRowReader, ChangedKeys
@@ -29,7 +29,14 @@ from ingester.sqlserver.position import in_the_log
 from ingester.sqlserver.sql.changes import after
 from ingester.sqlserver.sql.columns import STAMP
 from ingester.sqlserver.sql.history import rows as queries
-from ingester.sqlserver.sql.history.base_table import BaseColumn, IndexColumn, SqlServerTable, base_of, chosen_key
+from ingester.sqlserver.sql.history.base_table import (
+    BaseColumn,
+    IndexColumn,
+    SqlServerTable,
+    base_of,
+    chosen_key,
+    masked_columns,
+)
 from ingester.sqlserver.sql.history.keys import known_form, parameters
 from ingester.sqlserver.sql.history.rows import PageText
 
@@ -227,6 +234,7 @@ class SqlServerRows:
             )
         known = tuple(_column(row) for row in columns)
         index, keys = chosen_key(instance, known, [IndexColumn(n, bool(p), c, bool(d)) for n, p, c, d in indexes])
+        self._refuse_masked(TableName(*named[0]), masked_columns(known, keys))
         rows, size = self._size(object_id)
         return SqlServerTable(
             instance=instance,
@@ -240,6 +248,14 @@ class SqlServerRows:
             index=index,
             keys=keys,
         )
+
+    def _refuse_masked(self, table: TableName, masked: Sequence[str]) -> None:
+        """Raises PermanentError if this login would be shown masked values."""
+        if masked and not self._connection.rows(queries.MAY_UNMASK, (table.quoted,))[0][0]:
+            raise PermanentError(
+                f"reading {table.key}: the server masks {', '.join(masked)} for this login, so a snapshot would send wrong values",
+                hint=UNMASK,
+            )
 
     def _size(self, object_id: int) -> tuple[int, int | None]:
         """About how many rows and bytes; the bytes are not known without the right to see them."""
@@ -312,9 +328,10 @@ def _refuse_where(table: SqlServerTable, where: str | None) -> None:
 
 
 def _column(row: Sequence[Any]) -> BaseColumn:
-    number, name, captured, sql_type, length, precision, scale, collation, nullable, computed = row
+    number, name, captured, sql_type, length, precision, scale, collation, nullable, computed, masked = row
     return BaseColumn(
-        number, name, captured, sql_type or "", length, precision, scale, collation, bool(nullable), bool(computed)
+        *(number, name, captured, sql_type or "", length, precision, scale, collation),
+        *(bool(nullable), bool(computed), bool(masked)),
     )
 
 

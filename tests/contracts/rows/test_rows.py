@@ -17,7 +17,7 @@ from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.history.rows import SqlServerRows
 from ingester.sqlserver.sql.changes import Statement
 from ingester.sqlserver.sql.history import rows as queries
-from ingester.sqlserver.sql.history.base_table import SqlServerTable
+from ingester.sqlserver.sql.history.base_table import SqlServerTable, masked_columns
 from tests.contracts.rows.conftest import RowsPlace
 
 _numbers = count(1)
@@ -423,6 +423,26 @@ def test_without_a_key_nothing_says_what_changed(place: RowsPlace, name: str) ->
 
 
 # rights
+
+
+def test_a_login_that_would_be_shown_masked_values_is_told_what_to_grant(place: RowsPlace, name: str) -> None:
+    """The emulator has no masks: the catalog's answer is what is played here."""
+    place.make(name, "ID INT PRIMARY KEY, Email NVARCHAR(50)")
+    known = place.table(name).columns
+    assert masked_columns(known, ()) == ()
+    masked = [replace(column, masked=True) for column in known]
+    assert masked_columns([*masked, replace(masked[0], captured=None, name="Left")], ()) == ("ID", "Email")
+    user = f"masked_{place.login.database}"
+    place.execute(f"CREATE LOGIN {user} WITH PASSWORD = N'Reader-Password-1'")
+    place.execute(f"CREATE USER masked FOR LOGIN {user}")
+    place.execute(f"GRANT SELECT ON OBJECT::dbo.{name} TO masked")
+    address = RowsPlace.address_of(replace(place.login, user=user, password="Reader-Password-1"))
+    reader = SqlServerRows(Connection(address), decimals_as_numbers=False)
+    with pytest.raises(PermanentError, match="the server masks Email for this login") as caught:
+        reader._refuse_masked(TableName("dbo", name), ["Email"])
+    assert caught.value.hint == "GRANT UNMASK to the login's user"
+    place.rows._refuse_masked(TableName("dbo", name), ["Email"])
+    reader.close()
 
 
 def test_a_login_that_may_read_changes_but_not_the_table_is_told_what_to_grant(place: RowsPlace, name: str) -> None:

@@ -118,6 +118,7 @@ def _sys_columns(view: Viewpoint) -> Iterator[Row]:
                 int(family(kind) == "string" and not is_unicode(kind)),
                 0,
                 "NOT_APPLICABLE",
+                *(0, 0),
             )
 
 
@@ -172,7 +173,7 @@ _COLUMN = shape(
     "object_id:int name:name column_id:int system_type_id:tiny user_type_id:int max_length:small "
     "precision:tiny scale:tiny collation_name:name is_nullable:bit is_rowguidcol:bit is_identity:bit "
     "is_computed:bit is_sparse:bit default_object_id:int rule_object_id:int is_xml_document:bit "
-    "is_ansi_padded:bit generated_always_type:tiny generated_always_type_desc:text"
+    "is_ansi_padded:bit generated_always_type:tiny generated_always_type_desc:text is_hidden:bit is_masked:bit"
 )
 
 VIEWS: Views = {

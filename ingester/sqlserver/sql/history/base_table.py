@@ -15,7 +15,7 @@ from ingester.sqlserver.sql.history.keys import KeyColumn, form_of
 class BaseColumn:
     """A column of the table as it is now. `captured`: its name in the capture instance, None if it is not captured.
 
-    `length`: in bytes; -1 for max. `collation`: None for what is not text.
+    `length`: in bytes; -1 for max. `collation`: None for what is not text. `masked`: only a login with a right of its own sees the values.
     """
 
     id: int
@@ -28,6 +28,7 @@ class BaseColumn:
     collation: str | None
     nullable: bool
     computed: bool
+    masked: bool = False
 
     @property
     def declared(self) -> str:
@@ -72,6 +73,14 @@ def base_of(table: BaseTable) -> SqlServerTable:
     if not isinstance(table, SqlServerTable):
         raise TypeError(f"{type(table).__name__} is not a table of SQL Server")
     return table
+
+
+def masked_columns(columns: Sequence[BaseColumn], keys: Sequence[KeyColumn]) -> tuple[str, ...]:
+    """The masked ones among the columns that a snapshot reads."""
+    read = {key.name for key in keys}
+    return tuple(
+        column.name for column in columns if column.masked and (column.captured is not None or column.name in read)
+    )
 
 
 def chosen_key(

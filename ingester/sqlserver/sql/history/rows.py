@@ -29,7 +29,7 @@ WHERE t.object_id = {P} AND CONVERT(nvarchar(12), t.object_id) + N' ' + CONVERT(
 COLUMNS = f"""\
 SELECT c.column_id, c.name, cc.column_name,
        TYPE_NAME(CASE WHEN c.system_type_id = 240 THEN c.user_type_id ELSE c.system_type_id END) AS type_name,
-       c.max_length, c.precision, c.scale, c.collation_name, c.is_nullable, c.is_computed
+       c.max_length, c.precision, c.scale, c.collation_name, c.is_nullable, c.is_computed, c.is_masked
 FROM sys.columns AS c
 LEFT JOIN (SELECT captured.column_id, captured.column_name FROM cdc.captured_columns AS captured
            JOIN cdc.change_tables AS ct ON ct.object_id = captured.object_id WHERE ct.capture_instance = {P}) AS cc
@@ -46,6 +46,12 @@ WHERE i.object_id = {P} AND i.is_unique = 1 AND i.has_filter = 0 AND i.is_disabl
 ORDER BY i.index_id, ic.key_ordinal"""
 """1 and 2: clustered and nonclustered; indexes of other types have no order.
 https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-indexes-transact-sql"""
+
+MAY_UNMASK = f"""\
+SELECT CASE WHEN HAS_PERMS_BY_NAME(DB_NAME(), N'DATABASE', N'UNMASK') = 1 OR HAS_PERMS_BY_NAME({P}, N'OBJECT', N'UNMASK') = 1
+            THEN 1 ELSE 0 END AS may"""
+"""To other logins the server returns masked values without a word.
+https://learn.microsoft.com/sql/relational-databases/security/dynamic-data-masking"""
 
 SIZE = f"""\
 SELECT SUM(ps.row_count), SUM(ps.used_page_count) * 8192
