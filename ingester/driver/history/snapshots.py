@@ -290,7 +290,7 @@ class Snapshots:
         if known.pace.one_task(self._clock(), self._throttled_at):
             wanted = 1
         bounds: Sequence[RowKey] = ()
-        if wanted > 1 and base.order:
+        if base.order and (wanted > 1 or snapshot.where is not None):  # a condition may choose few of many rows
             bounds = self._rows.bounds(RowsQuery(base, rows, after=snapshot.done, where=snapshot.where), wanted)
         return chunks(snapshot, base, bounds, rows, exact=rules.of(table.name).exact)
 
