@@ -71,8 +71,8 @@ class SnapshotStore(Fence, Protocol):
         ...
 
     def add(self, table: TableName, epoch: int, reason: Reason) -> None:
-        """A snapshot of the whole table, unless one for this reason already waits, or runs and has recorded nothing. Raises LeaseLost
-        when a newer owner has claimed the table."""
+        """A snapshot of the whole table, unless one for this reason waits that was never begun. Rows that an older one has sent keep
+        their ids, so duplicate detection may drop them when they are read again. Raises LeaseLost when a newer owner has claimed the table."""
         ...
 
     def begin(self, snapshot: str, table: TableName, epoch: int) -> Snapshot | None:

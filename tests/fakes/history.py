@@ -51,7 +51,7 @@ class FakeSnapshots:
         self._raise()
         self._ours(table, epoch)
         for one in self.stored.values():
-            fresh = one.state is SnapshotState.WAITING or (one.state is SnapshotState.RUNNING and one.done is None)
+            fresh = one.state in (SnapshotState.WAITING, SnapshotState.PAUSED) and not one.attempt
             if one.table == table.key and one.reason is reason and fresh:
                 return
         self._new(table, reason)

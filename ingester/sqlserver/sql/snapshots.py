@@ -83,14 +83,15 @@ EXISTS (SELECT 1 FROM dbo.cdc_offsets AS o WITH (REPEATABLEREAD) WHERE o.table_n
 
 
 def add(snapshot: str, key: str, epoch: int, reason: str) -> Statement:
-    """Changes nothing where a snapshot for the same reason has still to read all rows."""
+    """Changes nothing where a snapshot for the same reason was never begun. One that was may have sent rows, recorded or not: those would be
+    duplicates when they are sent again, so it does not show what was lost since."""
     return (
         f"{SHORT_WAIT};\n"
         "INSERT INTO dbo.cdc_snapshots (id, table_name, reason, state, asked_at, asked_by, asked_host)\n"
         f"SELECT {P}, {P}, {P}, N'waiting', SYSUTCDATETIME(), ORIGINAL_LOGIN(), HOST_NAME()\n"
         f"WHERE {_OURS}\n"
         f"AND NOT EXISTS (SELECT 1 FROM dbo.cdc_snapshots AS s WHERE s.table_name = {P} AND s.reason = {P}\n"
-        "                AND s.state IN (N'waiting', N'running', N'paused') AND s.done IS NULL)"
+        "                AND s.state IN (N'waiting', N'paused') AND s.attempt = 0)"
     ), (snapshot, key, reason, key, epoch, key, reason)
 
 

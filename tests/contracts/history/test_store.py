@@ -114,11 +114,11 @@ def test_what_was_asked_for_waits_under_an_id_of_its_own(store: SnapshotStore) -
 
 
 @in_sql
-def test_the_same_reason_is_not_asked_for_twice_while_all_rows_are_still_to_be_read(
+def test_the_same_reason_is_not_asked_for_twice_before_the_first_row_was_read(
     store: SnapshotStore, run: Run, set_state: SetState
 ) -> None:
     snapshot = waiting(store)
-    for state in ("waiting", "running", "paused"):
+    for state in ("waiting", "paused"):
         set_state(state)
         store.add(PERSONS, 1, Reason.INITIAL)
         assert run("SELECT id FROM dbo.cdc_snapshots") == [(snapshot.id,)]
@@ -133,9 +133,9 @@ def test_one_that_is_over_does_not_stand_in_for_another(store: SnapshotStore, st
 
 
 @in_sql
-def test_one_that_has_recorded_rows_does_not_stand_in_for_another(store: SnapshotStore, run: Run) -> None:
-    snapshot = begun(store)
-    store.record(snapshot.id, PERSONS, 1, None, sent(10, "5"))
+def test_one_that_was_begun_does_not_stand_in_for_another(store: SnapshotStore, run: Run) -> None:
+    """It may have sent rows, recorded or not. Duplicate detection drops them when they are read again."""
+    begun(store)
     store.add(PERSONS, 1, Reason.INITIAL)
     assert run("SELECT COUNT(*) FROM dbo.cdc_snapshots") == [(2,)]
 
