@@ -13,8 +13,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -217,7 +217,8 @@ class House:
     """Everything but the ingester runs on entering; the application waits for `begin`.
 
     `rows`: of PERSONS, from before its capture; the other tables have `others`. `snapshot`, `more`: settings of the ingester. `duplicates`: whether
-    queue and topics drop what comes twice. `credits`: of the namespace a second. `rate`: transactions a second of each table that is changed.
+    queue and topics drop what comes twice. `credits`: of the namespace a second. `faults`: of SQL Server; `emulators.begin_faults` begins
+    them. `rate`: transactions a second of each table that is changed.
     """
 
     def __init__(
@@ -231,6 +232,7 @@ class House:
         tasks: int = 2,
         duplicates: bool = True,
         credits: int | None = None,
+        faults: Sequence[str] = (),
         rate: float = 20.0,
         seed: int = 1,
     ) -> None:
@@ -239,7 +241,7 @@ class House:
         self._seed = seed
         config = None if duplicates else _plain_entities(folder / "entities.json")
         self.emulators = Emulators(
-            database=DATABASE, capture_interval=0.3, bus=Bus(config=config, credits_per_second=credits)
+            database=DATABASE, capture_interval=0.3, faults=faults, bus=Bus(config=config, credits_per_second=credits)
         )
         self.config = folder / "dstream.hcl"
         self.ingesters: list[Service] = []
@@ -418,16 +420,6 @@ class House:
         self._cursor.execute(statement)
         return self._cursor.fetchone() if self._cursor.description else None
 
-    @contextmanager
-    def locked(self, table: TableName) -> Iterator[None]:
-        """An application has an open transaction with an exclusive lock on the whole table."""
-        with self.login.connect() as connection, connection.cursor() as cursor:
-            cursor.execute("BEGIN TRANSACTION")
-            cursor.execute(f"SELECT COUNT(*) FROM {table.quoted} WITH (TABLOCKX, HOLDLOCK) WHERE Id < 0")
-            cursor.fetchall()
-            yield
-            cursor.execute("ROLLBACK TRANSACTION")
-
     # the verdict
 
     def table(self, table: TableName) -> dict[int, dict[str, Any]]:
@@ -463,11 +455,12 @@ class House:
             quiet = now
         raise AssertionError(f"messages do not end: {quiet}")
 
-    def judge(self, tables: Sequence[TableName]) -> dict[TableName, Copy]:
-        """A consumer that applies by key has the tables' rows; every change came, in order. Raises AssertionError."""
-        copies = {table: self.copy(table) for table in tables}
+    def judge(self, tables: Sequence[TableName], changed: Sequence[TableName] = ()) -> dict[TableName, Copy]:
+        """A consumer that applies by key has the rows of `tables`, and every change came, in order; of `changed`, all of whose rows nobody sent,
+        the latter. Raises AssertionError."""
+        copies = {table: self.copy(table) for table in (*tables, *changed)}
         for table, copy in copies.items():
-            held, differ = self.table(table), []
+            held, differ = self.table(table) if table in tables else copy.rows, []
             for id in held.keys() | copy.rows.keys():
                 if held.get(id) != copy.rows.get(id):
                     differ.append((id, held.get(id), copy.rows.get(id)))
