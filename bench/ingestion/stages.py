@@ -77,7 +77,7 @@ class _Connection(Connection):
         self.statements: list[str] = []
 
     def rows_until(self, sql: str, parameters: Sequence[object], enough: Callable[[tuple[Any, ...]], bool]) -> Any:
-        self.statements.append(_with_literals(sql, parameters))
+        self.statements.append(with_literals(sql, parameters))
         with self._watch.during("fetch"):
             return super().rows_until(sql, parameters, enough)
 
@@ -258,7 +258,8 @@ def commit_ceiling(place: Place, table: TableName, rounds: int = 300) -> float:
         return rounds / (time.perf_counter() - started)
 
 
-def _with_literals(sql: str, parameters: Sequence[object]) -> str:
+def with_literals(sql: str, parameters: Sequence[object]) -> str:
+    """A statement as one text, which any driver can send."""
     parts = sql.split(queries.P)
     shown = [f"0x{value.hex()}" if isinstance(value, bytes) else _shown(value) for value in parameters]
     return parts[0] + "".join(value + part for value, part in zip(shown, parts[1:], strict=True))

@@ -81,6 +81,7 @@ class Ingester(Running):
         poll: str = "500ms",
         port: int | None = None,
         oversize: str = "fail",
+        slots: int = SLOTS,
     ) -> None:
         """`port`: of SQL Server, where it is not the emulator's own."""
         emulators = ground.emulators
@@ -94,7 +95,7 @@ class Ingester(Running):
                 tables=json.dumps([table.key for table in tables]),
                 queue=queue,
                 poll=poll,
-                slots=SLOTS,
+                slots=slots,
                 oversize=oversize,
             )
         )
