@@ -18,16 +18,18 @@ from tests.fakes.ingester import ORDERS, PERSONS, lsn
 from tests.worlds.virtual.database import Database, Key, Write
 from tests.worlds.virtual.lives import Life, Parts
 from tests.worlds.virtual.queue import Accepted, Queue
-from tests.worlds.virtual.simulation import Killed, Simulation, Stuck
+from tests.worlds.virtual.simulation import Actor, Killed, Simulation, Stuck
 
-What = Literal["all", "driver", "worker", "zombie", "freeze", "error"]
+What = Literal["all", "driver", "stale", "worker", "zombie", "freeze", "gap", "error"]
+"""Who dies: all of an ingester, its driver, a worker. Who is only taken for dead: a driver (stale), a worker (zombie). Or it stands still, or its
+answer is lost. A gap: all die, and changes are cleaned up before the next one begins."""
 OF_THE_STORE = (
     *("boundary computed", "fence raised", "chunk read", "chunk recorded", "between rounds", "record's answer lost"),
     *("snapshot stored", "capture asked", "page read"),
 )
-POINTS = (*OF_THE_STORE, "chunk half sent", "chunk sent", "gap event")
+POINTS = (*OF_THE_STORE, "chunk half sent", "chunk sent", "page half sent", "page sent", "gap event")
 """Where somebody dies."""
-WHATS: tuple[What, ...] = ("all", "driver", "worker", "zombie", "zombie", "freeze", "error")
+WHATS: tuple[What, ...] = ("all", "driver", "driver", "stale", "worker", "zombie", "zombie", "freeze", "gap", "error")
 FATES = ("throttled", "broken", "in doubt", "late", "slow")
 ORDERS_OF_A_PERSON = ("pause", "stop", "ask", "ask some", "ask for a topic", "move back", "gap")
 QUIET, LIMIT = 60.0, 2500.0
@@ -60,6 +62,7 @@ class Case:
     batch: int
     ordering: Ordering
     detects: bool
+    rate: int | None
     initial: bool
     exact: bool
     where: str | None
@@ -98,6 +101,7 @@ def drawn(seed: int) -> Case:
         batch=draw.choice((1, 3, 10)),
         ordering=draw.choice(("table", "table", "key")),
         detects=draw.random() < 0.5,
+        rate=draw.choice((None, None, 1, 3)),
         initial=draw.random() < 0.7,
         exact=keyed and draw.random() < 0.3,
         where=draw.choice((None, None, None, "G < 3")),
@@ -110,8 +114,10 @@ def drawn(seed: int) -> Case:
 def _trouble(draw: Random) -> Trouble:
     what = draw.choice(WHATS)
     point = draw.choice(OF_THE_STORE if what == "error" else POINTS)
-    nth = draw.randint(1, 3 if point in ("snapshot stored", "gap event") else 8)
-    return Trouble(point, nth, what, draw.choice((0.0, 0.5, 3.0, 12.0, 21.0, 24.0, 40.0, 200.0)))
+    nth = draw.randint(1, 2 if point in ("snapshot stored", "gap event") else 8)
+    return Trouble(
+        point, nth, what, draw.choice((0.0, 0.5, 12.0, draw.uniform(1, 20), draw.uniform(20, 32), 40.0, 200.0))
+    )
 
 
 class Run:
@@ -129,7 +135,7 @@ class Run:
             queue=self.queue,
             point=self.point,
             fate=self._fate,
-            rules=SnapshotRules({PERSONS: rules}, chunk_rows=case.chunk_rows),
+            rules=SnapshotRules({PERSONS: rules}, chunk_rows=case.chunk_rows, rate=case.rate),
             ordering=case.ordering,
             page_rows=case.page_rows,
             slots=case.slots,
@@ -145,6 +151,7 @@ class Run:
         self._batches = 0
         self._lives = 0
         self._away = False
+        self._sluggish: set[Actor] = set()
         self.life: Life
 
     def go(self) -> Run:
@@ -205,6 +212,10 @@ class Run:
         elif what == "move back":
             self._move_back()
         elif what == "gap":
+            self._gap()
+
+    def _gap(self) -> None:
+        if not self._away:
             self._kill(12.0)
             self.world.after(11.0, self._clean_up)
 
@@ -256,6 +267,9 @@ class Run:
             if trouble.point == name and trouble.nth == self._counts[name]:
                 self.fired += 1
                 self._befalls(trouble)
+                return
+        if me in self._sluggish:
+            self.world.sleep(self.world.random.choice((0.0, 0.0, 4.0, 9.0, 14.0)))
 
     def _befalls(self, trouble: Trouble) -> None:
         me, ours, what = self.world.current, self.world.current.life == self._lives, trouble.what
@@ -265,12 +279,19 @@ class Run:
             raise self.world.random.choice((ConnectionLost("lost"), TransientError("refused")))
         if what in ("all", "driver") and ours:
             self._kill(min(trouble.seconds, 24.0), with_workers=what == "all")
+        elif what == "gap" and ours:
+            self._gap()
+        elif what == "stale" and ours and self.case.detects and not self._away:
+            self.parts.locks.free(self._lives)
+            self._start()
         elif what in ("worker", "zombie") and ours and me.kind == "worker" and (what == "worker" or may_outlive):
             self.life.lose(me)
             if what == "worker":
                 self.world.kill(me)
         # What outlives its driver wakes up at the worst time; a driver stands still for a while.
         long = me.kind == "worker" and may_outlive
+        if long and what in ("driver", "zombie"):
+            self._sluggish.add(me)
         self.world.sleep(trouble.seconds if long else min(trouble.seconds, 24.0))
 
     def _fate(self) -> str | None:

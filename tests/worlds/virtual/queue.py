@@ -69,10 +69,11 @@ class ModelSender:
 
     def send(self, messages: Sequence[Message], *, left: TimeLeft | None = None) -> None:
         left, accepted = left or for_ever, list[int]()
+        what = "chunk" if messages[0].subject == "Read" else "page"
         batches = list(_batches(messages, self.size))
         for number, places in enumerate(batches):
             if number:
-                self.point("chunk half sent")
+                self.point(f"{what} half sent")
             if left() <= 0:
                 raise OutOfTime("sending: out of time", accepted=accepted)
             batch = [messages[place] for place in places]
@@ -80,7 +81,7 @@ class ModelSender:
                 self.point("gap event")
             self._deliver(batch, left, accepted)
             accepted += places
-        self.point("chunk sent")
+        self.point(f"{what} sent")
 
     def _deliver(self, batch: list[Message], left: TimeLeft, accepted: list[int]) -> None:
         fate, life, chance = self.fate(), self.world.current.life, self.world.random.random
