@@ -88,6 +88,9 @@ def drawn(seed: int) -> Case:
     troubles = tuple(_trouble(draw) for _ in range(draw.choice((0, 1, 1, 2, 3))))
     fates = tuple((draw.randint(1, 40), draw.choice(FATES)) for _ in range(draw.choice((0, 0, 1, 2, 4))))
     said = tuple((draw.uniform(2, 45), draw.choice(ORDERS_OF_A_PERSON)) for _ in range(draw.choice((0, 0, 1, 1, 2, 3))))
+    if draw.random() < 0.1:  # the second gap comes while nothing of the first one's snapshot is recorded
+        said += ((draw.uniform(5, 20), "gap"),)
+        troubles += (Trouble("chunk sent", draw.randint(2, 5), "gap", 0.0),)
     return Case(
         seed=seed,
         keyed=keyed,
