@@ -438,6 +438,10 @@ class House:
             found.apply(message)
         return found
 
+    def counts(self) -> dict[TableName, int]:
+        """Messages of each table so far, whatever they are about."""
+        return {table: len(found) for table, found in self.subscriber.received().items()}
+
     def arrived(self, timeout: float = 120) -> None:
         """Everything that was committed and read has arrived: call it when the application has settled down and snapshots are over."""
         wanted = {table: {each.identity for each in made.committed} for table, made in self.applications.items()}
@@ -446,11 +450,11 @@ class House:
             return self.alive() and all(wanted[table] <= set(self.copy(table).changes) for table in wanted)
 
         wait_until(all_there, "all changes have arrived", timeout)
-        quiet = self.subscriber.counts()
+        quiet = self.counts()
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
             time.sleep(1.5)
-            if (now := self.subscriber.counts()) == quiet:
+            if (now := self.counts()) == quiet:
                 return
             quiet = now
         raise AssertionError(f"messages do not end: {quiet}")
@@ -486,7 +490,7 @@ class House:
         tails = "\n".join(f"-- {each.log.name}\n{each.tail(25)}" for each in (*self.ingesters[-3:], self.router))
         with suppress(Exception):
             tails = f"{self.snapshots()}\n{tails}"
-        return f"received {self.subscriber.counts()}\n{tails}"
+        return f"received {self.counts()}\n{tails}"
 
 
 def _difference(made: Sequence[Any], seen: Sequence[Any]) -> str:
