@@ -48,13 +48,14 @@ kubernetes: setup
 kubernetes-short: setup
 	$(CAMPAIGN) -m "not soak"
 
-# Prints figures; never part of the tests. About fifty minutes. bench.executors needs root and says so elsewhere.
+# Prints figures; never part of the tests. About an hour. bench.executors needs root and says so elsewhere.
 bench: setup
 	$(BIN)/python bench/latency.py
 	$(BIN)/python bench/ingest.py
 	$(BIN)/python bench/memory.py
 	$(BIN)/python bench/hot_table.py
 	$(BIN)/python -m bench.executors
+	$(BIN)/python -m bench.snapshots
 	$(BIN)/python bench/sender.py
 	$(BIN)/python bench/router.py
 	$(BIN)/python bench/topics.py

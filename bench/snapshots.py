@@ -46,7 +46,7 @@ _RATE: Final = 20.0
 _LOOK: Final = 0.05
 _PATIENCE: Final = 1800.0
 _CEILINGS: Final = ("fetch", "encode", "send")
-_SAMPLE: Final = 50_000
+_SAMPLE: Final = 20_000
 """Rows that the ceilings are taken from: they do not depend on the number."""
 
 
