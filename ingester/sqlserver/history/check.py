@@ -18,9 +18,13 @@ from ingester.sqlserver.history.rows import SqlServerRows
 from ingester.sqlserver.source import SqlServerSource
 from ingester.sqlserver.sql import rights
 from ingester.sqlserver.sql import snapshots as queries
+from ingester.sqlserver.sql.history.base_table import SqlServerTable, base_of
 
 _SUBJECT = "snapshots"
 _NO_KEY = by_hand("which columns identify a row of the table is a decision")
+_PARTITIONED = by_hand(
+    "a further unique index is a decision: it takes space, and partitions can no longer be switched in or out"
+)
 _PASSES = by_hand("it passes by itself, or the session that holds the table has to end")
 
 
@@ -71,6 +75,8 @@ def _table(rows: SqlServerRows, each: TableSettings, instance: CaptureInstance, 
         text = "the table has no unique key: it is read in one pass, and its changes wait until all its rows are sent"
         hint = "a primary key, or a unique index over columns that are NOT NULL, lets changes through in between"
         return warn(subject, text, hint, fix=_NO_KEY)
+    if base_of(base).partitioned_by is not None:
+        return _sorted(subject, base_of(base))
     unseen = "; how large a row is cannot be seen without VIEW DATABASE STATE and VIEW DEFINITION"
     note = unseen if base.rows and base.row_bytes is None else ""
     return ok(subject, f"about {base.rows:,} rows, in the order of {', '.join(base.order)}{note}")
@@ -83,6 +89,17 @@ def _one_row(rows: SqlServerRows, base: BaseTable) -> None:
     else:
         with rows.in_one_pass(RowsQuery(base, 1)) as pages:
             pages.next()
+
+
+def _sorted(subject: str, base: SqlServerTable) -> Finding:
+    keys = ", ".join(base.order)
+    return warn(
+        subject,
+        f"the unique index {base.index} ({keys}) is partitioned by {base.partitioned_by}, across its own order: the server reads and sorts "
+        "all that is left of the table for a page, so a snapshot of a large table is slow",
+        f"CREATE UNIQUE INDEX ... ON {base.name.quoted} ({keys}) ON [PRIMARY], which is not partitioned, lets a snapshot read page by page",
+        fix=_PARTITIONED,
+    )
 
 
 def _not_exact(subject: str, table: TableName, instance: CaptureInstance) -> Finding:

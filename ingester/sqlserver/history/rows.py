@@ -233,20 +233,22 @@ class SqlServerRows:
                 hint=read_table(instance.table),
             )
         known = tuple(_column(row) for row in columns)
-        index, keys = chosen_key(instance, known, [IndexColumn(n, bool(p), c, bool(d)) for n, p, c, d in indexes])
-        self._refuse_masked(TableName(*named[0]), masked_columns(known, keys))
+        found = [IndexColumn(n, bool(p), c, bool(d), partitions=bool(by)) for n, p, c, d, by in indexes]
+        chosen = chosen_key(instance, known, found)
+        self._refuse_masked(TableName(*named[0]), masked_columns(known, chosen.keys))
         rows, size = self._size(object_id)
         return SqlServerTable(
             instance=instance,
-            order=tuple(column.name for column in keys),
+            order=tuple(column.name for column in chosen.keys),
             rows=rows,
             row_bytes=size / rows if size is not None and rows else None,
             object_id=object_id,
             name=TableName(*named[0]),
             stamp=stamps[0][0],
             columns=known,
-            index=index,
-            keys=keys,
+            index=chosen.name,
+            keys=chosen.keys,
+            partitioned_by=chosen.partitioned_by,
         )
 
     def _refuse_masked(self, table: TableName, masked: Sequence[str]) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from ingester.sqlserver.history.rows import SqlServerRows
+from ingester.sqlserver.sql.history.base_table import base_of
 from tests.contracts.check.conftest import Place, Report
 from tests.contracts.check.test_doctor import corrected
 from tests.contracts.check.test_source import offsets_table, reader
@@ -45,6 +49,19 @@ def test_a_table_without_a_key_is_warned_of(place: Place) -> None:
     assert "read in one pass" in checked(place).said("warn", "snapshots of dbo.Heap")
     exact = checked(place, 'snapshot {\n mode = "initial"\n exact = true\n }')
     assert "exact = false" in exact.said("fail", "snapshots of dbo.Heap")
+
+
+def test_a_table_whose_only_order_its_partitions_cut_across_is_warned_of(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The emulator has no partitions: the catalog's answer is what is played here."""
+    seen = SqlServerRows.table
+    monkeypatch.setattr(
+        SqlServerRows, "table", lambda rows, instance: replace(base_of(seen(rows, instance)), partitioned_by="Day")
+    )
+    said = checked(place).said("warn", OF_PERSONS)
+    assert "(ID) is partitioned by Day" in said
+    assert "CREATE UNIQUE INDEX ... ON [dbo].[Persons] (ID) ON [PRIMARY]" in said
 
 
 def test_a_login_that_may_not_read_the_table_itself(place: Place) -> None:

@@ -47,18 +47,23 @@ class BaseColumn:
 
 @dataclass(frozen=True, slots=True)
 class IndexColumn:
-    """One key column of a unique, unfiltered, enabled index. Indexes come in the order of their ids, columns in theirs."""
+    """One key column of a unique, unfiltered, enabled index. Indexes come in the order of their ids, columns in theirs.
+
+    `partitions`: the index is partitioned by this column.
+    """
 
     index: str
     primary: bool
     column: int
     descending: bool
+    partitions: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlServerTable(BaseTable):
     """`name`: as the table is called now. `stamp`: shows whether its columns are still `columns`. `index`: the name of the index whose
-    key columns are `keys`, in its own order and directions; None where there is none."""
+    key columns are `keys`, in its own order and directions; None where there is none. `partitioned_by`: the column that parts this index into
+    pieces across its order, None where it is in order as a whole."""
 
     object_id: int
     name: TableName
@@ -66,6 +71,16 @@ class SqlServerTable(BaseTable):
     columns: tuple[BaseColumn, ...]
     index: str | None = None
     keys: tuple[KeyColumn, ...] = ()
+    partitioned_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenIndex:
+    """`name`, `keys`, `partitioned_by`: as `index`, `keys` and `partitioned_by` of the table."""
+
+    name: str | None = None
+    keys: tuple[KeyColumn, ...] = ()
+    partitioned_by: str | None = None
 
 
 def base_of(table: BaseTable) -> SqlServerTable:
@@ -83,11 +98,9 @@ def masked_columns(columns: Sequence[BaseColumn], keys: Sequence[KeyColumn]) -> 
     )
 
 
-def chosen_key(
-    instance: CaptureInstance, columns: Sequence[BaseColumn], indexed: Sequence[IndexColumn]
-) -> tuple[str | None, tuple[KeyColumn, ...]]:
-    """The index to read in the order of, with its key columns: the one that capture identifies rows by, else the primary key, else
-    the narrowest.
+def chosen_key(instance: CaptureInstance, columns: Sequence[BaseColumn], indexed: Sequence[IndexColumn]) -> ChosenIndex:
+    """The index to read in the order of, with its key columns: one that is in order as a whole; then the one that capture identifies rows
+    by, else the primary key, else the narrowest.
 
     Only indexes whose columns are all NOT NULL and of types with an exact text: sql_variant is none.
     """
@@ -101,16 +114,29 @@ def chosen_key(
         if all((column := by_id.get(part.column)) and not column.nullable and form_of(column.type) for part in parts)
     }
     if not usable:
-        return None, ()
+        return ChosenIndex()
     captured = {column.name for column in instance.columns if column.key_ordinal}
 
-    def rank(name: str) -> tuple[bool, bool, int, int]:
+    def rank(name: str) -> tuple[bool, bool, bool, int, int]:
         parts = [by_id[part.column] for part in usable[name]]
         identifies = {part.captured for part in parts} == captured
-        return not identifies, not usable[name][0].primary, sum(part.length for part in parts), len(parts)
+        size = sum(part.length for part in parts)
+        return _parted_by(usable[name]) is not None, not identifies, not usable[name][0].primary, size, len(parts)
 
     name = min(usable, key=rank)
-    return name, tuple(_key_column(by_id[part.column], descending=part.descending) for part in usable[name])
+    parted = _parted_by(usable[name])
+    return ChosenIndex(
+        name,
+        tuple(_key_column(by_id[part.column], descending=part.descending) for part in usable[name]),
+        None if parted is None else by_id[parted].name,
+    )
+
+
+def _parted_by(parts: Sequence[IndexColumn]) -> int | None:
+    """The column whose partitions each hold rows from anywhere in the index's order. Partitions by its first column follow each other.
+    https://learn.microsoft.com/sql/relational-databases/partitions/partitioned-tables-and-indexes
+    """
+    return next((part.column for part in parts[1:] if part.partitions), None)
 
 
 def _key_column(column: BaseColumn, *, descending: bool) -> KeyColumn:

@@ -39,13 +39,15 @@ ORDER BY c.column_id"""
 """A column keeps its id for life: one that was dropped and added again has another, and is not captured."""
 
 INDEXES = f"""\
-SELECT i.name, i.is_primary_key, ic.column_id, ic.is_descending_key
+SELECT i.name, i.is_primary_key, ic.column_id, ic.is_descending_key, ic.partition_ordinal
 FROM sys.indexes AS i JOIN sys.index_columns AS ic ON ic.object_id = i.object_id AND ic.index_id = i.index_id
 WHERE i.object_id = {P} AND i.is_unique = 1 AND i.has_filter = 0 AND i.is_disabled = 0 AND i.is_hypothetical = 0
   AND i.type IN (1, 2) AND ic.key_ordinal > 0
 ORDER BY i.index_id, ic.key_ordinal"""
-"""1 and 2: clustered and nonclustered; indexes of other types have no order.
-https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-indexes-transact-sql"""
+"""1 and 2: clustered and nonclustered; indexes of other types have no order. A unique index that is partitioned has the
+partitioning column in its key.
+https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-indexes-transact-sql
+https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-index-columns-transact-sql"""
 
 MAY_UNMASK = f"""\
 SELECT CASE WHEN HAS_PERMS_BY_NAME(DB_NAME(), N'DATABASE', N'UNMASK') = 1 OR HAS_PERMS_BY_NAME({P}, N'OBJECT', N'UNMASK') = 1

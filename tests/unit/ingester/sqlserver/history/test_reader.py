@@ -10,7 +10,7 @@ from ingester.source import CapturedColumn
 from ingester.sqlserver.change_table import ChangeTable
 from ingester.sqlserver.history.reader import BaseRowReader
 from ingester.sqlserver.position import LogPosition, Lsn
-from ingester.sqlserver.sql.history.base_table import BaseColumn, IndexColumn, SqlServerTable, chosen_key
+from ingester.sqlserver.sql.history.base_table import BaseColumn, ChosenIndex, IndexColumn, SqlServerTable, chosen_key
 
 START = LogPosition.before(Lsn(bytes(10)))
 
@@ -26,17 +26,17 @@ def instance(*columns: CapturedColumn) -> ChangeTable:
 
 
 def table(captured: ChangeTable, columns: tuple[BaseColumn, ...], indexed: list[IndexColumn]) -> SqlServerTable:
-    index, keys = chosen_key(captured, columns, indexed)
+    chosen = chosen_key(captured, columns, indexed)
     return SqlServerTable(
         instance=captured,
-        order=tuple(one.name for one in keys),
+        order=tuple(one.name for one in chosen.keys),
         rows=1,
         object_id=1,
         name=captured.table,
         stamp="s",
         columns=columns,
-        index=index,
-        keys=keys,
+        index=chosen.name,
+        keys=chosen.keys,
     )
 
 
@@ -63,6 +63,35 @@ def test_no_table_is_read_in_the_order_of_a_sql_variant() -> None:
         column(3, "H", "hierarchyid", captured=False),
     )
     primary, other = IndexColumn("PK", True, 1, False), IndexColumn("UX", False, 3, True)
-    assert chosen_key(captured, columns, [primary]) == (None, ())
-    name, (key,) = chosen_key(captured, columns, [primary, other])
-    assert (name, key.name, key.descending, key.title) == ("UX", "H", True, "H desc=")
+    assert chosen_key(captured, columns, [primary]) == ChosenIndex()
+    chosen = chosen_key(captured, columns, [primary, other])
+    (key,) = chosen.keys
+    assert (chosen.name, key.name, key.descending, key.title) == ("UX", "H", True, "H desc=")
+
+
+ORDERS = (column(1, "ID"), column(2, "Date", "date"), column(3, "Number"))
+ACROSS = [IndexColumn("PK", True, 1, False), IndexColumn("PK", True, 2, False, partitions=True)]
+ALONG = [IndexColumn("UX_Date", False, 2, False, partitions=True), IndexColumn("UX_Date", False, 3, False)]
+WHOLE = [IndexColumn("UX_Number", False, 3, False)]
+
+
+@pytest.mark.parametrize(
+    ("indexed", "name", "partitioned_by"),
+    [
+        (ACROSS, "PK", "Date"),
+        ([*ACROSS, *WHOLE], "UX_Number", None),
+        ([*ACROSS, *ALONG], "UX_Date", None),
+        ([*ALONG, *ACROSS, *WHOLE], "UX_Number", None),  # the narrower
+        ([IndexColumn("PK", True, 2, False, partitions=True), IndexColumn("PK", True, 1, False), *WHOLE], "PK", None),
+        ([IndexColumn("PK", True, 1, False, partitions=True)], "PK", None),
+    ],
+)
+def test_an_index_that_partitions_cut_across_its_order_is_the_last_choice(
+    indexed: list[IndexColumn], name: str, partitioned_by: str | None
+) -> None:
+    """Rows in its order are in every partition, so the server sorts all that is left for a page."""
+    identified = instance(
+        CapturedColumn("ID", "int", 1, key_ordinal=1), CapturedColumn("Date", "date", 2, key_ordinal=2)
+    )
+    chosen = chosen_key(identified, ORDERS, indexed)
+    assert (chosen.name, chosen.partitioned_by) == (name, partitioned_by)
