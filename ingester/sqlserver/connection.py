@@ -14,7 +14,7 @@ import pymssql
 
 from common.errors import ConnectionLost, DStreamError, TransientError
 from common.sqladdress import SqlAddress
-from ingester.sqlserver.errors import RIGHTS, VICTIMS, meaning, number_and_text
+from ingester.sqlserver.errors import PASSING, RIGHTS, VICTIMS, meaning, number_and_text
 from ingester.sqlserver.literals import batch, rendered
 from ingester.sqlserver.login.opening import QUERY_TIMEOUT, Login
 from ingester.sqlserver.sql.changes import Statement
@@ -178,3 +178,8 @@ def is_error(error: BaseException, number: int) -> bool:
 def lacks_rights(error: BaseException) -> bool:
     """Whether `error` was translated from a SQL Server error about a missing permission."""
     return any(is_error(error, number) for number in RIGHTS)
+
+
+def passes(error: BaseException) -> bool:
+    """Whether `error` was translated from a SQL Server error that says nothing about the statement: it passes by itself."""
+    return any(is_error(error, number) for number in PASSING)

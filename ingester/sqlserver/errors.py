@@ -77,6 +77,9 @@ _TRANSIENT: tuple[tuple[frozenset[int], str | None], ...] = (
     (_STORAGE, "the server cannot read its files: run DBCC CHECKDB"),
 )
 
+PASSING = frozenset[int]().union(*(numbers for numbers, _ in _TRANSIENT))
+"""Errors about the server's state, whatever the statement asks for. An error that is in no list may be about the statement."""
+
 NOT_READY = _FAILOVER | _UNAVAILABLE - {4060} | _AZURE | _RESUMING | _AZURE_LIMITS | _MEMORY
 """Errors of a login that pass by themselves. Not 4060, which may also mean a wrong name."""
 

@@ -19,7 +19,7 @@ from ingester.history.rows import BaseTable, RowKey, RowPage, RowPages, RowsQuer
 from ingester.position import Position
 from ingester.source import CaptureInstance
 from ingester.sqlserver.change_table import ChangeTable, change_table
-from ingester.sqlserver.connection import Connection, Fetch, is_error, lacks_rights
+from ingester.sqlserver.connection import Connection, Fetch, is_error, lacks_rights, passes
 from ingester.sqlserver.hints import READ_SCHEMA_CDC, ROWS_LOCKED, UNMASK, read_table
 from ingester.sqlserver.history.capture_passed import CapturePassed
 from ingester.sqlserver.history.condition import refuse, refused
@@ -98,17 +98,8 @@ class SqlServerRows:
             return self._table(change_table(instance))
 
     def check(self, table: BaseTable, where: str) -> None:
-        base = base_of(table)
-        refuse(base.name.key, where)
-        try:
-            with _errors_about(base.name):
-                self._connection.rows(*queries.compiled(base, where))
-        except ConnectionLost:
-            raise
-        except DStreamError as error:
-            if isinstance(error.__cause__, DStreamError):  # about the table, not the condition
-                raise
-            raise refused(base.name.key, error.message) from error
+        refuse(base_of(table).name.key, where)
+        self._of(RowsQuery(table, 0, where=where), lambda now: self._compiled(now, where))
 
     def bounds(self, query: RowsQuery, most: int) -> Sequence[RowKey]:
         return self._of(query, lambda table: self._bounds(table, query, most))
@@ -163,6 +154,16 @@ class SqlServerRows:
                     raise _of_a_name(table, query.where, error) from error
             self._altered = asked, now
         raise TransientError(f"reading {asked.instance.table.key}: the columns of the table keep changing")
+
+    def _compiled(self, table: SqlServerTable, where: str) -> Sequence[object]:
+        try:
+            return self._connection.rows(*queries.compiled(table, where))
+        except ConnectionLost:
+            raise
+        except DStreamError as error:
+            if passes(error) or lacks_rights(error) or any(is_error(error, number) for number in _ALTERED):
+                raise
+            raise refused(table.name.key, error.message) from error
 
     def _unchanged(self, table: SqlServerTable) -> SqlServerTable | None:
         stamp = self._connection.rows(STAMP, (table.object_id,))[0][0]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import count, pairwise
 from typing import Any
 
+import pymssql
 import pytest
 
 from common.errors import ConnectionLost, PermanentError, TransientError
@@ -325,6 +326,47 @@ def test_what_is_not_one_condition_is_refused(people: RowsPlace, where: str) -> 
         people.rows.check(table, where)
     assert caught.value.hint is not None
     assert len(everything(people, table)) == 4
+
+
+@pytest.mark.parametrize("number", [601, 701, 802, 824, 1105, 1204, 1205, 1222, 3960, 8628, 8645, 8651, 9002])
+def test_a_server_in_trouble_refuses_no_condition(
+    people: RowsPlace, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    table = people.table("People")
+    failing(people, monkeypatch, number, times=1)
+    with pytest.raises(TransientError) as caught:
+        people.rows.check(table, "Age > 18")
+    assert "is refused" not in caught.value.message
+    people.rows.check(table, "Age > 18")
+
+
+@pytest.mark.parametrize("number", [102, 4145, 50000])
+def test_an_error_that_no_list_has_is_about_the_condition(
+    people: RowsPlace, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    table = people.table("People")
+    failing(people, monkeypatch, number, times=1)
+    with pytest.raises(PermanentError, match=r"is refused: .*as the server says it"):
+        people.rows.check(table, "Age > 18")
+
+
+def test_an_index_that_was_dropped_refuses_no_condition(people: RowsPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = replace(people.table("People"), index="gone")
+    failing(people, monkeypatch, 308, times=1)
+    people.rows.check(table, "Age > 18")
+
+
+def failing(place: RowsPlace, monkeypatch: pytest.MonkeyPatch, number: int, times: int) -> None:
+    """The next `times` conditions that the server compiles fail with error `number`."""
+    rows, left = place.connection.rows, [number] * times
+
+    def answered(sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        if "AS found FROM" in sql and left:
+            cause = pymssql.OperationalError((left.pop(), b"as the server says it"))
+            raise place.connection.translate(cause) from cause
+        return rows(sql, parameters)
+
+    monkeypatch.setattr(place.connection, "rows", answered)
 
 
 def test_a_condition_is_checked_again_at_every_use(people: RowsPlace) -> None:
