@@ -99,7 +99,8 @@ class Rows(Protocol):
     def changed_since(self, table: BaseTable, position: Position, moment: str) -> frozenset[tuple[object, ...]] | None:
         """The keys, as `Row.key`, of all rows that changes after `position` are about, as far as capture has come.
 
-        None until capture has passed `moment`, the server's time.
+        None until capture has passed `moment`, the server's time. Raises TransientError if there are more than a source
+        holds in memory: then the stream has to come further first.
         """
         ...
 

@@ -43,6 +43,9 @@ from ingester.sqlserver.sql.history.rows import PageText
 PAGE_BYTES = 4 * 2**20
 """How much text and binary a page holds before it ends; a larger row is a page of its own."""
 
+CHANGED_KEYS = 100_000
+"""How many keys that changed are held in memory. More changed only where the stream is far behind, or in one large transaction."""
+
 _ATTEMPTS = 3
 """How often rows are read again because their table was altered meanwhile."""
 
@@ -79,13 +82,21 @@ _Found = TypeVar("_Found")
 class SqlServerRows:
     """`connection`: its own, since a pass over a table is one statement. `decimals_as_numbers`: the setting of that name.
 
-    `page_bytes`: how much a page holds, whatever its number of rows.
+    `page_bytes`: how much a page holds, whatever its number of rows. `changed_keys`: how many `changed_since` returns.
     """
 
-    def __init__(self, connection: Connection, *, decimals_as_numbers: bool, page_bytes: int = PAGE_BYTES) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        decimals_as_numbers: bool,
+        page_bytes: int = PAGE_BYTES,
+        changed_keys: int = CHANGED_KEYS,
+    ) -> None:
         self._connection = connection
         self._decimals_as_numbers = decimals_as_numbers
         self._page_bytes = page_bytes
+        self._changed_keys = changed_keys
         self._passed = CapturePassed(connection)
         self._reader: tuple[SqlServerTable, BaseRowReader] | None = None
         self._altered: tuple[SqlServerTable, SqlServerTable] | None = None
@@ -129,7 +140,14 @@ class SqlServerRows:
         with _errors_about(instance.table):
             if not self._passed.passed(moment):
                 return None
-            found = self._connection.rows(*queries.changed_keys(instance.change_table, reader.selected, begun))
+            wanted = queries.changed_keys(instance.change_table, reader.selected, begun, self._changed_keys + 1)
+            found = self._connection.rows(*wanted)
+        if len(found) > self._changed_keys:
+            raise TransientError(
+                f"reading {instance.table.key}: more than {self._changed_keys:,} of its rows changed after {position}, the stream has not "
+                "caught up; the chunk waits for the stream",
+                hint="nothing is lost, the chunk is read again; see in `dstream status` how far the table is behind",
+            )
         return frozenset(reader.key(row) for row in found)
 
     def close(self) -> None:

@@ -439,6 +439,24 @@ def test_the_keys_that_changed_since_a_position(place: RowsPlace, name: str) -> 
     assert place.rows.changed_since(table, position, moment) == frozenset((key,) for key in keys)
 
 
+def test_more_keys_than_fit_in_memory_wait_for_the_stream(place: RowsPlace, name: str) -> None:
+    place.make(name, "ID INT PRIMARY KEY, A INT")
+    place.scan()
+    table = place.table(name)
+    place.execute(f"INSERT INTO dbo.{name} VALUES (1, 1), (2, 1), (3, 1)")
+    place.execute(f"UPDATE dbo.{name} SET A = 2")
+    moment = place.rows.page(RowsQuery(table, 1)).moment
+    time.sleep(0.02)
+    place.execute(f"INSERT INTO dbo.{name} VALUES (4, 1)")
+    place.scan()
+    rows = {most: SqlServerRows(place.connection, decimals_as_numbers=False, changed_keys=most) for most in (3, 4)}
+    assert rows[4].changed_since(table, table.instance.start, moment) == frozenset((number,) for number in range(1, 5))
+    with pytest.raises(TransientError, match=r"more than 3 of its rows changed after .*, the stream has not caught up"):
+        rows[3].changed_since(table, table.instance.start, moment)
+    position = place.read(table=TableName("dbo", name))[2].position
+    assert rows[4].changed_since(table, position, moment) is not None
+
+
 def test_a_database_without_changes_does_not_wait_for_ever(place: RowsPlace, name: str) -> None:
     """The view has one row for all scans that found nothing since the last transaction."""
     place.make(name, "ID INT PRIMARY KEY")

@@ -167,15 +167,15 @@ def compiled(table: SqlServerTable, where: str) -> Statement:
     return f"{_WAIT};\nSELECT TOP ({P}) 1 AS found FROM {_from(table)}{_where('', where)}", (0,)
 
 
-def changed_keys(change_table: str, selected: Sequence[str], after: Statement) -> Statement:
-    """The distinct keys of all captured rows that are `after` a position. As they are sent: to a column's collation some are equal
+def changed_keys(change_table: str, selected: Sequence[str], after: Statement, most: int) -> Statement:
+    """The distinct keys, at most `most`, of all captured rows that are `after` a position. As they are sent: to a column's collation some are equal
     that are not."""
     condition, values = after
     return (
         f"{_WAIT};\nDECLARE @last binary(10) = sys.fn_cdc_get_max_lsn();\n"
-        f"SELECT DISTINCT {', '.join(f'{one} AS c{number}' for number, one in enumerate(selected))}\n"
+        f"SELECT DISTINCT TOP ({P}) {', '.join(f'{one} AS c{number}' for number, one in enumerate(selected))}\n"
         f"FROM [cdc].{quote_name(change_table)} AS ct WHERE {condition} AND ct.[__$start_lsn] <= @last"
-    ), values
+    ), (most, *values)
 
 
 def quick(question: str, *values: object) -> Statement:
