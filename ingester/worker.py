@@ -19,6 +19,7 @@ from common.clock import SteadyClock, SteadyTime, steady, unix
 from common.errors import PermanentError
 from common.names import TableName
 from common.observability.stacks import tell_stacks_on_signal
+from common.side_topic import SideTopics
 from ingester.offsets import TakenOffsets
 from ingester.position import Position
 from ingester.slices import Slice, SliceResult, WorkerClock, failed, untouched
@@ -212,7 +213,8 @@ class Worker:
         settings = self._settings
         rows, fence = Connection(settings.db, proven=True), Connection(settings.db, proven=True)
         reader = ChunkReader(SqlServerRows(rows, decimals_as_numbers=settings.decimals_as_numbers))
-        return _Chunks(ChunkDrain(reader, SqlServerSnapshots(fence), drain), fence)
+        topics = SideTopics.of(settings.origin, settings.queue.name)
+        return _Chunks(ChunkDrain(reader, SqlServerSnapshots(fence), drain, topics), fence)
 
     def _stops(self) -> bool:
         return self._reach.stopping or self._stopping.exists()

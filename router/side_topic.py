@@ -12,7 +12,7 @@ from contextlib import closing
 from common.bus.ports import TopicNeed
 from common.buses import bus_of
 from common.errors import ConfigurationError, PermanentError
-from router.publishing.publishers import TOPIC_NAME
+from common.side_topic import SideTopics
 from router.settings import RouterSettings, subscription_name
 
 
@@ -24,14 +24,10 @@ def mark_of(settings: RouterSettings) -> str:
 def named(settings: RouterSettings, topic: str, subscription: str | None = None) -> str:
     """`topic` as messages name it, in lower case. Raises ConfigurationError if it cannot be a side topic. Opens nothing."""
     name, problems = topic.lower(), list[str]()
-    if TOPIC_NAME.fullmatch(name) is None:
-        problems.append(
-            f"topic {topic}: must be 1 to 260 of the characters A-Z a-z 0-9 . _ -, and begin and end with a letter or digit"
-        )
-    elif name == settings.queue_name.lower():
-        problems.append(f"topic {topic}: this is the ingest queue")
-    elif (table := {known.lower(): each for known, each in settings.topics.items()}.get(name)) is not None:
+    if (table := {known.lower(): each for known, each in settings.topics.items()}.get(name)) is not None:
         problems.append(f"topic {topic}: this is the topic of {table.key}: its subscribers get the live changes there")
+    elif (why := SideTopics(settings.queue_name, settings.topics_begin).refused(name)) is not None:
+        problems.append(f"topic {topic}: {why}")
     if subscription is not None:
         try:
             subscription_name(subscription)

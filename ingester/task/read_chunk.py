@@ -15,6 +15,7 @@ from typing import Final
 import orjson
 
 from common.errors import DStreamError, EntityUnavailable, PermanentError, TransientError
+from common.side_topic import SideTopics
 from ingester.change import Change
 from ingester.history.rows import RowKey, RowPage
 from ingester.history.snapshot import Chunk, ChunkDone
@@ -63,6 +64,7 @@ class ChunkDrain:
     reader: ChunkReader
     fence: Fence
     parts: Drain
+    side_topics: SideTopics
 
     def run(self, todo: Slice, chunk: Chunk) -> SliceResult:
         """Read and send `chunk` of `todo`. Raises no DStreamError; the caller turns any other exception into a result with `failed`."""
@@ -72,12 +74,20 @@ class ChunkDrain:
         run = _Run(todo, chunk, self, bounds, progress, parts.page_sender(bounds))
         trouble: DStreamError | None = None
         try:
+            self._refuse_topic(chunk)
             run.exactly() if chunk.exact else run.as_it_is()
         except DStreamError as error:
             trouble = _about_the_snapshot(todo, chunk, error)
         done = replace(run.done, settled=not progress.unanswered)
         result = replace(progress.result(todo, more=not done.complete), done=done)
         return result if trouble is None else in_trouble(result, trouble)
+
+    def _refuse_topic(self, chunk: Chunk) -> None:
+        """The stored topic is not trusted: who may write only that must not reach the subscribers of another table."""
+        if chunk.topic is not None and (why := self.side_topics.refused(chunk.topic)) is not None:
+            raise PermanentError(
+                f"topic {chunk.topic!r}: {why}", hint="see in `dstream snapshot list` who asked for the snapshot"
+            )
 
 
 @dataclass(slots=True)

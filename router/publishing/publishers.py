@@ -7,7 +7,6 @@ a thousand topics do not delay it. Links that are idle or too many are closed, b
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections import deque
@@ -21,6 +20,7 @@ import structlog
 
 from common.errors import DStreamError, EntityDisabled, PermanentError
 from common.periodic import repeat
+from common.side_topic import TOPIC_NAME
 from router.hands import Hands
 from router.publishing.awaited import Awaited, TopicSender
 from router.publishing.publisher import Publisher
@@ -57,10 +57,6 @@ MOST_AWAITED = 1_000
 
 _FORGOTTEN_SECONDS = 60.0
 """Seconds after its grace period in which an unknown topic without further messages makes room for another."""
-
-TOPIC_NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,258}[a-z0-9])?", re.ASCII)
-"""Letters, digits, periods, hyphens and underscores, at most 260. Service Bus also allows slashes, which Azure's resource manager cannot
-address (https://learn.microsoft.com/azure/azure-resource-manager/management/resource-name-rules#microsoftservicebus)."""
 
 _T = TypeVar("_T")
 

@@ -18,6 +18,7 @@ def test_a_name_is_as_messages_have_it() -> None:
     [
         ("A.B.C.Events", "this is the topic of dbo.C"),
         ("Ingest-Queue", "this is the ingest queue"),
+        ("srv.db.nobody.events", "names like this are those of tables' topics"),
         ("a/b", "must be 1 to 260 of the characters"),
         ("-a", "must be 1 to 260 of the characters"),
         ("", "must be 1 to 260 of the characters"),

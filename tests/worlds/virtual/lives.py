@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 
 from common.clock import SteadyTime, UnixTime
 from common.names import Ordering, Origin
+from common.side_topic import SideTopics
 from ingester.driver.history.parts import Stored
 from ingester.driver.lease_keeper import LeaseKeeper
 from ingester.driver.loop import Loop
@@ -33,6 +34,7 @@ from tests.worlds.virtual.simulation import Actor, Killed, Simulation
 
 _T = TypeVar("_T")
 DATE = 1_700_000_000.0
+ORIGIN, QUEUE = Origin("server", "database"), "ingest-queue"
 
 
 class Locks:
@@ -242,7 +244,7 @@ class Life:
             ModelSource(parts.database, parts.point),
             parts.offsets,
             sender,
-            Encoder(Origin("server", "database"), "ingest-queue", parts.ordering, 3),
+            Encoder(ORIGIN, QUEUE, parts.ordering, 3),
             self._now,
             lambda: SteadyTime(world.now * drift),
             wait=world.sleep,
@@ -253,7 +255,7 @@ class Life:
         parts.note_chunk(todo)
         reader = ChunkReader(ModelRows(parts.database, parts.point))
         reader._thread = cast(Any, InlinePool(lambda: world.random.random() < 0.3))
-        return ChunkDrain(reader, parts.store, drain).run(todo, todo.chunk)
+        return ChunkDrain(reader, parts.store, drain, SideTopics.of(ORIGIN, QUEUE)).run(todo, todo.chunk)
 
     # the executor
 

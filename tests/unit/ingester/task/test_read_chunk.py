@@ -13,6 +13,8 @@ from common.bus.ports import OutOfTime, SendInterrupted, TimeLeft
 from common.clock import SteadyTime, UnixTime
 from common.errors import EntityUnavailable, LeaseLost, PermanentError, TransientError
 from common.message import Message
+from common.names import Origin
+from common.side_topic import SideTopics
 from ingester.change import Change
 from ingester.history.rows import BaseTable, RowKey, RowsQuery
 from ingester.history.snapshot import Chunk, ChunkDone
@@ -26,6 +28,7 @@ from tests.fakes.rows import FakeFence, FakeRows
 
 START = LogPosition.end_of(lsn(3))
 SNAPSHOT = "a1b2c3d4e5f6"
+TOPICS = SideTopics.of(Origin("server", "database"), "Ingest-Queue")
 
 
 class Clocked(FakeSender):
@@ -80,7 +83,7 @@ class Bench:
     def run(self, *, lease: float | None = None, **chunk: Any) -> SliceResult:
         todo = replace(self.todo, chunk=replace(self.chunk, **chunk), lease_seconds=lease)
         assert todo.chunk is not None
-        return ChunkDrain(self.reader, self.fence, self.parts).run(todo, todo.chunk)
+        return ChunkDrain(self.reader, self.fence, self.parts, TOPICS).run(todo, todo.chunk)
 
     def keep(self, **parts: Any) -> None:
         self.parts = replace(self.parts, **parts)
@@ -505,3 +508,22 @@ def test_the_connection_of_the_reader_is_closed_with_it(bench: Bench) -> None:
     bench.reader._thread.shutdown()
     assert bench.rows.closed == 1
     bench.reader = ChunkReader(bench.rows)
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        "server.database.persons.events",
+        "server.database.sales.orders.events",
+        "Server.Database.Orders.Events",
+        "ingest-queue",
+        "a/b",
+        "",
+        "audit ",
+    ],
+)
+def test_a_stored_topic_that_is_no_side_topic_ends_the_snapshot_before_a_row_is_read(bench: Bench, topic: str) -> None:
+    result = bench.run(topic=topic)
+    assert (result.trouble, bench.sender.sent, bench.fence.held) == (Trouble.PERMANENT, [], [])
+    assert result.message.startswith(f"reading chunk 4 of snapshot {SNAPSHOT}: topic {topic!r}: ")
+    assert done(result) == ChunkDone(settled=True)
