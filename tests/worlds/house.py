@@ -7,6 +7,7 @@ What the application did, what the tables hold and what the subscriber was sent 
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -474,15 +475,15 @@ class House:
                 assert copy.changes == made, f"{table.key}: {_difference(made, copy.changes)}"
         return copies
 
-    def lags(self, table: TableName, since: float = 0.0) -> list[float]:
-        """Seconds from the commit of each change to its first arrival, ascending."""
+    def lags(self, table: TableName, since: float, until: float = math.inf) -> list[float]:
+        """Seconds from the commit of each change to its first arrival, ascending; of changes that were committed in this time."""
         arrivals: dict[tuple[str, int, int], float] = {}
         for message in self.subscriber.received()[table]:
             body = orjson.loads(message.body)
             if body["metadata"]["OperationType"] in ("Insert", "Update", "Delete"):
                 kind, data = body["metadata"]["OperationType"], body["data"]
                 arrivals.setdefault((kind, data["Id"], data["Version"]), message.at)
-        committed = [each for each in self.applications[table].committed if each.at >= since]
+        committed = [each for each in self.applications[table].committed if since <= each.at < until]
         return sorted(arrivals[each.identity] - each.at for each in committed if each.identity in arrivals)
 
     def told(self) -> str:
