@@ -61,6 +61,10 @@ def read_table(table: TableName) -> str:
 
 
 UNMASK = f"GRANT UNMASK {_USER}"
+ROWS_FILTERED = (
+    "while a snapshot runs, rows must not be hidden: ALTER SECURITY POLICY ... WITH (STATE = OFF), or DROP FILTER PREDICATE for this table; "
+    "otherwise take no snapshot of it"
+)
 
 
 class SqlServerHints:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from common.check import NOT_KNOWN, Finding, by_hand, by_sql, fail, failed, ok, warn
+from common.check import NOT_KNOWN, Finding, Fix, by_hand, by_sql, fail, failed, ok, warn
 from common.errors import ConnectionLost, DStreamError, TransientError
 from common.names import TableName
 from ingester.history.rows import BaseTable, RowsQuery
@@ -13,7 +13,7 @@ from ingester.source import CaptureInstance
 from ingester.sqlserver.change_table import change_table
 from ingester.sqlserver.connection import Connection
 from ingester.sqlserver.findings import Session
-from ingester.sqlserver.hints import MAKE_SNAPSHOTS, USE_SNAPSHOTS
+from ingester.sqlserver.hints import MAKE_SNAPSHOTS, ROWS_FILTERED, USE_SNAPSHOTS
 from ingester.sqlserver.history.rows import SqlServerRows
 from ingester.sqlserver.source import SqlServerSource
 from ingester.sqlserver.sql import rights
@@ -25,6 +25,7 @@ _NO_KEY = by_hand("which columns identify a row of the table is a decision")
 _PARTITIONED = by_hand(
     "a further unique index is a decision: it takes space, and partitions can no longer be switched in or out"
 )
+_FILTERED = by_hand("who may see which rows of the table is a decision")
 _PASSES = by_hand("it passes by itself, or the session that holds the table has to end")
 
 
@@ -66,9 +67,7 @@ def _table(rows: SqlServerRows, each: TableSettings, instance: CaptureInstance, 
     except TransientError as error:
         return warn(subject, error.message, error.hint, fix=_PASSES)
     except DStreamError as error:
-        lacking = "GRANT SELECT" in (error.hint or "")
-        fix = by_sql(rights.read_table(session.user, each.name)) if lacking else NOT_KNOWN
-        return failed(subject, error, fix=fix)
+        return failed(subject, error, fix=_fix(error, each.name, session))
     if each.exact and not any(column.key_ordinal for column in change_table(instance).columns):
         return _not_exact(subject, each.name, instance)
     if not base.order:
@@ -80,6 +79,12 @@ def _table(rows: SqlServerRows, each: TableSettings, instance: CaptureInstance, 
     unseen = "; how large a row is cannot be seen without VIEW DATABASE STATE and VIEW DEFINITION"
     note = unseen if base.rows and base.row_bytes is None else ""
     return ok(subject, f"about {base.rows:,} rows, in the order of {', '.join(base.order)}{note}")
+
+
+def _fix(error: DStreamError, table: TableName, session: Session) -> Fix:
+    if error.hint == ROWS_FILTERED:
+        return _FILTERED
+    return by_sql(rights.read_table(session.user, table)) if "GRANT SELECT" in (error.hint or "") else NOT_KNOWN
 
 
 def _one_row(rows: SqlServerRows, base: BaseTable) -> None:

@@ -20,7 +20,7 @@ from ingester.position import Position
 from ingester.source import CaptureInstance
 from ingester.sqlserver.change_table import ChangeTable, change_table
 from ingester.sqlserver.connection import Connection, Fetch, is_error, lacks_rights, passes
-from ingester.sqlserver.hints import READ_SCHEMA_CDC, ROWS_LOCKED, UNMASK, read_table
+from ingester.sqlserver.hints import READ_SCHEMA_CDC, ROWS_FILTERED, ROWS_LOCKED, UNMASK, read_table
 from ingester.sqlserver.history.capture_passed import CapturePassed
 from ingester.sqlserver.history.condition import refuse, refused
 from ingester.sqlserver.history.reader import BaseRowReader, ChangedKeys
@@ -238,12 +238,13 @@ class SqlServerRows:
 
     def _table(self, instance: ChangeTable) -> SqlServerTable:
         object_id = _object_id(instance)
-        named, stamps, columns, indexes = self._connection.batch(
+        named, stamps, columns, indexes, filters = self._connection.batch(
             [
                 queries.quick(queries.TABLE, object_id, instance.source),
                 queries.quick(STAMP, object_id),  # before the columns: see queries of columns
                 queries.quick(queries.COLUMNS, instance.name, object_id),
                 queries.quick(queries.INDEXES, object_id),
+                queries.quick(queries.ROW_FILTERS, object_id),
             ]
         )
         if not named:
@@ -252,6 +253,7 @@ class SqlServerRows:
                 hint=read_table(instance.table),
             )
         known = tuple(_column(row) for row in columns)
+        _refuse_filtered(TableName(*named[0]), [TableName(*policy) for policy in filters])
         found = [IndexColumn(n, bool(p), c, bool(d), partitions=bool(by)) for n, p, c, d, by in indexes]
         chosen = chosen_key(instance, known, found)
         self._refuse_masked(TableName(*named[0]), masked_columns(known, chosen.keys))
@@ -346,6 +348,16 @@ def _refuse_where(table: SqlServerTable, where: str | None) -> None:
     """What a table of the database has said is checked before every use."""
     if where is not None:
         refuse(table.name.key, where)
+
+
+def _refuse_filtered(table: TableName, policies: Sequence[TableName]) -> None:
+    """Whether a filter lets this login see all rows is in its function, which only a person can judge."""
+    if policies:
+        raise PermanentError(
+            f"reading {table.key}: the security policy {', '.join(one.key for one in policies)} hides rows of the table, so a snapshot would "
+            "not be complete",
+            hint=ROWS_FILTERED,
+        )
 
 
 def _column(row: Sequence[Any]) -> BaseColumn:

@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from ingester.sqlserver.history.rows import SqlServerRows
+from ingester.sqlserver.sql.changes import P
+from ingester.sqlserver.sql.history import rows as queries
 from ingester.sqlserver.sql.history.base_table import base_of
 from tests.contracts.check.conftest import Place, Report
 from tests.contracts.check.test_doctor import corrected
@@ -62,6 +64,15 @@ def test_a_table_whose_only_order_its_partitions_cut_across_is_warned_of(
     said = checked(place).said("warn", OF_PERSONS)
     assert "(ID) is partitioned by Day" in said
     assert "CREATE UNIQUE INDEX ... ON [dbo].[Persons] (ID) ON [PRIMARY]" in said
+
+
+def test_a_table_whose_rows_a_security_policy_hides(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The emulator has no policies: the catalog's answer is what is played here."""
+    filters = f"SELECT N'Security', t.name FROM sys.tables AS t WHERE t.object_id = {P}"
+    monkeypatch.setattr(queries, "ROW_FILTERS", filters)
+    said = checked(place).said("fail", OF_PERSONS)
+    assert "the security policy Security.Persons hides rows of the table" in said
+    assert "STATE = OFF" in said
 
 
 def test_a_login_that_may_not_read_the_table_itself(place: Place) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count, pairwise
 from typing import Any
@@ -13,8 +13,11 @@ import pytest
 
 from common.errors import ConnectionLost, PermanentError, TransientError
 from common.names import TableName
+from emulators.sqlserver.engine.views.register import VIEWS
+from emulators.sqlserver.engine.views.viewing import Viewpoint
 from ingester.history.rows import Row, RowPage, RowsQuery
 from ingester.sqlserver.connection import Connection
+from ingester.sqlserver.hints import ROWS_FILTERED
 from ingester.sqlserver.history.rows import SqlServerRows
 from ingester.sqlserver.sql.changes import Statement
 from ingester.sqlserver.sql.history import rows as queries
@@ -503,6 +506,40 @@ def test_a_login_that_would_be_shown_masked_values_is_told_what_to_grant(place: 
     assert caught.value.hint == "GRANT UNMASK to the login's user"
     place.rows._refuse_masked(TableName("dbo", name), ["Email"])
     reader.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "enabled", "of_this_table", "refused"),
+    [(0, 1, True, True), (1, 1, True, False), (0, 0, True, False), (0, 1, False, False)],
+    ids=["filter", "block", "disabled", "of another table"],
+)
+def test_a_table_whose_rows_a_security_policy_hides_is_refused(
+    place: RowsPlace,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    kind: int,
+    enabled: int,
+    of_this_table: bool,
+    refused: bool,
+) -> None:
+    """The emulator has no policies: the catalog's rows are played here, a policy with filters of two operations."""
+    place.make(name, "ID INT PRIMARY KEY")
+    target = place.table(name).object_id if of_this_table else 1
+    policy = ("ByTenant", 77, None, 1, 0, "SP", "SECURITY_POLICY", None, None, 0, enabled, 0, 0, 1)
+    predicates = [(77, number, target, "([dbo].[seen]([ID]))", kind, "", None, None) for number in (1, 2)]
+    for view, rows in (("sys.security_policies", [policy]), ("sys.security_predicates", predicates)):
+        monkeypatch.setitem(VIEWS, view, (VIEWS[view][0], playing(rows)))
+    if not refused:
+        place.table(name)
+        return
+    with pytest.raises(PermanentError, match=r"the security policy dbo\.ByTenant hides rows of the table") as caught:
+        place.table(name)
+    assert caught.value.hint == ROWS_FILTERED
+
+
+def playing(rows: Sequence[tuple[Any, ...]]) -> Callable[[Viewpoint], Iterator[tuple[Any, ...]]]:
+    return lambda _: iter(rows)
 
 
 def test_a_login_that_may_read_changes_but_not_the_table_is_told_what_to_grant(place: RowsPlace, name: str) -> None:

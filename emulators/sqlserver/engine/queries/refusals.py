@@ -31,7 +31,7 @@ _CATALOG = _names(
     "partition_functions partition_parameters partition_range_values partition_schemes periods plan_guides query_store_plan "
     "query_store_query query_store_query_text query_store_runtime_stats query_store_wait_stats remote_logins "
     "remote_service_bindings resource_governor_configuration resource_governor_resource_pools "
-    "resource_governor_workload_groups routes schema_permissions securable_classes security_policies security_predicates "
+    "resource_governor_workload_groups routes schema_permissions securable_classes "
     "selective_xml_index_paths sensitivity_classifications server_assembly_modules server_audits server_event_sessions "
     "server_file_audits server_permissions server_sql_modules server_trigger_events server_triggers servers "
     "service_broker_endpoints service_contracts service_message_types service_queues services soap_endpoints "

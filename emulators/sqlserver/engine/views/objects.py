@@ -1,6 +1,6 @@
 """The rows of the catalog views over schemas, tables, columns, types and users' views.
 
-A view of what cannot exist here (procedures, triggers, extended properties) has its columns and no rows. Sources: the views' pages
+A view of what cannot exist here (procedures, triggers, security policies, extended properties) has its columns and no rows. Sources: the views' pages
 under https://learn.microsoft.com/sql/relational-databases/system-catalog-views/
 """
 
@@ -252,6 +252,21 @@ VIEWS: Views = {
             "name:name object_id:int principal_id:int schema_id:int parent_object_id:int type:code type_desc:text "
             "create_date:datetime modify_date:datetime is_ms_shipped:bit is_published:bit is_schema_published:bit "
             "start_value:big increment:big current_value:big"
+        ),
+        nothing,
+    ),
+    "sys.security_policies": (
+        shape(
+            "name:name object_id:int principal_id:int schema_id:int parent_object_id:int type:code type_desc:text "
+            "create_date:datetime modify_date:datetime is_ms_shipped:bit is_enabled:bit is_not_for_replication:bit "
+            "uses_database_collation:bit is_schemabinding_enabled:bit"
+        ),
+        nothing,
+    ),
+    "sys.security_predicates": (
+        shape(
+            "object_id:int security_predicate_id:int target_object_id:int predicate_definition:max predicate_type:int "
+            "predicate_type_desc:text operation:int operation_desc:text"
         ),
         nothing,
     ),

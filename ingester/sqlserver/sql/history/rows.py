@@ -49,6 +49,14 @@ partitioning column in its key.
 https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-indexes-transact-sql
 https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-index-columns-transact-sql"""
 
+ROW_FILTERS = f"""\
+SELECT DISTINCT SCHEMA_NAME(policy.schema_id) AS schema_name, policy.name
+FROM sys.security_predicates AS predicate JOIN sys.security_policies AS policy ON policy.object_id = predicate.object_id
+WHERE predicate.target_object_id = {P} AND predicate.predicate_type = 0 AND policy.is_enabled = 1
+ORDER BY policy.name"""
+"""Security policies whose filters hide rows of the table, also from its owner. Shown to logins with VIEW DEFINITION on them.
+https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-security-policies-transact-sql"""
+
 MAY_UNMASK = f"""\
 SELECT CASE WHEN HAS_PERMS_BY_NAME(DB_NAME(), N'DATABASE', N'UNMASK') = 1 OR HAS_PERMS_BY_NAME({P}, N'OBJECT', N'UNMASK') = 1
             THEN 1 ELSE 0 END AS may"""
